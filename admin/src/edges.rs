@@ -35,6 +35,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::metrics;
+
 /// Transactions whose changes wait for their numbers. When the queue is full, they are left to the job that sends again.
 const NUMBER_QUEUE: usize = 1_024;
 /// Changes that wait to be sent. When the queue is full, they are left to the job that sends again.
@@ -144,9 +146,12 @@ impl Edges {
         let Ok(Ok(position)) = position else {
             // It is committed, and edges learn of it once it has its number.
             let known = self.shared.table().known(Instant::now()).count();
+            metrics::change_propagated(start.elapsed(), false);
             return Propagation(Some(Receipt { acknowledged: 0, known, took: start.elapsed() }));
         };
-        Propagation(Some(self.acknowledged(&position, start).await))
+        let receipt = self.acknowledged(&position, start).await;
+        metrics::change_propagated(receipt.took, receipt.acknowledged == receipt.known);
+        Propagation(Some(receipt))
     }
 
     /// Waits until the edges can be heard, at most `patience`: for a program that makes one change and ends. While they cannot,

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 /// The modules, from the top floor down. A module may import from its own floor and from those below.
 const FLOORS: [&[&str]; 9] = [
-    &["main", "commands", "serve", "listener"],
+    &["main", "commands", "serve", "listener", "readiness"],
     &["router"],
     &["api", "pages", "webhooks", "jobs"],
     &[
@@ -43,6 +43,7 @@ const FLOORS: [&[&str]; 9] = [
         "metrics",
         "payments",
         "probe",
+        "programs",
         "quotas",
         "rates",
         "talkers",

@@ -6,14 +6,14 @@
 //! The modules stand on floors, and import from their own floor or from those below; a test (`floors.rs`) holds it.
 //!
 //! ```text
-//! serve, router
+//! serve, readiness, router
 //! faces      api  pages  webhooks  jobs         what a caller sees: parse, prove, act, view
 //! acts       publishing  joining  certificates  billing  trash  store_check  vat_checks  doctor
 //!            what several faces, or the operator, do
 //! requests   middleware, then auth              what happens around a handler; who is asking
 //! app        app, then change                   everything a handler may use; one transaction and its consequences
 //! services   addresses  authorities  backups  bounds  codehost  console_files  edges  events  fresh_traffic  gateway
-//!            mail  payments  rates  talkers  vat  vitals
+//!            mail  payments  programs  rates  talkers  vat  vitals
 //! base       csv  error  extract  fullness  html  metrics  quotas
 //! ```
 //!
@@ -54,9 +54,11 @@ pub mod middleware;
 pub mod pages;
 pub mod payments;
 pub mod probe;
+pub mod programs;
 pub mod publishing;
 pub mod quotas;
 pub mod rates;
+pub mod readiness;
 pub mod router;
 pub mod serve;
 pub mod store_check;

@@ -1,15 +1,22 @@
 //! `admin`: the control plane. `admin` serves the REST API, `admin migrate` brings the database up to date,
-//! `admin issue-token` makes a token from the machine itself, `admin suspend` and `admin resume` take a site down and up,
-//! `admin refund` gives back what was paid, `admin mail test` tries the mail server out, `admin store` looks after packs, `admin backup`
-//! and `admin restore` make backups and go back to one, `admin doctor` says what is wrong.
+//! `admin edges` and `admin admins` list the programs, `admin issue-token` makes a token from the machine itself, `admin suspend` and
+//! `admin resume` take a site down and up, `admin refund` gives back what was paid, `admin mail test` tries the mail server out,
+//! `admin store` looks after packs, `admin backup` and `admin restore` make backups and go back to one, `admin doctor` says what is wrong.
 
 mod commands;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use admin::{
-    app::App, billing, bounds::BLOCKING_THREADS, codehost::local, doctor, mail::Mailer, metrics, serve, suspension,
-    talkers,
+    app::App,
+    billing,
+    bounds::BLOCKING_THREADS,
+    codehost::local,
+    doctor,
+    mail::Mailer,
+    metrics,
+    programs::{self, Presence, Programs},
+    readiness, serve, suspension, talkers,
 };
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -22,14 +29,18 @@ use domain::{
     site::Suspension,
     token::{TokenKind, TokenSecret},
 };
-use telemetry::metrics::Exporter;
+use live::reports::Program;
+use telemetry::{Build, health::Health, metrics::Exporter};
 
 /// The label of tokens made by `admin issue-token`.
 const ISSUED: &str = "admin issue-token";
 
+/// What this program is built from.
+const BUILD: Build = Build { version: env!("CARGO_PKG_VERSION"), commit: env!("SVC_COMMIT") };
+
 /// The control plane of svc.
 #[derive(Parser)]
-#[command(name = "admin", version)]
+#[command(name = "admin", version = env!("SVC_VERSION"))]
 struct Arguments {
     /// The configuration file; `SVC_CONFIG`, else `svc.toml` here, when absent.
     #[arg(long, global = true, value_name = "FILE")]
@@ -48,10 +59,19 @@ enum Command {
     Backup(commands::backup::Backup),
     /// Restore a backup, into an empty database and an empty or the same store.
     Restore(commands::restore::Restore),
-    /// Ask the edges.
+    /// List the edges: their machines, versions, how far each has come, and what it carries.
     Edges {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
         #[command(subcommand)]
-        question: EdgesQuestion,
+        question: Option<EdgesQuestion>,
+    },
+    /// List the admins.
+    Admins {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Make a `cli` token for a user of the local code host, and print it.
     IssueToken {
@@ -168,22 +188,37 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         let done = match arguments.command.unwrap_or(Command::Serve) {
             Command::Doctor { json } => return examine(&config, json).await,
             Command::Serve => {
-                let exporter = config.admin.metrics_listen.map(Exporter::start).transpose();
-                if let Some(exporter) = exporter.context("admin.metrics_listen")? {
+                let name = config::machine::name(config.admin.name.as_deref());
+                tracing::info!(name, version = BUILD.version, commit = BUILD.commit, "starting");
+                let health = Health::new(name.clone(), env!("SVC_VERSION"), &readiness::REQUIREMENTS);
+                let start = |address| Exporter::start(address, BUILD, health.clone());
+                let exporter = config.admin.metrics_listen.map(start).transpose().context("admin.metrics_listen")?;
+                let programs = Programs::default();
+                let is_exporting = exporter.is_some();
+                if let Some(mut exporter) = exporter {
                     metrics::describe();
                     identity::describe();
+                    exporter.add_section(programs.section());
                     tokio::spawn(exporter.run());
                 }
                 for warning in config.site.shared_domains() {
                     tracing::warn!("{warning}");
                 }
                 let (app, tasks) = App::new(config)?;
+                let presence = Presence { name, build: BUILD, health: health.clone() };
+                tokio::spawn(presence.report(app.redis.clone(), app.clock.clone(), app.stopping.clone()));
+                tokio::spawn(readiness::watch(app.clone(), health));
+                if is_exporting {
+                    tokio::spawn(programs.watch(app.redis.clone(), app.db.clone()));
+                }
                 serve::serve(app, tasks).await
             }
             Command::Migrate => migrate(&config).await,
             Command::Backup(arguments) => commands::backup::run(config, arguments).await,
             Command::Restore(arguments) => commands::restore::run(config, arguments).await,
-            Command::Edges { question: EdgesQuestion::Top { count } } => print_top(&config, count).await,
+            Command::Edges { question: Some(EdgesQuestion::Top { count }), .. } => print_top(&config, count).await,
+            Command::Edges { question: None, json } => print_programs(&config, Program::Edge, json).await,
+            Command::Admins { json } => print_programs(&config, Program::Admin, json).await,
             Command::IssueToken { login } => issue_token(&config, &login).await,
             Command::Mail { action: MailAction::Test { address } } => test_mail(&config, &address).await,
             Command::Store { action } => store::run(config, action).await,
@@ -214,6 +249,20 @@ async fn print_top(config: &Config, count: usize) -> anyhow::Result<()> {
         live::Redis::connect_trusting(&config.redis.url, config.redis.ca_file.as_deref()).context("redis.url")?;
     let edges = talkers::ask(&redis, count).await.context("Redis (redis.url) cannot be asked")?;
     print!("{}", talkers::table(&edges));
+    Ok(())
+}
+
+/// Prints the programs of a kind, as a table or as JSON.
+#[expect(clippy::print_stdout, reason = "the list is this command's result")]
+async fn print_programs(config: &Config, program: Program, is_json: bool) -> anyhow::Result<()> {
+    let redis = live::Redis::connect(&config.redis.url).context("redis.url")?;
+    let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
+    let list = programs::list(&redis, &db, program).await.context("Redis (redis.url) cannot be asked")?;
+    if is_json {
+        println!("{}", serde_json::to_string_pretty(&list)?);
+    } else {
+        print!("{}", programs::table(&list, Clock::system().now()));
+    }
     Ok(())
 }
 

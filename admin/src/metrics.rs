@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use db::letters::Waiting;
+use db::{letters::Waiting, upkeep::backlogs::Backlogs};
 use domain::{Timestamp, certificates::DomainState};
 use http::{Method, StatusCode};
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
@@ -19,6 +19,24 @@ pub fn describe() {
         "svc_job_last_run_timestamp_seconds",
         "When a job last ran here to its end, in seconds since 1970."
     );
+    describe_histogram!(
+        "svc_change_propagation_seconds",
+        "From the commit of a change to the moment at which every edge that was waited for had applied it."
+    );
+    describe_counter!(
+        "svc_changes_incomplete_total",
+        "Changes of this admin whose receipt said that not every known edge had applied them in time."
+    );
+    describe_gauge!(
+        "svc_backlog_rows",
+        "Rows that wait, by queue: `traffic`, `pushes`, `pack_removals`, `unsent_changes`. Counted twice a minute, by one admin for all."
+    );
+    describe_gauge!("svc_backlog_late_seconds", "Seconds for which the first row of a queue has been due, by queue.");
+    describe_gauge!(
+        "svc_certificates_soonest_expiry_timestamp_seconds",
+        "End of the certificate in use that ends first, in seconds since 1970."
+    );
+    describe_gauge!("svc_certificates_expiring", "Certificates in use that end within 14 days.");
     describe_gauge!("svc_certificates", "Names that are to have a certificate, by where they are on their way.");
     describe_gauge!("svc_certificates_overdue", "Certificates that should have been renewed by now.");
     describe_counter!("svc_certificate_orders_total", "Certificates that this admin had issued, by issuer.");
@@ -121,6 +139,33 @@ pub(crate) fn certificates(counts: &[(DomainState, i64)], overdue: i64) {
     }
     #[expect(clippy::cast_precision_loss, reason = "there are fewer certificates")]
     gauge!("svc_certificates_overdue").set(overdue as f64);
+}
+
+/// Counts a change that edges were told of, and whether all that are known had applied it when the wait for them ended.
+pub(crate) fn change_propagated(took: Duration, is_complete: bool) {
+    histogram!("svc_change_propagation_seconds").record(took);
+    if !is_complete {
+        counter!("svc_changes_incomplete_total").increment(1);
+    }
+}
+
+/// Shows what waits, as one admin has counted it.
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+pub(crate) fn backlogs(counted: &Backlogs, now: Timestamp) {
+    gauge!("svc_backlog_rows", "queue" => "traffic").set(counted.traffic_rows as f64);
+    for (queue, rows, since) in [
+        ("pushes", counted.pushes, counted.pushes_since),
+        ("pack_removals", counted.pack_removals, counted.pack_removals_since),
+        ("unsent_changes", counted.unsent_changes, counted.unsent_changes_since),
+    ] {
+        gauge!("svc_backlog_rows", "queue" => queue).set(rows as f64);
+        let late = since.map_or(0.0, |since| now.since(since).as_secs_f64());
+        gauge!("svc_backlog_late_seconds", "queue" => queue).set(late);
+    }
+    gauge!("svc_certificates_expiring").set(counted.certificates_ending as f64);
+    if let Some(end) = counted.certificate_end {
+        gauge!("svc_certificates_soonest_expiry_timestamp_seconds").set(end.unix_seconds() as f64);
+    }
 }
 
 /// Counts a certificate that was issued.

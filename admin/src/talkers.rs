@@ -14,7 +14,7 @@ const ANSWER_WAIT: Duration = Duration::from_secs(2);
 /// Most edges that are heard.
 const EDGES: usize = 1_000;
 
-/// The `count` greediest clients of the last minute at every edge that answers, edges by their id.
+/// The `count` greediest clients of the last minute at every edge that answers, edges by their names.
 pub async fn ask(redis: &Redis, count: usize) -> anyhow::Result<Vec<EdgeTop>> {
     let question = TopQuestion::new(hex::encode(rand::random::<[u8; 12]>()), count);
     let mut subscription = redis.subscriber().await?;
@@ -30,7 +30,7 @@ pub async fn ask(redis: &Redis, count: usize) -> anyhow::Result<Vec<EdgeTop>> {
             edges.push(edge);
         }
     }
-    edges.sort_by(|one, other| one.edge.cmp(&other.edge));
+    edges.sort_by(|one, other| (&one.name, &one.edge).cmp(&(&other.name, &other.edge)));
     Ok(edges)
 }
 
@@ -41,7 +41,8 @@ pub fn table(edges: &[EdgeTop]) -> String {
     }
     let mut lines = Vec::new();
     for edge in edges {
-        lines.push(format!("edge {}, the last minute", edge.edge));
+        let name = if edge.name.is_empty() { "" } else { " on " };
+        lines.push(format!("edge {}{name}{}, the last minute", edge.edge, edge.name));
         lines.push(format!(
             "  {:<40} {:>8} {:>9} {:>10} {:>9} {:>14}",
             "client", "open", "connects", "requests", "refused", "bytes"
@@ -73,7 +74,8 @@ mod tests {
             bytes: 6_000,
             refusals: 7,
         };
-        let text = table(&[EdgeTop { edge: "e1".to_owned(), clients: vec![client] }]);
+        let text = table(&[EdgeTop { edge: "e1".to_owned(), name: "node-7".to_owned(), clients: vec![client] }]);
+        assert!(text.starts_with("edge e1 on node-7, the last minute\n"), "{text}");
         let line = text.lines().last().unwrap();
         assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["2001:db8::/64", "3", "4", "500", "7", "6000"]);
         assert_eq!(table(&[]), "No edge answers.\n");

@@ -15,7 +15,7 @@ use self::commands::Outcome;
 
 /// Makes and keeps the keys and certificates of an installation.
 #[derive(Parser)]
-#[command(name = "certs", version)]
+#[command(name = "certs", version = env!("SVC_VERSION"))]
 struct Arguments {
     /// The configuration file; else the one `SVC_CONFIG` names, else `svc.toml` here.
     #[arg(long, value_name = "FILE", global = true)]

@@ -35,7 +35,7 @@ Exit codes:
 
 /// Publish folders as websites.
 #[derive(Debug, Parser)]
-#[command(name = "svc", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "svc", version = env!("SVC_VERSION"), after_help = AFTER_HELP, max_term_width = 100)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) global: Global,

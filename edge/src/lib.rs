@@ -2,11 +2,13 @@
 //!
 //! [`listen`] accepts connections and speaks TLS; [`front`] reads a request's host and chooses who answers: [`sites`],
 //! [`gateway`], or [`platform`], which hands on to admin. [`memory`] remembers which site a host is. A warm request
-//! touches memory only: no query, no lock that another request holds across a wait.
+//! touches memory only: no query, no lock that another request holds across a wait. [`health`] looks after all of it, and is asked by
+//! nobody here.
 //!
 //! The rooms, from the top; none imports one that stands above it (a test in `rooms.rs` reads the sources):
 //!
 //! ```text
+//! health
 //! listen
 //! front
 //! platform
@@ -27,6 +29,7 @@ pub mod clients;
 pub mod front;
 pub mod gate;
 pub mod gateway;
+pub mod health;
 pub mod http;
 pub mod limits;
 pub mod listen;

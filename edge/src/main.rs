@@ -21,6 +21,7 @@ use edge::{
         Gateway,
         meter::{self, Meter},
     },
+    health::{REQUIREMENTS, Watched, report::Presence},
     limits::{self, Shares},
     listen::{ConnectionBounds, Listeners, Sockets, Stop, Tls},
     memory::{Challenges, Marks, OrgMembers, Postgres, Routes, follow::Follower, keys::Keys},
@@ -35,16 +36,19 @@ use packs::PackStore;
 use pingora::server::{RunArgs, Server, configuration::ServerConf};
 use secrets::MasterKey;
 use sqlx::PgPool;
-use telemetry::metrics::Exporter;
+use telemetry::{Build, health::Health, metrics::Exporter};
 use tokio_util::sync::CancellationToken;
 
 // What it lets go of is used again at once, while it is in the core's cache, or goes back to the machine: bench/README.md.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// What this program is built from.
+const BUILD: Build = Build { version: env!("CARGO_PKG_VERSION"), commit: env!("SVC_COMMIT") };
+
 /// Serves sites over HTTPS, and hands the API's and the console's requests to admin.
 #[derive(Parser)]
-#[command(name = "edge", version)]
+#[command(name = "edge", version = env!("SVC_VERSION"))]
 struct Arguments {
     /// The configuration file; else the one `SVC_CONFIG` names, else `svc.toml` here.
     #[arg(long, value_name = "FILE")]
@@ -72,6 +76,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let master_key = MasterKey::load(&config.secrets.master_key_file)?;
     // The running edge has the listener until it has handed over.
     let export = if arguments.upgrade { Exporter::start_when_free } else { Exporter::start };
+    let name = config::machine::name(config.edge.name.as_deref());
+    let health = Health::new(name.clone(), env!("SVC_VERSION"), &REQUIREMENTS);
+    let export = |address| export(address, BUILD, health.clone());
     let exporter = config.edge.metrics_listen.map(export).transpose().context("edge.metrics_listen")?;
     if exporter.is_some() {
         edge::metrics::describe();
@@ -100,7 +107,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         0 => limits::blocking_threads(),
         threads => threads,
     };
-    let stop = Stop::new(Duration::from_secs(config.edge.drain_seconds.into()));
+    let [notice, drain] = [config.edge.drain_notice_seconds, config.edge.drain_seconds]
+        .map(|seconds| Duration::from_secs(seconds.into()));
+    let stop = Stop::new(drain, notice, health.clone());
     let conf = ServerConf { threads, max_blocking_threads: Some(blocking), ..ServerConf::default() };
     let mut server = Server::new_with_opt_and_conf(None, conf);
     server.bootstrap();
@@ -108,7 +117,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let setup = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listeners = {
         let _within = setup.enter();
-        listeners(&config, master_key, sockets, upgrade_socket, threads, stop.clone(), exporter)?
+        listeners(&config, master_key, sockets, upgrade_socket, threads, stop.clone(), exporter, (name, health))?
     };
     server.add_service(listeners);
     server.run(RunArgs { shutdown_signal: Box::new(stop.clone()) });
@@ -121,6 +130,11 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
+#[expect(
+    clippy::too_many_arguments,
+    clippy::too_many_lines,
+    reason = "the parts of the program, in the order in which they need each other"
+)]
 fn listeners(
     config: &Config,
     master_key: MasterKey,
@@ -129,6 +143,7 @@ fn listeners(
     threads: usize,
     stop: Stop,
     exporter: Option<Exporter>,
+    (name, health): (String, Health),
 ) -> anyhow::Result<Listeners> {
     let clock = Clock::system();
     let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
@@ -144,23 +159,26 @@ fn listeners(
     let replica = replica.map(|replica| Arc::new(replica) as Arc<dyn Packs>);
 
     let edge = edge_id();
+    tracing::info!(edge, name, version = BUILD.version, commit = BUILD.commit, "starting");
     let marks = Arc::<Marks>::default();
     let source = Postgres { near: near.clone(), primary: db.clone() };
     let shares = Shares::of(&config.edge)?;
+    let read_replica = config.postgres.replica_url.is_some().then(|| near.clone());
     let keys = Keys::new(marks.clone(), near, db.clone(), config.billing.plans.clone(), &shares);
     let members = Arc::new(OrgMembers::new(marks.clone(), source.clone(), &shares));
     let budget = Budget::new(shares.flight());
     let routes = Arc::new(Routes::new(marks.clone(), source, &shares, clock.clone()));
     let (hashes, account) = (config.edge.password_hashes, budget.common_account());
     let gatekeeper = Gatekeeper::new(&master_key, members, &config.site.console_url, hashes, account, clock.clone());
-    let sites = Sites::new(Arc::new(store), replica, &shares, &budget, routes.clone(), gatekeeper, clock.clone());
+    let sites =
+        Sites::new(Arc::new(store.clone()), replica, &shares, &budget, routes.clone(), gatekeeper, clock.clone());
     let bounds = ConnectionBounds::of(&config.edge, &shares);
     let talkers = Arc::<Talkers>::default();
     let (admins, requests) = (&config.edge.admin_upstreams, bounds.platform_requests);
     let platform =
         Platform::new(admins, threads, requests, &shares, marks.clone(), master_key.clone(), talkers.clone())
             .context("edge.admin_upstreams")?;
-    let health = platform.health_watch();
+    let (admin_watch, has_admin) = (platform.health_watch(), platform.has_admin());
     let models = Models::of(&config.gateway, |name| std::env::var(name).ok())?;
     let (meter, metering) = Meter::new(config, &edge, redis.clone(), db.clone(), clock.clone());
     let is_awake = {
@@ -192,6 +210,26 @@ fn listeners(
 
     let (collected_db, collected_clock) = (db.clone(), clock.clone());
     let age_db = db.clone();
+    let watched = Watched {
+        db: db.clone(),
+        replica: read_replica,
+        redis: redis.clone(),
+        store,
+        marks: marks.clone(),
+        master_key: master_key.clone(),
+        site_domain: config.site.site_domain.clone(),
+        spool: meter::spool_folder(config),
+        clock: clock.clone(),
+    };
+    let presence = Presence {
+        id: edge.clone(),
+        name: name.clone(),
+        build: BUILD,
+        marks: marks.clone(),
+        most_connections: bounds.connections,
+        health: health.clone(),
+        clock: clock.clone(),
+    };
     let tls = Tls::new(marks, db, master_key, clock, &config.site.site_domain, &shares, challenges)?;
     let memory_of = {
         let front = front.clone();
@@ -201,10 +239,17 @@ fn listeners(
     let refusing = stop.clone();
     let mut listeners =
         Listeners::new(sockets, upgrade_socket, front, tls, threads, stop, bounds, trusted, talkers.clone());
+    let balancers = Networks::parse(&config.edge.proxy_protocol_from).context("edge.proxy_protocol_from")?;
+    listeners.set_balancers(balancers);
+    listeners.add_background(presence.report(redis.clone(), listeners.connections(), listeners.departure()));
     let last_connection_gone = listeners.background_stop();
     let stop = last_connection_gone.clone();
     listeners.add_background(async move {
-        stop.run_until_cancelled_owned(health).await;
+        stop.run_until_cancelled_owned(Box::pin(watched.watch(health, has_admin))).await;
+    });
+    let stop = last_connection_gone.clone();
+    listeners.add_background(async move {
+        stop.run_until_cancelled_owned(admin_watch).await;
     });
     let stop = last_connection_gone.clone();
     listeners.add_background(async move {
@@ -234,7 +279,7 @@ fn listeners(
         });
     }
     listeners.add_background(report_age(age_db, last_connection_gone.clone()));
-    let questions = clients::answer_questions(redis, edge.clone(), talkers.clone());
+    let questions = clients::answer_questions(redis, edge.clone(), name, talkers.clone());
     let stop = last_connection_gone.clone();
     listeners.add_background(async move {
         let counting = async { tokio::join!(questions, talkers.forget()) };

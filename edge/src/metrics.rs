@@ -73,6 +73,10 @@ pub fn describe() {
         "Connections turned away because their client had as many as one may have."
     );
     describe_counter!(
+        "svc_proxy_protocol_errors_total",
+        "Connections from edge.proxy_protocol_from that were closed because they did not begin with a usable header."
+    );
+    describe_counter!(
         "svc_connections_shed_total",
         "Connections closed because files or memory ran short: `idle` ones, and those of the `greediest` clients."
     );
@@ -92,6 +96,7 @@ pub fn describe() {
         "svc_platform_cached_total",
         "Requests for files of the console and icons of organizations, and whether the edge answered them itself."
     );
+    describe_gauge!("svc_admin_up", "Whether each of edge.admin_upstreams was healthy when this edge last looked.");
     describe_gateway();
     describe_gauge!("svc_traffic_waiting", "Batches of traffic that wait for Postgres.");
     describe_counter!(
@@ -235,6 +240,16 @@ pub(crate) fn over_plan(outcome: &'static str) {
 /// Turned a connection away, because its client had as many as one client may have.
 pub(crate) fn connection_refused() {
     counter!("svc_connections_refused_total").increment(1);
+}
+
+/// Closed a balancer's connection, because it did not say on whose behalf it is.
+pub(crate) fn proxy_header_failed() {
+    counter!("svc_proxy_protocol_errors_total").increment(1);
+}
+
+/// Shows whether the admin at one of `edge.admin_upstreams` answers.
+pub(crate) fn admin_is_up(admin: &str, is_healthy: bool) {
+    gauge!("svc_admin_up", "admin" => admin.to_owned()).set(if is_healthy { 1.0 } else { 0.0 });
 }
 
 /// Closed connections because the machine ran short: those that idled, or those of the `greediest` clients.

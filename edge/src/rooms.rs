@@ -21,10 +21,11 @@ const ROOMS: [&str; 14] = [
     "platform",
     "front",
     "listen",
+    "health",
 ];
 
 /// Constants of a number or a duration that may stand outside `limits/`, each with the reason.
-const NO_BOUNDS: [(&str, &str); 25] = [
+const NO_BOUNDS: [(&str, &str); 29] = [
     ("AWAKE_FOR", "a bound in the unit of a clock"),
     ("CALM", "a code"),
     ("CREATED", "a date that the API's answers repeat"),
@@ -34,10 +35,12 @@ const NO_BOUNDS: [(&str, &str); 25] = [
     ("FILE_WEIGHT", "an estimate"),
     ("FOREIGN", "a code"),
     ("FORM_WEIGHT", "an estimate"),
+    ("FIXED_LEN", "a format"),
     ("FINGERPRINTED_NAME", "the shape of a name"),
     ("HEAD_LEN", "a format"),
     ("HOUR_SECONDS", "a unit"),
     ("KIND_WEIGHT", "an estimate"),
+    ("LINE_LEN", "a format"),
     ("MARKS", "as many as the type of an index has values"),
     ("NUMBER_LEN", "a format"),
     ("PREFACE_LEN", "a format"),
@@ -49,6 +52,8 @@ const NO_BOUNDS: [(&str, &str); 25] = [
     ("SAID_LEN", "a format"),
     ("UNCERTAIN", "belongs to the release that it slows down"),
     ("UNSURE", "belongs to the release that it slows down"),
+    ("V4_LEN", "a format"),
+    ("V6_LEN", "a format"),
     ("VERSION_LEN", "a format"),
 ];
 

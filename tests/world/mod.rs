@@ -323,10 +323,15 @@ impl World {
 
     /// Starts an edge anew at its former ports, once the one that has them is gone.
     pub async fn restart_edge(&mut self, index: usize) {
+        self.start_edge_again(index);
+        self.wait_until_ready().await;
+    }
+
+    /// Starts an edge anew, as [`Self::restart_edge`] does, and does not wait for it.
+    pub fn start_edge_again(&mut self, index: usize) {
         self.edges[index].process.kill();
         let Edge { http_port, https_port, .. } = self.edges[index];
         self.edges[index] = self.start_edge(index, (http_port, https_port), &[]);
-        self.wait_until_ready().await;
     }
 
     /// Starts an edge anew at its former ports, and does not wait until it is ready: it may be about to refuse.

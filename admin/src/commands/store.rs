@@ -42,6 +42,8 @@ pub(crate) async fn run(config: Arc<Config>, action: StoreAction) -> anyhow::Res
     // Nothing here changes what edges remember, so that nobody runs their tasks.
     let (app, _tasks) = App::new(config)?;
     db::migrate(&app.db).await.context("the database could not be brought up to date")?;
+    // Nothing is moved or deleted in a store of another database.
+    app.watch().start().await?;
     match action {
         StoreAction::Trash => list(&app).await,
         StoreAction::Restore { ids, all } => restore(&app, ids, all).await,

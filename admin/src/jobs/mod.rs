@@ -4,6 +4,7 @@
 //! number of admins. To add one, write a file here with an `impl Job`, and a line in [`start`].
 
 mod agents;
+mod backlogs;
 mod backups;
 mod bandwidth;
 mod billing;
@@ -102,6 +103,8 @@ pub(crate) fn start(app: &App) {
     attend(app, billing::Renew);
     attend(app, billing::Look);
     attend(app, billing::Reconcile);
+    backlogs::start(app);
+    attend(app, backlogs::Count);
     letters::start(app);
     attend(app, letters::SendDue::default());
     attend(app, letters::Forget);

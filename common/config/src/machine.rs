@@ -5,6 +5,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The most letters of a name of a machine.
+const NAME_LEN: usize = 64;
+
+/// The name that operators know this machine by: `configured`, or else its host name. In letters that are safe on a terminal and in a
+/// label, and never empty.
+pub fn name(configured: Option<&str>) -> String {
+    let given = configured.map(str::to_owned).or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok());
+    let is_safe = |letter: &char| letter.is_ascii_alphanumeric() || "-._".contains(*letter);
+    let name: String = given.unwrap_or_default().chars().filter(is_safe).take(NAME_LEN).collect();
+    if name.is_empty() { "unnamed".to_owned() } else { name }
+}
+
 /// Bytes of memory that this process may have: the machine's, or less where its control group, of version 2 or 1, says so.
 /// None where neither can be read.
 pub fn memory() -> Option<u64> {

@@ -58,6 +58,9 @@ impl TopQuestion {
 pub struct EdgeTop {
     /// The id of the edge process.
     pub edge: String,
+    /// The name of its machine; empty from an edge that does not say it.
+    #[serde(default)]
+    pub name: String,
     /// The greediest clients, the greediest first.
     pub clients: Vec<ClientCounts>,
 }

@@ -12,6 +12,7 @@ mod eviction;
 pub mod leases;
 mod name;
 mod server;
+pub mod reports;
 mod silence;
 pub mod traffic;
 

@@ -19,6 +19,7 @@ mod folder;
 mod identity;
 mod listing;
 pub mod manifest;
+mod measured;
 pub mod objects;
 mod parts;
 pub mod rules;
@@ -49,7 +50,7 @@ pub use trash::{StoredPack, TrashedPack};
 use domain::{DeploymentId, Timestamp};
 use object_store::GetResult;
 
-use self::{bucket::Bucket, folder::Folder, listing::Outline};
+use self::{bucket::Bucket, folder::Folder, listing::Outline, measured::measured};
 
 /// Largest manifest that is read: 10,000 files with long names stay far below.
 const MANIFEST_BYTES: u64 = 64 * 1024 * 1024;
@@ -219,6 +220,10 @@ impl PackStore {
 
     /// Opens the manifest of a pack, so that its size is known before it is read.
     pub async fn open_manifest(&self, id: &DeploymentId) -> Result<OpenManifest, StoreError> {
+        measured("open_manifest", self.open_unmeasured(id)).await
+    }
+
+    async fn open_unmeasured(&self, id: &DeploymentId) -> Result<OpenManifest, StoreError> {
         let (len, source) = match &self.place {
             Place::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());
@@ -283,6 +288,10 @@ impl PackStore {
 
     /// Reads exactly `len` bytes of a pack's data, from `offset` on, in one read.
     pub async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, StoreError> {
+        measured("read", self.read_unmeasured(id, offset, len)).await
+    }
+
+    async fn read_unmeasured(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, StoreError> {
         match &self.place {
             Place::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());
@@ -305,13 +314,16 @@ impl PackStore {
     /// that was published goes to the trash instead: [`Self::trash`].
     pub async fn remove(&self, id: &DeploymentId) -> Result<(), StoreError> {
         self.removals_allowed()?;
-        match &self.place {
-            Place::Folder(folder) => {
-                let (folder, id) = (folder.clone(), id.clone());
-                blocking(move || folder.remove(&id)).await
+        measured("remove", async {
+            match &self.place {
+                Place::Folder(folder) => {
+                    let (folder, id) = (folder.clone(), id.clone());
+                    blocking(move || folder.remove(&id)).await
+                }
+                Place::Bucket(bucket) => bucket.remove(id).await,
             }
-            Place::Bucket(bucket) => bucket.remove(id).await,
-        }
+        })
+        .await
     }
 
     /// Returns the space on the disk that [`Self::write`] fills: the folder's, or that of the temporary files on the way to a
@@ -333,6 +345,16 @@ impl PackStore {
     /// Judges a spooled tarball and makes the part that `root` names the pack of `id`. Nothing is left behind when it
     /// fails.
     pub async fn write_root(
+        &self,
+        id: &DeploymentId,
+        spooled: File,
+        root: Root,
+        now: Timestamp,
+    ) -> Result<WrittenPack, WriteError> {
+        measured("write", self.write_unmeasured(id, spooled, root, now)).await
+    }
+
+    async fn write_unmeasured(
         &self,
         id: &DeploymentId,
         spooled: File,

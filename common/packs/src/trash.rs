@@ -68,6 +68,7 @@ impl PackStore {
     /// Moves a pack to the trash, and returns whether there was one. What is half-written is removed for good. A move that is
     /// interrupted leaves the pack whole in one of both places, and may be repeated.
     pub async fn trash(&self, id: &DeploymentId) -> Result<bool, StoreError> {
+        self.removals_allowed()?;
         match &self.place {
             Place::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());
@@ -90,6 +91,7 @@ impl PackStore {
 
     /// Deletes a pack in the trash for good. Succeeds when there is none.
     pub async fn purge(&self, id: &DeploymentId) -> Result<(), StoreError> {
+        self.removals_allowed()?;
         match &self.place {
             Place::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());

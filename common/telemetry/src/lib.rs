@@ -1,14 +1,27 @@
-//! Logs, as both programs write them, and metrics, as Prometheus reads them.
+//! Logs, as both programs write them, metrics, as Prometheus reads them, and health, as load balancers ask for it.
 //!
 //! Each program defines its metrics in a file `metrics.rs` of its own. Start with [`start`] and [`metrics`]; [`one_line`] is how an
 //! error is said that ends a program.
 
+pub mod health;
 pub mod metrics;
 mod outage;
+pub mod process;
+pub mod seldom;
+pub mod text;
 
 pub use outage::{Outage, SAY_EVERY};
 
 use tracing_subscriber::{EnvFilter, fmt};
+
+/// What a program was built from: the constants that the crate `buildinfo` gives to its package.
+#[derive(Debug, Clone, Copy)]
+pub struct Build {
+    /// The package's version.
+    pub version: &'static str,
+    /// The commit.
+    pub commit: &'static str,
+}
 
 /// What is seen unless `RUST_LOG` says otherwise. Left out: what Pingora says of connections that we closed ourselves
 /// (what fails is said where it is answered), and Postgres's notices about what is there already.

@@ -1,7 +1,8 @@
-//! Metrics: a page in Prometheus's format, on a listener of its own (`edge.metrics_listen`, `admin.metrics_listen`).
+//! Metrics: a page in Prometheus's format, on a listener of its own (`edge.metrics_listen`, `admin.metrics_listen`), which answers load
+//! balancers as well ([`crate::health`]).
 //!
 //! Labels come from the configuration and from our own code only: models, providers, routes, statuses, jobs. Never from
-//! what a client sends, never an account, a host or an address; so that the page stays small and says nothing of people.
+//! what a client sends, never an account, a site or an address of a visitor; so that the page stays small and says nothing of people.
 //! Without a listener nothing is counted.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
@@ -14,8 +15,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
 
-/// Connections that are served concurrently.
-const READERS: usize = 8;
+use crate::{Build, health::Health, process::Process};
+
+/// Connections that are served concurrently. More than Prometheus needs, so that a balancer finds a place beside readers that are slow.
+const READERS: usize = 64;
 /// Longest a reader may stay.
 const READER_STAY: Duration = Duration::from_secs(10);
 /// Pause after the system refused to accept.
@@ -28,42 +31,67 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 const SECONDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
 
 const FORMAT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Writes metrics to the page when it is asked for: see [`crate::text`].
+pub type Section = Box<dyn Fn(&mut String) + Send + Sync>;
 
 /// A listener for the page of metrics.
 pub struct Exporter {
     address: SocketAddr,
     /// None while another process listens there.
     listener: Option<std::net::TcpListener>,
-    handle: PrometheusHandle,
+    page: Page,
+}
+
+/// What the listener answers.
+struct Page {
+    recorded: PrometheusHandle,
+    sections: Vec<Section>,
+    health: Health,
 }
 
 impl Exporter {
     /// Listens on `address` and records every metric from now on. To be called once in a program, before anything is
     /// counted.
-    pub fn start(address: SocketAddr) -> anyhow::Result<Self> {
-        Self::record(address, Some(listen(address)?))
+    pub fn start(address: SocketAddr, build: Build, health: Health) -> anyhow::Result<Self> {
+        Self::record(address, Some(listen(address)?), build, health)
     }
 
     /// Records every metric from now on, and listens on `address` once no other process does. Takes the place of
     /// [`start`](Self::start).
-    pub fn start_when_free(address: SocketAddr) -> anyhow::Result<Self> {
+    pub fn start_when_free(address: SocketAddr, build: Build, health: Health) -> anyhow::Result<Self> {
         let listener = match listen(address) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => None,
             listener => Some(listener?),
         };
-        Self::record(address, listener)
+        Self::record(address, listener, build, health)
     }
 
-    fn record(address: SocketAddr, listener: Option<std::net::TcpListener>) -> anyhow::Result<Self> {
+    fn record(
+        address: SocketAddr,
+        listener: Option<std::net::TcpListener>,
+        build: Build,
+        health: Health,
+    ) -> anyhow::Result<Self> {
         let builder = PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &SECONDS)?;
         let recorder = builder.build_recorder();
         let handle = recorder.handle();
         metrics::set_global_recorder(recorder).map_err(|_| anyhow::anyhow!("metrics are exported already"))?;
         metrics::describe_counter!("svc_redis_errors_total", "Commands that Redis refused or did not answer.");
         metrics::describe_counter!("svc_postgres_errors_total", "Statements that Postgres refused or did not answer.");
-        metrics::describe_gauge!("svc_build_info", "Always 1; its label says which version runs.");
-        metrics::gauge!("svc_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1);
-        Ok(Self { address, listener, handle })
+        metrics::describe_gauge!(
+            "svc_build_info",
+            "Always 1; its labels say which version runs, and the commit that it was built from."
+        );
+        metrics::gauge!("svc_build_info", "version" => build.version, "commit" => build.commit).set(1);
+        describe_dependencies();
+        Ok(Self { address, listener, page: Page { recorded: handle, sections: Vec::new(), health } })
+    }
+
+    /// Adds what is written anew each time that the page is asked for.
+    pub fn add_section(&mut self, section: Section) {
+        self.page.sections.push(section);
     }
 
     /// Serves the page for as long as the future is polled.
@@ -76,7 +104,7 @@ impl Exporter {
             Ok(listener) => listener,
             Err(error) => return tracing::error!(%error, "metrics are not exported"),
         };
-        let handle = self.handle;
+        let page = Arc::new(self.page);
         let answer = async {
             let places = Arc::new(Semaphore::new(READERS));
             while let Ok(place) = places.clone().acquire_owned().await {
@@ -84,10 +112,10 @@ impl Exporter {
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 };
-                let handle = handle.clone();
+                let page = page.clone();
                 tokio::spawn(async move {
                     let service = service_fn(|request| {
-                        let response = page(&request, &handle);
+                        let response = page.answer(&request);
                         async { Ok::<_, std::convert::Infallible>(response) }
                     });
                     let mut http = http1::Builder::new();
@@ -100,7 +128,7 @@ impl Exporter {
         let upkeep = async {
             loop {
                 tokio::time::sleep(UPKEEP_EVERY).await;
-                handle.run_upkeep();
+                page.recorded.run_upkeep();
             }
         };
         tokio::select! {
@@ -127,18 +155,103 @@ async fn listen_when_free(address: SocketAddr) -> std::net::TcpListener {
     }
 }
 
-fn page(request: &Request<Incoming>, handle: &PrometheusHandle) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::default());
-    if request.uri().path() != "/metrics" {
-        *response.status_mut() = StatusCode::NOT_FOUND;
-    } else if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-    } else {
-        response.headers_mut().insert(header::CONTENT_TYPE, FORMAT);
-        *response.body_mut() = handle.render().into();
+impl Page {
+    fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        let path = request.uri().path();
+        let mut response = Response::new(Full::default());
+        if !matches!(path, "/metrics" | "/livez" | "/readyz") {
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            return response;
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
+        }
+        let (status, format, body) = match path {
+            "/livez" => (StatusCode::OK, JSON, r#"{"status":"alive"}"#.to_owned()),
+            "/readyz" => {
+                let (status, body) = self.health.answer();
+                (status, JSON, body)
+            }
+            _ => (StatusCode::OK, FORMAT, self.metrics()),
+        };
+        *response.status_mut() = status;
+        response.headers_mut().insert(header::CONTENT_TYPE, format);
+        *response.body_mut() = body.into();
+        response
     }
-    response
+
+    fn metrics(&self) -> String {
+        let mut text = self.recorded.render();
+        Process::read().write(&mut text);
+        for section in &self.sections {
+            section(&mut text);
+        }
+        text
+    }
+}
+
+fn describe_dependencies() {
+    metrics::describe_gauge!(
+        "svc_dependency_up",
+        "Whether Postgres, its replica, Redis and the store answered this program when it last looked, by name."
+    );
+    metrics::describe_histogram!(
+        "svc_dependency_seconds",
+        "From asking a dependency for a sign of life to its answer; of Postgres with the wait for a connection of the pool."
+    );
+    metrics::describe_gauge!(
+        "svc_postgres_connections",
+        "Connections of this program to Postgres, by pool and state: `used` or `idle`."
+    );
+    metrics::describe_gauge!("svc_postgres_connections_max", "Connections that a pool may have.");
+    metrics::describe_gauge!(
+        "svc_disk_free_bytes",
+        "Bytes that this program may still write, by folder: `spool` or `store`."
+    );
+    metrics::describe_gauge!("svc_disk_total_bytes", "Bytes that the disk of a folder holds.");
+    metrics::describe_histogram!(
+        "svc_store_seconds",
+        "Time that an operation of the store of packs took, by operation."
+    );
+    metrics::describe_counter!(
+        "svc_store_errors_total",
+        "Operations of the store of packs that failed, by operation and reason: a pack that is `missing` or `damaged`, or a store that is \
+         `unavailable`."
+    );
+}
+
+/// Notes whether a dependency gave a sign of life, and after how long.
+pub fn dependency(name: &'static str, answered: Option<Duration>) {
+    metrics::gauge!("svc_dependency_up", "name" => name).set(if answered.is_some() { 1.0 } else { 0.0 });
+    if let Some(took) = answered {
+        metrics::histogram!("svc_dependency_seconds", "name" => name).record(took);
+    }
+}
+
+/// Shows how many connections a pool has.
+#[expect(clippy::cast_precision_loss, reason = "there are fewer connections")]
+pub fn postgres_pool(pool: &'static str, open: usize, idle: usize, most: usize) {
+    for (state, count) in [("used", open.saturating_sub(idle)), ("idle", idle)] {
+        metrics::gauge!("svc_postgres_connections", "pool" => pool, "state" => state).set(count as f64);
+    }
+    metrics::gauge!("svc_postgres_connections_max", "pool" => pool).set(most as f64);
+}
+
+/// Shows how much of a folder's disk is free.
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+pub fn disk(folder: &'static str, free: u64, total: u64) {
+    metrics::gauge!("svc_disk_free_bytes", "folder" => folder).set(free as f64);
+    metrics::gauge!("svc_disk_total_bytes", "folder" => folder).set(total as f64);
+}
+
+/// Notes an operation of the store of packs, with the reason where it failed.
+pub fn store_operation(operation: &'static str, took: Duration, failure: Option<&'static str>) {
+    metrics::histogram!("svc_store_seconds", "operation" => operation).record(took);
+    if let Some(why) = failure {
+        metrics::counter!("svc_store_errors_total", "operation" => operation, "why" => why).increment(1);
+    }
 }
 
 /// Counts a failure of Postgres. `what` is what it was asked for.

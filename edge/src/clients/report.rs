@@ -13,16 +13,16 @@ use tokio::time::{sleep, timeout};
 use super::Talkers;
 use crate::limits;
 
-/// Answers questions to edge `id`, for as long as it is polled.
-pub async fn answer_questions(redis: Redis, id: String, talkers: Arc<Talkers>) {
+/// Answers questions to edge `id`, on the machine called `name`, for as long as it is polled.
+pub async fn answer_questions(redis: Redis, id: String, name: String, talkers: Arc<Talkers>) {
     loop {
         // Whoever asks while Redis is away hears nothing: it is said where changes are followed that Redis is away.
-        let _ = listen(&redis, &id, &talkers).await;
+        let _ = listen(&redis, &id, &name, &talkers).await;
         sleep(limits::TOP_RETRY).await;
     }
 }
 
-async fn listen(redis: &Redis, id: &str, talkers: &Talkers) -> Result<(), live::RedisError> {
+async fn listen(redis: &Redis, id: &str, name: &str, talkers: &Talkers) -> Result<(), live::RedisError> {
     let mut subscription = match timeout(limits::SUBSCRIBE_WAIT, redis.subscriber()).await {
         Ok(subscription) => subscription?,
         Err(_) => return Ok(()),
@@ -32,7 +32,7 @@ async fn listen(redis: &Redis, id: &str, talkers: &Talkers) -> Result<(), live::
     while let Some(message) = questions.next().await {
         let Ok(question) = serde_json::from_slice::<TopQuestion>(message.get_payload_bytes()) else { continue };
         let clients = talkers.top(question.count.min(limits::TOP_CLIENTS));
-        let answer = EdgeTop { edge: id.to_owned(), clients };
+        let answer = EdgeTop { edge: id.to_owned(), name: name.to_owned(), clients };
         if let Ok(text) = serde_json::to_string(&answer) {
             redis.publish(&question.reply_channel(), &text).await?;
         }

@@ -25,6 +25,7 @@ use fairness::{
     budget::{Account, Budget},
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use telemetry::seldom::Seldom;
 
 pub(crate) use self::refusal::{Form, cookies_too_large};
 pub use self::{
@@ -368,7 +369,10 @@ pub(crate) fn exhausted(another: Response<Body>) -> Response<Body> {
 }
 
 fn unread(place: &Place, error: &RecallError) -> Response<SiteBody> {
-    tracing::warn!(host = %place.host, %error, "the route could not be read");
+    static UNREAD: Seldom = Seldom::new();
+    if let Some(left_out) = UNREAD.due() {
+        tracing::warn!(host = %place.host, %error, left_out, "the route could not be read");
+    }
     pages::unavailable()
 }
 

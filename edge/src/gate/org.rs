@@ -21,6 +21,7 @@ use http::{
     request::Parts,
 };
 use subtle::ConstantTimeEq as _;
+use telemetry::seldom::Seldom;
 use url::{Url, form_urlencoded};
 
 use super::{
@@ -92,7 +93,10 @@ impl OrgGate {
             Err(error) => Err(error),
         };
         Err(Box::new(answer.unwrap_or_else(|error| {
-            tracing::warn!(host = %visit.host, %error, "the members could not be read");
+            static UNREAD: Seldom = Seldom::new();
+            if let Some(left_out) = UNREAD.due() {
+                tracing::warn!(host = %visit.host, %error, left_out, "the members could not be read");
+            }
             pages::unavailable()
         })))
     }

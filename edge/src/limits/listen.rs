@@ -38,6 +38,10 @@ pub(crate) const SHED_SPARES: usize = 8;
 pub(crate) const ACCEPT_QUEUE: u32 = 4_096;
 /// Pause after the system refused to accept, so that the loop does not spin while files are short.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Bytes that may follow the fixed part of a balancer's header of the PROXY protocol: addresses, and what it says of the client's TLS.
+pub(crate) const PROXY_HEADER_BYTES: usize = 4 * 1024;
+/// Longest time for such a header to arrive.
+pub(crate) const PROXY_HEADER: Duration = FIRST_BYTE;
 /// Longest time from the accepted connection to the finished TLS handshake.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Handshakes at the same time in which an authority is shown a certificate for its challenge.

@@ -8,6 +8,7 @@ mod clients;
 mod front;
 mod gate;
 mod gateway;
+mod health;
 mod http;
 mod listen;
 mod memory;
@@ -21,8 +22,8 @@ mod traffic;
 mod traffic_journal;
 
 pub(crate) use self::{
-    agents::*, clients::*, front::*, gate::*, gateway::*, http::*, listen::*, memory::*, meter::*, metrics::*,
-    platform::*, sites::*, spool::*, traffic::*, traffic_journal::*,
+    agents::*, clients::*, front::*, gate::*, gateway::*, health::*, http::*, listen::*, memory::*, meter::*,
+    metrics::*, platform::*, sites::*, spool::*, traffic::*, traffic_journal::*,
 };
 pub use self::{
     http::blocking_threads,

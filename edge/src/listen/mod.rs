@@ -6,12 +6,17 @@
 mod connections;
 mod http;
 mod pace;
+pub mod proxy_protocol;
 mod signals;
 mod tcp;
 mod tls;
 mod upgrade;
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use async_trait::async_trait;
 use domain::networks::Networks;
@@ -54,7 +59,10 @@ pub struct Listeners {
     threads: usize,
     bounds: ConnectionBounds,
     trusted: Networks,
+    balancers: Arc<Networks>,
     talkers: Arc<Talkers>,
+    /// The seats of the connections, once there are any.
+    seats: Arc<OnceLock<Arc<Seats>>>,
 }
 
 impl Listeners {
@@ -86,8 +94,21 @@ impl Listeners {
             threads,
             bounds,
             trusted,
+            balancers: Arc::default(),
             talkers,
+            seats: Arc::default(),
         }
+    }
+
+    /// Makes connections from these networks begin with a header of the PROXY protocol, which names their clients.
+    pub fn set_balancers(&mut self, balancers: Networks) {
+        self.balancers = Arc::new(balancers);
+    }
+
+    /// A count of the connections that are open.
+    pub fn connections(&self) -> impl Fn() -> usize + Send + Sync + 'static {
+        let seats = self.seats.clone();
+        move || seats.get().map_or(0, |seats| seats.taken())
     }
 
     /// Cancelled when no new request is answered any more, though completions may still be under way: for what tells others that
@@ -156,10 +177,13 @@ impl Listeners {
 
         let connections = TaskTracker::new();
         let seats = Seats::new(self.bounds.seats(), self.trusted.clone(), self.talkers.clone());
+        let _ = self.seats.set(seats.clone());
+        self.stop.health().set_met("listening", true);
         let secure = Acceptor {
             front: self.front.clone(),
             tls: Some(self.tls.clone()),
             seats: seats.clone(),
+            balancers: self.balancers.clone(),
             connections: connections.clone(),
             stop: self.stop.asked(),
         };

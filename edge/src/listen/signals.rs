@@ -9,10 +9,11 @@ use std::{
 
 use async_trait::async_trait;
 use pingora::server::{ShutdownSignal, ShutdownSignalWatch};
+use telemetry::health::Health;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -30,13 +31,31 @@ pub struct Stop {
     failure: Arc<OnceLock<io::Error>>,
     /// The time from the signal to the deadline.
     drain: Duration,
+    /// The time for which connections are still accepted after the signal, so that a balancer stops sending them.
+    notice: Duration,
+    health: Health,
 }
 
 impl Stop {
-    /// A stop that, once asked for, gives `drain` to what is under way.
-    pub fn new(drain: Duration) -> Self {
+    /// A stop that, once asked for, tells `health` immediately and the listeners after `notice`, and then gives `drain` to what is under
+    /// way.
+    pub fn new(drain: Duration, notice: Duration, health: Health) -> Self {
         let (asked, handed_over, done) = Default::default();
-        Self { asked, deadline: watch::Sender::new(None), handed_over, done, failure: Arc::default(), drain }
+        Self {
+            asked,
+            deadline: watch::Sender::new(None),
+            handed_over,
+            done,
+            failure: Arc::default(),
+            drain,
+            notice,
+            health,
+        }
+    }
+
+    /// Whether the edge should get requests.
+    pub(super) fn health(&self) -> &Health {
+        &self.health
     }
 
     /// Cancelled when somebody asked us to stop.
@@ -107,12 +126,23 @@ impl ShutdownSignalWatch for Stop {
     async fn recv(&self) -> ShutdownSignal {
         let (mut terminate, mut interrupt) =
             (Signals::of(SignalKind::terminate()), Signals::of(SignalKind::interrupt()));
-        let mut patience = self.drain;
+        let (mut patience, mut notice) = (self.drain, self.notice);
+        let mut signal = async || {
+            tokio::select! {
+                () = terminate.next() => {}
+                () = interrupt.next() => {}
+            }
+        };
         let asked = async {
             loop {
-                tokio::select! {
-                    () = terminate.next() => {}
-                    () = interrupt.next() => {}
+                signal().await;
+                self.health.drain();
+                if !notice.is_zero() {
+                    tracing::info!(seconds = notice.as_secs(), "draining: accepting connections until balancers know");
+                    if timeout(notice, signal()).await.is_ok() {
+                        patience = Duration::ZERO;
+                    }
+                    notice = Duration::ZERO;
                 }
                 tracing::info!(drain_seconds = patience.as_secs(), "stopping");
                 self.ask(patience);
@@ -151,7 +181,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_deadline_comes_earlier_and_never_later() {
-        let (stop, start) = (Stop::new(Duration::from_secs(50)), Instant::now());
+        let (stop, start) = (Stop::new(Duration::from_secs(50), Duration::ZERO, Health::default()), Instant::now());
         let (asking, asked) = (stop.clone(), stop.asked());
         let ask = async move {
             asking.ask(Duration::from_mins(10));

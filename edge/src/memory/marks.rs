@@ -121,6 +121,11 @@ impl Marks {
         Reading { seq: first.position.seq, era, marks: names.map(|name| self.mark_of(name)) }
     }
 
+    /// The change up to which all are applied; none before it is known.
+    pub fn applied(&self) -> Option<i64> {
+        Some(self.applied.load(Ordering::Acquire)).filter(|seq| *seq != i64::MIN)
+    }
+
     /// The present place in the order of changes, once it is known.
     pub fn moment(&self) -> Option<Moment> {
         // The era first: one that begins meanwhile has not applied anything yet.

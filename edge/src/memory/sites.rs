@@ -8,6 +8,7 @@ use std::{
 use async_trait::async_trait;
 use domain::{Clock, DeploymentId, ProjectId, addresses::HostKey, changes::AccountPlan, site::Site};
 use fairness::Client;
+use telemetry::seldom::Seldom;
 use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
@@ -120,7 +121,10 @@ impl<S: Source> Routes<S> {
         {
             Ok(recent) => recent.unwrap_or_default(),
             Err(error) => {
-                tracing::warn!(%error, project = project.as_str(), "recent deployments cannot be read");
+                static UNREAD: Seldom = Seldom::new();
+                if let Some(left_out) = UNREAD.due() {
+                    tracing::warn!(%error, project = project.as_str(), left_out, "recent deployments cannot be read");
+                }
                 Arc::default()
             }
         }

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::admins::{Admin, Admins, State};
-use crate::limits;
+use crate::{limits, metrics};
 
 /// Resolves the admins' names and looks at their health, again and again, for as long as it is polled.
 pub(super) async fn watch(admins: Arc<Admins>) {
@@ -61,6 +61,7 @@ async fn look_at(admin: Arc<Admin>) {
             check = Check::default();
         }
         admin.set_state(state);
+        metrics::admin_is_up(&admin.address().to_string(), state == State::Healthy);
         say(&mut outage, admin.address(), state);
     }
 }

@@ -127,6 +127,12 @@ impl Platform {
         Arc::new(Semaphore::new(limits::PLATFORM_REQUESTS_PER_CONNECTION))
     }
 
+    /// Whether any admin was healthy when it was last looked at.
+    pub fn has_admin(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        let admins = self.exchanges.admins.clone();
+        move || admins.has_healthy(&[])
+    }
+
     /// Resolves the admins' names and looks at their health for as long as it is polled.
     pub fn health_watch(&self) -> impl Future<Output = ()> + Send + 'static {
         health::watch(self.exchanges.admins.clone())

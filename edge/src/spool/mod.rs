@@ -24,6 +24,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use telemetry::seldom::Seldom;
 
 pub use self::{
     name::{database_name, set_database_name},
@@ -344,7 +345,10 @@ impl<R: Record> Spool<R> {
         };
         for (id, file) in files {
             if let Err(error) = file.and_then(|file| file.sync_data()) {
-                tracing::warn!(kind = R::KIND, %error, "the spool does not reach the disk");
+                static UNSYNCED: Seldom = Seldom::new();
+                if let Some(left_out) = UNSYNCED.due() {
+                    tracing::warn!(kind = R::KIND, %error, left_out, "the spool does not reach the disk");
+                }
                 let mut state = self.state();
                 let state = &mut *state;
                 if let Some(segment) = state.full.values_mut().chain(&mut state.current).find(|of| of.id == id) {

@@ -39,7 +39,9 @@ pub struct Admin {
     pub drain_seconds: u32,
     /// Percent of the disks of the spool and the store that have to be free for an upload to be taken.
     pub free_disk_percent: u8,
-    /// The address of admin's metrics, as in `edge.metrics_listen`; such as `127.0.0.1:9465`.
+    /// The name of this machine in `admin admins`; the host name when absent.
+    pub name: Option<String>,
+    /// The address of admin's metrics and of `/livez` and `/readyz`, as in `edge.metrics_listen`; such as `127.0.0.1:9465`.
     pub metrics_listen: Option<SocketAddr>,
     /// The folder of the built console; its pages are those without scripts when absent.
     pub console: Option<PathBuf>,
@@ -62,6 +64,7 @@ impl Default for Admin {
             listings: 0,
             drain_seconds: 600,
             free_disk_percent: 10,
+            name: None,
             metrics_listen: None,
             console: None,
             gateway_url: None,

@@ -19,6 +19,13 @@ pub struct Edge {
     pub admin_upstreams: Vec<String>,
     /// Networks (CIDR) or addresses whose `X-Forwarded-For` is believed, by edge and by admin.
     pub trusted_proxies: Vec<String>,
+    /// Networks (CIDR) or addresses of TCP load balancers in front of the edges. Each connection from there, to either listener, must
+    /// begin with a header of the PROXY protocol (version 2, or 1), and comes from the client that it names: for bounds, rates, statistics
+    /// and what admin is told. Whoever connects from elsewhere cannot send one. Nothing that connects without a header may be in such a
+    /// network: admin, which probes domains and reaches the gateway, or a program that watches.
+    pub proxy_protocol_from: Vec<String>,
+    /// The name of this machine in `admin edges`, logs and metrics; the host name when absent.
+    pub name: Option<String>,
     /// The treatment of plain HTTP.
     pub http_mode: HttpMode,
     /// Worker threads; one a core when 0.
@@ -65,9 +72,13 @@ pub struct Edge {
     /// The name of the database that the spool belongs to, when this one is to take it over, as in `store.take_over_from`. Journals of the
     /// former database in it are still passed over.
     pub spool_take_over_from: Option<String>,
-    /// Where this edge's metrics are read, in plain HTTP and without a password: an address that only the operator's
-    /// Prometheus reaches, such as `127.0.0.1:9464`. Nothing is exported when absent, as is usual.
+    /// Where this edge's metrics are read (`/metrics`), and where load balancers ask whether it lives (`/livez`) and is ready
+    /// (`/readyz`); in plain HTTP and without a password: an address that only the operator's Prometheus and balancers reach, such as
+    /// `127.0.0.1:9464`. Nothing of it is there when absent, as is usual.
     pub metrics_listen: Option<SocketAddr>,
+    /// Seconds for which connections are accepted still after SIGTERM or SIGINT, while `/readyz` is 503: so long that every balancer has
+    /// asked by then. They come before `drain_seconds`, and a second signal ends them. An upgrade needs none.
+    pub drain_notice_seconds: u32,
     /// Seconds for which completions of the AI gateway go on after SIGTERM or SIGINT. Everything else has five, or as many if that is
     /// less. A service manager must wait some seconds longer before it kills the process (`TimeoutStopSec` of systemd).
     pub drain_seconds: u32,
@@ -84,6 +95,8 @@ impl Default for Edge {
             listen_https: address("127.0.0.1:8443"),
             admin_upstreams: vec!["127.0.0.1:8081".into()],
             trusted_proxies: Vec::new(),
+            proxy_protocol_from: Vec::new(),
+            name: None,
             http_mode: HttpMode::Redirect,
             threads: 0,
             memory: None,
@@ -100,6 +113,7 @@ impl Default for Edge {
             spool: None,
             spool_take_over_from: None,
             metrics_listen: None,
+            drain_notice_seconds: 0,
             drain_seconds: 50,
             upgrade_socket: None,
         }

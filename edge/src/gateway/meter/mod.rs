@@ -52,7 +52,7 @@ use live::{
     budgets::{Budget, Judgement, SpareStatus, Used, Verdict},
 };
 use sqlx::PgPool;
-use telemetry::metrics::postgres_failed;
+use telemetry::{metrics::postgres_failed, seldom::Seldom};
 use tokio::{
     sync::Semaphore,
     time::{sleep, timeout},
@@ -180,7 +180,10 @@ impl Meter {
             return self.decide(judgement, row, model);
         }
         if !self.0.ledger.has_room() {
-            tracing::warn!("too much usage waits for Postgres; nothing is admitted until it is there");
+            static FULL: Seldom = Seldom::new();
+            if let Some(left_out) = FULL.due() {
+                tracing::warn!(left_out, "too much usage waits for Postgres; nothing is admitted until it is there");
+            }
             return Err(refused("books", &row, UNAVAILABLE));
         }
         if let Err(error) = journal::name(&self.0.ledger.journal, &self.0.db).await {

@@ -9,8 +9,15 @@ mod seats;
 mod shedding;
 mod stall;
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+};
 
+use domain::networks::Networks;
+use telemetry::seldom::Seldom;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     time::{sleep, timeout},
@@ -26,6 +33,7 @@ pub(super) use self::{
 };
 use super::{
     http::{self, Protocol},
+    proxy_protocol::{self, Source},
     tls::{Records, Tls},
     upgrade::{self, Predecessor},
 };
@@ -99,22 +107,34 @@ fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
+/// The line of log about balancers that do not say on whose behalf they connect.
+static NO_HEADER: Seldom = Seldom::new();
+
 /// One accept loop: with certificates it speaks TLS, without it does not.
 #[derive(Clone)]
 pub(super) struct Acceptor {
     pub(super) front: Arc<Front>,
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) seats: Arc<Seats>,
+    /// Load balancers, whose connections begin with a header that names the client.
+    pub(super) balancers: Arc<Networks>,
     pub(super) connections: TaskTracker,
     pub(super) stop: CancellationToken,
 }
 
 impl Acceptor {
     pub(super) async fn accept_from(self, listener: TcpListener) {
-        while let Some((stream, peer, seated)) = self.next(&listener).await {
+        while let Some((mut stream, peer, mut seated)) = self.next(&listener).await {
             let (this, seat) = (self.clone(), seated.seat().clone());
             let task = self.connections.spawn(async move {
-                this.attend(stream, peer, seated.seat()).await;
+                let mut client = peer.ip();
+                if this.balancers.contains(client) {
+                    // Boxed, because most connections have none of it: a task is as large as its largest branch.
+                    let identified = Box::pin(this.identify(&mut stream, client, &mut seated));
+                    let Some(identified) = identified.await else { return };
+                    client = identified;
+                }
+                this.attend(stream, client, seated.seat()).await;
                 drop(seated);
             });
             seat.is_served_by(task.abort_handle());
@@ -135,7 +155,10 @@ impl Acceptor {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    if let Ok(turn) = self.seats.admit(peer.ip()) {
+                    // Of a balancer's connection it is not known yet whose it is.
+                    let admitted =
+                        if self.balancers.contains(peer.ip()) { Ok(None) } else { self.seats.admit(peer.ip()) };
+                    if let Ok(turn) = admitted {
                         return Some((stream, peer, self.seats.seat(room, turn, peer.ip())));
                     }
                     metrics::connection_refused();
@@ -150,10 +173,39 @@ impl Acceptor {
         }
     }
 
-    async fn attend(self, stream: TcpStream, peer: SocketAddr, seat: &Arc<Seat>) {
+    /// Reads from a balancer's connection on whose behalf it is, and seats that client. None when there is no telling, or the client
+    /// has its share of connections.
+    async fn identify(&self, stream: &mut TcpStream, balancer: IpAddr, seated: &mut Seated) -> Option<IpAddr> {
+        let client = match timeout(limits::PROXY_HEADER, proxy_protocol::read(stream)).await {
+            // In version 1 a balancer that looks whether the edge is there names itself.
+            Ok(Ok(Source::Client(client))) if self.balancers.contains(client) => return Some(client),
+            Ok(Ok(Source::Client(client))) => client,
+            Ok(Ok(Source::Balancer)) => return Some(balancer),
+            failed => {
+                metrics::proxy_header_failed();
+                let error = match failed {
+                    Ok(Err(error)) => error.to_string(),
+                    _ => "the header did not come in time".to_owned(),
+                };
+                if let Some(left_out) = NO_HEADER.due() {
+                    tracing::warn!(%balancer, error, left_out, "a balancer's connection has no header of the PROXY protocol");
+                }
+                return None;
+            }
+        };
+        let Ok(turn) = self.seats.admit(client) else {
+            metrics::connection_refused();
+            let _ = stream.set_zero_linger();
+            return None;
+        };
+        seated.identify(turn, client);
+        Some(client)
+    }
+
+    async fn attend(self, stream: TcpStream, peer: IpAddr, seat: &Arc<Seat>) {
         // Without it the kernel holds small answers back; that it cannot be set is no reason not to serve.
         let _ = stream.set_nodelay(true);
-        let peer = peer.ip().to_canonical();
+        let peer = peer.to_canonical();
         let (account, completions) = (self.front.account(peer), seat.completions.clone());
         let first_byte = self.seats.first_byte(self.tls.is_none());
         let Some(tls) = &self.tls else {

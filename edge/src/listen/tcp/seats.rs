@@ -71,8 +71,8 @@ pub(in crate::listen) struct Seat {
     /// Whether it was asked to end.
     is_asked: AtomicBool,
     ask: Notify,
-    /// Its task.
-    task: OnceLock<AbortHandle>,
+    /// Its task. Shared with the seat that the connection had before its client was known.
+    task: Arc<OnceLock<AbortHandle>>,
 }
 
 /// A connection's hold on its seat.
@@ -81,7 +81,8 @@ pub(in crate::listen) struct Seated {
     number: u64,
     seat: Arc<Seat>,
     _room: Room,
-    _turn: Option<Turn<Client>>,
+    /// Held until the connection ends.
+    turn: Option<Turn<Client>>,
 }
 
 impl Seats {
@@ -117,21 +118,25 @@ impl Seats {
 
     /// Seats a connection that was admitted.
     pub(in crate::listen) fn seat(self: &Arc<Self>, room: Room, turn: Option<Turn<Client>>, peer: IpAddr) -> Seated {
+        let seat = self.new_seat(turn.as_ref(), peer, Arc::default());
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        lock(&self.taken).insert(number, seat.clone());
+        Seated { seats: self.clone(), number, seat, _room: room, turn }
+    }
+
+    fn new_seat(&self, turn: Option<&Turn<Client>>, peer: IpAddr, task: Arc<OnceLock<AbortHandle>>) -> Arc<Seat> {
         let tally = if turn.is_some() { self.talkers.tally(peer) } else { Arc::default() };
         tally.connected();
-        let seat = Arc::new(Seat {
-            client: turn.as_ref().map(|turn| *turn.key()),
+        Arc::new(Seat {
+            client: turn.map(|turn| *turn.key()),
             tally,
             requests: AtomicU64::new(0),
             seen: AtomicU64::new(u64::MAX),
             completions: ConnectionCompletions::default(),
             is_asked: AtomicBool::new(false),
             ask: Notify::new(),
-            task: OnceLock::new(),
-        });
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        lock(&self.taken).insert(number, seat.clone());
-        Seated { seats: self.clone(), number, seat, _room: room, _turn: turn }
+            task,
+        })
     }
 
     /// The time that a new connection has for its first byte: less while hardly any seats are left for others of its kind.
@@ -196,6 +201,16 @@ impl Seat {
 }
 
 impl Seated {
+    /// Makes the connection that of the client at `address`, which was admitted: until then it was nobody's.
+    pub(in crate::listen) fn identify(&mut self, turn: Option<Turn<Client>>, address: IpAddr) {
+        let seat = self.seats.new_seat(turn.as_ref(), address, self.seat.task.clone());
+        if self.seat.is_asked() {
+            seat.ask_to_end();
+        }
+        lock(&self.seats.taken).insert(self.number, seat.clone());
+        (self.seat, self.turn) = (seat, turn);
+    }
+
     /// The seat.
     pub(in crate::listen) fn seat(&self) -> &Arc<Seat> {
         &self.seat
@@ -242,6 +257,21 @@ mod tests {
         assert_eq!(seats.taken(), 8);
         assert!(take(&seats, client, false).is_ok());
         drop(others);
+    }
+
+    #[test]
+    fn a_connection_counts_as_its_client_s_once_that_is_known() {
+        let seats = seats(10, 1);
+        let client = IpAddr::from([192, 0, 2, 1]);
+        let mut balanced = take(&seats, PROXY, false).ok().unwrap();
+        let before = balanced.seat().clone();
+        balanced.identify(seats.admit(client).unwrap(), client);
+        assert_eq!((before.client, balanced.seat().client), (None, Some(Client::from(client))));
+        assert_eq!(take(&seats, client, false).err(), Some(Some(Refused::Share)), "it has the client's only turn");
+        assert_eq!((seats.taken(), seats.list()[0].client), (1, Some(Client::from(client))));
+        drop(balanced);
+        assert_eq!(seats.taken(), 0);
+        assert!(take(&seats, client, false).is_ok());
     }
 
     #[test]

@@ -1,0 +1,53 @@
+//! Counts what waits, for the metrics: one admin for all, because a count looks through the rows, and every admin shows the result.
+
+use std::time::Duration;
+
+use db::upkeep::{backlogs, job_leases};
+
+use super::{Batch, Job};
+use crate::{app::App, metrics};
+
+/// Interval at which an admin looks for what was counted.
+const SHOW_EVERY: Duration = Duration::from_secs(15);
+/// Interval at which it does before anything was counted: the database is new.
+const FIRST_SHOW_EVERY: Duration = Duration::from_secs(1);
+/// Time before its end from which a certificate counts as ending.
+const ENDING_WITHIN: Duration = Duration::from_hours(14 * 24);
+
+/// Shows what was counted last, until the program stops. Nothing is shown where nothing is exported.
+pub(super) fn start(app: &App) {
+    if app.config.admin.metrics_listen.is_none() {
+        return;
+    }
+    let showing = app.clone();
+    app.tasks.spawn(async move { showing.stopping.run_until_cancelled(show(&showing)).await });
+}
+
+async fn show(app: &App) {
+    loop {
+        let counted = db::in_time(job_leases::cursor(&app.db, Count::NAME)).await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "what waits is not known");
+            None
+        });
+        let counted = counted.and_then(|json| serde_json::from_str(&json).ok());
+        if let Some(counted) = &counted {
+            metrics::backlogs(counted, app.clock.now());
+        }
+        let pause = if counted.is_some() { SHOW_EVERY } else { FIRST_SHOW_EVERY };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Counts what waits, and leaves the result with the job's lease.
+pub(super) struct Count;
+
+impl Job for Count {
+    const NAME: &'static str = "count backlogs";
+    const EVERY: Duration = Duration::from_secs(30);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let counted = backlogs::count(&app.db, app.clock.now() + ENDING_WITHIN).await?;
+        job_leases::move_cursor(&app.db, Self::NAME, Some(&serde_json::to_string(&counted)?)).await?;
+        Ok(Batch::of(0, 1))
+    }
+}

@@ -1,0 +1,90 @@
+//! Counting what the store does: how long each operation takes, and why it fails.
+
+use telemetry::metrics;
+use tokio::time::Instant;
+
+use super::{PackStore, StoreError, WriteError};
+use domain::DeploymentId;
+
+/// The id of a pack that no store has.
+const NO_PACK: &str = "dep_00000000000000000000";
+
+/// An error that may be the store's.
+pub(crate) trait Failure {
+    /// The error of the store that it is, if it is one.
+    fn of_store(&self) -> Option<&StoreError>;
+}
+
+impl Failure for StoreError {
+    fn of_store(&self) -> Option<&StoreError> {
+        Some(self)
+    }
+}
+
+impl Failure for WriteError {
+    fn of_store(&self) -> Option<&StoreError> {
+        match self {
+            Self::Archive(_) => None,
+            Self::Store(error) => Some(error),
+        }
+    }
+}
+
+/// Counts an operation by its outcome.
+pub(crate) async fn measured<T, E: Failure>(
+    operation: &'static str,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let began = Instant::now();
+    let outcome = work.await;
+    let failure = outcome.as_ref().err().and_then(Failure::of_store).and_then(reason);
+    metrics::store_operation(operation, began.elapsed(), failure);
+    outcome
+}
+
+fn reason(error: &StoreError) -> Option<&'static str> {
+    match error {
+        StoreError::NotFound => Some("missing"),
+        StoreError::Damaged(_) => Some("damaged"),
+        StoreError::Config(_) | StoreError::Io(_) | StoreError::Bucket(_) | StoreError::Stalled => Some("unavailable"),
+        StoreError::Stopping | StoreError::Unconfirmed => None,
+    }
+}
+
+impl PackStore {
+    /// Fails unless the store answers, by asking it for a pack that it cannot have. That is not counted as a pack that is missing.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        let id: DeploymentId = NO_PACK.parse().map_err(|_| StoreError::Config("the probe has no id".to_owned()))?;
+        if !self.is_remote() {
+            // Without its folder the store would have no such pack, either.
+            self.space().await?;
+        }
+        match self.open_unmeasured(&id).await {
+            Ok(_) | Err(StoreError::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_store_answers_though_it_has_no_such_pack() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let url = url::Url::from_directory_path(folder.path()).unwrap();
+        let store = PackStore::open(&config::Store { url, ..config::Store::default() }).unwrap();
+        store.ping().await.unwrap();
+        folder.close().unwrap();
+        assert!(store.ping().await.is_err(), "the folder is gone");
+    }
+
+    #[test]
+    fn a_pack_that_is_missing_and_a_store_that_is_away_are_told_apart() {
+        assert_eq!(reason(&StoreError::NotFound), Some("missing"));
+        assert_eq!(reason(&StoreError::Damaged(String::new())), Some("damaged"));
+        assert_eq!(reason(&StoreError::Io(std::io::ErrorKind::TimedOut.into())), Some("unavailable"));
+        assert_eq!(WriteError::from(StoreError::Stopping).of_store().and_then(reason), None);
+    }
+}

@@ -1,0 +1,57 @@
+//! Metrics written by hand, in Prometheus's text format: those that come and go with what they tell of, where a gauge of the recorder
+//! would keep its last value for ever.
+
+use std::fmt::Write as _;
+
+/// What a metric is to Prometheus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It only rises.
+    Counter,
+    /// It rises and falls.
+    Gauge,
+}
+
+/// Adds a metric to `page`: its description, and a line for each of `samples`. Nothing where there are none.
+pub fn family<'a>(
+    page: &mut String,
+    name: &str,
+    kind: Kind,
+    help: &str,
+    samples: impl IntoIterator<Item = (Vec<(&'static str, &'a str)>, f64)>,
+) {
+    let mut samples = samples.into_iter().peekable();
+    if samples.peek().is_none() {
+        return;
+    }
+    let kind = match kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+    };
+    // Writing to a String does not fail.
+    let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    for (labels, value) in samples {
+        let labels: Vec<String> = labels.iter().map(|(label, of)| format!("{label}=\"{}\"", escaped(of))).collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let _ = writeln!(page, "{name}{labels} {value}");
+    }
+    page.push('\n');
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_cannot_break_out_of_its_line() {
+        let mut page = String::new();
+        family(&mut page, "x", Kind::Gauge, "Help.", [(vec![("name", "a\"b\\\nc")], 1.5), (vec![], 2.0)]);
+        assert_eq!(page, "# HELP x Help.\n# TYPE x gauge\nx{name=\"a\\\"b\\\\\\nc\"} 1.5\nx 2\n\n");
+        family(&mut page, "y", Kind::Gauge, "Help.", []);
+        assert!(!page.contains('y'));
+    }
+}

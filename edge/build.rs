@@ -1,0 +1,5 @@
+//! Names the commit that this program is built from.
+
+fn main() {
+    buildinfo::emit();
+}

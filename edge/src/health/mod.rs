@@ -1,0 +1,147 @@
+//! Whether this edge is ready, and what it lacks: for load balancers (`/readyz`) and operators (`admin edges`).
+//!
+//! An edge is ready once it listens, has followed the changes of routes, has had its default certificate from Postgres, and has had an
+//! answer of the store. What it loses later only degrades it: warm sites are served without Postgres, Redis and the store. Start
+//! with [`Watched::watch`]; [`report`] tells admin and the operator of this edge.
+
+pub mod report;
+
+use std::{path::PathBuf, sync::Arc};
+
+use domain::Clock;
+use live::Redis;
+use packs::{PackStore, Space};
+use secrets::MasterKey;
+use sqlx::PgPool;
+use telemetry::{health::Health, metrics};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+
+use crate::{limits, memory::Marks};
+
+/// What an edge must have had before it is ready; `listening` is noted by the listeners.
+pub const REQUIREMENTS: [&str; 4] = ["listening", "changes", "certificates", "store"];
+
+/// What this edge depends on.
+pub struct Watched {
+    /// The database.
+    pub db: PgPool,
+    /// The replica that is read from, where there is one.
+    pub replica: Option<PgPool>,
+    /// Redis.
+    pub redis: Redis,
+    /// The store of packs.
+    pub store: PackStore,
+    /// Where it shows how far changes were followed.
+    pub marks: Arc<Marks>,
+    /// What certificates' keys are opened with.
+    pub master_key: MasterKey,
+    /// The domain of sites, whose children's certificate is the default.
+    pub site_domain: String,
+    /// Where the spool is.
+    pub spool: PathBuf,
+    /// The clock.
+    pub clock: Clock,
+}
+
+impl Watched {
+    /// Looks at everything for as long as it is polled. `has_admin` says whether any admin is healthy.
+    pub async fn watch(self, health: Health, has_admin: impl Fn() -> bool + Send + Sync) {
+        let (this, health) = (&self, &health);
+        tokio::join!(
+            this.watch_changes(health),
+            this.watch_certificate(health),
+            this.watch_store(health),
+            watch_postgres(&this.db, "postgres", health),
+            async {
+                if let Some(replica) = &this.replica {
+                    watch_postgres(replica, "postgres_replica", health).await;
+                }
+            },
+            this.watch_redis(health),
+            this.watch_disks(),
+            async {
+                loop {
+                    health.set_degraded("admin", !has_admin());
+                    sleep(limits::DEPENDENCY_EVERY).await;
+                }
+            },
+        );
+    }
+
+    async fn watch_changes(&self, health: &Health) {
+        while self.marks.applied().is_none() {
+            sleep(limits::READY_EVERY).await;
+        }
+        health.set_met("changes", true);
+    }
+
+    /// A platform that has no certificate yet must be reachable to get one: what counts is that Postgres said so, or that the key of
+    /// the one that it has opens.
+    async fn watch_certificate(&self, health: &Health) {
+        let names = [format!("*.{}", self.site_domain)];
+        let has_read = async || {
+            let found = db::certificates::covering(&self.db, &names, self.clock.now()).await.ok()?;
+            found.is_none_or(|certificate| certificate.open_key(&self.master_key).is_ok()).then_some(())
+        };
+        while !matches!(timeout(limits::DEPENDENCY_WAIT, has_read()).await, Ok(Some(()))) {
+            sleep(limits::CERTIFICATE_EVERY).await;
+        }
+        health.set_met("certificates", true);
+    }
+
+    async fn watch_store(&self, health: &Health) {
+        loop {
+            let asked = Instant::now();
+            let is_there = matches!(timeout(limits::STORE_PROBE_WAIT, self.store.ping()).await, Ok(Ok(())));
+            metrics::dependency("store", is_there.then(|| asked.elapsed()));
+            health.set_degraded("store", !is_there);
+            if is_there {
+                health.set_met("store", true);
+            }
+            let pause = if health.is_missing("store") { limits::CERTIFICATE_EVERY } else { limits::STORE_PROBE_EVERY };
+            sleep(pause).await;
+        }
+    }
+
+    async fn watch_redis(&self, health: &Health) {
+        let mut every = interval(limits::DEPENDENCY_EVERY);
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            every.tick().await;
+            let asked = Instant::now();
+            let is_there = matches!(timeout(limits::DEPENDENCY_WAIT, self.redis.ping()).await, Ok(Ok(())));
+            metrics::dependency("redis", is_there.then(|| asked.elapsed()));
+            health.set_degraded("redis", !is_there);
+        }
+    }
+
+    async fn watch_disks(&self) {
+        loop {
+            let spool = self.spool.clone();
+            let spool = tokio::task::spawn_blocking(move || Space::of(&spool)).await;
+            if let Ok(Ok(Space { free, total })) = spool {
+                metrics::disk("spool", free, total);
+            }
+            if !self.store.is_remote()
+                && let Ok(Space { free, total }) = self.store.space().await
+            {
+                metrics::disk("store", free, total);
+            }
+            sleep(limits::DISK_EVERY).await;
+        }
+    }
+}
+
+async fn watch_postgres(pool: &PgPool, name: &'static str, health: &Health) {
+    let mut every = interval(limits::DEPENDENCY_EVERY);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        every.tick().await;
+        let asked = Instant::now();
+        let is_there = matches!(timeout(limits::DEPENDENCY_WAIT, db::ping(pool)).await, Ok(Ok(())));
+        metrics::dependency(name, is_there.then(|| asked.elapsed()));
+        health.set_degraded(name, !is_there);
+        let (open, most) = (pool.size(), pool.options().get_max_connections());
+        metrics::postgres_pool(name, open as usize, pool.num_idle(), most as usize);
+    }
+}

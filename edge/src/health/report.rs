@@ -1,0 +1,63 @@
+//! Tells admin and the operator of this edge, every few seconds: its machine, its version, how far it has come and what it carries.
+
+use std::sync::Arc;
+
+use domain::Clock;
+use live::{
+    Redis,
+    reports::{Program, ProgramReport, REPORT_EVERY},
+};
+use telemetry::{Build, health::Health, process};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use crate::memory::Marks;
+
+/// What an edge says of itself.
+pub struct Presence {
+    /// The id of the edge process.
+    pub id: String,
+    /// The name of its machine.
+    pub name: String,
+    /// What it was built from.
+    pub build: Build,
+    /// Where it shows how far changes were followed.
+    pub marks: Arc<Marks>,
+    /// Connections that there may be.
+    pub most_connections: usize,
+    /// Whether it is ready.
+    pub health: Health,
+    /// The clock.
+    pub clock: Clock,
+}
+
+impl Presence {
+    /// Reports to Redis until `stop`, then takes the report back. `connections` counts those that are open.
+    pub async fn report(self, redis: Redis, connections: impl Fn() -> usize, stop: CancellationToken) {
+        let started = self.clock.now();
+        let mut every = interval(REPORT_EVERY);
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                _ = every.tick() => {}
+            }
+            let report = ProgramReport {
+                id: self.id.clone(),
+                name: self.name.clone(),
+                version: self.build.version.to_owned(),
+                commit: self.build.commit.to_owned(),
+                started: started.unix_seconds(),
+                seq: self.marks.applied(),
+                connections: connections() as u64,
+                most_connections: self.most_connections as u64,
+                memory_bytes: process::Process::read().resident_bytes,
+                load: process::load(),
+                is_ready: self.health.is_ready(),
+            };
+            // While Redis is away nobody reads it either; that it is away is said where changes are followed.
+            let _ = redis.record_report(Program::Edge, &report).await;
+        }
+        let _ = redis.withdraw_report(Program::Edge, &self.id).await;
+    }
+}
