@@ -15,9 +15,8 @@ use std::{
     sync::Arc,
 };
 
-use domain::{DeploymentId, Timestamp};
+use domain::DeploymentId;
 use rustix::io::Errno;
-use time::OffsetDateTime;
 
 use super::StoreError;
 

@@ -4,7 +4,7 @@
 use domain::{DeploymentId, Timestamp};
 use sqlx::{PgExecutor, PgPool};
 
-use crate::MIGRATIONS;
+use crate::migrations;
 
 /// The one row of `master_key_checks`.
 pub const CHECK: &str = "check";
@@ -140,6 +140,6 @@ pub async fn schema(pool: &PgPool) -> Result<Schema, sqlx::Error> {
     // The table is the migrator's own: the databases that the macros are checked against have none.
     let applied: Option<i64> =
         sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success").fetch_one(pool).await?;
-    let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default();
+    let known = migrations::newest();
     Ok(Schema { applied: applied.unwrap_or_default(), known })
 }

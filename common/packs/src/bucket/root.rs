@@ -44,7 +44,7 @@ impl Bucket {
         let mut objects = self.s3.list(Some(&self.deployments)).take(most.saturating_mul(OBJECTS_OF_PACK));
         let mut packs: Vec<DeploymentId> = Vec::new();
         while let Some(object) = objects.next().await {
-            let Some((id, _)) = pack_of(&object?) else { continue };
+            let Some(id) = pack_of(&object?) else { continue };
             if packs.last() != Some(&id) {
                 packs.push(id);
             }
