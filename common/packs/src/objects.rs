@@ -194,7 +194,7 @@ impl Objects {
 }
 
 fn below(prefix: &Path, name: &str) -> Path {
-    name.split('/').fold(prefix.clone(), |path, part| path.join(part))
+    name.split('/').fold(prefix.clone(), Path::join)
 }
 
 fn not_found(error: io::Error) -> StoreError {
