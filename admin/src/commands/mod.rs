@@ -1,3 +1,3 @@
 //! Commands of the operator that are groups of their own, one file each: the arguments, and what is printed.
 
-pub mod store;
+pub(crate) mod store;

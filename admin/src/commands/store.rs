@@ -11,13 +11,13 @@ use config::Config;
 
 /// What is done with the store.
 #[derive(Debug, Subcommand)]
-pub enum StoreAction {
+pub(crate) enum StoreAction {
     /// Read every pack, live sites first, and name what is lost or damaged. Fails when something is.
     Check(check::CheckArguments),
 }
 
 /// Runs a command of the group.
-pub async fn run(config: Arc<Config>, action: StoreAction) -> anyhow::Result<()> {
+pub(crate) async fn run(config: Arc<Config>, action: StoreAction) -> anyhow::Result<()> {
     // Nothing here changes what edges remember, so that nobody runs their tasks.
     let (app, _tasks) = App::new(config)?;
     db::migrate(&app.db).await.context("the database could not be brought up to date")?;

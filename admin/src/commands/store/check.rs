@@ -13,7 +13,7 @@ use serde::Serialize;
 
 /// The arguments of `admin store check`.
 #[derive(Debug, Args)]
-pub struct CheckArguments {
+pub(crate) struct CheckArguments {
     /// Check the pack of this deployment alone.
     #[arg(long, value_name = "ID")]
     deployment: Option<DeploymentId>,
