@@ -47,8 +47,8 @@ pub struct Listed {
 pub async fn list(redis: &Redis, db: &PgPool, program: Program) -> Result<Vec<Listed>, RedisError> {
     // At the same time: a change in between would be a lag that nobody has.
     let last_change = async {
-        let asked = timeout(LAST_CHANGE_WAIT, db::edges::routes::last_seq(db)).await;
-        asked.ok().and_then(Result::ok)
+        let asked = timeout(LAST_CHANGE_WAIT, db::edges::routes::newest(db)).await;
+        asked.ok().and_then(Result::ok).map(|extent| extent.position.seq)
     };
     let (reports, last_change) = tokio::join!(redis.reports(program), last_change);
     Ok(reports?.into_iter().map(|heard| Listed::of(heard, last_change)).collect())

@@ -158,8 +158,11 @@ mod tests {
 
     #[test]
     fn a_password_stays_here_or_not() {
-        for url in ["postgres://u:p@db.internal/svc", "postgres://u:p@10.0.0.2:5432/svc?sslmode=prefer", "postgres://u:p@[fd00::1]/svc"]
-        {
+        for url in [
+            "postgres://u:p@db.internal/svc",
+            "postgres://u:p@10.0.0.2:5432/svc?sslmode=prefer",
+            "postgres://u:p@[fd00::1]/svc",
+        ] {
             assert!(sends_password_elsewhere(url), "{url}");
         }
         for url in [

@@ -11,8 +11,8 @@ pub mod events;
 mod eviction;
 pub mod leases;
 mod name;
-mod server;
 pub mod reports;
+mod server;
 mod silence;
 pub mod traffic;
 

@@ -45,7 +45,8 @@ pub(super) struct Bucket {
 impl Bucket {
     pub(super) fn open(config: &config::Store) -> Result<Self, StoreError> {
         let (s3, prefix) = connect(config)?;
-        let [deployments, trash, damaged] = ["deployments", "trash", "damaged"].map(|folder| prefix.clone().join(folder));
+        let [deployments, trash, damaged] =
+            ["deployments", "trash", "damaged"].map(|folder| prefix.clone().join(folder));
         Ok(Self { s3, deployments, trash, damaged })
     }
 
