@@ -32,7 +32,7 @@ async fn last_nights_dump_loses_no_pack_and_the_newer_one_finds_them_all() {
     let dropped = ada.deploy("early", &Site::page("dropped")).await;
     ada.activate("early", &early.id).await.ok();
     swept(&world).await;
-    let dump = world.dump().await;
+    let dump = world.dump_to_file().await;
     let mut late = Vec::new();
     for n in 0..24 {
         late.push(ada.publish(&format!("late-{n}"), &Site::page(&format!("late {n}"))).await);
@@ -45,7 +45,7 @@ async fn last_nights_dump_loses_no_pack_and_the_newer_one_finds_them_all() {
     world.age_packs(Duration::from_hours(2));
 
     let newer = world.database.clone();
-    let older: BareDatabase = world.restore_dump(&dump).await;
+    let older: BareDatabase = world.restore_beside(&dump).await;
     world.move_admin_to(&older.url).await;
     stopped(&world).await;
     let back = async || world.stored_files().len() == 2 * 26;

@@ -41,7 +41,7 @@ impl World {
     }
 
     /// Dumps the world's database to a file.
-    pub async fn dump(&self) -> PathBuf {
+    pub async fn dump_to_file(&self) -> PathBuf {
         let file = self.folder().join("database.dump");
         let mut dump = self.postgres_program("pg_dump").await;
         run(dump.args(["--format=custom", "--no-owner", "--file"]).arg(&file).arg(self.database.as_str()));
@@ -49,7 +49,7 @@ impl World {
     }
 
     /// Makes a database of what is in a dump.
-    pub async fn restore_dump(&self, dump: &PathBuf) -> BareDatabase {
+    pub async fn restore_beside(&self, dump: &PathBuf) -> BareDatabase {
         let database = self.empty_database().await;
         let mut restore = self.postgres_program("pg_restore").await;
         run(restore.args(["--no-owner", "--exit-on-error", "--dbname"]).arg(database.url.as_str()).arg(dump));

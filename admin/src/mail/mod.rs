@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     fn mailer(from: &str) -> anyhow::Result<Mailer> {
-        let mail = config::Mail { url: Some("smtp://127.0.0.1".parse()?), from: Some(from.to_owned()) };
+        let mail = config::Mail { url: Some("smtp://127.0.0.1".parse()?), from: Some(from.to_owned()), operator: None };
         Mailer::new(&mail, &config::Site::default())
     }
 
