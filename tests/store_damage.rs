@@ -50,7 +50,7 @@ fn site(film: &[u8]) -> Site {
 
 /// The faults that `admin store check` names: project, kind and paths.
 async fn check(world: &World, arguments: &[&str]) -> (bool, Vec<(String, String, Vec<String>)>) {
-    let output = world.operate(&[&["store", "check", "--json"], arguments].concat()).await;
+    let output = world.operate(&[&["store", "check", "--json"][..], arguments].concat()).await;
     let outcome: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
     let text = |value: &Value| value.as_str().unwrap().to_owned();
