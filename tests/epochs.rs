@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::{
     BACKGROUND,
     invalidation::{assert_all, propagation, seen_at, three_edges_of},
+    stubs::latency,
     world::{Actor, Edge, Site, World, actor::Uploaded, eventually},
 };
 
@@ -177,6 +178,7 @@ async fn keep_changing(edges: &[Edge], ada: &Actor, projects: &[Changed], losses
 
 /// `SVC_TEST_PROMOTIONS` has it try more of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stdout, reason = "the figures are what a person runs it for")]
 async fn a_receipt_is_true_after_promotions_that_lose_commits() {
     let promotions = std::env::var("SVC_TEST_PROMOTIONS").map_or(2, |text| text.parse().unwrap());
     let (mut world, ada, _) = three_edges_of(World::builder().own_postgres()).await;
@@ -197,10 +199,10 @@ async fn a_receipt_is_true_after_promotions_that_lose_commits() {
         let (first, second) = projects.split_at(2);
         let moment = || Duration::from_millis(rand::random::<u64>() % 500);
         let promotion = async {
-            tokio::time::sleep(moment()).await;
+            latency(moment()).await;
             // It hears nothing of the last commits.
             world.cut_copy_off();
-            tokio::time::sleep(moment()).await;
+            latency(moment()).await;
             losses.fetch_add(1, Ordering::SeqCst);
             world.fail_over().await;
         };

@@ -330,6 +330,7 @@ async fn a_change_of_a_newer_version_holds_nothing_up() {
 
 /// Changes in flight at the same time, as many a second as operators have met; `SVC_TEST_CHANGES` has it make more of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stdout, reason = "the figures are what a person runs it for")]
 async fn receipts_do_not_wait_for_looks_under_many_changes() {
     let (_world, ada, _) = three_edges().await;
     let count = std::env::var("SVC_TEST_CHANGES").map_or(200, |text| text.parse().unwrap());

@@ -68,6 +68,7 @@ fn described() -> BTreeSet<String> {
         "edge/src/metrics.rs",
         "admin/src/metrics.rs",
         "admin/src/programs.rs",
+        "common/identity/src/lib.rs",
         "common/telemetry/src/metrics.rs",
         "common/telemetry/src/process.rs",
     ];

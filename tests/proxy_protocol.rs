@@ -127,7 +127,11 @@ async fn a_header_counts_from_the_balancer_alone_and_must_be_there() {
     // Each client has its share, and no more, whoever connects for it.
     let mut held = Vec::new();
     for _ in 0..SHARE {
-        held.push(on_behalf_of([203, 0, 113, 9], port).await);
+        let mut stream = on_behalf_of([203, 0, 113, 9], port).await;
+        // Once it is answered it has its place, whatever becomes of later ones.
+        stream.write_all(format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n").as_bytes()).await.unwrap();
+        assert_eq!(stream.read(&mut [0; 512]).await.unwrap().min(1), 1);
+        held.push(stream);
     }
     let refused = async |client| {
         let mut stream = on_behalf_of(client, port).await;

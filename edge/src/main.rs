@@ -253,7 +253,7 @@ fn listeners(
     });
     let stop = last_connection_gone.clone();
     listeners.add_background(async move {
-        if let Some(refusal) = stop.run_until_cancelled_owned(refusal).await {
+        if let Some(refusal) = Box::pin(stop.run_until_cancelled_owned(refusal)).await {
             refusing.give_up(refusal);
         }
     });

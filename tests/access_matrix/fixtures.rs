@@ -54,6 +54,7 @@ impl<'w> Fixtures<'w> {
     }
 
     /// A target of its own for an operation: everything that its path names.
+    #[expect(clippy::too_many_lines, reason = "a table: a name of the path, and how it is made")]
     pub(super) async fn target(&self, row: &Row, whose: Whose) -> Target {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let owner = &self.cast.owner;

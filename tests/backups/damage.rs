@@ -3,10 +3,13 @@
 use std::{fs, path::Path, process::Command, time::Duration};
 
 use super::{Visits, place, refused};
-use crate::world::{
-    Site, World,
-    bucket::files_below,
-    process::{program, run},
+use crate::{
+    stubs::latency,
+    world::{
+        Site, World,
+        bucket::files_below,
+        process::{program, run},
+    },
 };
 
 /// How often a backup is killed, unless `SVC_TEST_BACKUP_KILLS` says another number.
@@ -99,7 +102,7 @@ async fn a_backup_that_is_killed_leaves_the_one_before_whole() {
         world.set("BACKUP__BYTES_PER_SECOND", "60000");
         let mut backup = world.begin_to_operate(&["backup", &place]);
         let after = Duration::from_millis(rand::random_range(100..1_500));
-        tokio::time::sleep(after).await;
+        latency(after).await;
         backup.kill().await.unwrap();
         world.set("BACKUP__BYTES_PER_SECOND", "0");
         world.admin_prints(&["backup", "verify", &place]).await;

@@ -16,12 +16,18 @@ async fn multiply(world: &World, sites: usize, bytes: usize) {
     let first = ada.publish("site", &Site::page("site").file("noise.bin", noise(bytes))).await;
     let packs = world.folder().join("store/deployments");
     let ids: Vec<String> = (0..sites).map(|number| format!("{:020}", 10_000_000 + number)).collect();
+    // Without its seal, which names the deployment: as the version before wrote it.
+    let manifest = fs::read(packs.join(&first.id).join("manifest")).unwrap();
+    let mut manifest: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&manifest).unwrap();
+    for seal in ["sealed", "sha256"] {
+        assert!(manifest.remove(seal).is_some(), "{seal}");
+    }
+    let manifest = serde_json::to_vec(&manifest).unwrap();
     for id in &ids {
         let pack = packs.join(format!("dep_{id}"));
         fs::create_dir(&pack).unwrap();
-        for object in ["data", "manifest"] {
-            fs::copy(packs.join(&first.id).join(object), pack.join(object)).unwrap();
-        }
+        fs::copy(packs.join(&first.id).join("data"), pack.join("data")).unwrap();
+        fs::write(pack.join("manifest"), &manifest).unwrap();
     }
     let rows = format!(
         "INSERT INTO projects SELECT (jsonb_populate_record(p, jsonb_build_object(

@@ -271,6 +271,9 @@ impl Failed {
     }
 }
 
+/// Part of every report of a program on itself, which has an id, too.
+const REPORT: &str = r#""most_connections":"#;
+
 /// A copy of the append-only file of a lasting Redis.
 struct RedisLog {
     folder: PathBuf,
@@ -284,7 +287,7 @@ impl RedisLog {
         let logged = || {
             let files = std::fs::read_dir(&folder).unwrap().map(|file| std::fs::read(file.unwrap().path()).unwrap());
             let log = files.map(|file| String::from_utf8_lossy(&file).into_owned()).collect::<String>();
-            let rows = log.lines().filter(|line| !line.contains(SPARE));
+            let rows = log.lines().filter(|line| !line.contains(SPARE) && !line.contains(REPORT));
             let ids = rows.filter_map(|row| Some(row.split_once("\"id\":\"")?.1.split_once('"')?.0));
             ids.collect::<BTreeSet<_>>().len()
         };

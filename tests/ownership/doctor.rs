@@ -44,7 +44,7 @@ async fn an_operator_is_told_what_is_wrong() {
     assert!(text.lines().all(|line| line.starts_with("OK  ") || line.starts_with("WARN")), "{text}");
 
     super::give_away(&world.store_name_file());
-    world.sql("UPDATE job_leases SET last_error = 'the moon is full' WHERE job = 'find orphaned packs'").await;
+    world.sql("UPDATE job_leases SET last_error = 'the moon is full' WHERE job = 'sweep the store'").await;
     let (is_good, checks) = examined(&world).await;
     assert!(!is_good && level(&checks, "store") == "fail" && level(&checks, "jobs") == "warn", "{checks:?}");
 

@@ -93,7 +93,8 @@ async fn an_empty_database_on_a_full_store_is_refused_and_nothing_is_deleted() {
     let files = world.stored_files();
     for file in &files {
         let file = fs::File::options().append(true).open(file).unwrap();
-        file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_hours(48)).unwrap();
+        let written = file.metadata().unwrap().modified().unwrap();
+        file.set_modified(written - std::time::Duration::from_hours(48)).unwrap();
     }
     let (_, mut admin) = world.start_admin_at_a_port();
     assert_refuses(&mut admin, &["the store", "belongs to the database"]).await;

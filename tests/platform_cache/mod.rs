@@ -99,14 +99,15 @@ async fn nobody_waits_for_a_client_that_has_left() {
     assert_eq!(upstream.count(ASSET), before, "it is kept");
     // What breaks off is not kept, and whoever comes next asks anew.
     upstream.say(Said::forever().body("half").with("content-length", "8"));
-    for round in 1..3 {
+    for _ in 1..3 {
+        let before = upstream.count(CUT);
         let broken = world.edge().browser.get(world.edge().address(&console(CUT))).send().await;
         let is_whole = match broken {
             Ok(response) => response.status() == 200 && response.bytes().await.is_ok(),
             Err(_) => false,
         };
         assert!(!is_whole);
-        assert_eq!(upstream.count(CUT), round);
+        assert!(upstream.count(CUT) > before);
     }
     upstream.say(Said::forever());
     world.edge().get(&console(CUT)).await.assert_body(200, CUT);

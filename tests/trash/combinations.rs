@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -185,7 +186,8 @@ async fn load(db: &PgPool, dump: Dump, history: &History, now: Timestamp) -> Vec
         let project = |id: &DeploymentId| id.as_str().replacen("dep_", "prj_", 1);
         let projects = has.iter().map(|id| format!("('{0}', '{0}', 'usr_00000000000000000000', now())", project(id)));
         let deployments = has.iter().map(|id| format!("('{id}', '{}', 'live', '{}')", project(id), id.time()));
-        sql += &format!(
+        _ = write!(
+            sql,
             "INSERT INTO projects (id, name, user_id, created_at) VALUES {};
              INSERT INTO deployments (id, project_id, status, created_at) VALUES {};",
             projects.collect::<Vec<_>>().join(", "),
@@ -194,7 +196,8 @@ async fn load(db: &PgPool, dump: Dump, history: &History, now: Timestamp) -> Vec
     }
     if matches!(dump, Dump::Confused) {
         for id in &live[..4] {
-            sql += &format!(
+            _ = write!(
+                sql,
                 "INSERT INTO pack_removals (deployment_id, queued_at, next_attempt_at)
                  VALUES ('{id}', now(), now() - interval '1 hour');"
             );

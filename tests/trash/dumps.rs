@@ -68,25 +68,3 @@ async fn last_nights_dump_loses_no_pack_and_the_newer_one_finds_them_all() {
     }
     older.remove().await;
 }
-
-#[tokio::test]
-async fn an_empty_database_on_a_full_store_moves_nothing() {
-    let mut world = World::start().await;
-    let ada = world.user("ada").await;
-    let mut sites = Vec::new();
-    for n in 0..3 {
-        sites.push(ada.publish(&format!("site-{n}"), &Site::page(&format!("site {n}"))).await);
-    }
-    world.age_packs(Duration::from_hours(2));
-    let (stored, right) = (world.stored_files(), world.database.clone());
-    let empty = world.empty_database().await;
-    world.move_admin_to(&empty.url).await;
-    stopped(&world).await;
-    assert_eq!(world.stored_files(), stored);
-    world.move_admin_to(&right).await;
-    for (n, site) in sites.iter().enumerate() {
-        world.edge().get(&site.url).await.assert_body(200, format!("site {n}"));
-    }
-    assert_eq!(world.stored_files(), stored);
-    empty.remove().await;
-}

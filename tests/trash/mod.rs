@@ -20,7 +20,7 @@ async fn app(database: &Url, store: config::Store) -> App {
     config.postgres.url = database.to_string();
     config.postgres.max_connections = 4;
     config.code_host.kind = CodeHostKind::Local;
-    config.code_host.client_secret = OPERATOR_SECRET.to_owned();
+    OPERATOR_SECRET.clone_into(&mut config.code_host.client_secret);
     config.secrets.master_key_file = World::master_key().await.to_owned();
     config.store = store;
     let (app, _tasks) = App::new(Arc::new(config)).unwrap();

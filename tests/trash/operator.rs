@@ -82,6 +82,8 @@ async fn a_sweep_that_stops_tells_the_operator_once() {
     world.restart_admin_later().await;
     let reason = async || Page::of(metrics).await.labelled("svc_store_sweep_stopped", r#"reason="share""#);
     eventually(BACKGROUND, "the metric says it", async || reason().await == Some(1.0)).await;
+    let has_logged = async || world.admin.log().contains("the sweep of the store has stopped");
+    eventually(BACKGROUND, "the log says it", has_logged).await;
     world.restart_admin_later().await;
     eventually(BACKGROUND, "the metric says it again", async || reason().await == Some(1.0)).await;
     eventually(BACKGROUND, "there is a letter", async || !mailbox.letters().await.is_empty()).await;

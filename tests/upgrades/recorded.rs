@@ -111,7 +111,8 @@ async fn recordings_are_made() {
         let channel = message.get_channel_name().to_owned();
         kinds.entry((channel.clone(), shape.split('_').next().unwrap().to_owned())).or_insert((channel, payload));
     }
-    let lines: String = kinds.into_values().map(|(channel, payload)| format!("{channel}\t{payload}\n")).collect();
+    let lines =
+        kinds.into_values().fold(String::new(), |lines, (channel, payload)| lines + &format!("{channel}\t{payload}\n"));
     fs::write(to.join("messages.tsv"), lines).unwrap();
 }
 

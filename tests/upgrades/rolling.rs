@@ -12,7 +12,7 @@ use tokio::task::block_in_place;
 
 use crate::{
     BACKGROUND,
-    stubs::provider::Provider,
+    stubs::{latency, provider::Provider},
     world::{
         Actor, Site, World,
         answer::Answer,
@@ -106,7 +106,7 @@ impl Versions {
         let is_healthy = async || api.get("/health").attempt().await.is_ok_and(|answer: Answer| answer.status == 200);
         eventually(BACKGROUND, "the other admin is ready", is_healthy).await;
         // The edges look every second whether it is.
-        tokio::time::sleep(Duration::from_secs(3)).await;
+        latency(Duration::from_secs(3)).await;
     }
 
     /// Has the edge hand over to that of `programs`.
@@ -157,14 +157,14 @@ async fn old_and_new_programs_take_turns() {
             caller.is(upload, 201, "a deployment").await;
             let served = caller.is(caller.http.get(&site), 200, "a visit after it").await;
             assert_eq!(served, page, "an old answer after a receipt");
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            latency(Duration::from_millis(300)).await;
         }
     };
     let visiting = async {
         while load.goes_on() {
             caller.is(caller.http.get(&site), 200, "a visit").await;
             Load::count(&load.visits);
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            latency(Duration::from_millis(50)).await;
         }
     };
     let asking = async {
@@ -174,7 +174,7 @@ async fn old_and_new_programs_take_turns() {
         while load.goes_on() {
             asker.is(asker.http.post(&url).json(&body), 200, "a completion").await;
             Load::count(&load.completions);
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            latency(Duration::from_millis(200)).await;
         }
     };
     let naming = async {
@@ -184,22 +184,22 @@ async fn old_and_new_programs_take_turns() {
             let attach = caller.http.post(&domains).json(&json!({ "domain": domain }));
             caller.is(attach, 201, "a domain").await;
             caller.is(caller.http.delete(format!("{domains}/{domain}")), 200, "a domain's end").await;
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            latency(Duration::from_millis(500)).await;
         }
     };
     let phase = Duration::from_secs_f64(minutes * 60.0 / 5.0);
     let turns = async {
-        tokio::time::sleep(phase).await;
+        latency(phase).await;
         // Admins first: they bring the schema that new edges ask for, and old edges get along with it.
         versions.admins(None).await;
-        tokio::time::sleep(phase).await;
+        latency(phase).await;
         versions.edge(None).await;
-        tokio::time::sleep(phase).await;
+        latency(phase).await;
         if std::env::var_os("SVC_UPGRADE_ONE_WAY").is_none() {
             versions.admins(old).await;
-            tokio::time::sleep(phase).await;
+            latency(phase).await;
             versions.edge(old).await;
-            tokio::time::sleep(phase).await;
+            latency(phase).await;
         }
         load.is_over.store(true, Ordering::Relaxed);
     };

@@ -188,6 +188,7 @@ impl Builder {
     }
 
     /// Starts everything. Returns when admin and every edge answer.
+    #[expect(clippy::too_many_lines, reason = "the settings of the programs, in one place")]
     pub async fn start(self) -> World {
         let template = Template::shared().await;
         let (database_name, database) = template.database().await;

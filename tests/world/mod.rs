@@ -181,7 +181,8 @@ impl World {
 
     /// Paths of all files of packs in the folder store, sorted, without those in the trash.
     pub fn stored_files(&self) -> Vec<PathBuf> {
-        let mut files = bucket::files_below(&self.folder.path().join("store/deployments"));
+        let packs = self.folder.path().join("store/deployments");
+        let mut files = if packs.exists() { bucket::files_below(&packs) } else { Vec::new() };
         files.sort();
         files
     }

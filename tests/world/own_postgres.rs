@@ -227,7 +227,7 @@ impl World {
         let mut lost = own.primary.take().unwrap();
         lost.signal("QUIT");
         lost.wait();
-        own.primary_folder = own.copy_folder.clone();
+        own.primary_folder.clone_from(&own.copy_folder);
         own.primary = Some(own.servers.start(&own.primary_folder, own.port, &["primary_conninfo="]).await);
         assert_eq!(ask(own.port, "postgres", "SELECT pg_promote()::int::bigint").await, 1);
     }

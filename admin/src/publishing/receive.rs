@@ -200,10 +200,19 @@ impl From<WriteError> for ApiError {
         match error {
             WriteError::Archive(error) if error.is_too_large() => Self::new(Code::PayloadTooLarge, error.to_string()),
             WriteError::Archive(error) => Self::new(Code::InvalidArchive, error.to_string()),
-            // There is no bucket, or no folder.
-            WriteError::Store(error @ StoreError::NotFound) => Self::internal(error),
-            WriteError::Store(error) => error.into(),
+            WriteError::Store(error) => store_failed(error),
         }
+    }
+}
+
+/// The answer to an upload that the store does not take. A store that fails may take it later; one without its bucket or folder is
+/// for the operator to mend.
+pub(crate) fn store_failed(error: StoreError) -> ApiError {
+    if error.is_passing() {
+        metrics::store_failed();
+        ApiError::no_store().caused_by(error)
+    } else {
+        ApiError::internal(error)
     }
 }
 

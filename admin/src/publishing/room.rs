@@ -44,7 +44,7 @@ pub(crate) async fn for_share(app: &App, account: &Account, attempt: Attempt) ->
 /// Checks that the disks of the spool and of the store are not nearly full: what fills them stops everybody, and a database
 /// that shares one of them as well.
 async fn on_disk(app: &App) -> Result<(), ApiError> {
-    if has_disk(app).await? {
+    if has_disk(app).await.map_err(super::receive::store_failed)? {
         return Ok(());
     }
     let message = "The server's disk is nearly full, so uploads are refused for now; please try again later.";

@@ -145,7 +145,7 @@ pub async fn master_key(config: &Config) -> Finding {
             );
         }
     };
-    let keys = master.keys().iter().map(|key| key.id()).collect::<Vec<_>>().join(", ");
+    let keys = master.keys().iter().map(secrets::master_key::Key::id).collect::<Vec<_>>().join(", ");
     let Ok(db) = db::connect(&config.postgres, &config.postgres.url) else {
         return warn(
             format!("{} holds key {keys}", file.display()),

@@ -117,6 +117,7 @@ impl Watch {
     }
 
     /// Looks at one more part as well, which has this name in metrics.
+    #[must_use]
     pub fn also(mut self, part: &'static str, check: PartCheck) -> Self {
         self.more = Some((part, check));
         self

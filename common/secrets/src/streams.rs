@@ -135,7 +135,7 @@ mod tests {
     fn a_stream_opens_in_its_own_order_and_to_its_own_end_only() {
         let key = MasterKey::generate();
         let (header, mut sealer) = key.seal_stream(Purpose::Backups);
-        let chunks = [sealer.seal(b"one", false), sealer.seal(&[2; CHUNK_BYTES], false), sealer.seal(b"", true)];
+        let chunks = [sealer.seal(b"one", false), sealer.seal(&vec![2; CHUNK_BYTES], false), sealer.seal(b"", true)];
         let header: &[u8; HEADER_LEN] = header.as_slice().try_into().unwrap();
         let opener = || key.open_stream(Purpose::Backups, header).unwrap();
 

@@ -100,7 +100,7 @@ impl Exchanges {
                     refusal = Some(refused);
                 }
                 Outcome::Failure(why) => {
-                    let is_lost = self.is_lost(&head, &attempt, why) || body.has_left();
+                    let is_lost = Self::is_lost(&head, &attempt, why) || body.has_left();
                     failure = if is_lost { Failure::Unanswered } else { Failure::NoAdmin };
                     begun += usize::from(why != AttemptFailure::Unreached);
                     let is_too_late = why == AttemptFailure::Late && !is_health;
@@ -121,7 +121,7 @@ impl Exchanges {
     }
 
     /// Whether an admin may have done what a request asks for that it did not answer.
-    fn is_lost(&self, head: &Parts, attempt: &Attempt, why: AttemptFailure) -> bool {
+    fn is_lost(head: &Parts, attempt: &Attempt, why: AttemptFailure) -> bool {
         let is_untouched = match why {
             AttemptFailure::Unreached => true,
             AttemptFailure::Ended => attempt.admin.is_leaving(),

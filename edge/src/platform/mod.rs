@@ -245,14 +245,17 @@ impl Platform {
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
-        self.prepare(&mut request, host, visitor).map_err(|error| {
+        let unfit = |error| {
             tracing::warn!(%error, "a request could not be handed to admin");
             Failure::NoAdmin
-        })?;
+        };
+        prepare(&mut request, host, visitor).map_err(unfit)?;
         let id = request.headers().get(X_REQUEST_ID).cloned();
         if let Some(name) = name {
             PlatformCache::announce(name, request.headers_mut());
         }
+        // Last: what is public has no fields of anybody but this one.
+        self.prove(&mut request).map_err(unfit)?;
         let (head, body) = request.into_parts();
         let mut response = self.exchanges.answer(head, body.share(), held, is_health).await?;
         strip_connection_fields(response.headers_mut());
@@ -273,9 +276,8 @@ impl Platform {
         Ok(response)
     }
 
-    /// Brings the request into the form in which admin gets it.
-    fn prepare<B>(&self, request: &mut Request<B>, host: &str, visitor: Visitor) -> anyhow::Result<()> {
-        prepare(request, host, visitor)?;
+    /// Proves to admin that the request comes from an edge.
+    fn prove<B>(&self, request: &mut Request<B>) -> anyhow::Result<()> {
         // In place of what the visitor may have sent under this name.
         let mut proof = HeaderValue::try_from(self.master_key.edge_proof())?;
         proof.set_sensitive(true);

@@ -14,11 +14,13 @@ use tokio::time::Instant;
 use super::packs::PackError;
 use crate::limits::{FAULT_LIFE, FAULT_LOG_EVERY, FAULTS};
 
+/// The faults that were met a moment ago and when, by pack and place in its data; no place for the manifest.
+type RecentFaults = HashMap<(u128, Option<u64>), (PackError, Instant)>;
+
 /// Faults of this edge's store.
 #[derive(Default)]
 pub(crate) struct Faults {
-    /// By pack and place in its data; none for the manifest.
-    recent: Mutex<HashMap<(u128, Option<u64>), (PackError, Instant)>>,
+    recent: Mutex<RecentFaults>,
     logged: Mutex<HashMap<DeploymentId, Instant>>,
 }
 

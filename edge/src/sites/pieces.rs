@@ -94,7 +94,7 @@ impl Pieces {
             }
             Some(Piece::Span { part: Span { len: 0, .. }, .. }) => {}
             Some(Piece::Span { part, whole }) if whole.span.len <= CACHED_BODY_BYTES => {
-                self.advance_in_kept(part, whole)
+                self.advance_in_kept(part, whole);
             }
             Some(Piece::Span { part, whole }) => self.advance_in_store(part, whole, most),
         }

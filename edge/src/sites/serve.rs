@@ -169,6 +169,10 @@ impl Sites {
 }
 
 /// The outcome of a look at the live deployment.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is the usual one, and a box would be an allocation for each request"
+)]
 enum Look {
     /// This answer.
     Decided(Decided),
@@ -254,6 +258,7 @@ fn could_be_fingerprinted(path: &str) -> bool {
 }
 
 /// The outcome of `_redirects`.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made, and kept nowhere")]
 enum Followed {
     /// No rule applies.
     Nothing,

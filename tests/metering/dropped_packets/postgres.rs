@@ -57,7 +57,7 @@ async fn a_postgres_whose_packets_are_dropped_is_given_up_for_the_one_at_its_add
     // Everybody waits for an answer when packets begin to be lost.
     let stood = metered.world.postgres_connections();
     assert!(!stood.is_empty());
-    let mut written = lock(&metered.world, "route_counter, ai_usage, traffic_recent").await;
+    let mut written = lock(&metered.world, "route_counter, pending_route_changes, ai_usage, traffic_recent").await;
     metered.ask(&Completion::of(2, 1)).await.assert_status(200);
     received.add(&Completion::of(2, 1));
     let create = ada.post("/projects").header("idempotency-key", "one").json(&json!({ "name": "fresh" }));
@@ -66,7 +66,8 @@ async fn a_postgres_whose_packets_are_dropped_is_given_up_for_the_one_at_its_add
         tokio::spawn(answer("an upload under way", bob.upload("bobs", &Site::page("newer")))),
         tokio::spawn(answer("a cold site under way", cold("cold"))),
     ];
-    are_waiting(&mut written, 3, "route_counter").await;
+    are_waiting(&mut written, 2, "pending_route_changes").await;
+    are_waiting(&mut written, 1, "route_counter").await;
     let mut read = lock(&metered.world, "tokens").await;
     under_way.push(tokio::spawn(answer("a request under way", ada.get("/projects"))));
     are_waiting(&mut read, 1, "tokens").await;

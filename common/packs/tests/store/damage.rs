@@ -31,7 +31,7 @@ impl Dice {
 
 fn bodies() -> Vec<(&'static str, Vec<u8>)> {
     let mut dice = Dice(7);
-    let page: String = (0..30_000).map(|n| format!("<p>{n} {}</p>\n", dice.roll(1_000))).collect();
+    let page: String = (0..30_000).fold(String::new(), |page, n| page + &format!("<p>{n} {}</p>\n", dice.roll(1_000)));
     let noise: Vec<u8> =
         (0..3 * DIGEST_BLOCK_BYTES + 100).map(|_| u8::try_from(dice.roll(256)).expect("a byte")).collect();
     vec![

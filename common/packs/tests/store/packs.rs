@@ -117,7 +117,7 @@ async fn listed(world: &World) -> Vec<DeploymentId> {
 async fn packs_are_listed_removed_and_never_overwritten() {
     let world = World::new();
     let (id, manifest, _) = publish(&world, Tarball::new().file("a", b"1")).await;
-    assert_eq!(listed(&world).await, [id.clone()]);
+    assert_eq!(listed(&world).await, std::slice::from_ref(&id));
 
     let mut again = tempfile::tempfile().expect("a file");
     again.write_all(&Tarball::new().file("a", b"2").end()).expect("written");
