@@ -33,7 +33,6 @@ pub mod codehost;
 pub mod console_files;
 pub mod csv;
 pub mod doctor;
-/// The console's own addresses.
 pub mod edges;
 pub mod error;
 pub mod events;
