@@ -1,4 +1,4 @@
-//! What is said while there is no room for uploads: one line when it begins, one a minute, one when it has ended.
+//! Logs that there is no room for uploads: one line when it begins, one a minute while it lasts, one when it has ended.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

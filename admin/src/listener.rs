@@ -40,7 +40,7 @@ pub(crate) struct BoundedListener {
     waiting: Arc<AtomicBool>,
 }
 
-/// What is known of a listener's connections without it.
+/// A handle that counts a listener's connections after the server has taken the listener itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Connections {
     places: Arc<Semaphore>,

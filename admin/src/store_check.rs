@@ -39,7 +39,7 @@ pub struct Finding {
     pub project: String,
     /// The person or the organization whose it is.
     pub owner: String,
-    /// What is wrong.
+    /// The kind of the fault, as it is printed.
     pub kind: &'static str,
     /// The files that have to do with it, the first hundred; none where it is the manifest that names them.
     pub paths: Vec<String>,

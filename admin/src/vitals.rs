@@ -21,14 +21,14 @@ const WELL_LOOK: Duration = Duration::from_millis(20);
 /// is no outage.
 const LASTING: Duration = Duration::from_millis(3_500);
 
-/// What is known of Postgres and Redis. Clones share it.
+/// The health of Postgres and Redis, as the last looks found it. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Vitals {
     postgres: Part,
     redis: Part,
 }
 
-/// What was known at a moment.
+/// The health of Postgres and Redis at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// Whether Postgres answers.
@@ -63,7 +63,7 @@ impl Part {
 }
 
 impl Vitals {
-    /// What is known at `now`.
+    /// Returns the health at `now`.
     pub fn reading(&self, now: Instant) -> Reading {
         Reading { postgres: self.postgres.is_up(now), redis: self.redis.is_up(now) }
     }

@@ -15,7 +15,7 @@ use super::{Backups, Content, Manifest, Pack, copy::Copier, dump};
 pub struct Damage {
     /// The object.
     pub object: String,
-    /// What is the matter with it.
+    /// The reason why the object counts as damaged, as a sentence for the operator.
     pub reason: String,
 }
 

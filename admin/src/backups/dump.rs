@@ -41,7 +41,7 @@ pub(super) enum OpenDumpError {
     /// It is not what the manifest says.
     #[error("{0}")]
     Content(String),
-    /// Whoever wanted it took no more of it.
+    /// The receiver of the dump failed while the dump was written to it.
     #[error("it could not be passed on: {0}")]
     Target(std::io::Error),
 }

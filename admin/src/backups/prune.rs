@@ -18,7 +18,7 @@ pub struct Keep {
     pub days: Option<u32>,
 }
 
-/// What was removed.
+/// The outcome of pruning: which backups are kept, and what was removed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pruned {
     /// The names of the backups that are kept, the oldest first.

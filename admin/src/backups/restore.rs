@@ -28,7 +28,7 @@ pub struct Restored {
     pub copied_bytes: u64,
     /// Live sites whose pack the store does not have: the project, and the deployment.
     pub missing: Vec<(String, DeploymentId)>,
-    /// What was found damaged afterwards.
+    /// The packs that the verification after the restore found damaged.
     pub damaged: Vec<Damage>,
     /// The schema that the former tables are in.
     pub set_aside: Option<String>,

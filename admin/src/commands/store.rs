@@ -13,7 +13,7 @@ use clap::Subcommand;
 use config::Config;
 use domain::DeploymentId;
 
-/// What is done with the store.
+/// The subcommands of `admin store`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreAction {
     /// List the packs in the trash: id, project, when they were moved there, bytes.

@@ -92,7 +92,7 @@ struct ReturnedBody {
     hand_back: Option<oneshot::Sender<Unread>>,
 }
 
-/// What is left of a body.
+/// The part of a request's body that no handler has read, and whether any of it was asked for.
 struct Unread {
     rest: Body,
     is_touched: bool,

@@ -47,7 +47,7 @@ impl FaultKind {
 /// A fault of a pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackFault {
-    /// What is wrong.
+    /// The kind of the fault.
     pub kind: FaultKind,
     /// The files that have to do with it, [`FAULTY_PATHS`] at most; none when it is the manifest that names them.
     pub paths: Vec<String>,
