@@ -45,10 +45,22 @@ impl Process {
         let _ = self.child.wait();
     }
 
-    /// Sends the program a signal, such as `TERM`.
+    /// Sends the program a signal, such as `TERM`. After `STOP` it has stopped, each of its threads.
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.pid().to_string()]).status().unwrap();
         assert!(sent.success(), "{} gets no SIG{name}", self.name);
+        while name == "STOP" && !self.has_stopped() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whether the kernel has stopped every thread of the program: one that is about to run when the signal is sent runs on.
+    fn has_stopped(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("stat")).ok()).all(|stat| {
+            // proc(5): the state follows the name, which is in parentheses and may hold any character.
+            stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T'))
+        })
     }
 
     /// Whether the program has ended.
