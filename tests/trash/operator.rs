@@ -41,6 +41,31 @@ async fn a_deleted_deployment_waits_in_the_trash_and_comes_back_by_command() {
     world.edge().get(&kept.url).await.assert_body(200, "two");
 }
 
+/// Admin dies after it has moved a pack, and before it has noted that.
+#[tokio::test]
+async fn a_move_that_was_not_noted_is_noted_later() {
+    let mut world = World::start().await;
+    let ada = world.user("ada").await;
+    let old = ada.publish("engine", &Site::page("one")).await;
+    ada.deploy("engine", &Site::page("two")).await;
+    ada.delete(&format!("/projects/engine/deployments/{}", old.id)).await.ok();
+    eventually(BACKGROUND, "its pack is in the trash", async || world.trashed_files().len() == 3).await;
+    world.admin.kill();
+    world
+        .sql(&format!(
+            "DELETE FROM trashed_packs;
+             INSERT INTO pack_removals (deployment_id, project, queued_at, next_attempt_at)
+             VALUES ('{}', 'engine', now(), now()) ON CONFLICT DO NOTHING",
+            old.id
+        ))
+        .await;
+    world.restart_admin_later().await;
+    let is_noted = async || world.sql_number("SELECT count(*) FROM trashed_packs WHERE is_deletion").await == 1;
+    eventually(BACKGROUND, "the move is noted as a deletion", is_noted).await;
+    let listed = world.admin_prints(&["store", "trash"]).await;
+    assert!(listed.starts_with(&format!("{}\tengine\t", old.id)), "{listed}");
+}
+
 #[tokio::test]
 async fn whoever_wants_no_trash_has_none() {
     let mut world = World::builder().set("STORE__TRASH_DAYS", 0).start().await;

@@ -38,7 +38,7 @@ pub async fn run(app: &App) -> anyhow::Result<usize> {
             continue;
         }
         match app.store.trash(id).await {
-            Ok(was_there) => pack_removals::done(&app.db, id, was_there.then_some(second)).await?,
+            Ok(is_in_trash) => pack_removals::done(&app.db, id, is_in_trash.then_some(second)).await?,
             Err(error) => {
                 tracing::warn!(%error, deployment = %id, "a pack could not be removed; it is tried again");
                 pack_removals::put_off(&app.db, id, app.clock.now(), back_off(removal.attempts)).await?;

@@ -65,8 +65,9 @@ impl PackStore {
         }
     }
 
-    /// Moves a pack to the trash, and returns whether there was one. What is half-written is removed for good. A move that is
-    /// interrupted leaves the pack whole in one of both places, and may be repeated.
+    /// Moves a pack to the trash, and returns whether it is there now: moved by this call, or by one whose caller did not live to
+    /// hear of it. What is half-written is removed for good. A move that is interrupted leaves the pack whole in one of both
+    /// places, and may be repeated.
     pub async fn trash(&self, id: &DeploymentId) -> Result<bool, StoreError> {
         self.removals_allowed()?;
         match &self.place {

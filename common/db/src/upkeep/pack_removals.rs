@@ -88,7 +88,8 @@ pub async fn done(db: impl PgExecutor<'_>, id: &DeploymentId, second: Option<i64
         "WITH removed AS (DELETE FROM pack_removals WHERE deployment_id = $1 RETURNING project)
          INSERT INTO trashed_packs (deployment_id, project, is_deletion, seen_at_second)
          SELECT $1, removed.project, true, $2::bigint FROM removed WHERE $2::bigint IS NOT NULL
-         ON CONFLICT (deployment_id) DO UPDATE SET project = excluded.project, is_deletion = true",
+         ON CONFLICT (deployment_id) DO UPDATE
+         SET project = excluded.project, is_deletion = true, seen_at_second = excluded.seen_at_second",
         id.as_str(),
         second,
     )

@@ -54,7 +54,7 @@ impl Bucket {
         if self.is_missing(&self.manifest_path(id)).await? {
             // Half-written, or the rest of a move whose other end is whole.
             self.delete(&self.data_path(id)).await?;
-            return Ok(false);
+            return Ok(!self.is_missing(&self.trash.clone().join(id.as_str()).join("manifest")).await?);
         }
         self.move_pack(id, &self.deployments, &self.trash).await?;
         Ok(true)

@@ -72,7 +72,9 @@ impl Folder {
         remove_all(&self.incoming(id))?;
         let place = self.place(id);
         match mark(&place) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(self.trashed(id).join(MANIFEST).try_exists()?);
+            }
             marked => marked?,
         }
         let trash = self.trash_folder()?;

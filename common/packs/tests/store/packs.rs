@@ -154,7 +154,11 @@ async fn a_pack_in_the_trash_is_not_served_and_comes_back_whole() {
     let world = World::new();
     let (id, manifest, written) = publish(&world, Tarball::new().file("a", b"12345")).await;
     assert!(world.store.trash(&id).await.expect("moved"));
-    assert!(!world.store.trash(&id).await.expect("moving twice is fine"));
+    assert!(world.store.trash(&id).await.expect("moving twice is fine"), "it is in the trash");
+    assert!(
+        !world.store.trash(&DeploymentId::new(world.now)).await.expect("what is not there is moved"),
+        "it is nowhere"
+    );
     assert!(matches!(world.store.manifest(&id).await, Err(StoreError::NotFound)));
     assert!(matches!(world.store.read(&id, 0, 1).await, Err(StoreError::NotFound)));
     assert_eq!(listed(&world).await, []);
