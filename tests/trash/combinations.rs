@@ -2,7 +2,6 @@
 //! trash, and all that the right database wants come back by themselves.
 
 use std::{
-    collections::BTreeMap,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
@@ -16,7 +15,10 @@ use admin::{
 use domain::{Clock, DeploymentId, Timestamp};
 use sqlx::{AssertSqlSafe, PgPool};
 
-use super::app;
+use super::{
+    app,
+    disk::{Disk, store_in},
+};
 use crate::world::{Bucket, dump::BareDatabase};
 
 /// Deployments that are live in the right database, each of a project of its own.
@@ -79,51 +81,6 @@ const STORES: [StoreState; 4] =
 /// Hours by which the machine's clock is wrong. The first two are enough for a bucket: it differs in how packs are moved, and not in
 /// who decides. Those after the third are only tried with `SVC_TEST_ALL_CLOCKS`.
 const CLOCKS: [i64; 5] = [0, 72, -72, 3, 24 * 30];
-
-/// A store on disk: a folder, or the folder of a bucket.
-struct Disk {
-    root: PathBuf,
-    is_bucket: bool,
-}
-
-impl Disk {
-    fn place(&self, of: &str, id: &DeploymentId) -> PathBuf {
-        self.root.join(of).join(id.as_str())
-    }
-
-    fn put(&self, of: &str, id: &DeploymentId, age: Duration) {
-        let folder = self.place(of, id);
-        fs::create_dir_all(&folder).unwrap();
-        for name in ["data", "manifest"] {
-            fs::write(folder.join(name), format!("{name} of {id}")).unwrap();
-        }
-        if of == "trash" && !self.is_bucket {
-            fs::write(folder.join("trashed"), "").unwrap();
-        }
-        let paths = ["data", "manifest", "trashed"].map(|name| folder.join(name)).into_iter().chain([folder.clone()]);
-        for path in paths.filter(|path| path.exists()) {
-            let file = fs::File::open(&path).unwrap();
-            let now = file.metadata().unwrap().modified().unwrap();
-            file.set_modified(now - age).unwrap();
-        }
-    }
-
-    fn clear(&self) {
-        for of in ["deployments", "trash"] {
-            let _ = fs::remove_dir_all(self.root.join(of));
-        }
-        fs::create_dir_all(self.root.join("deployments")).unwrap();
-    }
-
-    fn is_whole(&self, of: &str, id: &DeploymentId) -> bool {
-        let folder = self.place(of, id);
-        ["data", "manifest"].iter().all(|name| is_file(&folder.join(name), &format!("{name} of {id}")))
-    }
-}
-
-fn is_file(path: &Path, text: &str) -> bool {
-    fs::read_to_string(path).is_ok_and(|found| found == text)
-}
 
 /// The packs of a service: live ones, the oldest first, and deleted ones.
 struct History {
@@ -296,15 +253,6 @@ async fn no_combination_of_dump_store_and_clock_destroys_a_pack() {
     let database = BareDatabase::new().await;
     let folder = tempfile::tempdir().unwrap();
     let bucket = Bucket::start(&folder.path().join("bucket"));
-    let settings: BTreeMap<_, _> = bucket.settings().into_iter().collect();
-    let in_bucket = config::Store {
-        url: settings["STORE__URL"].parse().unwrap(),
-        endpoint: Some(settings["STORE__ENDPOINT"].clone()),
-        region: Some(settings["STORE__REGION"].clone()),
-        access_key: Some(settings["STORE__ACCESS_KEY"].clone()),
-        secret_key: Some(settings["STORE__SECRET_KEY"].clone()),
-        ..config::Store::default()
-    };
     let in_folder = config::Store {
         url: url::Url::from_directory_path(folder.path().join("store")).unwrap(),
         ..config::Store::default()
@@ -312,7 +260,7 @@ async fn no_combination_of_dump_store_and_clock_destroys_a_pack() {
     let places = [
         (app(&database.url, in_folder).await, Disk { root: folder.path().join("store"), is_bucket: false }),
         (
-            app(&database.url, in_bucket).await,
+            app(&database.url, store_in(&bucket)).await,
             Disk { root: folder.path().join("bucket/packs/a/prefix"), is_bucket: true },
         ),
     ];

@@ -1,7 +1,9 @@
 //! Packs that nobody needs any more, and databases that are wrong about it: nothing is destroyed on one word.
 
 mod combinations;
+mod disk;
 mod dumps;
+mod interrupted;
 mod operator;
 mod plans;
 
