@@ -107,7 +107,9 @@ async fn a_backup_that_is_killed_leaves_the_one_before_whole() {
         world.set("BACKUP__BYTES_PER_SECOND", "0");
         world.admin_prints(&["backup", "verify", &place]).await;
         // Its leases end by themselves within a minute.
-        world.sql("UPDATE job_leases SET leased_until = NULL WHERE job IN ('back up', 'remove packs')").await;
+        world
+            .sql("UPDATE job_leases SET leased_until = NULL WHERE job IN ('back up', 'move packs to the trash')")
+            .await;
     }
     world.admin_prints(&["backup", &place]).await;
     world.admin_prints(&["backup", "prune", &place, "--keep-last", "1"]).await;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::Context as _;
-use db::upkeep::backups::{self, BACK_UP, MadeBackup, REMOVE_PACKS, Snapshot};
+use db::upkeep::backups::{self, BACK_UP, MadeBackup, Snapshot, TRASH_PACKS};
 use domain::{DeploymentId, Timestamp};
 use futures_util::{StreamExt as _, stream};
 use packs::{StoreError, objects::pack_objects};
@@ -36,7 +36,7 @@ impl Backups {
     /// where they are damaged.
     pub async fn create(&self, recheck: bool) -> anyhow::Result<Created> {
         let created = self.make(recheck);
-        leases::hold(&self.db, &self.clock, &[BACK_UP, REMOVE_PACKS], created).await
+        leases::hold(&self.db, &self.clock, &[BACK_UP, TRASH_PACKS], created).await
     }
 
     async fn make(&self, recheck: bool) -> anyhow::Result<Created> {

@@ -14,8 +14,8 @@ use crate::{
 pub(super) struct Remove;
 
 impl Job for Remove {
-    // A backup holds this lease meanwhile.
-    const NAME: &'static str = backups::REMOVE_PACKS;
+    // A backup holds this lease meanwhile. Not the name of the version before, which deletes: that one gets no lease any more.
+    const NAME: &'static str = backups::TRASH_PACKS;
     const EVERY: Duration = Duration::from_secs(5);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
@@ -27,7 +27,7 @@ impl Job for Remove {
 pub(super) struct Sweep;
 
 impl Job for Sweep {
-    // Not the name of the version before, which deletes what it finds: that one must not think that its turn is over.
+    // Not the name of the version before, which deletes what it finds: that one gets no lease any more.
     const NAME: &'static str = "sweep the store";
     const EVERY: Duration = Duration::from_mins(5);
 

@@ -8,8 +8,8 @@ use super::sealed::Column;
 
 /// The lease under which backups are made and pruned, one at a time.
 pub const BACK_UP: &str = "back up";
-/// The lease of the job that removes packs. A backup holds it, so that the packs of its snapshot stay.
-pub const REMOVE_PACKS: &str = "remove packs";
+/// The lease of the job that moves packs to the trash. A backup holds it, so that the packs of its snapshot stay.
+pub const TRASH_PACKS: &str = "move packs to the trash";
 
 /// A snapshot of the database: a transaction that sees what was committed when it began. It lasts as long as the value.
 pub struct Snapshot {

@@ -60,9 +60,12 @@ pub async fn put_back(pool: &PgPool, aside: &str) -> Result<(), sqlx::Error> {
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(pool).await.map(drop)
 }
 
-/// Ends every lease of a job: they were somebody's when the snapshot was taken, the backup's own among them.
+/// Ends every lease of a job: they were somebody's when the snapshot was taken, the backup's own among them. Those of jobs that
+/// no version runs any more stay: migrations gave them to nobody, for years.
 pub async fn end_leases(db: impl PgExecutor<'_>) -> Result<(), sqlx::Error> {
-    sqlx::query!("UPDATE job_leases SET leased_until = NULL").execute(db).await.map(drop)
+    let ended =
+        sqlx::query!("UPDATE job_leases SET leased_until = NULL WHERE leased_until < now() + interval '1 year'");
+    ended.execute(db).await.map(drop)
 }
 
 /// Returns every deployment that is live.
