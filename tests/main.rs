@@ -23,6 +23,7 @@ mod browser;
 mod bucket;
 mod certificates;
 mod certs_tool;
+mod changes;
 mod cli;
 mod cli_orgs;
 mod codehost;

@@ -1,5 +1,5 @@
-//! What statistics cost PostgreSQL, how soon they are answered, and how true their visitors are: the figures that
-//! `tests/stats/figures` and `tests/stats/outage.rs` print.
+//! What statistics cost PostgreSQL, how soon they are answered, how true their visitors are, and how many changes a second there
+//! can be: the figures that `tests/stats/figures`, `tests/stats/outage.rs` and `tests/changes.rs` print.
 
 use std::fmt::Write as _;
 
@@ -29,6 +29,15 @@ pub(crate) const LOAD: &[Table] = &[
          |--:|--:|--:|--:|--:|--:|--:|--:|",
     ),
 ];
+
+/// Changes that edges must learn of.
+pub(crate) const CHANGES: &[Table] = &[(
+    Suite::BlackBox,
+    "changes::changes_a_second",
+    "16 changes at a time, each a row of its own and a line for the edges, committed to the disk; five rounds of four \
+         seconds each way, in turns:\n\n\
+         | a change gets its number | least a second | median | most | median, as a ratio |\n|---|--:|--:|--:|--:|",
+)];
 
 /// A year of history: its room, and its answers.
 pub(crate) const HISTORY: &[Table] = &[(

@@ -4,7 +4,6 @@
 use std::{
     fmt::Write as _,
     fs,
-    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
