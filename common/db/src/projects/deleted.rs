@@ -13,7 +13,7 @@ use domain::{
 };
 use sqlx::{PgConnection, PgExecutor};
 
-use super::project::{Project, select_projects};
+use super::project::{self, Project};
 use crate::{
     billing::plan,
     names::{self, Name},
@@ -180,7 +180,7 @@ pub async fn restore(
     pack_removals::unqueue(&mut *conn, &packs).await?;
     sqlx::query!("DELETE FROM traffic_removals WHERE project_id = $1", id).execute(&mut *conn).await?;
     sqlx::query!("DELETE FROM deleted_projects WHERE id = $1", id).execute(&mut *conn).await?;
-    let project = select_projects!("WHERE p.id = $1", id).fetch_one(conn).await?;
+    let project = project::find(conn, &deleted.id).await?;
     let hosts = domains.iter().cloned().map(HostKey::Domain);
     let permanent: Vec<_> = deployments.iter().filter_map(|deployment| project.deployment_host(deployment)).collect();
     let touched = Touched::new(&project.id).with_hosts([project.host()]).with_hosts(hosts).with_hosts(permanent);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{
-    Account, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
+    Account, OrgId, ProjectId, ProjectName, Timestamp, UserId,
     addresses::HostKey,
     changes::Touched,
     limits::PROJECT_RESTORABLE,
@@ -12,7 +12,10 @@ use domain::{
 };
 use sqlx::PgConnection;
 
-use super::{deleted, domains, project::Project};
+use super::{
+    deleted, domains,
+    project::{self, Project},
+};
 use crate::{
     billing::plan,
     names::{self, Name},
@@ -71,29 +74,25 @@ pub async fn create(
     quotas::projects(&mut *conn, owner, &allowance).await?;
     let name = ProjectName::from(name);
     let id = ProjectId::new(now);
-    let project = sqlx::query_as!(
-        Project,
-        r#"INSERT INTO projects (id, name, user_id, org_id, created_at) VALUES ($1, $2, $3, $4, $5)
-           ON CONFLICT (name) DO NOTHING
-           RETURNING id, name, COALESCE(org_id, user_id) AS "owner!: Account", org_id,
-                  (SELECT o.name FROM orgs o WHERE o.id = org_id) AS "org: OrgName",
-                  active_deployment_id,
-                  access_mode, share_name,
-                  expires_at, created_at"#,
+    let inserted = sqlx::query!(
+        "INSERT INTO projects (id, name, user_id, org_id, created_at) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (name) DO NOTHING",
         id.as_str(),
         name.as_str(),
         owner.as_user().map(UserId::as_str),
         owner.as_org().map(OrgId::as_str),
         now,
     )
-    .fetch_optional(&mut *conn)
-    .await?
-    .ok_or(CreateError::NameTaken)?;
+    .execute(&mut *conn)
+    .await?;
+    if inserted.rows_affected() == 0 {
+        return Err(CreateError::NameTaken);
+    }
     let accounts = [owner.to_string(), creator.to_string()];
-    if !names::reclaim(conn, Name::Project(&name), &accounts, now).await? {
+    if !names::reclaim(&mut *conn, Name::Project(&name), &accounts, now).await? {
         return Err(CreateError::NameKept);
     }
-    Ok(project)
+    Ok(project::find(conn, &id).await?)
 }
 
 /// Deletes the project and all it owns; its name is kept for its owner, and for [`PROJECT_RESTORABLE`] it can be restored, unless it

@@ -67,6 +67,11 @@ macro_rules! select_projects {
 }
 pub(crate) use select_projects;
 
+/// Returns the project that was just inserted.
+pub(super) async fn find(db: impl PgExecutor<'_>, id: &ProjectId) -> Result<Project, sqlx::Error> {
+    select_projects!("WHERE p.id = $1", id.as_str()).fetch_one(db).await
+}
+
 /// Returns the owner's projects without shares, newest first: at most `rows`, older than `before`.
 pub async fn page(
     db: impl PgExecutor<'_>,
