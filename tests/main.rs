@@ -68,6 +68,7 @@ mod projects;
 mod proxy_protocol;
 mod readiness;
 mod redis_cluster;
+mod reload;
 mod schemathesis;
 mod serving;
 mod sessions;

@@ -1,11 +1,12 @@
 //! The parts that handlers and jobs share, as one value that is cheap to clone.
 //!
 //! Services below take what they need of it and never the whole (`floors.rs`). Start with [`App::change`], by which
-//! everything is changed.
+//! everything is changed. [`LiveApp`] is the one by the configuration that is in use now.
 
 use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
 use config::Config;
 use db::{audit::Actor, billing::plan};
 use domain::{
@@ -114,6 +115,57 @@ impl AppTasks {
     }
 }
 
+/// The app by the configuration that is in use now. Clones share it.
+#[derive(Clone)]
+pub struct LiveApp(Arc<ArcSwap<App>>);
+
+impl LiveApp {
+    /// Begins with `app`.
+    pub fn new(app: App) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(app)))
+    }
+
+    /// The app for something that begins now, and keeps to it.
+    pub fn now(&self) -> Arc<App> {
+        self.0.load_full()
+    }
+
+    /// Replaces the app, for what begins from now on.
+    pub fn replace(&self, app: App) {
+        self.0.store(Arc::new(app));
+    }
+}
+
+/// The parts that are made anew when the configuration is read again.
+struct Configured {
+    certificates: Authorities,
+    certificate_probe: CertificateProbe,
+    code_host: Arc<dyn CodeHost>,
+    console_files: Option<ConsoleFiles>,
+    gateway: GatewayClient,
+    hostnames: Hostnames,
+    mailer: Mailer,
+    payments: Payments,
+    vat: VatRegistry,
+}
+
+impl Configured {
+    fn of(config: &Config, db: &PgPool, clock: &Clock, before: Option<&Authorities>) -> anyhow::Result<Self> {
+        let hostnames = Hostnames::new(config)?;
+        Ok(Self {
+            certificates: Authorities::new(config, before)?,
+            certificate_probe: CertificateProbe::new(config, hostnames.clone(), clock.clone()),
+            code_host: codehost::from_config(config, clock)?,
+            console_files: config.admin.console.as_deref().map(ConsoleFiles::read).transpose()?,
+            gateway: GatewayClient::new(config)?,
+            hostnames,
+            mailer: Mailer::new(&config.mail, &config.site)?,
+            payments: payments::from_config(config, db, clock)?,
+            vat: VatRegistry::new(config)?,
+        })
+    }
+}
+
 impl App {
     /// Prepares every part, and the tasks that tell edges and people of changes. Connections are made when first needed, so
     /// this fails only when the configuration is wrong.
@@ -123,21 +175,19 @@ impl App {
         let clock = Clock::system();
         let (edges, of_edges) = Edges::new(redis.clone(), db.clone(), clock.clone());
         let (events, of_events) = Events::new(redis.clone());
-        let code_host = codehost::from_config(&config, &clock)?;
+        let parts = Configured::of(&config, &db, &clock, None)?;
         let master_key = MasterKey::load(&config.secrets.master_key_file)?;
         let tasks = TaskTracker::new();
         let grants = Grants {
             db: db.clone(),
             master_key: master_key.clone(),
-            host: code_host.clone(),
+            host: parts.code_host.clone(),
             clock: clock.clone(),
             tasks: tasks.clone(),
         };
-        let hostnames = Hostnames::new(&config)?;
-        let payments = payments::from_config(&config, &db, &clock)?;
         let app = Self {
             db,
-            payments,
+            payments: parts.payments,
             rate_limits: RateLimits::new(redis.clone(), &config.limits, master_key.clone()),
             fresh_traffic: FreshTraffic::new(redis.clone(), edges.clone()),
             redis,
@@ -147,24 +197,54 @@ impl App {
             events,
             bounds: Bounds::new(&config.admin, &spool_folder(&config)),
             addresses: config.site.addresses(),
-            certificates: Authorities::new(&config)?,
+            certificates: parts.certificates,
             console: Console::new(&config.site),
-            console_files: config.admin.console.as_deref().map(ConsoleFiles::read).transpose()?,
+            console_files: parts.console_files,
             master_key,
-            code_host,
-            gateway: GatewayClient::new(&config)?,
+            code_host: parts.code_host,
+            gateway: parts.gateway,
             grants,
-            certificate_probe: CertificateProbe::new(&config, hostnames.clone(), clock.clone()),
-            hostnames,
+            certificate_probe: parts.certificate_probe,
+            hostnames: parts.hostnames,
             clock,
-            mailer: Mailer::new(&config.mail, &config.site)?,
-            vat: VatRegistry::new(&config)?,
+            mailer: parts.mailer,
+            vat: parts.vat,
             vitals: Vitals::default(),
             tasks,
             stopping: CancellationToken::new(),
             config,
         };
         Ok((app, AppTasks { edges: of_edges, events: of_events }))
+    }
+
+    /// Makes an app by another configuration, whose other parts are those of this one: connections, bounds, and what is under way.
+    pub fn with(&self, config: Arc<Config>) -> anyhow::Result<Self> {
+        let Configured {
+            certificates,
+            certificate_probe,
+            code_host,
+            console_files,
+            gateway,
+            hostnames,
+            mailer,
+            payments,
+            vat,
+        } = Configured::of(&config, &self.db, &self.clock, Some(&self.certificates))?;
+        Ok(Self {
+            rate_limits: self.rate_limits.with(&config.limits),
+            grants: Grants { host: code_host.clone(), ..self.grants.clone() },
+            certificates,
+            certificate_probe,
+            code_host,
+            console_files,
+            gateway,
+            hostnames,
+            mailer,
+            payments,
+            vat,
+            config,
+            ..self.clone()
+        })
     }
 
     /// Looks at whose the store, Redis and the master key are. To be [started](Watch::start) before any of them is used.

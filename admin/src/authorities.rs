@@ -53,7 +53,7 @@ struct Shared {
     primary: Option<Known>,
     fallback: Option<Known>,
     writer: Option<RecordWriter>,
-    bell: Notify,
+    bell: Arc<Notify>,
     open: Mutex<HashMap<AcmeAccountId, Open>>,
 }
 
@@ -158,8 +158,9 @@ pub enum AccountError {
 }
 
 impl Authorities {
-    /// Prepares the authorities of the configuration. None is asked anything yet.
-    pub fn new(config: &Config) -> anyhow::Result<Self> {
+    /// Prepares the authorities of the configuration. None is asked anything yet. Who waits for the bell of those `before` hears of this
+    /// one's.
+    pub fn new(config: &Config, before: Option<&Self>) -> anyhow::Result<Self> {
         let acme = config.acme.clone();
         let is_acme = acme.issuer == Issuer::Acme;
         let known = |directory: &config::acme::Directory| {
@@ -178,7 +179,7 @@ impl Authorities {
                 primary,
                 fallback,
                 writer,
-                bell: Notify::new(),
+                bell: before.map(|before| before.shared.bell.clone()).unwrap_or_default(),
                 open: Mutex::default(),
                 config: acme,
             }),

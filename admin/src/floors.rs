@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 /// The modules, from the top floor down. A module may import from its own floor and from those below.
 const FLOORS: [&[&str]; 9] = [
-    &["main", "commands", "serve", "listener", "readiness"],
+    &["main", "commands", "serve", "listener", "readiness", "reload"],
     &["router"],
     &["api", "pages", "webhooks", "jobs"],
     &["publishing", "joining", "suspension", "certificates", "billing", "trash", "store_check", "vat_checks", "doctor"],

@@ -6,7 +6,7 @@
 //! The modules stand on floors, and import from their own floor or from those below; a test (`floors.rs`) holds it.
 //!
 //! ```text
-//! serve, readiness, router
+//! serve, reload, readiness, router
 //! faces      api  pages  webhooks  jobs         what a caller sees: parse, prove, act, view
 //! acts       publishing  joining  certificates  billing  trash  store_check  vat_checks  doctor
 //!            what several faces, or the operator, do
@@ -58,6 +58,7 @@ pub mod publishing;
 pub mod quotas;
 pub mod rates;
 pub mod readiness;
+pub mod reload;
 pub mod router;
 pub mod serve;
 pub mod store_check;

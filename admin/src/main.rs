@@ -21,7 +21,10 @@ use admin::{
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use commands::store::{self, StoreAction};
-use config::{CodeHostKind, Config};
+use config::{
+    CodeHostKind, Config,
+    reload::{self, Reloader},
+};
 use db::sign_in::{tokens, users};
 use domain::{
     Clock, EmailAddress,
@@ -204,6 +207,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 for warning in config.site.shared_domains() {
                     tracing::warn!("{warning}");
                 }
+                let reloader = Reloader::new(reload::Program::Admin, arguments.config, config.clone());
                 let (app, tasks) = App::new(config)?;
                 let presence = Presence { name, build: BUILD, health: health.clone() };
                 tokio::spawn(presence.report(app.redis.clone(), app.clock.clone(), app.stopping.clone()));
@@ -211,7 +215,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 if is_exporting {
                     tokio::spawn(programs.watch(app.redis.clone(), app.db.clone()));
                 }
-                serve::serve(app, tasks).await
+                serve::serve(app, tasks, reloader).await
             }
             Command::Migrate => migrate(&config).await,
             Command::Backup(arguments) => commands::backup::run(config, arguments).await,

@@ -156,7 +156,18 @@ struct RedisPause {
 impl RateLimits {
     /// The counters with the configured rates.
     pub fn new(redis: Redis, limits: &config::Limits, master_key: MasterKey) -> Self {
-        let buckets = Arc::new([
+        let proven = moka::sync::Cache::builder().max_capacity(PROVEN).time_to_idle(PROVEN_FOR).build();
+        Self { redis, master_key, buckets: Self::buckets(limits), proven, redis_pause: Arc::default() }
+    }
+
+    /// The same counters with other rates. What is counted in this process, while Redis does not answer, begins anew.
+    #[must_use]
+    pub fn with(&self, limits: &config::Limits) -> Self {
+        Self { buckets: Self::buckets(limits), ..self.clone() }
+    }
+
+    fn buckets(limits: &config::Limits) -> Arc<[Limiter; 13]> {
+        Arc::new([
             Limiter::new(limits.auth_device_per_10_min, TEN_MINUTES),
             Limiter::new(limits.auth_poll_per_10_min, TEN_MINUTES),
             Limiter::new(limits.api_per_min, Duration::from_mins(1)),
@@ -170,9 +181,7 @@ impl RateLimits {
             Limiter::new(WEBHOOK_GUESSES, Duration::from_mins(1)),
             Limiter::new(DOMAIN_LOOKS, Duration::from_mins(1)),
             Limiter::new(PAYMENT_WEBHOOK_GUESSES, Duration::from_mins(1)),
-        ]);
-        let proven = moka::sync::Cache::builder().max_capacity(PROVEN).time_to_idle(PROVEN_FOR).build();
-        Self { redis, master_key, buckets, proven, redis_pause: Arc::default() }
+        ])
     }
 
     fn limiter(&self, bucket: Bucket) -> &Limiter {

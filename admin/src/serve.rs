@@ -7,8 +7,8 @@ use std::{net::SocketAddr, pin::pin, time::Duration};
 
 use anyhow::Context as _;
 use axum::serve::ListenerExt as _;
+use config::reload::Reloader;
 use db::billing::plan;
-use domain::networks::Networks;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::{sleep, timeout},
@@ -20,7 +20,7 @@ use crate::{
     bounds::Bounds,
     jobs,
     listener::{self, BoundedListener, Connections},
-    router,
+    reload::Reload,
 };
 
 /// Longest wait for Postgres and Redis to answer before the first connection is accepted.
@@ -38,8 +38,9 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// Interval at which what is under way is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Serves until SIGTERM or SIGINT, then waits for running requests and tasks.
-pub async fn serve(app: App, tasks: AppTasks) -> anyhow::Result<()> {
+/// Serves until SIGTERM or SIGINT, then waits for running requests and tasks. At SIGHUP `reloader` reads the configuration again.
+pub async fn serve(app: App, tasks: AppTasks, reloader: Reloader) -> anyhow::Result<()> {
+    let reload = Reload::new(reloader, app.clone())?;
     db::migrate(&app.db).await.context("the database could not be brought up to date")?;
     let mut watch = app.watch();
     watch.start().await?;
@@ -54,12 +55,13 @@ pub async fn serve(app: App, tasks: AppTasks) -> anyhow::Result<()> {
     app.vitals.wait_until_well(START_WAIT).await;
     let listen = app.config.admin.listen;
     let listener = listener::listen(listen).with_context(|| format!("admin.listen: cannot listen on {listen}"))?;
-    let trusted = Networks::parse(&app.config.edge.trusted_proxies).context("edge.trusted_proxies")?;
-    let service = router::router(&app, trusted)?.into_make_service_with_connect_info::<SocketAddr>();
+    let service = reload.service().into_make_service_with_connect_info::<SocketAddr>();
     tracing::info!(address = %listen, "serving the control plane");
 
     let tasks = tokio::spawn(tasks.run(tasks_stopping.clone()));
-    jobs::start(&app);
+    let live = reload.live();
+    jobs::start(&live);
+    let reloading = tokio::spawn(reload.run());
     let listener = BoundedListener::new(listener, app.config.admin.connections);
     let closing = close(app.stopping.clone(), listener.connections());
     // Without it the kernel holds small answers back; that it cannot be set is no reason not to serve.
@@ -73,13 +75,15 @@ pub async fn serve(app: App, tasks: AppTasks) -> anyhow::Result<()> {
         found = watch.run() => refusal = Some(found),
         signal = signals.next() => tracing::info!("stopping on {signal}"),
     }
+    reloading.abort();
     app.stopping.cancel();
     app.tasks.close();
     let ended = async {
         let _ = server.await;
         app.tasks.wait().await;
     };
-    let longest = Duration::from_secs(app.config.admin.drain_seconds.into()).max(LEAVE + BACKLOG_WAIT + STOP_WAIT);
+    let longest =
+        Duration::from_secs(live.now().config.admin.drain_seconds.into()).max(LEAVE + BACKLOG_WAIT + STOP_WAIT);
     tokio::select! {
         is_over = drain(ended, &app.bounds) => if !is_over {
             tracing::warn!("gave up on requests that did not end within {} s", STOP_WAIT.as_secs());

@@ -8,6 +8,7 @@
 //! The rooms, from the top; none imports one that stands above it (a test in `rooms.rs` reads the sources):
 //!
 //! ```text
+//! reload
 //! health
 //! listen
 //! front
@@ -37,6 +38,7 @@ pub mod memory;
 pub mod metrics;
 pub mod ownership;
 pub mod platform;
+pub mod reload;
 #[cfg(test)]
 mod rooms;
 pub mod sites;

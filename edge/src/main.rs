@@ -10,23 +10,27 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Parser;
-use config::{Config, StatsSource, models::Models};
+use config::{
+    Config, StatsSource,
+    reload::{Program, Reloader},
+};
 use db::migrations::MigrateError;
-use domain::{Clock, networks::Networks};
+use domain::Clock;
 use edge::{
     clients::{self, Talkers},
     front::Front,
     gate::Gatekeeper,
     gateway::{
-        Gateway,
+        self, Gateway,
         meter::{self, Meter},
     },
     health::{REQUIREMENTS, Watched, report::Presence},
     limits::{self, Shares},
-    listen::{ConnectionBounds, Listeners, Sockets, Stop, Tls},
+    listen::{ConnectionBounds, Listeners, Periods, Sockets, Stop, Tls},
     memory::{Challenges, Marks, OrgMembers, Postgres, Routes, follow::Follower, keys::Keys},
     ownership,
-    platform::Platform,
+    platform::{Platform, Upstreams},
+    reload::Reload,
     sites::{Packs, Sites},
     traffic::{Agents, Collector, Traffic},
 };
@@ -72,7 +76,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let config = Config::load(arguments.config.as_deref())?;
+    let config = Arc::new(Config::load(arguments.config.as_deref())?);
     let master_key = MasterKey::load(&config.secrets.master_key_file)?;
     // The running edge has the listener until it has handed over.
     let export = if arguments.upgrade { Exporter::start_when_free } else { Exporter::start };
@@ -107,9 +111,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         0 => limits::blocking_threads(),
         threads => threads,
     };
-    let [notice, drain] = [config.edge.drain_notice_seconds, config.edge.drain_seconds]
-        .map(|seconds| Duration::from_secs(seconds.into()));
-    let stop = Stop::new(drain, notice, health.clone());
+    let stop = Stop::new(Periods::of(&config.edge), health.clone());
+    let reloader = Reloader::new(Program::Edge, arguments.config.clone(), config.clone());
     let conf = ServerConf { threads, max_blocking_threads: Some(blocking), ..ServerConf::default() };
     let mut server = Server::new_with_opt_and_conf(None, conf);
     server.bootstrap();
@@ -117,7 +120,17 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let setup = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listeners = {
         let _within = setup.enter();
-        listeners(&config, master_key, sockets, upgrade_socket, threads, stop.clone(), exporter, (name, health))?
+        listeners(
+            &config,
+            reloader,
+            master_key,
+            sockets,
+            upgrade_socket,
+            threads,
+            stop.clone(),
+            exporter,
+            (name, health),
+        )?
     };
     server.add_service(listeners);
     server.run(RunArgs { shutdown_signal: Box::new(stop.clone()) });
@@ -137,6 +150,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 )]
 fn listeners(
     config: &Config,
+    reloader: Reloader,
     master_key: MasterKey,
     sockets: Sockets,
     upgrade_socket: PathBuf,
@@ -164,7 +178,7 @@ fn listeners(
     let source = Postgres { near: near.clone(), primary: db.clone() };
     let shares = Shares::of(&config.edge)?;
     let read_replica = config.postgres.replica_url.is_some().then(|| near.clone());
-    let keys = Keys::new(marks.clone(), near, db.clone(), config.billing.plans.clone(), &shares);
+    let keys = Keys::new(marks.clone(), near, db.clone(), &shares);
     let members = Arc::new(OrgMembers::new(marks.clone(), source.clone(), &shares));
     let budget = Budget::new(shares.flight());
     let routes = Arc::new(Routes::new(marks.clone(), source, &shares, clock.clone()));
@@ -174,27 +188,19 @@ fn listeners(
         Sites::new(Arc::new(store.clone()), replica, &shares, &budget, routes.clone(), gatekeeper, clock.clone());
     let bounds = ConnectionBounds::of(&config.edge, &shares);
     let talkers = Arc::<Talkers>::default();
-    let (admins, requests) = (&config.edge.admin_upstreams, bounds.platform_requests);
+    let upstreams = Upstreams::parse(&config.edge.admin_upstreams).context("edge.admin_upstreams")?;
+    let requests = bounds.platform_requests;
     let platform =
-        Platform::new(admins, threads, requests, &shares, marks.clone(), master_key.clone(), talkers.clone())
-            .context("edge.admin_upstreams")?;
+        Platform::new(upstreams, threads, requests, &shares, marks.clone(), master_key.clone(), talkers.clone());
     let (admin_watch, has_admin) = (platform.health_watch(), platform.has_admin());
-    let models = Models::of(&config.gateway, |name| std::env::var(name).ok())?;
+    let settings = gateway::Settings::of(config, None)?;
     let (meter, metering) = Meter::new(config, &edge, redis.clone(), db.clone(), clock.clone());
     let is_awake = {
         let marks = marks.clone();
         move || marks.awake().is_awake()
     };
     meter.set_awake(is_awake.clone());
-    let gateway = Arc::new(Gateway::new(
-        &config.gateway,
-        &config.limits,
-        &shares,
-        &models,
-        Arc::new(keys),
-        meter,
-        clock.clone(),
-    )?);
+    let gateway = Arc::new(Gateway::new(settings, &shares, Arc::new(keys), meter, clock.clone()));
     let traffic = match config.stats.source {
         StatsSource::Edge => {
             let (geoip_file, agents) = (config.stats.geoip_file.as_deref(), Agents::new(clock.clone()));
@@ -205,7 +211,7 @@ fn listeners(
     let challenges = Arc::new(Challenges::new(db.clone(), clock.clone()));
     let front =
         Front::new(config, routes, challenges.clone(), sites, platform, gateway, budget, talkers.clone(), traffic);
-    let front = Arc::new(front.context("edge.trusted_proxies")?);
+    let front = Arc::new(front?);
     let follower = Follower::new(marks.clone(), db.clone(), redis.clone(), clock.clone());
 
     let (collected_db, collected_clock) = (db.clone(), clock.clone());
@@ -235,12 +241,9 @@ fn listeners(
         let front = front.clone();
         move || front.memory_used()
     };
-    let trusted = Networks::parse(&config.edge.trusted_proxies).context("edge.trusted_proxies")?;
     let refusing = stop.clone();
-    let mut listeners =
-        Listeners::new(sockets, upgrade_socket, front, tls, threads, stop, bounds, trusted, talkers.clone());
-    let balancers = Networks::parse(&config.edge.proxy_protocol_from).context("edge.proxy_protocol_from")?;
-    listeners.set_balancers(balancers);
+    let reload = Reload::new(reloader, front.clone(), stop.clone());
+    let mut listeners = Listeners::new(sockets, upgrade_socket, front, tls, threads, stop, bounds, talkers.clone());
     listeners.add_background(presence.report(redis.clone(), listeners.connections(), listeners.departure()));
     let last_connection_gone = listeners.background_stop();
     let stop = last_connection_gone.clone();
@@ -256,6 +259,10 @@ fn listeners(
         if let Some(refusal) = Box::pin(stop.run_until_cancelled_owned(refusal)).await {
             refusing.give_up(refusal);
         }
+    });
+    let stop = last_connection_gone.clone();
+    listeners.add_background(async move {
+        stop.run_until_cancelled_owned(reload.run()).await;
     });
     listeners.add_background(metering.run(last_connection_gone.clone()));
     if let Some(traffic) = traffic {

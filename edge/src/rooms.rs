@@ -6,7 +6,7 @@ use std::{
 };
 
 /// The rooms, the lowest first. `lib.rs` shows the same order.
-const ROOMS: [&str; 15] = [
+const ROOMS: [&str; 16] = [
     "limits",
     "metrics",
     "clients",
@@ -22,6 +22,7 @@ const ROOMS: [&str; 15] = [
     "front",
     "listen",
     "health",
+    "reload",
 ];
 
 /// Constants of a number or a duration that may stand outside `limits/`, each with the reason.

@@ -10,7 +10,7 @@ use futures_util::{StreamExt as _, stream};
 
 use super::{Batch, Job};
 use crate::{
-    app::App,
+    app::{App, LiveApp},
     certificates::{LEASE, withdraw, work},
     metrics,
 };
@@ -26,19 +26,21 @@ const AT_A_TIME: usize = 8;
 const TAKE_DOWN_WITHIN: Duration = Duration::from_mins(4);
 
 /// Works on what is due, until the program stops. Without an issuer there is nothing to do.
-pub(super) fn start(app: &App) {
+pub(super) fn start(live: &LiveApp) {
+    let app = live.now();
     if app.certificates.issuer() == Issuer::None {
         return;
     }
-    let (working, counting) = (app.clone(), app.clone());
-    app.tasks.spawn(async move { working.stopping.run_until_cancelled(attend(&working)).await });
+    let (working, stopping, counting) = (live.clone(), app.stopping.clone(), app.clone());
+    app.tasks.spawn(async move { stopping.run_until_cancelled(attend(&working)).await });
     app.tasks.spawn(async move { counting.stopping.run_until_cancelled(count(&counting)).await });
 }
 
-async fn attend(app: &App) {
+async fn attend(live: &LiveApp) {
     let mut failing = false;
     loop {
-        match db::in_time(take_on(app)).await {
+        let app = live.now();
+        match db::in_time(take_on(&app)).await {
             Ok(is_full) => {
                 failing = false;
                 // There may be more.

@@ -3,16 +3,19 @@
 use db::upkeep::job_leases;
 
 use super::{Batch, Job};
-use crate::{app::App, metrics};
+use crate::{
+    app::{App, LiveApp},
+    metrics,
+};
 
 /// Most full batches in a row under one lease.
 const BATCHES: usize = 20;
 
-/// Takes the lease whenever the job is due, until the program stops.
-pub(super) async fn attend<J: Job>(app: &App, job: &J) {
-    let mut failing = false;
-    while !app.stopping.is_cancelled() {
-        let turned = turn(app, job).await;
+/// Takes the lease whenever the job is due, until the program stops. A turn keeps to the configuration that it began with.
+pub(super) async fn attend<J: Job>(live: &LiveApp, job: &J) {
+    let (mut failing, stopping) = (false, live.now().stopping.clone());
+    while !stopping.is_cancelled() {
+        let turned = turn(&live.now(), job).await;
         if turned.is_err() {
             metrics::job_failed(J::NAME);
         }
@@ -30,7 +33,7 @@ pub(super) async fn attend<J: Job>(app: &App, job: &J) {
             }
             Err(error) => tracing::debug!(job = J::NAME, error = format!("{error:#}"), "a job still fails"),
         }
-        app.stopping.run_until_cancelled(tokio::time::sleep(J::EVERY)).await;
+        stopping.run_until_cancelled(tokio::time::sleep(J::EVERY)).await;
     }
 }
 

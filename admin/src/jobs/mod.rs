@@ -30,7 +30,7 @@ mod vat;
 
 use std::time::Duration;
 
-use crate::app::App;
+use crate::app::{App, LiveApp};
 
 /// A reconciler.
 trait Job: Send + Sync + 'static {
@@ -63,64 +63,65 @@ impl Batch {
 }
 
 /// Starts every job. They end when the program stops.
-pub(crate) fn start(app: &App) {
-    attend(app, route_changes::SendAgain);
-    attend(app, route_changes::Prune);
-    attend(app, shares::Reap);
-    attend(app, packs::Remove);
-    attend(app, packs::Sweep);
-    attend(app, packs::Tend);
-    attend(app, store::Check);
-    attend(app, store::Copy);
-    attend(app, uploads::GiveUp);
-    attend(app, deployments::Expire);
-    attend(app, usage::Sweep);
-    attend(app, usage_months::Make);
-    attend(app, usage_keys::Sum);
-    attend(app, traffic::Fold::<0>);
-    attend(app, traffic::Fold::<1>);
-    attend(app, traffic::Fold::<2>);
-    attend(app, traffic::Fold::<3>);
-    attend(app, traffic::Divide);
-    attend(app, traffic::Roll);
-    attend(app, traffic::Condense);
-    attend(app, traffic::Expire);
-    attend(app, traffic::Remove);
-    attend(app, bandwidth::Compare);
-    attend(app, bandwidth::Forget);
-    attend(app, credit::Tell);
-    attend(app, agents::Read);
-    attend(app, invoices::Render);
-    attend(app, pushes::Deploy::default());
-    attend(app, pushes::FindMissed);
-    certificates::start(app);
-    attend(app, certificates::Tend);
-    attend(app, certificates::TakeDown);
-    attend(app, renewals::AskWindows);
-    attend(app, renewals::Begin);
-    attend(app, vat::Hasten);
-    attend(app, vat::Check);
-    attend(app, billing::Renew);
-    attend(app, billing::Look);
-    attend(app, billing::Reconcile);
+pub(crate) fn start(live: &LiveApp) {
+    let app = &*live.now();
+    attend(live, route_changes::SendAgain);
+    attend(live, route_changes::Prune);
+    attend(live, shares::Reap);
+    attend(live, packs::Remove);
+    attend(live, packs::Sweep);
+    attend(live, packs::Tend);
+    attend(live, store::Check);
+    attend(live, store::Copy);
+    attend(live, uploads::GiveUp);
+    attend(live, deployments::Expire);
+    attend(live, usage::Sweep);
+    attend(live, usage_months::Make);
+    attend(live, usage_keys::Sum);
+    attend(live, traffic::Fold::<0>);
+    attend(live, traffic::Fold::<1>);
+    attend(live, traffic::Fold::<2>);
+    attend(live, traffic::Fold::<3>);
+    attend(live, traffic::Divide);
+    attend(live, traffic::Roll);
+    attend(live, traffic::Condense);
+    attend(live, traffic::Expire);
+    attend(live, traffic::Remove);
+    attend(live, bandwidth::Compare);
+    attend(live, bandwidth::Forget);
+    attend(live, credit::Tell);
+    attend(live, agents::Read);
+    attend(live, invoices::Render);
+    attend(live, pushes::Deploy::default());
+    attend(live, pushes::FindMissed);
+    certificates::start(live);
+    attend(live, certificates::Tend);
+    attend(live, certificates::TakeDown);
+    attend(live, renewals::AskWindows);
+    attend(live, renewals::Begin);
+    attend(live, vat::Hasten);
+    attend(live, vat::Check);
+    attend(live, billing::Renew);
+    attend(live, billing::Look);
+    attend(live, billing::Reconcile);
     backlogs::start(app);
-    attend(app, backlogs::Count);
+    attend(live, backlogs::Count);
     letters::start(app);
-    attend(app, letters::SendDue::default());
-    attend(app, letters::Forget);
-    attend(app, forget::Webhooks);
-    attend(app, forget::Answers);
-    attend(app, forget::SignIns);
-    attend(app, forget::Sessions);
-    attend(app, forget::Invites);
-    attend(app, forget::Names);
-    attend(app, forget::Edges);
-    attend(app, forget::DeletedProjects);
+    attend(live, letters::SendDue::default());
+    attend(live, letters::Forget);
+    attend(live, forget::Webhooks);
+    attend(live, forget::Answers);
+    attend(live, forget::SignIns);
+    attend(live, forget::Sessions);
+    attend(live, forget::Invites);
+    attend(live, forget::Names);
+    attend(live, forget::Edges);
+    attend(live, forget::DeletedProjects);
     backups::start(app);
-    attend(app, backups::Forget);
+    attend(live, backups::Forget);
 }
 
-fn attend(app: &App, job: impl Job) {
-    let cx = app.clone();
-    app.tasks.spawn(async move { lease::attend(&cx, &job).await });
+fn attend(live: &LiveApp, job: impl Job) {
+    let cx = live.clone();
+    live.now().tasks.spawn(async move { lease::attend(&cx, &job).await });
 }

@@ -2,11 +2,12 @@
 //!
 //! Each section is a file of its own in `sections`, where its keys are documented. An unknown key is an error that names
 //! the nearest known one. Not here: what a value means to the program that reads it. Start with [`Config::load`], which a
-//! program calls once, at its start.
+//! program calls at its start; [`reload`] says what it takes over when it reads the configuration again.
 
 mod load;
 pub mod machine;
 pub mod models;
+pub mod reload;
 mod sections;
 mod shown;
 mod size;

@@ -1,6 +1,6 @@
 //! The models of the AI gateway: which there are, who serves them, what they cost.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
 
 use domain::BRAND;
 use secrecy::SecretString;
@@ -54,7 +54,7 @@ pub enum Access {
     Key(SecretString),
     /// The server of `gateway.provider_url` takes requests without a key.
     Open,
-    /// The provider does not admit us: this environment variable holds no key.
+    /// The provider does not admit us: this environment variable, or file, holds no key.
     Missing(String),
 }
 
@@ -82,13 +82,24 @@ pub enum ModelsError {
         "gateway.providers.{0}.quirks.drop leaves out what quirks.ceiling names: its completions would have no limit"
     )]
     Ceiling(String),
+    /// A key's file that cannot be read.
+    #[error("gateway.providers.{provider}.api_key_file: cannot read {path}: {reason}")]
+    KeyFile {
+        /// The provider.
+        provider: String,
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        reason: String,
+    },
     /// A key without the server it is for.
     #[error("gateway.provider_api_key is for gateway.provider_url, which is not set")]
     KeyWithoutUrl,
 }
 
 impl Models {
-    /// Makes the catalog of a configuration. `variable` reads an environment variable.
+    /// Makes the catalog of a configuration, and reads the files with the keys of its providers. `variable` reads an environment
+    /// variable.
     pub fn of(config: &Gateway, variable: impl Fn(&str) -> Option<String>) -> Result<Self, ModelsError> {
         if config.provider_url.is_none() && config.provider_api_key.is_some() {
             return Err(ModelsError::KeyWithoutUrl);
@@ -99,11 +110,19 @@ impl Models {
                     let access = config.provider_api_key.clone().filter(|key| !key.is_empty()).map(SecretString::from);
                     ("gateway.provider_url".to_owned(), url, access.map_or(Access::Open, Access::Key), None)
                 } else {
-                    let key = variable(&provider.api_key_env).filter(|key| !key.trim().is_empty());
-                    let access = key.map_or_else(
-                        || Access::Missing(provider.api_key_env.clone()),
-                        |key| Access::Key(key.trim().to_owned().into()),
-                    );
+                    let (key, place) = match &provider.api_key_file {
+                        None => (variable(&provider.api_key_env), provider.api_key_env.clone()),
+                        Some(path) => {
+                            let unread = |error: std::io::Error| ModelsError::KeyFile {
+                                provider: name.clone(),
+                                path: path.clone(),
+                                reason: error.to_string(),
+                            };
+                            (Some(fs::read_to_string(path).map_err(unread)?), path.display().to_string())
+                        }
+                    };
+                    let key = key.filter(|key| !key.trim().is_empty());
+                    let access = key.map_or(Access::Missing(place), |key| Access::Key(key.trim().to_owned().into()));
                     let quirks = Some(provider.quirks.clone());
                     (format!("gateway.providers.{name}.base_url"), &provider.base_url, access, quirks)
                 };
@@ -209,6 +228,26 @@ mod tests {
         let access = |id: &str| &models.find(id).unwrap().provider.access;
         assert!(matches!(access("svc/mistral-small"), Access::Key(_)));
         assert!(matches!(access("svc/gpt-oss-20b"), Access::Missing(name) if name == "OVH_AI_ENDPOINTS_ACCESS_TOKEN"));
+    }
+
+    #[test]
+    fn a_key_may_be_in_a_file() {
+        let file = std::env::temp_dir().join(format!("svc-key-{}", std::process::id()));
+        let in_file = || {
+            let models =
+                models(|config| config.providers.get_mut("mistral").unwrap().api_key_file = Some(file.clone()))?;
+            Ok(match &models.find("svc/mistral-small").unwrap().provider.access {
+                Access::Key(key) => secrecy::ExposeSecret::expose_secret(key).to_owned(),
+                access => format!("{access:?}"),
+            })
+        };
+        fs::write(&file, "key-in-a-file\n").unwrap();
+        assert_eq!(in_file(), Ok("key-in-a-file".to_owned()));
+        fs::write(&file, "").unwrap();
+        assert!(in_file().unwrap().contains("svc-key-"), "an empty one is missing, and named");
+        fs::remove_file(&file).unwrap();
+        let error: ModelsError = in_file().unwrap_err();
+        assert!(error.to_string().starts_with("gateway.providers.mistral.api_key_file: cannot read"), "{error}");
     }
 
     #[test]

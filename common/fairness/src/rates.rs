@@ -70,6 +70,11 @@ impl<K: Clone + Eq + Hash> Rates<K> {
         Self { rate, state: Mutex::new(State { keys: HashMap::new(), full: KNOWN }) }
     }
 
+    /// The rate of each key.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
     /// Books `bytes` of the rate of `key` for `client`. What is booked is used up, whether it is sent or not.
     pub fn book(&self, key: &K, client: Client, bytes: u64, now: Instant) -> Booking {
         let mut state = self.state();

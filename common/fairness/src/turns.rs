@@ -118,6 +118,12 @@ impl<K: Clone + Eq + Hash> Turns<K> {
         Ok(self.shared.turn(key))
     }
 
+    /// Takes a turn if one is free and the key holds fewer than `share`, whatever the share of a key is otherwise.
+    pub fn try_take_of(&self, key: &K, share: usize) -> Result<Turn<K>, Refused> {
+        self.shared.change(|state, bounds| state.take(key, &Bounds { share, ..*bounds }))?;
+        Ok(self.shared.turn(key))
+    }
+
     /// Takes a turn, and waits for it up to `patience`. A caller that gives up leaves the queue.
     pub async fn take(&self, key: &K, patience: Duration) -> Result<Turn<K>, Refused> {
         let queued = self.shared.change(|state, bounds| match state.take(key, bounds) {

@@ -7,6 +7,7 @@ pub mod health;
 pub mod metrics;
 mod outage;
 pub mod process;
+pub mod reload;
 pub mod seldom;
 pub mod text;
 

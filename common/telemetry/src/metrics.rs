@@ -80,6 +80,10 @@ impl Exporter {
         metrics::set_global_recorder(recorder).map_err(|_| anyhow::anyhow!("metrics are exported already"))?;
         metrics::describe_counter!("svc_redis_errors_total", "Commands that Redis refused or did not answer.");
         metrics::describe_counter!("svc_postgres_errors_total", "Statements that Postgres refused or did not answer.");
+        metrics::describe_counter!(
+            crate::reload::RELOADS,
+            "Configurations that were read again at SIGHUP, by whether they were taken over."
+        );
         metrics::describe_gauge!(
             "svc_build_info",
             "Always 1; its labels say which version runs, and the commit that it was built from."

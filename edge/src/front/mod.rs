@@ -9,15 +9,16 @@ mod host;
 mod place;
 mod redirect;
 mod refusal;
+mod settings;
 
 use std::{net::IpAddr, sync::Arc};
 
+use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use config::{Config, HttpMode};
 use domain::{
     Timestamp,
     addresses::{Addresses, HostKey, HostKind},
-    networks::{NetworkError, Networks},
     site::Site,
 };
 use fairness::{
@@ -31,11 +32,12 @@ pub(crate) use self::refusal::{Form, cookies_too_large};
 pub use self::{
     body::Body,
     place::{Connection, Place},
+    settings::Settings,
 };
 use crate::{
     clients::Talkers,
     gateway::Gateway,
-    http::{BodyError, Fault, Paces, SERVER, SiteBody, Visit, Visitor, drain, pages, pinned},
+    http::{BodyError, Fault, SERVER, SiteBody, Visit, Visitor, drain, pages, pinned},
     limits,
     memory::{Challenges, RecallError, Recollection, Routes},
     metrics,
@@ -61,10 +63,8 @@ pub struct Front {
     talkers: Arc<Talkers>,
     /// None when nothing is to be counted.
     traffic: Option<&'static Traffic>,
-    trusted: Networks,
     budget: Budget,
-    paces: Paces,
-    http_mode: HttpMode,
+    settings: ArcSwap<Settings>,
     /// The port of our public HTTPS addresses, when it is not 443.
     public_port: Option<u16>,
 }
@@ -91,7 +91,7 @@ impl Front {
         budget: Budget,
         talkers: Arc<Talkers>,
         traffic: Option<&'static Traffic>,
-    ) -> Result<Self, NetworkError> {
+    ) -> anyhow::Result<Self> {
         Ok(Self {
             addresses: config.site.addresses(),
             routes,
@@ -101,17 +101,25 @@ impl Front {
             gateway,
             talkers,
             traffic,
-            trusted: Networks::parse(&config.edge.trusted_proxies)?,
             budget,
-            paces: Paces::new(config.edge.over_plan_bytes_per_second),
-            http_mode: config.edge.http_mode,
+            settings: ArcSwap::from_pointee(Settings::of(&config.edge, None)?),
             public_port: config.site.base_url.port(),
         })
     }
 
+    /// The settings that are in use now. Not to be held while something is waited for.
+    pub(crate) fn settings(&self) -> Guard<Arc<Settings>> {
+        self.settings.load()
+    }
+
+    /// Replaces the settings, for requests and connections that begin from now on.
+    pub(crate) fn use_settings(&self, settings: Settings) {
+        self.settings.store(Arc::new(settings));
+    }
+
     /// The account of a connection from `peer`. A proxy that is trusted is no client.
     pub fn account(&self, peer: IpAddr) -> Account {
-        self.budget.account((!self.trusted.contains(peer)).then(|| Client::from(peer)))
+        self.budget.account((!self.settings().trusted.contains(peer)).then(|| Client::from(peer)))
     }
 
     /// Bytes of memory by what they are for.
@@ -133,6 +141,11 @@ impl Front {
         &self.gateway
     }
 
+    /// The way to admin.
+    pub(crate) fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
     /// What time it is.
     pub(crate) fn now(&self) -> Timestamp {
         self.sites.now()
@@ -141,7 +154,7 @@ impl Front {
     /// The place that `peer` named in the TLS handshake. A proxy that is trusted sends the requests of all its visitors
     /// over few connections, whatever name it gave: it is held to none.
     pub fn connected_place(&self, peer: IpAddr, server_name: &str) -> Option<Arc<Place>> {
-        if self.trusted.contains(peer) {
+        if self.settings().trusted.contains(peer) {
             return None;
         }
         Some(Arc::new(Place::of(&self.addresses, &server_name.to_ascii_lowercase())))
@@ -152,7 +165,10 @@ impl Front {
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
-        let visitor = Visitor::of(connection.peer, connection.tls, request.headers(), &self.trusted);
+        let (visitor, http_mode) = {
+            let settings = self.settings();
+            (Visitor::of(connection.peer, connection.tls, request.headers(), &settings.trusted), settings.http_mode)
+        };
         // A proxy's connection counts for nobody, so what its visitors are sent is counted here.
         let proxied = (visitor.address != connection.peer).then(|| self.talkers.tally(visitor.address));
         if let Some(tally) = &proxied {
@@ -161,7 +177,7 @@ impl Front {
         let (is_platform, mut response) = match host::of(request.version(), request.uri(), request.headers()) {
             Ok(host) if request.method() != Method::CONNECT => {
                 let place = self.place(&host, connection);
-                (place.is_platform(), self.answer_at(&place, request, connection, visitor).await)
+                (place.is_platform(), self.answer_at(&place, request, connection, visitor, http_mode).await)
             }
             _ => (false, malformed(&request, connection)),
         };
@@ -189,6 +205,7 @@ impl Front {
         request: Request<B>,
         connection: &Connection,
         visitor: Visitor,
+        http_mode: HttpMode,
     ) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
@@ -198,7 +215,7 @@ impl Front {
         {
             return answer.map(Body::Site);
         }
-        if self.http_mode == HttpMode::Redirect && !visitor.tls {
+        if http_mode == HttpMode::Redirect && !visitor.tls {
             return Box::pin(self.redirect(place, request.method(), request.uri(), visitor)).await;
         }
         let is_misdirected =
@@ -218,7 +235,7 @@ impl Front {
                 HostKind::Unknown => nothing(request.method(), pages::unknown_host()),
             }
         };
-        let hsts = self.hsts(place, &found, visitor);
+        let hsts = if visitor.tls && http_mode == HttpMode::Redirect { hsts(place, &found) } else { None };
         let mut response = match found {
             Found::Site(site) => self.visit(site, place, request, connection, visitor).await,
             // Boxed, like everything rare: the future of a request is moved, and is as large as its largest branch.
@@ -245,19 +262,6 @@ impl Front {
         }
     }
 
-    /// What browsers are told of TLS here, if anything. At custom domains only where a site is: a domain that was detached
-    /// is left alone.
-    fn hsts(&self, place: &Place, found: &Found, visitor: Visitor) -> Option<HeaderValue> {
-        if !visitor.tls || self.http_mode != HttpMode::Redirect {
-            return None;
-        }
-        match found {
-            _ if place.is_own => Some(HSTS),
-            Found::Site(_) => Some(HSTS_ELSEWHERE),
-            Found::Platform | Found::Gateway | Found::Nothing(_) => None,
-        }
-    }
-
     async fn hand_over<B>(
         &self,
         request: Request<B>,
@@ -273,7 +277,7 @@ impl Front {
             return kept.map(Body::Site);
         }
         // A connection of a trusted proxy carries the requests of many.
-        let places = (!self.trusted.contains(connection.peer)).then(|| connection.platform_places());
+        let places = (!self.settings().trusted.contains(connection.peer)).then(|| connection.platform_places());
         let account = &connection.account;
         match self.platform.hand_over(request, &place.host, name.as_ref(), visitor, places, account).await {
             Ok(response) => response.map(Body::Handed),
@@ -307,7 +311,7 @@ impl Front {
             _ => Box::pin(self.visit_with_body(&site, &visit, &head, body)).await,
         };
         if site.is_over_bandwidth(|| self.now()) {
-            response = self.paces.slow(response, &site, visitor.address.into());
+            response = self.settings().paces.slow(response, &site, visitor.address.into());
         }
         let Some((traffic, client)) = counted else { return response.map(Body::Site) };
         let country = connection.country(traffic, visitor.address);
@@ -344,6 +348,15 @@ impl Front {
         let mut response = pages::bad_request();
         *response.status_mut() = StatusCode::REQUEST_TIMEOUT;
         closing(response)
+    }
+}
+
+/// What browsers are told of TLS here, if anything. At custom domains only where a site is: a domain that was detached is left alone.
+fn hsts(place: &Place, found: &Found) -> Option<HeaderValue> {
+    match found {
+        _ if place.is_own => Some(HSTS),
+        Found::Site(_) => Some(HSTS_ELSEWHERE),
+        Found::Platform | Found::Gateway | Found::Nothing(_) => None,
     }
 }
 

@@ -16,11 +16,12 @@ use super::{
     body::Body,
     drains::Disconnected,
     error::{ApiError, ProviderError},
-    meter::{Admission, RateLimits},
+    meter::{Admission, Allowance, RateLimits},
     metered_answer::MeteredAnswer,
     models::ServedModel,
     rate_headers,
     request::CompletionRequest,
+    settings::Settings,
     sse::Frames,
     state::State,
     stream::{Relay, StreamBody},
@@ -32,15 +33,19 @@ use crate::{limits, memory::keys::GatewayKey, metrics};
 /// Answers a valid request. The future is polled on after its client has disconnected.
 pub(super) async fn complete(
     state: Arc<State>,
+    settings: Arc<Settings>,
     key: Arc<GatewayKey>,
     request: CompletionRequest,
     request_id: String,
     disconnected: Disconnected,
 ) -> Response<Body> {
     let model = request.model.clone();
-    let response = match state.completions.try_take(&key.account) {
-        Ok(turn) => admit_and_exchange(state, key, request, request_id, disconnected, turn).await,
-        Err(Refused::Share) => refuse(ApiError::too_many_at_once(state.completions.bounds().share), None),
+    let (concurrent, allowance) = (settings.concurrent, settings.allowance(&key));
+    // A completion lasts for minutes, and needs nothing more of them.
+    drop(settings);
+    let response = match state.completions.try_take_of(&key.account, concurrent) {
+        Ok(turn) => admit_and_exchange(state, key, allowance, request, request_id, disconnected, turn).await,
+        Err(Refused::Share) => refuse(ApiError::too_many_at_once(concurrent), None),
         Err(Refused::Full) => refuse(ApiError::busy(), None),
     };
     model.count_answer(response.status());
@@ -50,6 +55,7 @@ pub(super) async fn complete(
 async fn admit_and_exchange(
     state: Arc<State>,
     key: Arc<GatewayKey>,
+    allowance: Allowance,
     request: CompletionRequest,
     request_id: String,
     disconnected: Disconnected,
@@ -62,7 +68,7 @@ async fn admit_and_exchange(
         metrics::exhausted();
         return refuse(ApiError::no_memory_for_answer(), None);
     }
-    let admitted = state.meter.admit(&key, &model.model, max_usage, expected.prompt);
+    let admitted = state.meter.admit(&key, allowance, &model.model, max_usage, expected.prompt);
     let Admission { reservation, rate_limits } = match admitted.await {
         Ok(admission) => admission,
         Err(error) => return refuse(ApiError::from(&error), error.rate_limits()),

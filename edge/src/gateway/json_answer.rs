@@ -219,7 +219,7 @@ mod tests {
 
     fn models() -> ServedModels {
         let config = Gateway { provider_url: Some("http://127.0.0.1:9".parse().unwrap()), ..Gateway::default() };
-        ServedModels::new(&Models::of(&config, |_| None).unwrap(), &config).unwrap()
+        ServedModels::new(&Models::of(&config, |_| None).unwrap(), &config, None).unwrap()
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod openapi;
 mod rate_headers;
 mod request;
 mod request_body;
+mod settings;
 mod sse;
 mod state;
 mod stream;
@@ -39,8 +40,8 @@ pub mod wire;
 
 use std::{net::IpAddr, sync::Arc};
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
-use config::{Gateway as Config, Limits, models::Models};
 use domain::{Clock, token::TokenSecret};
 use fairness::{Amounts, Bounds, Client, Turns, budget};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
@@ -48,13 +49,11 @@ use http_body::Body as _;
 use percent_encoding::percent_decode_str;
 use telemetry::seldom::Seldom;
 
-pub use self::{body::Body, under_way::ConnectionCompletions, upstream::ProviderSetupError};
+pub use self::{body::Body, settings::Settings, under_way::ConnectionCompletions, upstream::ProviderSetupError};
 use self::{
-    cors::Cors,
     drains::{DrainOnDrop, Drains},
     error::ApiError,
     meter::Meter,
-    models::ServedModels,
     request_body::ReadBody,
     state::State,
     under_way::UnderWay,
@@ -73,7 +72,6 @@ const OPENAPI_PATH: &str = "/v1/openapi.json";
 /// The gateway.
 pub struct Gateway {
     state: Arc<State>,
-    cors: Cors,
     request_ids: RequestIds,
 }
 
@@ -114,33 +112,35 @@ impl<'p> Route<'p> {
 }
 
 impl Gateway {
-    /// Creates a gateway to `models`, of which each account takes within `rates`. Whole answers are held within `shares`.
-    pub fn new(
-        config: &Config,
-        rates: &Limits,
-        shares: &Shares,
-        models: &Models,
-        keys: Arc<Keys>,
-        meter: Meter,
-        clock: Clock,
-    ) -> Result<Self, ProviderSetupError> {
+    /// Creates a gateway to the models of `settings`. Whole answers are held within `shares`.
+    pub fn new(settings: Settings, shares: &Shares, keys: Arc<Keys>, meter: Meter, clock: Clock) -> Self {
         let under_way = UnderWay::default();
         let state = State {
-            models: ServedModels::new(models, config)?,
             keys,
             meter,
             clock,
             completions: Turns::new(Bounds {
                 total: limits::EXCHANGES,
-                share: usize::try_from(rates.gateway_concurrent).unwrap_or(usize::MAX),
+                share: settings.concurrent,
                 waiting: 0,
                 waiting_share: 0,
             }),
             answers: Amounts::new(shares.answers, shares.account_answers),
             drains: Drains::new(under_way.tasks.clone()),
             under_way,
+            settings: ArcSwap::from_pointee(settings),
         };
-        Ok(Self { state: Arc::new(state), cors: Cors::new(&config.cors_origins), request_ids: RequestIds::new() })
+        Self { state: Arc::new(state), request_ids: RequestIds::new() }
+    }
+
+    /// The settings that are in use now.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        self.state.settings.load_full()
+    }
+
+    /// Replaces the settings, for requests that begin from now on.
+    pub(crate) fn use_settings(&self, settings: Settings) {
+        self.state.settings.store(Arc::new(settings));
     }
 
     /// Answers a request that `client` makes, over the connection whose completions are `completions`. What is read of its body is
@@ -156,8 +156,9 @@ impl Gateway {
         B: http_body::Body<Data = Bytes> + Unpin,
     {
         let (head, mut body) = request.into_parts();
-        let request_id = self.request_ids.generate();
-        let mut response = match self.route(&head, &mut body, &request_id, client.into(), account, completions).await {
+        let (settings, request_id) = (self.settings(), self.request_ids.generate());
+        let routed = self.route(&head, &mut body, &settings, &request_id, client.into(), account, completions);
+        let mut response = match routed.await {
             Ok(response) => {
                 // Completions are counted under their model, in `exchange`.
                 if head.uri.path() != COMPLETIONS_PATH || head.method == Method::OPTIONS {
@@ -178,7 +179,7 @@ impl Gateway {
         if let Ok(id) = HeaderValue::try_from(request_id) {
             headers.insert(X_REQUEST_ID, id);
         }
-        self.cors.add_headers(&head, headers);
+        settings.cors.add_headers(&head, headers);
         if head.method == Method::HEAD { without_body(response) } else { response }
     }
 
@@ -204,10 +205,12 @@ impl Gateway {
         self.ended().await;
     }
 
+    #[expect(clippy::too_many_arguments, reason = "a request, and what it comes with")]
     async fn route<B>(
         &self,
         head: &Parts,
         body: &mut B,
+        settings: &Arc<Settings>,
         request_id: &str,
         client: Client,
         account: &budget::Account,
@@ -228,18 +231,18 @@ impl Gateway {
             Route::OpenApi => Ok(openapi::response().map(Body::from)),
             Route::Models => {
                 self.authenticate(&head.headers, client).await?;
-                Ok(json_response(self.state.models.list()))
+                Ok(json_response(settings.models.list()))
             }
             Route::Model(id) => {
                 self.authenticate(&head.headers, client).await?;
                 let id = percent_decode_str(id).decode_utf8_lossy();
-                let model = self.state.models.find(&id).ok_or_else(|| ApiError::model_not_found(&id))?;
+                let model = settings.models.find(&id).ok_or_else(|| ApiError::model_not_found(&id))?;
                 Ok(json_response(model.description.clone()))
             }
             Route::Completions => {
                 let key = self.authenticate(&head.headers, client).await?;
                 let body = read_body(head, body, account).await?;
-                self.complete(body, key, request_id, completions).await
+                self.complete(body, key, settings, request_id, completions).await
             }
         }
     }
@@ -270,14 +273,15 @@ impl Gateway {
         &self,
         body: ReadBody,
         key: Arc<GatewayKey>,
+        settings: &Arc<Settings>,
         request_id: &str,
         completions: &ConnectionCompletions,
     ) -> Result<Response<Body>, ApiError> {
-        let request = request::validate(&body.bytes, &self.state.models)?;
+        let request = request::validate(&body.bytes, &settings.models)?;
         drop(body);
-        let (state, request_id) = (self.state.clone(), request_id.to_owned());
+        let (state, settings, request_id) = (self.state.clone(), settings.clone(), request_id.to_owned());
         let (drains, account) = (self.state.drains.clone(), key.account.clone());
-        let complete = |disconnected| exchange::complete(state, key, request, request_id, disconnected);
+        let complete = |disconnected| exchange::complete(state, settings, key, request, request_id, disconnected);
         let held = self.state.under_way.begin(completions);
         let response = DrainOnDrop::new(drains, account, complete).await;
         Ok(response.map(|body| body.holding(held)))

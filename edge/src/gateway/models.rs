@@ -88,19 +88,19 @@ impl<'m> Description<'m> {
 }
 
 impl ServedModels {
-    /// Sets up `models` and their providers.
-    pub(super) fn new(models: &Models, config: &Config) -> Result<Self, ProviderSetupError> {
+    /// Sets up `models` and their providers; those that are as `before` stay the same, with their connections.
+    pub(super) fn new(models: &Models, config: &Config, before: Option<&Self>) -> Result<Self, ProviderSetupError> {
         let connector = connector()?;
         let mut upstreams: BTreeMap<&str, Arc<Upstream>> = BTreeMap::new();
         let mut by_id = BTreeMap::new();
         for model in models.iter() {
             let name = &*model.provider.name;
-            let upstream = match upstreams.get(name) {
-                Some(upstream) => upstream.clone(),
-                None => upstreams
-                    .entry(name)
-                    .or_insert(Arc::new(Upstream::new(&model.provider, config, connector.clone())?))
-                    .clone(),
+            let upstream = if let Some(upstream) = upstreams.get(name) {
+                upstream.clone()
+            } else {
+                let upstream = Upstream::new(&model.provider, config, connector.clone())?;
+                let running = before.and_then(|before| before.upstream_like(&upstream));
+                upstreams.entry(name).or_insert(running.unwrap_or_else(|| Arc::new(upstream))).clone()
             };
             let served = ServedModel {
                 model: model.clone(),
@@ -114,6 +114,10 @@ impl ServedModels {
         }
         let list = List { object: "list", data: models.iter().map(|model| Description::of(model)).collect() };
         Ok(Self { by_id, list: json(&list).into() })
+    }
+
+    fn upstream_like(&self, upstream: &Upstream) -> Option<Arc<Upstream>> {
+        self.by_id.values().map(|model| &model.upstream).find(|running| running.is_like(upstream)).cloned()
     }
 
     pub(super) fn find(&self, id: &str) -> Option<&Arc<ServedModel>> {

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use domain::{Account, Clock};
 use fairness::{Amounts, Turns};
 
-use super::{drains::Drains, meter::Meter, models::ServedModels, under_way::UnderWay};
+use super::{drains::Drains, meter::Meter, settings::Settings, under_way::UnderWay};
 use crate::memory::keys::Keys;
 
 /// The state that the requests of a gateway share.
 pub(super) struct State {
-    pub(super) models: ServedModels,
+    pub(super) settings: ArcSwap<Settings>,
     pub(super) keys: Arc<Keys>,
     pub(super) meter: Meter,
     pub(super) clock: Clock,

@@ -43,6 +43,11 @@ impl Paces {
         })))
     }
 
+    /// These paces, if they are of so many bytes a second.
+    pub(crate) fn at(&self, bytes_per_second: u64) -> Option<Self> {
+        (self.0.rate().bytes_per_second == bytes_per_second.max(limits::LEAST_PACE)).then(|| self.clone())
+    }
+
     /// Has the body of `response`, which a site of an account over its bandwidth gave, sent at the account's pace. While too
     /// much of it waits already, the answer says that the site is not available.
     pub(crate) fn slow(&self, response: Response<SiteBody>, site: &Site, client: Client) -> Response<SiteBody> {

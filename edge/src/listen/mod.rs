@@ -19,7 +19,6 @@ use std::{
 };
 
 use async_trait::async_trait;
-use domain::networks::Networks;
 use pingora::{
     server::{ListenFds, ShutdownWatch},
     services::Service,
@@ -30,7 +29,13 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::{connections::ConnectionBounds, signals::Stop, tcp::Sockets, tls::Tls};
+pub(crate) use self::signals::Signals;
+pub use self::{
+    connections::ConnectionBounds,
+    signals::{Periods, Stop},
+    tcp::Sockets,
+    tls::Tls,
+};
 use self::{
     tcp::{Acceptor, Listening, Seats},
     upgrade::HandOver,
@@ -58,8 +63,6 @@ pub struct Listeners {
     stop: Stop,
     threads: usize,
     bounds: ConnectionBounds,
-    trusted: Networks,
-    balancers: Arc<Networks>,
     talkers: Arc<Talkers>,
     /// The seats of the connections, once there are any.
     seats: Arc<OnceLock<Arc<Seats>>>,
@@ -67,7 +70,7 @@ pub struct Listeners {
 
 impl Listeners {
     /// Listeners on `sockets`, which they hand over at `upgrade_socket`, before `front`, with as many connections as `bounds`
-    /// allows; those of `trusted` proxies count as no client's. What the others take is counted in `talkers`.
+    /// allows. What their clients take is counted in `talkers`.
     #[expect(clippy::too_many_arguments, reason = "the parts of the program, each named where it is made")]
     pub fn new(
         sockets: Sockets,
@@ -77,7 +80,6 @@ impl Listeners {
         threads: usize,
         stop: Stop,
         bounds: ConnectionBounds,
-        trusted: Networks,
         talkers: Arc<Talkers>,
     ) -> Self {
         let (departure, background_stop) = (CancellationToken::new(), CancellationToken::new());
@@ -93,16 +95,9 @@ impl Listeners {
             stop,
             threads,
             bounds,
-            trusted,
-            balancers: Arc::default(),
             talkers,
             seats: Arc::default(),
         }
-    }
-
-    /// Makes connections from these networks begin with a header of the PROXY protocol, which names their clients.
-    pub fn set_balancers(&mut self, balancers: Networks) {
-        self.balancers = Arc::new(balancers);
     }
 
     /// A count of the connections that are open.
@@ -176,14 +171,13 @@ impl Listeners {
         tracing::info!(https = %https.local_addr()?, http = %http.local_addr()?, "listening");
 
         let connections = TaskTracker::new();
-        let seats = Seats::new(self.bounds.seats(), self.trusted.clone(), self.talkers.clone());
+        let seats = Seats::new(self.bounds.seats(), self.talkers.clone());
         let _ = self.seats.set(seats.clone());
         self.stop.health().set_met("listening", true);
         let secure = Acceptor {
             front: self.front.clone(),
             tls: Some(self.tls.clone()),
             seats: seats.clone(),
-            balancers: self.balancers.clone(),
             connections: connections.clone(),
             stop: self.stop.asked(),
         };

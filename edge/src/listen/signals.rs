@@ -29,17 +29,32 @@ pub struct Stop {
     handed_over: CancellationToken,
     done: CancellationToken,
     failure: Arc<OnceLock<io::Error>>,
-    /// The time from the signal to the deadline.
-    drain: Duration,
-    /// The time for which connections are still accepted after the signal, so that a balancer stops sending them.
-    notice: Duration,
+    periods: watch::Sender<Periods>,
     health: Health,
 }
 
+/// The configured times of a stop. None are left at a second signal.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Periods {
+    /// The time for which connections are still accepted after the signal, so that a balancer stops sending them.
+    notice: Duration,
+    /// The time from then to the deadline.
+    drain: Duration,
+}
+
+impl Periods {
+    /// The times in `config`.
+    pub fn of(config: &config::Edge) -> Self {
+        let [notice, drain] =
+            [config.drain_notice_seconds, config.drain_seconds].map(u64::from).map(Duration::from_secs);
+        Self { notice, drain }
+    }
+}
+
 impl Stop {
-    /// A stop that, once asked for, tells `health` immediately and the listeners after `notice`, and then gives `drain` to what is under
-    /// way.
-    pub fn new(drain: Duration, notice: Duration, health: Health) -> Self {
+    /// A stop that, once asked for, tells `health` immediately and the listeners after a notice, and then gives a time to what is under
+    /// way, by `periods`.
+    pub fn new(periods: Periods, health: Health) -> Self {
         let (asked, handed_over, done) = Default::default();
         Self {
             asked,
@@ -47,10 +62,14 @@ impl Stop {
             handed_over,
             done,
             failure: Arc::default(),
-            drain,
-            notice,
+            periods: watch::Sender::new(periods),
             health,
         }
+    }
+
+    /// Replaces the times, for a signal that comes from now on.
+    pub fn use_periods(&self, periods: Periods) {
+        self.periods.send_replace(periods);
     }
 
     /// Whether the edge should get requests.
@@ -126,7 +145,6 @@ impl ShutdownSignalWatch for Stop {
     async fn recv(&self) -> ShutdownSignal {
         let (mut terminate, mut interrupt) =
             (Signals::of(SignalKind::terminate()), Signals::of(SignalKind::interrupt()));
-        let (mut patience, mut notice) = (self.drain, self.notice);
         let mut signal = async || {
             tokio::select! {
                 () = terminate.next() => {}
@@ -134,20 +152,21 @@ impl ShutdownSignalWatch for Stop {
             }
         };
         let asked = async {
-            loop {
-                signal().await;
-                self.health.drain();
-                if !notice.is_zero() {
-                    tracing::info!(seconds = notice.as_secs(), "draining: accepting connections until balancers know");
-                    if timeout(notice, signal()).await.is_ok() {
-                        patience = Duration::ZERO;
-                    }
-                    notice = Duration::ZERO;
+            signal().await;
+            self.health.drain();
+            let Periods { notice, mut drain } = *self.periods.borrow();
+            if !notice.is_zero() {
+                tracing::info!(seconds = notice.as_secs(), "draining: accepting connections until balancers know");
+                if timeout(notice, signal()).await.is_ok() {
+                    drain = Duration::ZERO;
                 }
-                tracing::info!(drain_seconds = patience.as_secs(), "stopping");
-                self.ask(patience);
+            }
+            loop {
+                tracing::info!(drain_seconds = drain.as_secs(), "stopping");
+                self.ask(drain);
                 // Whoever asks a second time does not want to wait.
-                patience = Duration::ZERO;
+                drain = Duration::ZERO;
+                signal().await;
             }
         };
         // Bounded by the listeners: see `Stop::overdue`.
@@ -160,14 +179,14 @@ impl ShutdownSignalWatch for Stop {
 }
 
 /// The signals of one kind; none come where the system refuses to say so.
-pub(super) struct Signals(Option<Signal>);
+pub(crate) struct Signals(Option<Signal>);
 
 impl Signals {
-    pub(super) fn of(kind: SignalKind) -> Self {
+    pub(crate) fn of(kind: SignalKind) -> Self {
         Self(signal(kind).inspect_err(|error| tracing::error!(%error, "signals cannot be heard")).ok())
     }
 
-    pub(super) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         match &mut self.0 {
             Some(signals) => drop(signals.recv().await),
             None => std::future::pending().await,
@@ -181,7 +200,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_deadline_comes_earlier_and_never_later() {
-        let (stop, start) = (Stop::new(Duration::from_secs(50), Duration::ZERO, Health::default()), Instant::now());
+        let (stop, start) = (Stop::new(Periods::default(), Health::default()), Instant::now());
         let (asking, asked) = (stop.clone(), stop.asked());
         let ask = async move {
             asking.ask(Duration::from_mins(10));

@@ -9,7 +9,6 @@ use db::{edges::routes::AsOf, gateway::ai_keys::AiKey};
 use domain::{
     Account, TokenId,
     changes::AccountPlan,
-    plans::Plans,
     token::{TokenHash, TokenSecret},
     usage::Microcents,
 };
@@ -30,8 +29,8 @@ pub struct GatewayKey {
     pub token: TokenId,
     /// The account that pays for what the key is used for.
     pub account: Account,
-    /// The account's credit for a month.
-    pub credit: Microcents,
+    /// The plan that the account is subscribed to, if it is to one.
+    pub subscribed: Option<String>,
     /// The most that the key may cost in a month.
     pub limit: Option<Microcents>,
     /// The most that all keys of the account may cost in a month.
@@ -58,12 +57,11 @@ pub struct Keys {
     near: PgPool,
     /// Asked when the first answer was too old.
     primary: PgPool,
-    plans: Plans,
 }
 
 impl Keys {
     /// An empty memory, with room as in `shares`, before the database, emptied by changes that reach `marks`.
-    pub fn new(marks: Arc<Marks>, near: PgPool, primary: PgPool, plans: Plans, shares: &Shares) -> Self {
+    pub fn new(marks: Arc<Marks>, near: PgPool, primary: PgPool, shares: &Shares) -> Self {
         let bounds = Bounds {
             present: shares.keys,
             usual: limits::KEY_BYTES,
@@ -81,7 +79,7 @@ impl Keys {
             failures: limits::FAILURES,
         };
         let (recall, unknown) = (Recall::new(marks.clone(), bounds), UnknownKeys::default());
-        Self { recall, unknown, marks, near, primary, plans }
+        Self { recall, unknown, marks, near, primary }
     }
 
     /// The key with this secret, which `asker` shows; none when it is nobody's, revoked, or not for the gateway.
@@ -106,8 +104,7 @@ impl Keys {
         let found = db::gateway::ai_keys::find(pool, &hash).await;
         let AsOf { value, extent } = found.map_err(|error| RecallError::database("keys", &error))?;
         let value = value.map(|AiKey { token, account, subscribed, limit, account_limit }| {
-            let credit = self.plans.limits_of(subscribed.as_deref()).ai_credit();
-            Arc::new(GatewayKey { token, account, credit, limit, account_limit })
+            Arc::new(GatewayKey { token, account, subscribed, limit, account_limit })
         });
         let plan = value.as_ref().map(|key| AccountPlan::from(key.account.clone()));
         let names = match (&value, &plan) {

@@ -1,6 +1,7 @@
 //! The admins, and whether each of them answers. [`super::health`] looks.
 
 use std::{
+    collections::HashMap,
     fmt, io,
     net::SocketAddr,
     sync::{
@@ -14,9 +15,13 @@ use tokio::{net::lookup_host, sync::watch, time::timeout};
 
 use crate::limits;
 
+/// Where the admins are, as `edge.admin_upstreams` lists them: `host:port` each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upstreams(Vec<String>);
+
 /// The admins of the configuration: every address of every name is one.
 pub(super) struct Admins {
-    names: Vec<String>,
+    upstreams: watch::Sender<Upstreams>,
     list: ArcSwap<Vec<Arc<Admin>>>,
     next: AtomicUsize,
 }
@@ -46,31 +51,66 @@ pub(super) enum State {
     Hung,
 }
 
-impl Admins {
-    /// The admins at `names`, none of which has been resolved. Fails when one of them is not `host:port`.
-    pub(super) fn new(names: &[String]) -> io::Result<Self> {
+impl Upstreams {
+    /// Parses the names. Fails when one of them is not `host:port`.
+    pub fn parse(names: &[String]) -> io::Result<Self> {
         for name in names {
             let port =
                 name.rsplit_once(':').filter(|(host, _)| !host.is_empty()).and_then(|(_, port)| port.parse().ok());
             let _: u16 = port.ok_or_else(|| io::Error::other(format!("`{name}` is not an address and a port")))?;
         }
+        Ok(Self(names.to_vec()))
+    }
+
+    /// Those that are addresses already, and need no resolver.
+    fn literal(&self) -> impl Iterator<Item = SocketAddr> {
+        self.0.iter().filter_map(|name| name.parse().ok())
+    }
+}
+
+impl Admins {
+    /// The admins at `upstreams`, no name of which has been resolved.
+    pub(super) fn new(upstreams: Upstreams) -> Self {
         // What is an address needs no resolver: it is there from the start.
-        let literal = names.iter().filter_map(|name| name.parse().ok()).map(|address| Arc::new(Admin::new(address)));
+        let literal = upstreams.literal().map(|address| Arc::new(Admin::new(address)));
         let list = ArcSwap::from_pointee(literal.collect::<Vec<_>>());
-        Ok(Self { names: names.to_vec(), list, next: AtomicUsize::new(0) })
+        Self { upstreams: watch::Sender::new(upstreams), list, next: AtomicUsize::new(0) }
+    }
+
+    /// Makes those at `upstreams` the admins: addresses immediately, names once they are resolved.
+    pub(super) fn use_upstreams(&self, upstreams: Upstreams) {
+        self.upstreams.send_if_modified(|before| {
+            let is_new = *before != upstreams;
+            if is_new {
+                self.replace(upstreams.literal());
+                *before = upstreams;
+            }
+            is_new
+        });
+    }
+
+    /// Says when the upstreams are others.
+    pub(super) fn upstreams(&self) -> watch::Receiver<Upstreams> {
+        self.upstreams.subscribe()
     }
 
     /// Resolves the names again. A name that cannot be resolved keeps the addresses that it had; `known` are those of each name.
-    pub(super) async fn resolve(&self, known: &mut Vec<Vec<SocketAddr>>) {
-        known.resize(self.names.len(), Vec::new());
-        for (name, known) in self.names.iter().zip(known.iter_mut()) {
+    pub(super) async fn resolve(&self, known: &mut HashMap<String, Vec<SocketAddr>>) {
+        let upstreams = self.upstreams.borrow().clone();
+        known.retain(|name, _| upstreams.0.contains(name));
+        for name in &upstreams.0 {
             match timeout(limits::RESOLVE_WAIT, lookup_host(name)).await {
-                Ok(Ok(addresses)) => *known = addresses.take(limits::ADMINS_PER_NAME).collect(),
+                Ok(Ok(addresses)) => {
+                    known.insert(name.clone(), addresses.take(limits::ADMINS_PER_NAME).collect());
+                }
                 Ok(Err(error)) => tracing::warn!(name, %error, "an admin's name cannot be resolved"),
                 Err(_) => tracing::warn!(name, "no answer to an admin's name"),
             }
         }
-        self.replace(known.iter().flatten().copied());
+        // They may have been replaced meanwhile.
+        if *self.upstreams.borrow() == upstreams {
+            self.replace(upstreams.0.iter().filter_map(|name| known.get(name)).flatten().copied());
+        }
     }
 
     /// Makes those at `addresses` the admins. Those that were there before stay the same.
@@ -179,7 +219,11 @@ mod tests {
     use super::*;
 
     fn admins(names: &[&str]) -> Admins {
-        Admins::new(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap()
+        Admins::new(upstreams(names))
+    }
+
+    fn upstreams(names: &[&str]) -> Upstreams {
+        Upstreams::parse(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap()
     }
 
     fn addresses(of: &str) -> impl Iterator<Item = SocketAddr> {
@@ -189,7 +233,7 @@ mod tests {
     #[test]
     fn a_name_without_a_port_is_refused() {
         for wrong in ["admin", "admin:", ":8081", "10.0.0.1", "admin:http"] {
-            assert!(Admins::new(&[wrong.to_owned()]).is_err(), "{wrong}");
+            assert!(Upstreams::parse(&[wrong.to_owned()]).is_err(), "{wrong}");
         }
         assert!(admins(&["admin:8081"]).choose(&[]).is_none());
         assert!(admins(&["[::1]:8081"]).choose(&[]).is_some());
@@ -207,6 +251,20 @@ mod tests {
         assert!(Arc::ptr_eq(&second, &admins.all()[1]) && admins.all().len() == 2);
         admins.replace(std::iter::empty());
         assert_eq!(admins.all().len(), 2, "a resolver that knows nothing takes no admin away");
+    }
+
+    #[test]
+    fn replaced_upstreams_leave_those_that_stay_alone() {
+        let admins = admins(&["10.0.0.1:1", "10.0.0.2:1"]);
+        let (stays, changes) = (admins.all()[1].clone(), admins.upstreams());
+        admins.use_upstreams(upstreams(&["10.0.0.1:1", "10.0.0.2:1"]));
+        assert!(!changes.has_changed().unwrap(), "they are the same");
+        admins.use_upstreams(upstreams(&["10.0.0.2:1", "10.0.0.3:1"]));
+        assert!(changes.has_changed().unwrap() && Arc::ptr_eq(&stays, &admins.all()[0]));
+        assert_eq!(
+            admins.all().iter().map(|admin| admin.address().to_string()).collect::<Vec<_>>(),
+            ["10.0.0.2:1", "10.0.0.3:1"]
+        );
     }
 
     #[test]

@@ -108,13 +108,13 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::{
-        super::admins::{Admins, State},
+        super::admins::{Admins, State, Upstreams},
         *,
     };
 
     #[tokio::test]
     async fn an_attempt_is_over_when_the_admin_that_was_asked_hangs() {
-        let admins = Admins::new(&["10.0.0.1:1".to_owned()]).unwrap();
+        let admins = Admins::new(Upstreams::parse(&["10.0.0.1:1".to_owned()]).unwrap());
         let admin = admins.choose(&[]).unwrap();
         let attempt = Attempt::new(admin.clone());
         admin.set_state(State::Hung);

@@ -247,10 +247,13 @@ mod tests {
     use futures_util::{FutureExt as _, stream};
     use http_body_util::{Full, StreamBody};
 
-    use super::{super::admins::Admins, *};
+    use super::{
+        super::admins::{Admins, Upstreams},
+        *,
+    };
 
     fn attempt() -> Arc<Attempt> {
-        Attempt::new(Admins::new(&["10.0.0.1:1".to_owned()]).unwrap().choose(&[]).unwrap())
+        Attempt::new(Admins::new(Upstreams::parse(&["10.0.0.1:1".to_owned()]).unwrap()).choose(&[]).unwrap())
     }
 
     type Frames = Vec<Result<Frame<Bytes>, std::convert::Infallible>>;

@@ -21,7 +21,7 @@ use crate::{limits, metrics};
 pub(super) async fn watch(admins: Arc<Admins>) {
     let mut looking = JoinSet::new();
     let mut watched = HashMap::new();
-    let mut known: Vec<Vec<SocketAddr>> = Vec::new();
+    let (mut known, mut upstreams) = (HashMap::new(), admins.upstreams());
     let mut every = interval(limits::RESOLVE_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -36,7 +36,11 @@ pub(super) async fn watch(admins: Arc<Admins>) {
         for admin in list.iter() {
             watched.entry(admin.address()).or_insert_with(|| looking.spawn(look_at(admin.clone())));
         }
-        every.tick().await;
+        tokio::select! {
+            _ = every.tick() => {}
+            // The sender is in `admins`: it does not go away.
+            _ = upstreams.changed() => {}
+        }
         admins.resolve(&mut known).await;
     }
 }

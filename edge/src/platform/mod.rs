@@ -18,7 +18,7 @@ mod exchange;
 mod health;
 mod proxy;
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fairness::{Bounds, Client, Refused, Turns, budget::Account};
@@ -27,7 +27,6 @@ use pingora::{proxy::http_proxy, server::configuration::ServerConf};
 use secrets::{MasterKey, edge_proof};
 use tokio::{sync::Semaphore, time::timeout};
 
-pub use self::body::HandedBody;
 use self::{
     admins::Admins,
     answers::{Asked, Failure},
@@ -36,6 +35,7 @@ use self::{
     exchange::{ELSEWHERE, Exchanges},
     proxy::Proxy,
 };
+pub use self::{admins::Upstreams, body::HandedBody};
 pub(crate) use self::{answers::refusal, cache::PublicName};
 use crate::{
     clients::Talkers,
@@ -80,18 +80,18 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// A proxy to `admin_upstreams` that has up to `requests` in flight, and keeps public answers within `shares` until a change
-    /// reaches `marks`. Fails when one of the upstreams is not `host:port`.
+    /// A proxy to the admins at `upstreams` that has up to `requests` in flight, and keeps public answers within `shares` until a change
+    /// reaches `marks`.
     pub fn new(
-        admin_upstreams: &[String],
+        upstreams: Upstreams,
         threads: usize,
         requests: usize,
         shares: &Shares,
         marks: Arc<Marks>,
         master_key: MasterKey,
         talkers: Arc<Talkers>,
-    ) -> io::Result<Self> {
-        let admins = Arc::new(Admins::new(admin_upstreams)?);
+    ) -> Self {
+        let admins = Arc::new(Admins::new(upstreams));
         let cache = PlatformCache::new(shares, marks);
         // Pingora tries once: `exchange` decides whether a request may be made again.
         let conf = ServerConf { threads, max_retries: 1, ..ServerConf::default() };
@@ -111,7 +111,7 @@ impl Platform {
         });
         let (requests, bodies) = (Turns::new(waiting), Turns::new(bodies));
         let request_ids = RequestIds::new();
-        Ok(Self { exchanges, cache, requests, event_streams, bodies, request_ids, master_key, talkers })
+        Self { exchanges, cache, requests, event_streams, bodies, request_ids, master_key, talkers }
     }
 
     /// As many requests as may be in flight where the process may open `files`: those that are `configured`, unless that is 0.
@@ -125,6 +125,11 @@ impl Platform {
     /// Places for the requests of one connection.
     pub(crate) fn places() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(limits::PLATFORM_REQUESTS_PER_CONNECTION))
+    }
+
+    /// Makes those at `upstreams` the admins for requests from now on.
+    pub(crate) fn use_upstreams(&self, upstreams: Upstreams) {
+        self.exchanges.admins.use_upstreams(upstreams);
     }
 
     /// Whether any admin was healthy when it was last looked at.

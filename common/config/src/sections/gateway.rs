@@ -1,6 +1,6 @@
 //! `[gateway]`: the models of the AI gateway, who serves them, and how far they are trusted.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -56,6 +56,9 @@ pub struct Provider {
     pub base_url: Url,
     /// The environment variable that holds our key there. While it is empty, the provider's models answer 503.
     pub api_key_env: String,
+    /// The file that holds the key instead. Unlike a variable it is read again when the program reads its configuration again.
+    #[serde(default)]
+    pub api_key_file: Option<PathBuf>,
     /// The ways in which it differs from `OpenAI`.
     #[serde(default)]
     pub quirks: Quirks,
@@ -172,8 +175,13 @@ fn shipped_providers() -> BTreeMap<String, Provider> {
         ),
     ]
     .map(|(name, owned_by, base_url, api_key_env, quirks)| {
-        let provider =
-            Provider { owned_by: owned_by.into(), base_url: url(base_url), api_key_env: api_key_env.into(), quirks };
+        let provider = Provider {
+            owned_by: owned_by.into(),
+            base_url: url(base_url),
+            api_key_env: api_key_env.into(),
+            api_key_file: None,
+            quirks,
+        };
         (name.to_owned(), provider)
     })
     .into()

@@ -86,10 +86,19 @@ struct Inner {
     refusals: Refusals,
     spares: Arc<Spares>,
     gap_note: GapNote,
-    requests_per_minute: u64,
-    tokens_per_day: u64,
     /// Bounds the concurrent reads of accounts' totals from Postgres.
     total_reads: Semaphore,
+}
+
+/// What an account may use, as configured when its request began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// Completions a minute.
+    pub requests_per_minute: u64,
+    /// Tokens read and written a day.
+    pub tokens_per_day: u64,
+    /// The credit of its plan for a month.
+    pub credit: Microcents,
 }
 
 /// The folder of the journal.
@@ -124,8 +133,6 @@ impl Meter {
             refusals: Refusals::new(),
             spares,
             gap_note: GapNote::new(),
-            requests_per_minute: config.limits.gateway_per_min.into(),
-            tokens_per_day: config.limits.gateway_tokens_per_day,
             total_reads: Semaphore::new(limits::SPENT_READS),
         };
         (Self(Arc::new(inner)), tasks)
@@ -137,11 +144,12 @@ impl Meter {
         self.0.ledger.journal.set_awake(is_awake);
     }
 
-    /// Admits a completion of `model` that uses at most `max_usage`, if the account of `key` has that much left. When nothing is
+    /// Admits a completion of `model` that uses at most `max_usage`, if the account of `key` has that much left of `allowance`. When nothing is
     /// heard of its end, its prompt counts as `likely_prompt` tokens.
     pub async fn admit(
         &self,
         key: &Arc<GatewayKey>,
+        allowance: Allowance,
         model: &Arc<Model>,
         max_usage: MaxUsage,
         likely_prompt: u64,
@@ -168,16 +176,16 @@ impl Meter {
             at: now,
         };
         let budget = Budget {
-            per_minute: self.0.requests_per_minute,
-            per_day: self.0.tokens_per_day,
-            per_month: key.credit.0,
+            per_minute: allowance.requests_per_minute,
+            per_day: allowance.tokens_per_day,
+            per_month: allowance.credit.0,
             account_limit: key.account_limit.map(|limit| limit.0),
             key_limit: key.limit.map(|limit| limit.0),
         };
         let ends = self.0.ledger.ends.of(&row.account);
         let grounds = Grounds { memory: self.0.redis.memory_number(), ends, budget };
         if let Some(judgement) = self.0.refusals.find(&row, now, grounds) {
-            return self.decide(judgement, row, model);
+            return self.decide(judgement, budget, row, model);
         }
         if !self.0.ledger.has_room() {
             static FULL: Seldom = Seldom::new();
@@ -199,7 +207,7 @@ impl Meter {
         let admission = match spare {
             Ok(spare) => {
                 let (id, judgement, tally) = spare.admit(row.tokens(), asked);
-                let mut admission = self.decide(judgement, UsageRow { id, ..row }, model)?;
+                let mut admission = self.decide(judgement, budget, UsageRow { id, ..row }, model)?;
                 admission.reservation.settle_in(tally);
                 self.0.ledger.report(admission.reservation.id());
                 admission
@@ -237,7 +245,7 @@ impl Meter {
         self.0.clock.learn(judgement.at);
         self.0.refusals.remember(&row, judgement, grounds);
         let tally = self.0.spares.put(spares, &row, judgement, grounds, asked);
-        let mut admission = self.decide(judgement, row, model)?;
+        let mut admission = self.decide(judgement, grounds.budget, row, model)?;
         if let Some(tally) = tally {
             admission.reservation.settle_in(tally);
         }
@@ -263,11 +271,12 @@ impl Meter {
     fn decide(
         &self,
         Judgement { verdict, at, .. }: Judgement,
+        budget: Budget,
         mut row: UsageRow,
         model: &Arc<Model>,
     ) -> Result<Admission, AdmissionError> {
         let until_midnight = next_midnight(at).since(at);
-        let rate_limits = |used| self.rate_limits(used, until_midnight);
+        let rate_limits = |used| rate_limits(budget, used, until_midnight);
         match verdict {
             Verdict::Admitted(used) => {
                 crate::metrics::admitted();
@@ -314,7 +323,8 @@ impl Meter {
                 Judgement { verdict: Verdict::Unknown, at, .. } if reads_left > 0 => {
                     reads_left -= 1;
                     let key = budget.key_limit.map(|_| &row.token);
-                    let read = timeout(limits::SPENT_WAIT, self.read_totals(&row.account, key, at)).await;
+                    let read =
+                        timeout(limits::SPENT_WAIT, self.read_totals(&row.account, key, at, budget.per_minute)).await;
                     totals = Some(read.map_err(|_| BudgetError::Totals("the read takes too long"))??);
                 }
                 // Redis may not have been told yet what a completion that has just ended left unused.
@@ -356,23 +366,28 @@ impl Meter {
     }
 
     /// Reads the totals of the account, and of `key`, from Postgres, for a Redis that does not have them, and whose clock said
-    /// `at`.
-    async fn read_totals(&self, account: &Account, key: Option<&TokenId>, at: Timestamp) -> Result<Base, BudgetError> {
+    /// `at`: as many of the last minute's `requests` as its limit counts.
+    async fn read_totals(
+        &self,
+        account: &Account,
+        key: Option<&TokenId>,
+        at: Timestamp,
+        requests: u64,
+    ) -> Result<Base, BudgetError> {
         let _permit = self.0.total_reads.acquire().await.map_err(|_| BudgetError::Totals("the meter has ended"))?;
         let epoch = self.0.redis.epoch().await?;
         if let Some(pause) = limits::EMPTY_REDIS_PAUSE.checked_sub(epoch.age) {
             sleep(pause).await;
         }
-        Ok(db::gateway::ai_usage::base(&self.0.db, account, key, at, self.0.requests_per_minute).await?)
+        Ok(db::gateway::ai_usage::base(&self.0.db, account, key, at, requests).await?)
     }
+}
 
-    fn rate_limits(&self, used: Used, until_midnight: Duration) -> RateLimits {
-        let rate_limit =
-            |limit: u64, used: u64, reset| RateLimit { limit, remaining: limit.saturating_sub(used), reset };
-        RateLimits {
-            requests: rate_limit(self.0.requests_per_minute, used.requests, used.resets_in),
-            tokens: rate_limit(self.0.tokens_per_day, used.tokens, until_midnight),
-        }
+fn rate_limits(budget: Budget, used: Used, until_midnight: Duration) -> RateLimits {
+    let rate_limit = |limit: u64, used: u64, reset| RateLimit { limit, remaining: limit.saturating_sub(used), reset };
+    RateLimits {
+        requests: rate_limit(budget.per_minute, used.requests, used.resets_in),
+        tokens: rate_limit(budget.per_day, used.tokens, until_midnight),
     }
 }
 

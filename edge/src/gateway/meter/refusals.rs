@@ -2,7 +2,7 @@
 //!
 //! A minute slides by time alone, so its refusal holds until the moment that came with it, unless spares are in the way. A day's
 //! and a month's budget grow whenever a completion leaves something unused: at this edge that is known, of the others it is not,
-//! so those refusals are remembered for [`limits::BUDGET_REFUSAL`], and only while the limit is the one that they were made for.
+//! so those refusals are remembered for [`limits::BUDGET_REFUSAL`]. Each only while the limit is the one that it was made for.
 //! So is what spares are in the way of, which anybody may give back. The time is that of Redis's clock, by which it would judge.
 
 use domain::{
@@ -77,14 +77,18 @@ impl Refusal {
         let is_as_dear = is_recent && row.cost >= self.cost;
         let (then, now) = (self.grounds.budget, grounds.budget);
         match verdict {
-            Verdict::Minute(used) if age < used.frees_in && (is_new || spares == SpareStatus::NotInTheWay) => {
+            Verdict::Minute(used)
+                if now.per_minute == then.per_minute
+                    && age < used.frees_in
+                    && (is_new || spares == SpareStatus::NotInTheWay) =>
+            {
                 Some(Verdict::Minute(Used {
                     frees_in: used.frees_in.saturating_sub(age),
                     resets_in: used.resets_in.saturating_sub(age),
                     ..used
                 }))
             }
-            Verdict::Day(_) if is_recent && row.tokens() >= self.tokens => Some(verdict),
+            Verdict::Day(_) if is_recent && now.per_day == then.per_day && row.tokens() >= self.tokens => Some(verdict),
             Verdict::Month(_) if is_as_dear && now.per_month == then.per_month => Some(verdict),
             Verdict::AccountLimit(_) if is_as_dear && now.account_limit == then.account_limit => Some(verdict),
             Verdict::KeyLimit(_) if is_as_dear && now.key_limit == then.key_limit && row.token == self.token => {

@@ -13,7 +13,7 @@ fn models(quirks: &Quirks) -> ServedModels {
         provider.quirks = quirks.clone();
     }
     let models = Models::of(&config, |name| (name != "SCW_SECRET_KEY").then(|| "key".to_owned())).unwrap();
-    ServedModels::new(&models, &config).unwrap()
+    ServedModels::new(&models, &config, None).unwrap()
 }
 
 fn validated(body: &str) -> Result<CompletionRequest, ApiError> {
@@ -338,7 +338,7 @@ fn an_entry_says_which_fields_its_provider_gets() {
 fn a_reservation_covers_what_the_models_tokenizers_make_of_a_prompt() {
     let config = Gateway::default();
     let models = Models::of(&config, |_| Some("key".to_owned())).unwrap();
-    let models = ServedModels::new(&models, &config).unwrap();
+    let models = ServedModels::new(&models, &config, None).unwrap();
     // Written by prompts.py, with the tokenizers themselves.
     let lines = include_str!("tests/prompts.jsonl").lines();
     let mut checked = 0;

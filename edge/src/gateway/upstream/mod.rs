@@ -135,6 +135,13 @@ impl Upstream {
         })
     }
 
+    /// Whether `other` reaches the same provider in the same way.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let Self { name, uri, headers, first_byte, chunk_pause, .. } = self;
+        (name, uri, headers) == (&other.name, &other.uri, &other.headers)
+            && (*first_byte, *chunk_pause) == (other.first_byte, other.chunk_pause)
+    }
+
     /// Asks for a completion. `before_sending` is called in the moment before the request is sent, each time that it is.
     ///
     /// The request is sent a second time only where the provider cannot have begun to work on it: when connecting failed,

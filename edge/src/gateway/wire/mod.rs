@@ -36,7 +36,7 @@ impl Wire {
         let mut config = Config::default();
         config.providers.get_mut(PLAIN).ok_or("no such provider is shipped")?.quirks = Quirks::default();
         let models = Models::of(&config, |_| Some("key".to_owned())).map_err(|error| error.to_string())?;
-        let models = ServedModels::new(&models, &config).map_err(|error| error.to_string())?;
+        let models = ServedModels::new(&models, &config, None).map_err(|error| error.to_string())?;
         let streamed = models.find(STREAMED).ok_or("no such model is shipped")?.clone();
         Ok(Self { models, streamed })
     }

@@ -16,7 +16,6 @@ use std::{
     sync::Arc,
 };
 
-use domain::networks::Networks;
 use telemetry::seldom::Seldom;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
@@ -116,19 +115,26 @@ pub(super) struct Acceptor {
     pub(super) front: Arc<Front>,
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) seats: Arc<Seats>,
-    /// Load balancers, whose connections begin with a header that names the client.
-    pub(super) balancers: Arc<Networks>,
     pub(super) connections: TaskTracker,
     pub(super) stop: CancellationToken,
 }
 
+/// A connection that has a seat.
+struct Accepted {
+    stream: TcpStream,
+    peer: SocketAddr,
+    seated: Seated,
+    /// Whether it has to say on whose behalf it is.
+    is_balancer: bool,
+}
+
 impl Acceptor {
     pub(super) async fn accept_from(self, listener: TcpListener) {
-        while let Some((mut stream, peer, mut seated)) = self.next(&listener).await {
+        while let Some(Accepted { mut stream, peer, mut seated, is_balancer }) = self.next(&listener).await {
             let (this, seat) = (self.clone(), seated.seat().clone());
             let task = self.connections.spawn(async move {
                 let mut client = peer.ip();
-                if this.balancers.contains(client) {
+                if is_balancer {
                     // Boxed, because most connections have none of it: a task is as large as its largest branch.
                     let identified = Box::pin(this.identify(&mut stream, client, &mut seated));
                     let Some(identified) = identified.await else { return };
@@ -143,7 +149,7 @@ impl Acceptor {
 
     /// The next connection, once there is room for it; none when we stop. Clients that have their share of connections are
     /// turned away here, before a byte of theirs is read.
-    async fn next(&self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr, Seated)> {
+    async fn next(&self, listener: &TcpListener) -> Option<Accepted> {
         let room = tokio::select! {
             room = self.seats.room(self.tls.is_none()) => room?,
             () = self.stop.cancelled() => return None,
@@ -156,10 +162,15 @@ impl Acceptor {
             match accepted {
                 Ok((stream, peer)) => {
                     // Of a balancer's connection it is not known yet whose it is.
-                    let admitted =
-                        if self.balancers.contains(peer.ip()) { Ok(None) } else { self.seats.admit(peer.ip()) };
+                    let (is_balancer, admitted) = {
+                        let settings = self.front.settings();
+                        let is_balancer = settings.balancers.contains(peer.ip());
+                        let admit = || self.seats.admit(peer.ip(), &settings.trusted);
+                        (is_balancer, if is_balancer { Ok(None) } else { admit() })
+                    };
                     if let Ok(turn) = admitted {
-                        return Some((stream, peer, self.seats.seat(room, turn, peer.ip())));
+                        let seated = self.seats.seat(room, turn, peer.ip());
+                        return Some(Accepted { stream, peer, seated, is_balancer });
                     }
                     metrics::connection_refused();
                     // The kernel keeps nothing of the connection either.
@@ -178,7 +189,7 @@ impl Acceptor {
     async fn identify(&self, stream: &mut TcpStream, balancer: IpAddr, seated: &mut Seated) -> Option<IpAddr> {
         let client = match timeout(limits::PROXY_HEADER, proxy_protocol::read(stream)).await {
             // In version 1 a balancer that looks whether the edge is there names itself.
-            Ok(Ok(Source::Client(client))) if self.balancers.contains(client) => return Some(client),
+            Ok(Ok(Source::Client(client))) if self.front.settings().balancers.contains(client) => return Some(client),
             Ok(Ok(Source::Client(client))) => client,
             Ok(Ok(Source::Balancer)) => return Some(balancer),
             failed => {
@@ -193,7 +204,8 @@ impl Acceptor {
                 return None;
             }
         };
-        let Ok(turn) = self.seats.admit(client) else {
+        let admitted = self.seats.admit(client, &self.front.settings().trusted);
+        let Ok(turn) = admitted else {
             metrics::connection_refused();
             let _ = stream.set_zero_linger();
             return None;

@@ -42,8 +42,6 @@ pub(in crate::listen) struct Seats {
     /// For plain HTTP, beside one of `total`.
     plain: Arc<Semaphore>,
     clients: Turns<Client>,
-    /// Their connections are those of many clients.
-    trusted: Networks,
     taken: Mutex<HashMap<u64, Arc<Seat>>>,
     next: AtomicU64,
     talkers: Arc<Talkers>,
@@ -87,7 +85,7 @@ pub(in crate::listen) struct Seated {
 
 impl Seats {
     /// Seats within `bounds`.
-    pub(in crate::listen) fn new(bounds: SeatBounds, trusted: Networks, talkers: Arc<Talkers>) -> Arc<Self> {
+    pub(in crate::listen) fn new(bounds: SeatBounds, talkers: Arc<Talkers>) -> Arc<Self> {
         let plain = bounds.total - bounds.total * limits::HTTPS_RESERVE_PERCENT / 100;
         let clients = Bounds { total: bounds.total, share: bounds.share, waiting: 0, waiting_share: 0 };
         Arc::new(Self {
@@ -95,7 +93,6 @@ impl Seats {
             total: Arc::new(Semaphore::new(bounds.total)),
             plain: Arc::new(Semaphore::new(plain.max(1))),
             clients: Turns::new(clients),
-            trusted,
             taken: Mutex::default(),
             next: AtomicU64::new(0),
             talkers,
@@ -108,9 +105,9 @@ impl Seats {
         Some(Room { _total: self.total.clone().acquire_owned().await.ok()?, _plain: plain })
     }
 
-    /// Whether a client at `peer` may connect: what gets it a seat.
-    pub(in crate::listen) fn admit(&self, peer: IpAddr) -> Result<Option<Turn<Client>>, Refused> {
-        if self.trusted.contains(peer) {
+    /// Whether a client at `peer` may connect: what gets it a seat. Connections of `trusted` proxies are those of many clients.
+    pub(in crate::listen) fn admit(&self, peer: IpAddr, trusted: &Networks) -> Result<Option<Turn<Client>>, Refused> {
+        if trusted.contains(peer) {
             return Ok(None);
         }
         self.clients.try_take(&peer.into()).map(Some).inspect_err(|_| self.talkers.tally(peer).refused())
@@ -236,12 +233,16 @@ mod tests {
     const PROXY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
     fn seats(total: usize, share: usize) -> Arc<Seats> {
-        Seats::new(SeatBounds { total, share }, Networks::parse(&[PROXY.to_string()]).unwrap(), Arc::default())
+        Seats::new(SeatBounds { total, share }, Arc::default())
+    }
+
+    fn trusted() -> Networks {
+        Networks::parse(&[PROXY.to_string()]).unwrap()
     }
 
     fn take(seats: &Arc<Seats>, peer: IpAddr, is_plain: bool) -> Result<Seated, Option<Refused>> {
         let room = seats.room(is_plain).now_or_never().flatten().ok_or(None)?;
-        Ok(seats.seat(room, seats.admit(peer).map_err(Some)?, peer))
+        Ok(seats.seat(room, seats.admit(peer, &trusted()).map_err(Some)?, peer))
     }
 
     #[test]
@@ -265,7 +266,7 @@ mod tests {
         let client = IpAddr::from([192, 0, 2, 1]);
         let mut balanced = take(&seats, PROXY, false).ok().unwrap();
         let before = balanced.seat().clone();
-        balanced.identify(seats.admit(client).unwrap(), client);
+        balanced.identify(seats.admit(client, &trusted()).unwrap(), client);
         assert_eq!((before.client, balanced.seat().client), (None, Some(Client::from(client))));
         assert_eq!(take(&seats, client, false).err(), Some(Some(Refused::Share)), "it has the client's only turn");
         assert_eq!((seats.taken(), seats.list()[0].client), (1, Some(Client::from(client))));

@@ -112,16 +112,17 @@ mod tests {
 
     fn sit(seats: &Arc<Seats>, last: u8, count: usize) -> Vec<Seated> {
         let peer = IpAddr::from([192, 0, 2, last]);
+        let trusted = Networks::parse(&["192.0.2.9".into()]).unwrap();
         let sit = || {
             let room = seats.room(false).now_or_never().flatten().unwrap();
-            seats.seat(room, seats.admit(peer).unwrap(), peer)
+            seats.seat(room, seats.admit(peer, &trusted).unwrap(), peer)
         };
         (0..count).map(|_| sit()).collect()
     }
 
     fn seats() -> Arc<Seats> {
         let bounds = SeatBounds { total: 10_000, share: 10_000 };
-        Seats::new(bounds, Networks::parse(&["192.0.2.9".into()]).unwrap(), Arc::default())
+        Seats::new(bounds, Arc::default())
     }
 
     fn shed_of(seats: &[Arc<Seat>], last: u8) -> usize {

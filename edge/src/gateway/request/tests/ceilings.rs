@@ -47,7 +47,7 @@ fn the_ceiling_is_sent_under_the_names_that_the_provider_knows() {
 fn every_shipped_provider_gets_a_ceiling_that_it_knows() {
     let config = Gateway::default();
     let models = Models::of(&config, |_| Some("key".to_owned())).unwrap();
-    let models = ServedModels::new(&models, &config).unwrap();
+    let models = ServedModels::new(&models, &config, None).unwrap();
     for (model, names) in [
         ("svc/mistral-small", &["max_tokens"][..]),
         ("svc/llama-3.3-70b-instruct", &["max_tokens", "max_completion_tokens"]),

@@ -1,0 +1,90 @@
+//! Reading the configuration again, when SIGHUP asks for it.
+//!
+//! A new app and its routes are made whole before they take the place of those before: a configuration that is refused changes nothing.
+//! Requests and turns of jobs that have begun keep to the app that they began with. Start with [`Reload::run`].
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use arc_swap::ArcSwap;
+use axum::{Router, extract::Request, response::Response};
+use config::reload::{Reloader, Settled};
+use domain::networks::Networks;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    task::spawn_blocking,
+};
+use tower::ServiceExt as _;
+
+use crate::{
+    app::{App, LiveApp},
+    router,
+};
+
+/// The parts of an admin that take over a configuration.
+pub struct Reload {
+    reloader: Reloader,
+    live: LiveApp,
+    routes: Arc<ArcSwap<Router>>,
+    hangups: Signal,
+}
+
+impl Reload {
+    /// Begins with `app`. Hears of SIGHUP from now on, which would end the process otherwise.
+    pub fn new(reloader: Reloader, app: App) -> anyhow::Result<Self> {
+        let hangups = signal(SignalKind::hangup()).context("SIGHUP cannot be heard")?;
+        let routes = Arc::new(ArcSwap::from_pointee(routes(&app)?));
+        Ok(Self { reloader, live: LiveApp::new(app), routes, hangups })
+    }
+
+    /// The app by the configuration that is in use.
+    pub fn live(&self) -> LiveApp {
+        self.live.clone()
+    }
+
+    /// A service that has each request answered by the routes that are in use when it comes.
+    pub fn service(&self) -> Router {
+        let routes = self.routes.clone();
+        Router::new().fallback(async move |request: Request| -> Response {
+            let router = Router::clone(&routes.load());
+            match router.oneshot(request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            }
+        })
+    }
+
+    /// Reads the configuration at each signal, for as long as it is polled.
+    pub async fn run(mut self) {
+        while self.hangups.recv().await.is_some() {
+            // Files are read.
+            let reading = spawn_blocking(move || {
+                let settled = self.reload();
+                (self, settled)
+            });
+            let Ok((this, settled)) = reading.await else { return };
+            self = this;
+            match settled {
+                Ok(Settled { changed, waiting, .. }) => telemetry::reload::taken_over(&changed, &waiting),
+                Err(error) => telemetry::reload::refused(&error),
+            }
+        }
+    }
+
+    fn reload(&mut self) -> anyhow::Result<Settled> {
+        let Self { reloader, live, routes: of_requests, .. } = self;
+        reloader.reload(|_, config| {
+            let app = live.now().with(config)?;
+            let routes = routes(&app)?;
+            // From here on nothing fails.
+            live.replace(app);
+            of_requests.store(Arc::new(routes));
+            Ok(())
+        })
+    }
+}
+
+fn routes(app: &App) -> anyhow::Result<Router> {
+    let trusted = Networks::parse(&app.config.edge.trusted_proxies).context("edge.trusted_proxies")?;
+    router::router(app, trusted)
+}

@@ -1,0 +1,44 @@
+//! What the gateway takes over from the configuration while it runs.
+
+use std::env;
+
+use config::{Config, models::Models};
+use domain::plans::Plans;
+
+use super::{cors::Cors, meter::Allowance, models::ServedModels};
+use crate::memory::keys::GatewayKey;
+
+/// The part of the configuration that the gateway goes by: replaced whole. A request keeps to those that it began with, to its end.
+pub struct Settings {
+    pub(super) models: ServedModels,
+    pub(super) cors: Cors,
+    /// Completions of one account that may be under way.
+    pub(super) concurrent: usize,
+    requests_per_minute: u64,
+    tokens_per_day: u64,
+    plans: Plans,
+}
+
+impl Settings {
+    /// The settings in `config`. Providers that are as in those in use until now keep their connections.
+    pub fn of(config: &Config, before: Option<&Self>) -> anyhow::Result<Self> {
+        let models = Models::of(&config.gateway, |name| env::var(name).ok())?;
+        Ok(Self {
+            models: ServedModels::new(&models, &config.gateway, before.map(|before| &before.models))?,
+            cors: Cors::new(&config.gateway.cors_origins),
+            concurrent: usize::try_from(config.limits.gateway_concurrent).unwrap_or(usize::MAX),
+            requests_per_minute: config.limits.gateway_per_min.into(),
+            tokens_per_day: config.limits.gateway_tokens_per_day,
+            plans: config.billing.plans.clone(),
+        })
+    }
+
+    /// What the account of `key` may use.
+    pub(super) fn allowance(&self, key: &GatewayKey) -> Allowance {
+        Allowance {
+            requests_per_minute: self.requests_per_minute,
+            tokens_per_day: self.tokens_per_day,
+            credit: self.plans.limits_of(key.subscribed.as_deref()).ai_credit(),
+        }
+    }
+}
