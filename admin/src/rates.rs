@@ -21,7 +21,7 @@ use governor::{
 };
 use live::Redis;
 use secrets::{MasterKey, Purpose};
-use telemetry::Outage;
+use telemetry::{Line, Outage};
 
 use crate::error::{ApiError, Code};
 
@@ -225,7 +225,7 @@ impl RateLimits {
         }
         match self.redis.count(bucket.name(), &self.subject(key), limiter.window).await {
             Ok(count) => {
-                if let Some(lasted) = self.redis_pause().outage.ends(Instant::now()) {
+                if let Some(lasted) = self.redis_pause().outage.ends() {
                     tracing::info!(seconds = lasted.as_secs(), "limits are kept in Redis again");
                 }
                 Standing::of(limiter.limit, count.events, count.resets_in)
@@ -233,7 +233,7 @@ impl RateLimits {
             Err(error) => {
                 let mut pause = self.redis_pause();
                 pause.until = Some(Instant::now() + REDIS_PAUSE);
-                if let Some(lasted) = pause.outage.fails(Instant::now()) {
+                if let Some(Line { lasted, .. }) = pause.outage.fails() {
                     let seconds = lasted.as_secs();
                     tracing::warn!(seconds, "limits are kept in this process, because Redis does not answer: {error}");
                 }

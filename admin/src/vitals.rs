@@ -8,7 +8,7 @@ use std::{
 
 use live::Redis;
 use sqlx::PgPool;
-use telemetry::Outage;
+use telemetry::{Line, Outage};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 /// Interval between two looks.
@@ -93,7 +93,7 @@ where
 {
     let mut every = interval(LOOK_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut outage = Outage::default();
+    let outage = Outage::new();
     loop {
         every.tick().await;
         let answer = timeout(PATIENCE, ask()).await;
@@ -101,7 +101,7 @@ where
         let why = match answer {
             Ok(Ok(())) => {
                 part.note_answer(now);
-                if let Some(lasted) = outage.ends(now) {
+                if let Some(lasted) = outage.ends() {
                     tracing::info!(seconds = lasted.as_secs(), "{name} answers again");
                 }
                 continue;
@@ -111,7 +111,7 @@ where
         };
         // What still counts as up has failed once or twice, as a machine that is busy does.
         if !part.is_up(now)
-            && let Some(lasted) = outage.fails(now)
+            && let Some(Line { lasted, .. }) = outage.fails()
         {
             tracing::warn!(why, seconds = lasted.as_secs(), "{name} does not answer");
         }

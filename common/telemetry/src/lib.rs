@@ -8,10 +8,9 @@ pub mod metrics;
 mod outage;
 pub mod process;
 pub mod reload;
-pub mod seldom;
 pub mod text;
 
-pub use outage::{Outage, SAY_EVERY};
+pub use outage::{Line, Outage};
 
 use tracing_subscriber::{EnvFilter, fmt};
 

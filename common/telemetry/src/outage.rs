@@ -1,39 +1,72 @@
-//! Logging of what lasts: one line when a failure begins, one a minute while it lasts, one when it has ended.
+//! Logging of what happens again and again, such as calls to a server that is away: one line when it begins, one a minute while it
+//! lasts, and one when it has ended, where that is noticed.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 /// Interval between two lines about a failure that lasts.
-pub const SAY_EVERY: Duration = Duration::from_mins(1);
+const SAY_EVERY: Duration = Duration::from_mins(1);
 
-/// A failure that may last, such as a server that does not answer. Starts as over.
+/// A failure that may last. Starts as over. Kept in a `static`, or beside what may fail.
 #[derive(Debug, Default)]
-pub struct Outage {
-    current: Option<Current>,
-}
+pub struct Outage(Mutex<Option<Current>>);
 
 #[derive(Debug)]
 struct Current {
     since: Instant,
     said: Instant,
+    left_out: u64,
+}
+
+/// What a line that is due can say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line {
+    /// The time since the failure began: zero when it has just begun.
+    pub lasted: Duration,
+    /// The failures since the last line.
+    pub left_out: u64,
 }
 
 impl Outage {
-    /// Notes a failure. Returns for how long it has lasted when a line about it is due: zero when it has just begun.
-    pub fn fails(&mut self, now: Instant) -> Option<Duration> {
-        let Some(current) = &mut self.current else {
-            self.current = Some(Current { since: now, said: now });
-            return Some(Duration::ZERO);
-        };
-        if now.saturating_duration_since(current.said) < SAY_EVERY {
-            return None;
-        }
-        current.said = now;
-        Some(now.saturating_duration_since(current.since))
+    /// A failure that is over.
+    pub const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// Notes a failure. Returns what to say when a line about it is due.
+    pub fn fails(&self) -> Option<Line> {
+        self.fails_at(Instant::now())
     }
 
     /// Notes a success. Returns how long the failure lasted when it has just ended.
-    pub fn ends(&mut self, now: Instant) -> Option<Duration> {
-        Some(now.saturating_duration_since(self.current.take()?.since))
+    pub fn ends(&self) -> Option<Duration> {
+        self.ends_at(Instant::now())
+    }
+
+    fn fails_at(&self, now: Instant) -> Option<Line> {
+        let mut state = self.state();
+        let Some(current) = &mut *state else {
+            *state = Some(Current { since: now, said: now, left_out: 0 });
+            return Some(Line { lasted: Duration::ZERO, left_out: 0 });
+        };
+        if now.saturating_duration_since(current.said) < SAY_EVERY {
+            current.left_out += 1;
+            return None;
+        }
+        current.said = now;
+        let lasted = now.saturating_duration_since(current.since);
+        Some(Line { lasted, left_out: std::mem::take(&mut current.left_out) })
+    }
+
+    fn ends_at(&self, now: Instant) -> Option<Duration> {
+        Some(now.saturating_duration_since(self.state().take()?.since))
+    }
+
+    fn state(&self) -> MutexGuard<'_, Option<Current>> {
+        // Nothing panics while the lock is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -45,12 +78,22 @@ mod tests {
     fn a_failure_is_said_when_it_begins_each_minute_and_when_it_ends() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut outage = Outage::default();
-        assert_eq!(outage.ends(at(0)), None);
-        let said: Vec<u64> = (0..150).filter(|second| outage.fails(at(*second)).is_some()).collect();
-        assert_eq!(said, [0, 60, 120]);
-        assert_eq!(outage.ends(at(150)), Some(Duration::from_secs(150)));
-        assert_eq!(outage.ends(at(151)), None);
-        assert_eq!(outage.fails(at(152)), Some(Duration::ZERO));
+        let outage = Outage::new();
+        assert_eq!(outage.ends_at(at(0)), None);
+        let said: Vec<_> = (0..150)
+            .filter_map(|second| outage.fails_at(at(second)))
+            .map(|line| (line.lasted.as_secs(), line.left_out))
+            .collect();
+        assert_eq!(said, [(0, 0), (60, 59), (120, 59)]);
+        assert_eq!(outage.ends_at(at(150)), Some(Duration::from_secs(150)));
+        assert_eq!(outage.ends_at(at(151)), None);
+        assert_eq!(outage.fails_at(at(152)), Some(Line { lasted: Duration::ZERO, left_out: 0 }));
+    }
+
+    #[test]
+    fn what_pauses_for_longer_than_a_minute_is_said_again() {
+        let (outage, start) = (Outage::new(), Instant::now());
+        let said = |seconds| outage.fails_at(start + Duration::from_secs(seconds)).map(|line| line.left_out);
+        assert_eq!([0, 1, 59, 60, 61, 130].map(said), [Some(0), None, None, Some(2), None, Some(1)]);
     }
 }

@@ -26,7 +26,7 @@ use fairness::{
     budget::{Account, Budget},
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
-use telemetry::seldom::Seldom;
+use telemetry::{Line, Outage};
 
 pub(crate) use self::refusal::{Form, cookies_too_large};
 pub use self::{
@@ -382,8 +382,8 @@ pub(crate) fn exhausted(another: Response<Body>) -> Response<Body> {
 }
 
 fn unread(place: &Place, error: &RecallError) -> Response<SiteBody> {
-    static UNREAD: Seldom = Seldom::new();
-    if let Some(left_out) = UNREAD.due() {
+    static UNREAD: Outage = Outage::new();
+    if let Some(Line { left_out, .. }) = UNREAD.fails() {
         tracing::warn!(host = %place.host, %error, left_out, "the route could not be read");
     }
     pages::unavailable()

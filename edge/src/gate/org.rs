@@ -21,7 +21,7 @@ use http::{
     request::Parts,
 };
 use subtle::ConstantTimeEq as _;
-use telemetry::seldom::Seldom;
+use telemetry::{Line, Outage};
 use url::{Url, form_urlencoded};
 
 use super::{
@@ -93,8 +93,8 @@ impl OrgGate {
             Err(error) => Err(error),
         };
         Err(Box::new(answer.unwrap_or_else(|error| {
-            static UNREAD: Seldom = Seldom::new();
-            if let Some(left_out) = UNREAD.due() {
+            static UNREAD: Outage = Outage::new();
+            if let Some(Line { left_out, .. }) = UNREAD.fails() {
                 tracing::warn!(host = %visit.host, %error, left_out, "the members could not be read");
             }
             pages::unavailable()

@@ -47,7 +47,7 @@ use fairness::{Amounts, Bounds, Client, Turns, budget};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use percent_encoding::percent_decode_str;
-use telemetry::seldom::Seldom;
+use telemetry::{Line, Outage};
 
 pub use self::{body::Body, settings::Settings, under_way::ConnectionCompletions, upstream::ProviderSetupError};
 use self::{
@@ -260,8 +260,8 @@ impl Gateway {
             Ok(key) => key.ok_or_else(ApiError::invalid_key),
             Err(KeyError::TooManyUnknown(wait)) => Err(ApiError::too_many_unknown_keys(wait)),
             Err(error @ KeyError::Recall(_)) => {
-                static UNREAD: Seldom = Seldom::new();
-                if let Some(left_out) = UNREAD.due() {
+                static UNREAD: Outage = Outage::new();
+                if let Some(Line { left_out, .. }) = UNREAD.fails() {
                     tracing::warn!(%error, left_out, "a gateway key cannot be looked up");
                 }
                 Err(ApiError::limits_unavailable(limits::KEYS_RETRY))

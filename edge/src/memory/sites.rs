@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use domain::{Clock, DeploymentId, ProjectId, addresses::HostKey, changes::AccountPlan, site::Site};
 use fairness::Client;
-use telemetry::seldom::Seldom;
+use telemetry::{Line, Outage};
 use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
@@ -121,8 +121,8 @@ impl<S: Source> Routes<S> {
         {
             Ok(recent) => recent.unwrap_or_default(),
             Err(error) => {
-                static UNREAD: Seldom = Seldom::new();
-                if let Some(left_out) = UNREAD.due() {
+                static UNREAD: Outage = Outage::new();
+                if let Some(Line { left_out, .. }) = UNREAD.fails() {
                     tracing::warn!(%error, project = project.as_str(), left_out, "recent deployments cannot be read");
                 }
                 Arc::default()

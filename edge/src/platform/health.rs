@@ -1,13 +1,13 @@
 //! Looks at the health of every admin, each in a task of its own: one that is slow to answer delays no look at another.
 
-use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Instant};
+use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use telemetry::Outage;
+use telemetry::{Line, Outage};
 use tokio::{
     net::TcpStream,
     task::JoinSet,
@@ -48,7 +48,7 @@ pub(super) async fn watch(admins: Arc<Admins>) {
 async fn look_at(admin: Arc<Admin>) {
     let mut every = interval(limits::HEALTH_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut check, mut unanswered, mut outage) = (Check::default(), 0_u32, Outage::default());
+    let (mut check, mut unanswered, outage) = (Check::default(), 0_u32, Outage::new());
     loop {
         every.tick().await;
         let state = match timeout(limits::HEALTH_WAIT, check.ask(admin.address())).await {
@@ -66,17 +66,16 @@ async fn look_at(admin: Arc<Admin>) {
         }
         admin.set_state(state);
         metrics::admin_is_up(&admin.address().to_string(), state == State::Healthy);
-        say(&mut outage, admin.address(), state);
+        say(&outage, admin.address(), state);
     }
 }
 
-fn say(outage: &mut Outage, admin: SocketAddr, state: State) {
-    let now = Instant::now();
+fn say(outage: &Outage, admin: SocketAddr, state: State) {
     if state == State::Healthy {
-        if let Some(lasted) = outage.ends(now) {
+        if let Some(lasted) = outage.ends() {
             tracing::info!(%admin, seconds = lasted.as_secs(), "an admin is healthy again");
         }
-    } else if let Some(lasted) = outage.fails(now) {
+    } else if let Some(Line { lasted, .. }) = outage.fails() {
         tracing::warn!(%admin, ?state, seconds = lasted.as_secs(), "an admin is not healthy");
     }
 }

@@ -24,7 +24,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use telemetry::seldom::Seldom;
+use telemetry::{Line, Outage};
 
 pub use self::{
     name::{database_name, set_database_name},
@@ -345,8 +345,8 @@ impl<R: Record> Spool<R> {
         };
         for (id, file) in files {
             if let Err(error) = file.and_then(|file| file.sync_data()) {
-                static UNSYNCED: Seldom = Seldom::new();
-                if let Some(left_out) = UNSYNCED.due() {
+                static UNSYNCED: Outage = Outage::new();
+                if let Some(Line { left_out, .. }) = UNSYNCED.fails() {
                     tracing::warn!(kind = R::KIND, %error, left_out, "the spool does not reach the disk");
                 }
                 let mut state = self.state();

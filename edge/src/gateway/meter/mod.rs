@@ -52,7 +52,7 @@ use live::{
     budgets::{Budget, Judgement, SpareStatus, Used, Verdict},
 };
 use sqlx::PgPool;
-use telemetry::{metrics::postgres_failed, seldom::Seldom};
+use telemetry::{Line, Outage, metrics::postgres_failed};
 use tokio::{
     sync::Semaphore,
     time::{sleep, timeout},
@@ -188,8 +188,8 @@ impl Meter {
             return self.decide(judgement, budget, row, model);
         }
         if !self.0.ledger.has_room() {
-            static FULL: Seldom = Seldom::new();
-            if let Some(left_out) = FULL.due() {
+            static FULL: Outage = Outage::new();
+            if let Some(Line { left_out, .. }) = FULL.fails() {
                 tracing::warn!(left_out, "too much usage waits for Postgres; nothing is admitted until it is there");
             }
             return Err(refused("books", &row, UNAVAILABLE));

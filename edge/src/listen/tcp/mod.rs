@@ -16,7 +16,7 @@ use std::{
     sync::Arc,
 };
 
-use telemetry::seldom::Seldom;
+use telemetry::{Line, Outage};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     time::{sleep, timeout},
@@ -107,7 +107,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
 }
 
 /// The line of log about balancers that do not say on whose behalf they connect.
-static NO_HEADER: Seldom = Seldom::new();
+static NO_HEADER: Outage = Outage::new();
 
 /// One accept loop: with certificates it speaks TLS, without it does not.
 #[derive(Clone)]
@@ -198,7 +198,7 @@ impl Acceptor {
                     Ok(Err(error)) => error.to_string(),
                     _ => "the header did not come in time".to_owned(),
                 };
-                if let Some(left_out) = NO_HEADER.due() {
+                if let Some(Line { left_out, .. }) = NO_HEADER.fails() {
                     tracing::warn!(%balancer, error, left_out, "a balancer's connection has no header of the PROXY protocol");
                 }
                 return None;
