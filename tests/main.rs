@@ -46,6 +46,7 @@ mod health;
 mod hostile_http;
 mod hostile_tls;
 mod idempotency;
+mod idle;
 mod invalidation;
 mod invites;
 mod invoices;

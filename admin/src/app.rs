@@ -48,6 +48,8 @@ use crate::{
 pub struct App {
     /// The database, which is the truth.
     pub db: PgPool,
+    /// The database, for the leases of jobs.
+    pub leases: PgPool,
     /// Redis, for limits and for messages to the edges.
     pub redis: Redis,
     /// The store of deployment packs.
@@ -171,6 +173,7 @@ impl App {
     /// this fails only when the configuration is wrong.
     pub fn new(config: Arc<Config>) -> anyhow::Result<(Self, AppTasks)> {
         let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
+        let leases = db::connect_for_leases(&config.postgres, &config.postgres.url).context("postgres.url")?;
         let redis = Redis::connect_trusting(&config.redis.url, config.redis.ca_file.as_deref()).context("redis.url")?;
         let clock = Clock::system();
         let (edges, of_edges) = Edges::new(redis.clone(), db.clone(), clock.clone());
@@ -187,6 +190,7 @@ impl App {
         };
         let app = Self {
             db,
+            leases,
             payments: parts.payments,
             rate_limits: RateLimits::new(redis.clone(), &config.limits, master_key.clone()),
             fresh_traffic: FreshTraffic::new(redis.clone(), edges.clone()),

@@ -14,8 +14,9 @@ const BATCHES: usize = 20;
 /// Takes the lease whenever the job is due, until the program stops. A turn keeps to the configuration that it began with.
 pub(super) async fn attend<J: Job>(live: &LiveApp, job: &J) {
     let (mut failing, stopping) = (false, live.now().stopping.clone());
+    let mut is_registered = false;
     while !stopping.is_cancelled() {
-        let turned = turn(&live.now(), job).await;
+        let turned = turn(&live.now(), job, &mut is_registered).await;
         if turned.is_err() {
             metrics::job_failed(J::NAME);
         }
@@ -37,14 +38,19 @@ pub(super) async fn attend<J: Job>(live: &LiveApp, job: &J) {
     }
 }
 
-/// Runs the job once, unless another admin has the lease, or had it within the interval.
-async fn turn<J: Job>(app: &App, job: &J) -> anyhow::Result<u64> {
+/// Runs the job once, unless another admin has the lease, or had it within the interval. The row of its lease is made at the first turn,
+/// and after any that failed: the database may be another one then.
+async fn turn<J: Job>(app: &App, job: &J, is_registered: &mut bool) -> anyhow::Result<u64> {
     let now = app.clock.now();
     // A little early counts as on time, because the sleep may end just before the interval does.
     let not_since = now - J::EVERY.mul_f32(0.9);
-    db::in_time(job_leases::register(&app.db, J::NAME)).await?;
-    let taking = job_leases::take(&app.db, J::NAME, now, not_since, J::LEASE);
-    let Some(lease) = db::in_time(taking).await? else { return Ok(0) };
+    if !std::mem::take(is_registered) {
+        db::in_time(job_leases::register(&app.leases, J::NAME)).await?;
+    }
+    let taking = job_leases::take(&app.leases, J::NAME, now, not_since, J::LEASE);
+    let taken = db::in_time(taking).await?;
+    *is_registered = true;
+    let Some(lease) = taken else { return Ok(0) };
     // A stop cuts the work off, and the lease is given back, so that the next program need not wait for its end.
     let working = app.stopping.run_until_cancelled(batches(app, job));
     let ran = match tokio::time::timeout(J::LEASE, working).await {
@@ -53,7 +59,8 @@ async fn turn<J: Job>(app: &App, job: &J) -> anyhow::Result<u64> {
     };
     metrics::job_ran(J::NAME, app.clock.now(), ran.as_ref().ok().copied());
     let error = ran.as_ref().err().map(|error| format!("{error:#}"));
-    db::in_time(job_leases::give_back(&app.db, lease, error.as_deref())).await?;
+    *is_registered = ran.is_ok();
+    db::in_time(job_leases::give_back(&app.leases, lease, error.as_deref())).await?;
     ran
 }
 

@@ -13,7 +13,7 @@
 use std::{future::Future, io, net::IpAddr, time::Duration};
 
 use sqlx::{
-    Connection as _, PgConnection, PgPool,
+    Connection as _, PgConnection, PgPool, Row as _,
     postgres::{PgConnectOptions, PgPoolOptions, PgSslMode},
 };
 use tokio::time::timeout;
@@ -43,6 +43,21 @@ const UNAVAILABLE: [&str; 9] = [
     "57P05", // idle_session_timeout
 ];
 
+/// Connections for statements by which an admin takes leases.
+const LEASE_CONNECTIONS: u32 = 1;
+
+/// Makes a pool for statements that run often, alone, and never within a transaction, such as those that take leases: its connections are
+/// used without a question before each. Where one has broken, a statement fails, and the next one is sent over another.
+pub fn connect_for_leases(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::Error> {
+    let pool = PgPoolOptions::new()
+        .max_connections(LEASE_CONNECTIONS)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .after_connect(|conn, _| Box::pin(set_up(conn)))
+        .test_before_acquire(false)
+        .after_release(|conn, _| Box::pin(release(conn)));
+    Ok(pool.connect_lazy_with(options(postgres, url)?))
+}
+
 /// Makes a pool whose connections are opened when first needed. Fails only when `url` cannot be parsed.
 pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::Error> {
     let options = options(postgres, url)?;
@@ -53,12 +68,7 @@ pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::E
         // Instead of sqlx's own test, which would use up the whole wait for a connection.
         .test_before_acquire(false)
         .before_acquire(|conn, _| Box::pin(async { Ok(is_usable(conn).await) }))
-        .after_release(|conn, _| {
-            Box::pin(async {
-                // An error closes the connection.
-                timeout(RELEASE_TIMEOUT, conn.flush()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map(|()| true)
-            })
-        });
+        .after_release(|conn, _| Box::pin(release(conn)));
     Ok(pool.connect_lazy_with(options))
 }
 
@@ -113,11 +123,21 @@ pub fn is_unavailable(error: &sqlx::Error) -> bool {
 /// Whether Postgres answers on a connection that was idle; from then on no transaction is open on it.
 ///
 /// sqlx (0.9) forgets a transaction whose caller leaves while it begins: the connection comes back to the pool within it. Whatever
-/// others did on it would be theirs to see, and lost with the session. So it begins one itself, and rolls back; where that one had
-/// failed already, the first of both fails, too, and the connection is closed.
+/// others did on it would be theirs to see, and lost with the session. Only outside of a transaction does a statement begin when its
+/// transaction does. One that is open is rolled back; a connection in one that has failed is closed.
 async fn is_usable(conn: &mut PgConnection) -> bool {
-    let ended = sqlx::raw_sql("BEGIN; ROLLBACK").execute(conn);
+    let asked = sqlx::raw_sql("SELECT transaction_timestamp() = statement_timestamp()").fetch_one(&mut *conn);
+    let Ok(Ok(row)) = timeout(PING_TIMEOUT, asked).await else { return false };
+    if row.try_get(0).unwrap_or(false) {
+        return true;
+    }
+    let ended = sqlx::raw_sql("ROLLBACK").execute(conn);
     matches!(timeout(PING_TIMEOUT, ended).await, Ok(Ok(_)))
+}
+
+/// Waits for what is outstanding on a connection that comes back. An error closes it.
+async fn release(conn: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    timeout(RELEASE_TIMEOUT, conn.flush()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map(|()| true)
 }
 
 /// Tells Postgres how long this session may wait, and to compile nothing. Not with the connection's first message, which poolers

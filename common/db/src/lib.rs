@@ -25,11 +25,11 @@ pub mod upkeep;
 use sqlx::PgPool;
 
 pub use self::{
-    connections::{connect, in_time, is_unavailable, sends_password_elsewhere},
+    connections::{connect, connect_for_leases, in_time, is_unavailable, sends_password_elsewhere},
     migrations::migrate,
 };
 
-/// Fails unless Postgres answers.
+/// Fails unless Postgres answers. It is asked when a connection leaves the pool ([`connect`]), or answers to a new one.
 pub async fn ping(pool: &PgPool) -> Result<(), sqlx::Error> {
-    sqlx::query!("SELECT 1 AS one").fetch_one(pool).await.map(drop)
+    pool.acquire().await.map(drop)
 }

@@ -8,8 +8,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::Redis;
 
-/// Interval at which an edge renews its lease.
-pub const RENEW_EVERY: Duration = Duration::from_millis(500);
+/// Interval at which an edge looks whether Redis has lost its memory. Every second look extends its lease, five times in the life of one.
+pub const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Life of a lease.
 const LEASE: Duration = Duration::from_secs(5);
 /// How long an edge must have been without a lease, as seen by whoever settles its accounts. Redis may have been away
@@ -38,9 +38,14 @@ pub(super) const SWEEPER: &str = "sweeper";
 /// begun anew, empty or with what it had saved, writes down when that was.
 static FIND_EPOCH: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
-        "local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') or '-'
-         local time = redis.call('TIME')
-         local now = time[1] * 1000 + math.floor(time[2] / 1000)
+        "local info = redis.call('INFO', 'server')
+         local run = string.match(info, 'run_id:(%w+)') or '-'
+         local micros = string.match(info, 'server_time_usec:(%d+)')
+         if not micros then
+           local time = redis.call('TIME')
+           micros = time[1] * 1000000 + time[2]
+         end
+         local now = math.floor(micros / 1000)
          local known, since = string.match(redis.call('GET', KEYS[1]) or '', '^(%w+) (%d+)$')
          if known ~= run then
            since = string.format('%.0f', now)
@@ -89,6 +94,15 @@ impl Redis {
         pipe.query_async::<()>(&mut self.commands()).await?;
         self.note_edge(edge).await?;
         self.epoch().await
+    }
+
+    /// Extends the lease of `edge`, and returns the memory of Redis that holds it. Renews it as [`Self::renew_lease`] does where it is
+    /// gone.
+    pub async fn extend_lease(&self, edge: &str) -> Result<Epoch, RedisError> {
+        let mut extend = redis::cmd("SET");
+        extend.arg(lease_key(edge)).arg(1).arg("PX").arg(whole(LEASE)).arg("XX");
+        let extended: Option<String> = extend.query_async(&mut self.commands()).await?;
+        if extended.is_some() { self.epoch().await } else { self.renew_lease(edge).await }
     }
 
     /// Notes that `edge` may have open completions.

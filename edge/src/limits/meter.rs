@@ -6,6 +6,8 @@ use std::time::Duration;
 pub(crate) const SPARES: usize = 16;
 /// Keys that can have spares at a time; a spare is held as the row that it would be.
 pub(crate) const SPARE_KEYS: usize = 1_024;
+/// Looks at Redis from one full renewal of an edge's lease to the next: five seconds.
+pub(crate) const LOOKS_PER_RENEWAL: u32 = 10;
 /// Interval at which spares are looked through for those that nobody used.
 pub(crate) const SPARES_EVERY: Duration = Duration::from_millis(50);
 /// Interval at which a request that is refused for what spares hold asks again: for as long as Redis says that they can be out.

@@ -20,7 +20,7 @@ use futures_util::future::join_all;
 use live::{
     Redis, RedisError,
     budgets::Open,
-    leases::{Epoch, RENEW_EVERY},
+    leases::{Epoch, LOOK_EVERY},
 };
 use sqlx::PgPool;
 use telemetry::metrics::postgres_failed;
@@ -108,7 +108,7 @@ impl MeterTasks {
             if used.is_empty() && unused.is_empty() {
                 self.ledger.mark_reported(ended);
                 // Not without a time limit: a queued release may become due by time alone.
-                let _ = timeout(RENEW_EVERY, changes).await;
+                let _ = timeout(LOOK_EVERY, changes).await;
                 // Not in the moment in which a provider answers, or a client asks again.
                 let _ = timeout(limits::TELL_EVERY, self.ledger.is_urgent.notified()).await;
                 continue;
@@ -159,14 +159,27 @@ impl MeterTasks {
     /// its memory.
     async fn renew_lease(&self) {
         let mut known_epoch: Option<Epoch> = None;
-        let mut beat = interval(RENEW_EVERY);
+        let mut beat = interval(LOOK_EVERY);
+        let mut looks = 0_u32;
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 _ = beat.tick() => {}
                 () = self.ledger.has_new_gap.notified() => {}
             }
-            let renewed = self.redis.renew_lease(&self.edge).await;
+            // A lease outlives several looks, and what is noted with it wants no more than to be noted again now and then. What was
+            // lost with Redis's memory is renewed with the look that finds it.
+            let looked = match looks % limits::LOOKS_PER_RENEWAL {
+                0 => self.redis.renew_lease(&self.edge).await,
+                look if look % 2 == 0 => self.redis.extend_lease(&self.edge).await,
+                _ => self.redis.epoch().await,
+            };
+            let is_lost = |epoch: &Epoch| known_epoch.as_ref().is_some_and(|known| !known.is_same(epoch));
+            let renewed = match looked {
+                Ok(epoch) if is_lost(&epoch) => self.redis.renew_lease(&self.edge).await,
+                looked => looked,
+            };
+            looks = if renewed.is_ok() { looks.wrapping_add(1) } else { 0 };
             if self.ledger.has_gaps()
                 && let Err(error) = self.redis.note_gaps(&self.edge).await
             {
