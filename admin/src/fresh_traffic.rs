@@ -1,7 +1,12 @@
-//! Statistics that are fresh: before a report is read, the edges send the traffic that they still hold.
+//! Statistics that are fresh: before a report is read, the edges send the traffic that they still hold of its site.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
+use domain::ProjectId;
 use futures_util::StreamExt as _;
 use live::{
     Redis, RedisError,
@@ -20,40 +25,57 @@ const FRESH_FOR: Duration = Duration::from_secs(2);
 /// Longest wait for the edges: a report without their last seconds is better than none.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);
 
+/// Sites that a request names at most. A request for more is one for all sites.
+const SITES_NAMED: usize = 500;
+
 /// Asks the edges for the traffic that they hold. Cheap to clone; all clones ask together.
 #[derive(Clone)]
 pub struct FreshTraffic {
     redis: Redis,
     edges: Edges,
-    last: Arc<Mutex<Option<Instant>>>,
+    /// The sites of those who wait for the next request.
+    wanted: Arc<std::sync::Mutex<HashSet<ProjectId>>>,
+    /// The sites of the last requests, with the times at which these were made.
+    asked: Arc<Mutex<HashMap<ProjectId, Instant>>>,
 }
 
 impl FreshTraffic {
     /// Creates a handle that asks `edges` over `redis`.
     pub fn new(redis: Redis, edges: Edges) -> Self {
-        Self { redis, edges, last: Arc::default() }
+        Self { redis, edges, wanted: Arc::default(), asked: Arc::default() }
     }
 
-    /// Waits until Postgres has what the edges counted up to some seconds ago; a bounded time, and not at all while Redis is away.
-    pub async fn bring(&self) {
-        // Held while the edges are asked: whoever opens a report meanwhile needs the same answer.
-        let mut last = self.last.lock().await;
-        if last.is_some_and(|at| at.elapsed() < FRESH_FOR) {
+    /// Waits until Postgres has what the edges counted of a site up to some seconds ago; a bounded time, and not at all while Redis is away.
+    pub async fn bring(&self, project: &ProjectId) {
+        self.wanted().insert(project.clone());
+        // Held while the edges are asked. Reports that are opened meanwhile are the next request, together.
+        let mut asked = self.asked.lock().await;
+        asked.retain(|_, at| at.elapsed() < FRESH_FOR);
+        if asked.contains_key(project) {
+            self.wanted().remove(project);
             return;
         }
+        let wanted = std::mem::take(&mut *self.wanted());
         let began = Instant::now();
-        if let Ok(Err(error)) = timeout(ANSWER_WAIT, self.ask()).await {
+        if let Ok(Err(error)) = timeout(ANSWER_WAIT, self.ask(&wanted)).await {
             tracing::debug!(%error, "the edges cannot be asked for traffic");
         }
-        *last = Some(began);
+        asked.extend(wanted.into_iter().chain([project.clone()]).map(|project| (project, began)));
     }
 
-    async fn ask(&self) -> Result<(), RedisError> {
+    fn wanted(&self) -> std::sync::MutexGuard<'_, HashSet<ProjectId>> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, wanted: &HashSet<ProjectId>) -> Result<(), RedisError> {
         let expected = self.edges.living();
         if expected == 0 {
             return Ok(());
         }
-        let request = TrafficRequest::new(hex::encode(rand::random::<[u8; 12]>()));
+        let request = TrafficRequest::new(
+            hex::encode(rand::random::<[u8; 12]>()),
+            if wanted.len() > SITES_NAMED { Vec::new() } else { wanted.iter().cloned().collect() },
+        );
         let mut subscription = self.redis.subscriber().await?;
         subscription.subscribe(request.reply_channel()).await?;
         let text = serde_json::to_string(&request).unwrap_or_default();

@@ -35,6 +35,41 @@ async fn a_report_shows_what_edges_hold() {
     assert!(rows <= 3, "{rows} rows for {ROUNDS} collections");
 }
 
+/// The visits that Postgres has of a site.
+async fn recorded_of(visited: &Visited, project: &str) -> i64 {
+    let id = format!("(SELECT id FROM projects WHERE name = '{project}')");
+    visited
+        .world
+        .sql_number(&format!(
+            "SELECT (coalesce((SELECT sum(requests) FROM traffic_hours WHERE project_id = {id}), 0)
+                     + coalesce((SELECT sum(sums[1]) FROM traffic_recent WHERE project_id = {id}), 0))::bigint"
+        ))
+        .await
+}
+
+#[tokio::test]
+async fn a_look_at_one_site_leaves_the_others_held_and_each_visit_counts_once() {
+    let mut visited = holding(600).await;
+    let other = visited.ada.publish("other", &Site::page("other")).await.url;
+    for _ in 0..2 {
+        visited.visit("/", 5).await;
+        for _ in 0..3 {
+            visited.world.edge().get(&other).await;
+        }
+        latency(COLLECTED_WITHIN).await;
+        // The second look sends what has come since the first.
+        visited.live().await;
+    }
+    assert_eq!(visited.live().await["totals"]["requests"], 12);
+    assert_eq!((recorded_of(&visited, "engine").await, recorded_of(&visited, "other").await), (12, 0));
+    // The journal still has all of it; what was sent ahead is not sent again.
+    visited.world.edges[0].process.kill();
+    eventually(BACKGROUND, "the rest is sent", async || recorded_of(&visited, "other").await == 6).await;
+    assert_eq!(recorded_of(&visited, "engine").await, 12);
+    let live = visited.ada.get("/projects/other/stats").await.ok();
+    assert_eq!(live["totals"]["requests"], 6, "{live:#}");
+}
+
 #[tokio::test]
 async fn what_an_edge_held_when_it_died_is_counted_once() {
     let mut visited = holding(600).await;

@@ -1,9 +1,12 @@
 //! The journals of dead edges: sent in their names, under their numbers, so that Postgres leaves out what it has had.
 
-use db::upkeep::database;
+use std::collections::HashMap;
+
+use db::{stats::traffic, upkeep::database};
+use domain::ProjectId;
 use tokio::{
     task::spawn_blocking,
-    time::{MissedTickBehavior, interval, timeout},
+    time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
 use super::{batch::Batch, collector::Collector};
@@ -49,10 +52,23 @@ impl Collector {
         Ok(())
     }
 
+    /// Reads what a dead edge has sent ahead of its batches, for as long as it takes.
+    async fn sent_ahead(&self, edge: &str) -> HashMap<ProjectId, i64> {
+        loop {
+            match timeout(limits::TRAFFIC_WAIT, traffic::sent_ahead(&self.db, edge)).await {
+                Ok(Ok(sent)) => return sent,
+                Ok(Err(error)) => tracing::debug!(%error, "what an edge has sent ahead cannot be read"),
+                Err(_) => {}
+            }
+            sleep(limits::TRAFFIC_RETRY).await;
+        }
+    }
+
     /// Sends a dead edge's batches, a segment at a time. Whoever is stopped in between leaves the rest to the next one. Returns
     /// whether nothing is left.
     async fn send_abandoned(&self, mut abandoned: Abandoned<()>) -> bool {
         tracing::warn!(edge = abandoned.owner, "sending the traffic of an edge that died");
+        let ahead = self.sent_ahead(&abandoned.owner).await;
         loop {
             let outbox = self.outbox.clone();
             let read = spawn_blocking(move || {
@@ -63,8 +79,11 @@ impl Collector {
             let Ok((left, batches)) = read.await else { return false };
             abandoned = left;
             match batches {
-                Ok(Some(batches)) => {
-                    for batch in &batches {
+                Ok(Some(mut batches)) => {
+                    for batch in &mut batches {
+                        for (project, last) in &ahead {
+                            batch.take_out(project, *last);
+                        }
                         self.deliver(&abandoned.owner, batch).await;
                     }
                     metrics::traffic_adopted(batches.len());

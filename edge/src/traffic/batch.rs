@@ -51,6 +51,13 @@ impl Batch {
         self.hour().is_none_or(|hour| hour < now - limits::TRAFFIC_SENT_WITHIN)
     }
 
+    /// Takes out the traffic of a site that was sent ahead with all batches up to `last`.
+    pub(super) fn take_out(&mut self, project: &ProjectId, last: i64) {
+        if self.number <= last {
+            self.traffic.retain(|part| part.project != *project);
+        }
+    }
+
     /// The bytes that it takes in memory, about.
     pub(super) fn weight(&self) -> usize {
         self.traffic.iter().map(weight).sum()

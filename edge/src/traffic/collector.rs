@@ -1,23 +1,24 @@
 //! The way of traffic to Postgres: collected every other second, journaled, added up, sent in batches that are added once each.
 //!
 //! What the journal has is safe, so it is sent only every `stats.send_seconds`: a site that is visited all the time then is one row
-//! instead of fifteen. Whoever opens statistics has it sent at once ([`requests`](super::requests)), as do a stop, an hour's end and a
-//! queue that is half full. The first traffic after a quiet time does not wait.
+//! instead of fifteen. A stop, an hour's end and a queue that is half full send all of it immediately. The first traffic after a quiet time
+//! does not wait. Whoever opens statistics has what is held of that site sent ([`requests`](super::requests)), and the rest stays.
 //!
 //! A batch has its edge's id and a number. Postgres keeps the last number of an edge and leaves out what is not above it. So a
 //! batch is sent until Postgres has confirmed it, and again by whoever takes over the journal of a dead edge ([`adoption`]), in
-//! the dead edge's name.
+//! the dead edge's name. What is sent of one site ahead of its batches has a name of its own, of the edge and the site, and the number
+//! of the last of these batches. The site is then taken out of them, also by whoever reads them in the journal.
 //!
 //! [`adoption`]: super::adoption
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashSet, path::PathBuf, sync::Arc, time::Duration};
 
 use db::stats::traffic;
 use domain::{
-    Clock,
+    Clock, ProjectId,
     traffic::{HOUR, hour_of},
 };
-use live::Redis;
+use live::{Redis, traffic::TrafficRequest};
 use sqlx::PgPool;
 use telemetry::metrics::postgres_failed;
 use tokio::{
@@ -31,7 +32,7 @@ use super::{
     Counts, Traffic,
     batch::{Batch, Collection},
     journal,
-    outbox::{Bounds, Item, Outbox, Run, Sum},
+    outbox::{Ahead, Bounds, Item, Outbox, Run, Sum},
     requests::Requests,
 };
 use crate::{limits, metrics};
@@ -136,7 +137,8 @@ impl Collector {
             let is_last = collected.is_cancelled();
             let requested = self.requests.take_collected();
             let is_due = last_sent.is_none_or(|at| at.elapsed() >= self.hold);
-            if is_last || is_due || !requested.is_empty() || self.outbox.bytes() > limits::TRAFFIC_HELD_BYTES {
+            let is_full = self.outbox.bytes() > limits::TRAFFIC_HELD_BYTES;
+            if is_last || is_due || is_full || !self.send_ahead(&requested).await {
                 while let Some(next) = self.outbox.next() {
                     match next {
                         Item::Run(run) => self.read_back(run).await,
@@ -150,13 +152,30 @@ impl Collector {
                     }
                     last_sent = Some(Instant::now());
                 }
-                self.requests.answer(requested).await;
             }
+            self.requests.answer(requested).await;
             if is_last {
                 return;
             }
             let _ = collected.run_until_cancelled(self.has_more.notified()).await;
         }
+    }
+
+    /// Sends what is asked for ahead of the batches that it is in. Returns false when all batches are to be sent instead.
+    async fn send_ahead(&self, requested: &[TrafficRequest]) -> bool {
+        if requested.is_empty() {
+            return true;
+        }
+        if requested.iter().any(|request| request.projects().is_empty()) {
+            return false;
+        }
+        let projects: HashSet<ProjectId> = requested.iter().flat_map(TrafficRequest::projects).cloned().collect();
+        let Some(found) = self.outbox.ahead(&projects) else { return false };
+        for Ahead { project, batch } in found {
+            self.deliver(&traffic::sent_ahead_by(&self.edge, &project), &batch).await;
+            self.outbox.take_out(&project, batch.number);
+        }
+        true
     }
 
     async fn read_back(&self, run: Run) {
@@ -186,6 +205,10 @@ impl Collector {
 
     /// Sends a batch once. Returns whether it is done with.
     async fn record(&self, edge: &str, batch: &Batch) -> bool {
+        // All of it was sent ahead.
+        if batch.traffic.is_empty() {
+            return true;
+        }
         if batch.is_too_old(self.clock.now()) {
             tracing::error!(answers = batch.answers(), "traffic is too old for Postgres; it is lost");
             metrics::traffic_lost("age", batch.answers());

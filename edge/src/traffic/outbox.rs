@@ -3,13 +3,13 @@
 //! Their order is that of their numbers, because Postgres takes a batch for one that it has had when a later one came before.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{BTreeMap, HashSet, VecDeque},
     hash::{BuildHasher as _, RandomState},
     io,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use domain::traffic::HourTraffic;
+use domain::{ProjectId, traffic::HourTraffic};
 
 use super::{
     batch::{Batch, divide, merge},
@@ -71,6 +71,13 @@ struct Distinct {
     projects: HashSet<u64>,
     keys: HashSet<u64>,
     hasher: RandomState,
+}
+
+/// The traffic of one site that is sent ahead of the batches that it is in.
+pub(super) struct Ahead {
+    pub(super) project: ProjectId,
+    /// Its traffic, under the number of the last of these batches.
+    pub(super) batch: Batch,
 }
 
 /// Batches that follow each other in one segment of the journal and are not in memory.
@@ -138,6 +145,46 @@ impl Outbox {
         drop(queue);
         let traffic = if segments.len() > 1 { merge(parts) } else { parts };
         Sum { batch: Batch { number, traffic }, segments }
+    }
+
+    /// The traffic of `projects`, each added up, out of all batches that wait. `None` when some are not in memory, or hold more of a
+    /// site than one statement takes: all batches are to be sent then.
+    pub(super) fn ahead(&self, projects: &HashSet<ProjectId>) -> Option<Vec<Ahead>> {
+        let queue = self.queue();
+        let mut found: BTreeMap<&ProjectId, (i64, Vec<HourTraffic>)> = BTreeMap::new();
+        for item in &queue.items {
+            let Item::Batch(Waiting { batch, .. }) = item else { return None };
+            for part in &batch.traffic {
+                if let Some(project) = projects.get(&part.project) {
+                    let (last, parts) = found.entry(project).or_default();
+                    *last = batch.number;
+                    parts.push(part.clone());
+                }
+            }
+        }
+        drop(queue);
+        let add_up = |(project, (number, parts)): (&ProjectId, (i64, Vec<HourTraffic>))| {
+            // Each hour by itself.
+            let hours = parts.chunk_by(|one, next| one.hour == next.hour);
+            let traffic: Vec<HourTraffic> = hours.flat_map(|hour| merge(hour.to_vec())).collect();
+            let keys: usize = traffic.iter().map(|part| part.entries.len() + part.visitors.len()).sum();
+            (keys <= limits::TRAFFIC_SENT_KEYS)
+                .then(|| Ahead { project: project.clone(), batch: Batch { number, traffic } })
+        };
+        found.into_iter().map(add_up).collect()
+    }
+
+    /// Takes the traffic of a site that was sent ahead out of the batches that it was in.
+    pub(super) fn take_out(&self, project: &ProjectId, last: i64) {
+        let mut queue = self.queue();
+        let mut bytes = 0;
+        for item in &mut queue.items {
+            if let Item::Batch(Waiting { batch, .. }) = item {
+                batch.take_out(project, last);
+                bytes += batch.weight();
+            }
+        }
+        queue.bytes = bytes;
     }
 
     /// Brings batches back to memory, as the next ones. Returns the number of answers of those that the journal had and that

@@ -22,7 +22,7 @@ use db::{
     stats::report::{self, DayRange, Grain, ListKind, Readable, TopLengths, Wanted},
 };
 use domain::{
-    Timestamp,
+    ProjectId, Timestamp,
     stats::{Days, Hours},
     traffic::{Count, HOUR, OTHER, Sums, hour_of},
 };
@@ -60,7 +60,7 @@ pub async fn live(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<LiveQuery>,
 ) -> Result<Json<LiveStats>, ApiError> {
-    begin_report(&app).await?;
+    begin_report(&app, &project.id).await?;
     let hours = query.hours.unwrap_or(Hours::DEFAULT);
     let to = app.clock.now();
     let from = hour_of(to) - HOUR * u32::from(hours.count() - 1);
@@ -216,16 +216,16 @@ struct Asked {
 impl Asked {
     /// Returns the days that end now, as many as asked for. Fails where nothing is counted.
     async fn of(app: &App, readable: Readable, days: Option<Days>) -> Result<Self, ApiError> {
-        begin_report(app).await?;
+        begin_report(app, readable.project()).await?;
         let (days, to) = (days.unwrap_or(Days::DEFAULT), app.clock.now());
         Ok(Self { readable, range: DayRange::ending(to, days), days, to })
     }
 }
 
 /// Has the edges send what the report is to show. Fails where nothing is counted.
-async fn begin_report(app: &App) -> Result<(), ApiError> {
+async fn begin_report(app: &App, project: &ProjectId) -> Result<(), ApiError> {
     require_source(app)?;
-    app.fresh_traffic.bring().await;
+    app.fresh_traffic.bring(project).await;
     Ok(())
 }
 

@@ -1,7 +1,9 @@
 //! Batches of traffic that edges counted: added once each, however often they are sent.
 
+use std::collections::HashMap;
+
 use domain::{
-    Timestamp,
+    ProjectId, Timestamp,
     traffic::{Entry, HourTraffic},
 };
 use sqlx::PgPool;
@@ -65,6 +67,25 @@ pub async fn record(pool: &PgPool, edge: &str, number: i64, traffic: &[HourTraff
     )
     .fetch_one(pool)
     .await
+}
+
+/// The name under which an edge sends traffic of one site ahead of its batches, numbered by the last of these that the traffic was in.
+/// Within a batch up to that number the site has been sent.
+pub fn sent_ahead_by(edge: &str, project: &ProjectId) -> String {
+    format!("{edge}:{project}")
+}
+
+/// Returns the sites whose traffic an edge has sent ahead of its batches, each with the number of the last batch that it was in.
+pub async fn sent_ahead(pool: &PgPool, edge: &str) -> Result<HashMap<ProjectId, i64>, sqlx::Error> {
+    let name = format!("{edge}:");
+    // A semicolon follows the colon.
+    let after = format!("{edge};");
+    let sent =
+        sqlx::query!("SELECT edge_id, last_batch FROM traffic_edges WHERE edge_id > $1 AND edge_id < $2", name, after)
+            .fetch_all(pool)
+            .await?;
+    let parse = |name: &str| name.rsplit_once(':')?.1.parse().ok();
+    Ok(sent.iter().filter_map(|row| Some((parse(&row.edge_id)?, row.last_batch))).collect())
 }
 
 /// Whether [`record`] failed for the rows that it was given, so that it always will.

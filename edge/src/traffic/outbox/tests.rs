@@ -133,6 +133,28 @@ fn what_finds_no_room_in_memory_comes_back_from_the_disk_in_order() {
 }
 
 #[test]
+fn a_site_is_taken_out_of_the_batches_that_it_was_sent_ahead_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let bounds = Bounds { journaled: 1_000_000, unjournaled: 1_000_000 };
+    let outbox = Outbox::new(journal(folder.path(), "a", 1_000_000), bounds);
+    let put = |numbers: [usize; 2]| outbox.put(numbers.into_iter().flat_map(|number| traffic(number, 1)).collect());
+    assert_eq!((put([1, 2]), put([1, 3])), (0, 0));
+    let found = outbox.ahead(&HashSet::from([project(1), project(4)])).unwrap();
+    let [Ahead { project: site, batch }] = &found[..] else { panic!("{} sites", found.len()) };
+    assert_eq!((site, batch.number, batch.answers()), (&project(1), 2, 2));
+    assert_eq!(batch.traffic.len(), 1, "added up");
+    // What comes meanwhile stays.
+    assert_eq!(put([1, 2]), 0);
+    outbox.take_out(site, batch.number);
+    let bytes = outbox.queue().bytes;
+    let (rest, _) = send_all(&outbox);
+    assert_eq!(rest.iter().map(Batch::weight).sum::<usize>(), bytes);
+    let left: Vec<Vec<ProjectId>> =
+        rest.iter().map(|batch| batch.traffic.iter().map(|part| part.project.clone()).collect()).collect();
+    assert_eq!(left, [vec![project(2)], vec![project(3)], vec![project(1), project(2)]]);
+}
+
+#[test]
 fn what_a_dead_edge_left_is_what_it_did_not_settle() {
     let folder = tempfile::tempdir().unwrap();
     let dead = outbox(folder.path(), 1_000_000);

@@ -31,6 +31,11 @@ impl<L: AtLeast<Member>> From<&ProjectPermit<L>> for Readable {
 }
 
 impl Readable {
+    /// The project.
+    pub fn project(&self) -> &ProjectId {
+        &self.0
+    }
+
     /// The project of a public link, which the caller has looked up.
     pub(super) fn by_link(project: ProjectId) -> Self {
         Self(project)
