@@ -76,6 +76,7 @@ mod sessions;
 mod shares;
 mod shutdown;
 mod sign_in;
+mod statements;
 mod stats;
 mod store_damage;
 mod stubs;

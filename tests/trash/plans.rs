@@ -6,6 +6,7 @@ use sqlx::PgPool;
 
 use crate::world::dump::BareDatabase;
 
+/// Projects, unless `SVC_TEST_PLAN_SITES` says another number, and the deployments of each.
 const PROJECTS: i64 = 20_000;
 const DEPLOYMENTS: i64 = 30;
 /// Projects that one batch looks at.
@@ -33,6 +34,7 @@ async fn reset(pool: &PgPool) {
 
 #[tokio::test]
 async fn a_batch_reads_as_much_as_it_looks_at_however_many_there_are() {
+    let projects_there = std::env::var("SVC_TEST_PLAN_SITES").map_or(PROJECTS, |text| text.parse().unwrap());
     let database = BareDatabase::new().await;
     let settings = config::Postgres { max_connections: 1, ..config::Postgres::default() };
     let pool = db::connect(&settings, database.url.as_str()).unwrap();
@@ -42,13 +44,13 @@ async fn a_batch_reads_as_much_as_it_looks_at_however_many_there_are() {
          INSERT INTO users (id, vcs_id, vcs_login, created_at) VALUES ('usr_00000000000000000000', '1', 'ada', now());
          INSERT INTO projects (id, name, user_id, created_at)
          SELECT 'prj_' || lpad(n::text, 20, '0'), 'project-' || n, 'usr_00000000000000000000', now()
-         FROM generate_series(1, {PROJECTS}) AS n;
+         FROM generate_series(1, {projects_there}) AS n;
          INSERT INTO deployments (id, project_id, status, created_at)
-         SELECT 'dep_' || lpad((k * {PROJECTS} + n)::text, 20, '0'), 'prj_' || lpad(n::text, 20, '0'),
+         SELECT 'dep_' || lpad((k * {projects_there} + n)::text, 20, '0'), 'prj_' || lpad(n::text, 20, '0'),
                 CASE WHEN k = {DEPLOYMENTS} - 1 THEN 'live' WHEN n % 2 = 0 THEN 'failed' ELSE 'superseded' END,
                 -- One project in a hundred has old ones.
                 now() - CASE WHEN n % 100 = 0 THEN interval '9 days' ELSE interval '1 day' END
-         FROM generate_series(1, {PROJECTS}) AS n, generate_series(0, {DEPLOYMENTS} - 1) AS k;
+         FROM generate_series(1, {projects_there}) AS n, generate_series(0, {DEPLOYMENTS} - 1) AS k;
          SET session_replication_role = origin;
          ANALYZE projects; ANALYZE deployments"
     );
@@ -73,7 +75,7 @@ async fn a_batch_reads_as_much_as_it_looks_at_however_many_there_are() {
         after = Some(last);
         batches += 1;
     }
-    assert_eq!((i64::try_from(crowded).unwrap(), batches), (PROJECTS / 100, PROJECTS / PAGE));
+    assert_eq!((i64::try_from(crowded).unwrap(), batches), (projects_there / 100, projects_there / PAGE));
 
     reset(&pool).await;
     let ids: Vec<DeploymentId> = (1..=1_000).map(|n| format!("dep_{n:020}").parse().unwrap()).collect();

@@ -157,7 +157,8 @@ pub async fn list(pool: &PgPool, after: Option<&Listed>, limit: i64) -> Result<V
     sqlx::query_as!(
         Listed,
         r#"SELECT c.id, c.names, c.chain_pem, c.not_before, c.not_after, c.source, a.url AS "account_url?",
-                  EXISTS (SELECT FROM certificates n WHERE n.names @> c.names AND n.created_at > c.created_at)
+                  -- Not EXISTS, by which all would be read until one is found.
+                  (SELECT count(*) > 0 FROM certificates n WHERE n.names @> c.names AND n.created_at > c.created_at)
                       AS "is_replaced!"
              FROM certificates c LEFT JOIN acme_accounts a ON a.id = c.account_id
             WHERE $1::timestamptz IS NULL OR (c.not_after, c.id) > ($1, $2)

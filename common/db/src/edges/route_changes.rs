@@ -85,7 +85,7 @@ pub async fn numbered(db: impl PgExecutor<'_>, ids: &[PendingId]) -> Result<Vec<
     let rows = sqlx::query!(
         r#"SELECT pending_id AS "pending_id!", seq, subject, hosts, epoch, nonce
            FROM route_changes, route_counter
-           WHERE seq > last_seq - $2 AND pending_id = ANY ($1) ORDER BY seq"#,
+           WHERE seq > (SELECT last_seq FROM route_counter) - $2 AND pending_id = ANY ($1) ORDER BY seq"#,
         &ids,
         LOOKED_THROUGH,
     )
