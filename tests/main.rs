@@ -63,6 +63,7 @@ mod orgs;
 mod ownership;
 mod payments;
 mod platform_cache;
+mod pooler;
 mod postgres;
 mod programs;
 mod projects;

@@ -243,8 +243,7 @@ async fn examine(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 async fn migrate(config: &Config) -> anyhow::Result<()> {
-    let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
-    db::migrate(&db).await.context("the database could not be brought up to date")
+    db::bring_up_to_date(&config.postgres).await.context("the database could not be brought up to date")
 }
 
 #[expect(clippy::print_stdout, reason = "the table is this command's result")]
@@ -294,7 +293,7 @@ async fn set_suspended(config: Arc<Config>, name: &str, reason: Option<Suspensio
 async fn refund(config: Arc<Config>, number: &str, total: Option<Cents>, reason: &str) -> anyhow::Result<()> {
     // A refund changes nothing that edges remember, so that nobody runs their tasks.
     let (app, _edges) = App::new(config)?;
-    db::migrate(&app.db).await.context("the database could not be brought up to date")?;
+    db::bring_up_to_date(&app.config.postgres).await.context("the database could not be brought up to date")?;
     app.watch().start().await?;
     let (id, total) = billing::refund_by_number(&app, number, total, reason).await?;
     println!("{total} of invoice {number} is given back ({id})");
@@ -309,8 +308,8 @@ async fn issue_token(config: &Config, login: &str) -> anyhow::Result<()> {
         "issue-token is for code_host.kind = \"local\"; with a code host, people run `svc login`"
     );
     let identity = local::identity(login)?;
+    db::bring_up_to_date(&config.postgres).await.context("the database could not be brought up to date")?;
     let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
-    db::migrate(&db).await.context("the database could not be brought up to date")?;
     let (now, secret) = (Clock::system().now(), TokenSecret::generate());
     let mut tx = db.begin().await?;
     let user = users::upsert(&mut tx, &identity, now).await?;

@@ -41,7 +41,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Serves until SIGTERM or SIGINT, then waits for running requests and tasks. At SIGHUP `reloader` reads the configuration again.
 pub async fn serve(app: App, tasks: AppTasks, reloader: Reloader) -> anyhow::Result<()> {
     let reload = Reload::new(reloader, app.clone())?;
-    db::migrate(&app.db).await.context("the database could not be brought up to date")?;
+    db::bring_up_to_date(&app.config.postgres).await.context("the database could not be brought up to date")?;
     let mut watch = app.watch();
     watch.start().await?;
     warn_of_retired_plans(&app).await.context("the plans of subscriptions could not be read")?;

@@ -34,7 +34,7 @@ pub async fn set(config: Arc<Config>, name: &str, reason: Option<Suspension>) ->
         "`{name}` is neither the name of a project nor the three words of a share"
     );
     let (app, edges) = App::new(config)?;
-    db::migrate(&app.db).await.context("the database could not be brought up to date")?;
+    db::bring_up_to_date(&app.config.postgres).await.context("the database could not be brought up to date")?;
     app.watch().start().await?;
     let stop = CancellationToken::new();
     let edges = tokio::spawn(edges.run(stop.clone()));

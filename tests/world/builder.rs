@@ -11,6 +11,7 @@ use super::{
     archived_postgres::ArchivedPostgres,
     moved_postgres::MovedPostgres,
     own_postgres::OwnPostgres,
+    pooler::Pooler,
     ports,
     process::Process,
     redis_server::{RedisKind, form_cluster, set_clock_ahead, start_redis},
@@ -29,6 +30,7 @@ pub struct Builder {
     redis_nodes: usize,
     redis_ahead: Option<Duration>,
     postgres: PostgresKind,
+    pooler: bool,
     env: Vec<(String, String)>,
     edge_settings: BTreeMap<usize, EdgeSettings>,
     admin_ahead: Option<i64>,
@@ -110,6 +112,12 @@ impl Builder {
     /// Gives the world a Postgres of its own that archives its log, for [`World::recover_postgres`].
     pub fn archived_postgres(mut self) -> Self {
         self.postgres = PostgresKind::Archived;
+        self
+    }
+
+    /// Has the programs reach Postgres through a pooler in transaction mode.
+    pub fn pooler(mut self) -> Self {
+        self.pooler = true;
         self
     }
 
@@ -205,6 +213,11 @@ impl Builder {
         let database = moved_postgres.as_ref().map_or(database, MovedPostgres::url);
         let database = archived.as_ref().map_or(database, ArchivedPostgres::url);
 
+        let pooler = match self.pooler {
+            true => Some(Pooler::start(&database, true, folder.path()).await),
+            false => None,
+        };
+
         let (redis_port, admin_port) = (ports::free(), ports::free());
         let listeners: Vec<_> = (0..self.edges).map(|_| (ports::free(), ports::free())).collect();
         let public_port = listeners.first().map_or(8443, |(_, https)| *https);
@@ -259,6 +272,12 @@ impl Builder {
         env.extend(
             [("SVC_LOG_FORMAT", "text"), ("NO_COLOR", "1")].map(|(key, value)| (key.to_owned(), value.to_owned())),
         );
+        if let Some(pooler) = &pooler {
+            let settings =
+                [("URL", pooler.url().as_str()), ("POOLER", "transaction"), ("DIRECT_URL", database.as_str())]
+                    .map(|(key, value)| (format!("SVC__POSTGRES__{key}"), value.to_owned()));
+            env.extend(settings);
+        }
         env.extend(self.env);
 
         if let Some(by) = self.redis_ahead {
@@ -291,6 +310,7 @@ impl Builder {
             own_postgres,
             moved_postgres,
             archived_postgres: archived,
+            _pooler: pooler,
             folder,
         };
         for (index, ports) in listeners.into_iter().enumerate() {

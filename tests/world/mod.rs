@@ -28,6 +28,7 @@ pub mod org;
 mod own_postgres;
 pub mod pebble;
 pub mod person;
+mod pooler;
 pub mod ports;
 pub mod process;
 mod redis_server;
@@ -67,6 +68,7 @@ use self::{
     builder::EdgeSettings,
     moved_postgres::MovedPostgres,
     own_postgres::OwnPostgres,
+    pooler::Pooler,
     process::{Process, program},
     redis_server::RedisKind,
     template::Template,
@@ -99,6 +101,7 @@ pub struct World {
     own_postgres: Option<OwnPostgres>,
     moved_postgres: Option<MovedPostgres>,
     archived_postgres: Option<ArchivedPostgres>,
+    _pooler: Option<Pooler>,
     folder: TempDir,
 }
 

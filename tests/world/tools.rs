@@ -50,6 +50,13 @@ fn node_itself() -> PathBuf {
     found.find(|node| node.exists()).expect("Node is not there: run .ci/tools")
 }
 
+/// The pooler `PgBouncer`, of a version that knows prepared statements.
+pub fn pgbouncer() -> PathBuf {
+    let program = folder().join("pgbouncer");
+    assert!(program.exists(), "{} is not there: run .ci/tools", program.display());
+    program
+}
+
 /// setpriv: the kernel kills the program when the test's thread is gone, however it went.
 fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");

@@ -59,7 +59,7 @@ impl Backups {
         anyhow::ensure!(url != config.store.url, "backups are kept outside the store, which they are to replace");
         let key = MasterKey::load(&config.secrets.master_key_file)?;
         Ok(Self {
-            db: db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?,
+            db: db::connect_directly(&config.postgres).context("postgres")?,
             store: Objects::open(&config.store)?,
             place: Place::open(&config.backup.place(url, &config.store), key.clone())?,
             copier: Copier::new(&config.backup),

@@ -23,7 +23,10 @@ pub(super) async fn command(
     let program = find(config.backup.postgres_programs.as_deref(), name, server).await?;
     let mut command = Command::new(program);
     // The address has a password in it, which arguments would show to everybody on the machine.
-    command.args(arguments).envs(environment(&config.postgres.url)?).kill_on_drop(true);
+    command
+        .args(arguments)
+        .envs(environment(config.postgres.direct_url.as_ref().unwrap_or(&config.postgres.url))?)
+        .kill_on_drop(true);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     Ok(command)
 }
@@ -71,7 +74,7 @@ fn parse_major(said: &str) -> Option<i32> {
     digits.parse().ok()
 }
 
-/// The environment by which libpq finds the server of `postgres.url`. What the address does not say is left to the variables that are
+/// The environment by which libpq finds the server of `postgres.url` or `postgres.direct_url`. What the address does not say is left to the variables that are
 /// set already, as sqlx leaves it.
 fn environment(url: &str) -> anyhow::Result<Vec<(&'static str, String)>> {
     let url: Url = url.parse().context("postgres.url")?;

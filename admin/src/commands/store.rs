@@ -41,7 +41,7 @@ pub(crate) enum StoreAction {
 pub(crate) async fn run(config: Arc<Config>, action: StoreAction) -> anyhow::Result<()> {
     // Nothing here changes what edges remember, so that nobody runs their tasks.
     let (app, _tasks) = App::new(config)?;
-    db::migrate(&app.db).await.context("the database could not be brought up to date")?;
+    db::bring_up_to_date(&app.config.postgres).await.context("the database could not be brought up to date")?;
     // Nothing is moved or deleted in a store of another database.
     app.watch().start().await?;
     match action {

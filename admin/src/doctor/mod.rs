@@ -30,7 +30,8 @@ pub async fn examine(config: &Config) -> Report {
             add("postgres", Box::pin(std::future::ready(finding)));
         }
         Ok(db) => {
-            add("postgres", Box::pin(parts::postgres(db.clone(), config.postgres.url.clone())));
+            add("postgres", Box::pin(parts::postgres(db.clone(), config.postgres.clone())));
+            add("pooler", Box::pin(parts::pooler(db.clone(), config.postgres.clone())));
             add("migrations", Box::pin(parts::migrations(db.clone())));
             add("connections", Box::pin(parts::connections(db.clone(), config.postgres.max_connections)));
             add("failover", Box::pin(parts::failover(db.clone())));

@@ -1,7 +1,10 @@
 //! Postgres, Redis and the store: that they answer, are this database's, and keep what they are given.
 
-use config::without_password;
-use db::upkeep::{database, identity};
+use config::{Pooler, without_password};
+use db::{
+    pooler,
+    upkeep::{database, identity},
+};
 use diagnosis::{Finding, fail, warn};
 use live::{Persistence, Redis};
 use packs::PackStore;
@@ -14,12 +17,18 @@ const REDIS_AWAY: &str =
 const CONNECTIONS_PERCENT: i64 = 80;
 
 /// Asks Postgres for its version and about the connection.
-pub(super) async fn postgres(db: PgPool, url: String) -> Finding {
+pub(super) async fn postgres(db: PgPool, config: config::Postgres) -> Finding {
     let server = match identity::server(&db).await {
         Ok(server) => server,
         Err(error) => return fail(error.to_string(), AWAY),
     };
-    let encryption = if server.is_encrypted { "TLS" } else { "no TLS" };
+    let encryption = match (config.pooler, server.is_encrypted) {
+        // Postgres knows how the pooler reaches it, and not how we reach the pooler.
+        (Pooler::Transaction, _) => "behind a pooler",
+        (Pooler::None, true) => "TLS",
+        (Pooler::None, false) => "no TLS",
+    };
+    let url = config.url;
     let said = format!("PostgreSQL {} at {} ({encryption})", server.version, without_password(&url));
     if server.is_in_recovery {
         return fail(
@@ -27,13 +36,49 @@ pub(super) async fn postgres(db: PgPool, url: String) -> Finding {
             "let postgres.url lead to the primary",
         );
     }
-    if !server.is_encrypted && db::sends_password_elsewhere(&url) {
+    if config.pooler == Pooler::None && !server.is_encrypted && db::sends_password_elsewhere(&url) {
         return warn(
             format!("{said}: its password goes over the network unencrypted"),
             "add sslmode=verify-full to postgres.url (postgres.ca_file for an authority of your own)",
         );
     }
     Ok(said)
+}
+
+/// Compares `postgres.pooler` with what there is, and looks for what has to be set around a pooler.
+pub(super) async fn pooler(db: PgPool, config: config::Postgres) -> Finding {
+    match pooler::check(config.pooler, &db).await {
+        Err(error) if error.is_final() => {
+            return fail(error.to_string(), "see the README on connections to PostgreSQL");
+        }
+        Err(error) => return fail(error.to_string(), AWAY),
+        Ok(()) if config.pooler == Pooler::None => return Ok("there is none in transaction mode".to_owned()),
+        Ok(()) => {}
+    }
+    let direct = match db::connect_directly(&config) {
+        Ok(direct) => direct,
+        Err(error) => return fail(error.to_string(), "admin does not start without it"),
+    };
+    match (database::name(&db).await, database::name(&direct).await) {
+        (Ok(name), Ok(direct)) if name != direct => {
+            return fail(
+                format!("postgres.url leads to the database {name}, postgres.direct_url to {direct}"),
+                "set both to the same one",
+            );
+        }
+        (_, Err(error)) => return fail(format!("postgres.direct_url: {error}"), "does it lead to PostgreSQL itself?"),
+        (Ok(_), Ok(_)) | (Err(_), _) => {}
+    }
+    match pooler::missing_settings(&db).await {
+        Ok(missing) if missing.is_empty() => {
+            Ok("it keeps prepared statements, and the role has its settings".to_owned())
+        }
+        Ok(missing) => warn(
+            "it keeps prepared statements; the role lacks settings that sessions have without a pooler",
+            format!("run {} and have the pooler connect anew (RECONNECT)", missing.join(" ")),
+        ),
+        Err(error) => fail(error.to_string(), AWAY),
+    }
 }
 
 /// Compares the schema with this program's.

@@ -14,8 +14,8 @@ mod size;
 
 pub use load::ConfigError;
 pub use sections::{
-    Admin, Backup, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Mail, Postgres, Provider, Redis, Secrets,
-    Seller, Site, Stats, StatsSource, Store,
+    Admin, Backup, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Mail, Pooler, Postgres, Provider, Redis,
+    Secrets, Seller, Site, Stats, StatsSource, Store,
 };
 pub use sections::{
     acme::{self, Acme},

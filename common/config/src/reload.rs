@@ -91,6 +91,8 @@ keys! {
         max_connections: AtStart(BOTH),
         replica_url: AtStart(EDGE),
         ca_file: AtStart(BOTH),
+        pooler: AtStart(BOTH),
+        direct_url: AtStart(ADMIN),
     }
     redis: Redis {
         url: AtStart(BOTH),

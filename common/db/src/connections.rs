@@ -6,12 +6,14 @@
 //!
 //! A Postgres that vanishes ends nothing, and the kernel here gives its connections up after a quarter of an hour, or never
 //! where nothing is on its way: sqlx sets neither keepalive nor a user timeout. So a connection is used only after it has
-//! answered, and whoever waits for statements gives them up by himself: [`in_time`]. One wait is beyond us: sqlx asks a connection
+//! answered, and whoever waits for statements gives them up by himself: [`in_time`]. Behind a pooler in transaction mode a connection
+//! has no session of its own, so that the role brings these settings along ([`pooler`](crate::pooler)). One wait is beyond us: sqlx asks a connection
 //! that comes back for a sign of life, and one whose Postgres vanishes in that moment is missing in the pool until the kernel
 //! gives it up: within two minutes where `deploy/sysctl` is installed.
 
 use std::{future::Future, io, net::IpAddr, time::Duration};
 
+use config::Pooler;
 use sqlx::{
     Connection as _, PgConnection, PgPool, Row as _,
     postgres::{PgConnectOptions, PgPoolOptions, PgSslMode},
@@ -31,7 +33,8 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 const STATEMENTS_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The codes of errors that are over by themselves: <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
-const UNAVAILABLE: [&str; 9] = [
+const UNAVAILABLE: [&str; 10] = [
+    "08P01", // protocol_violation: a pooler's answer while it has no connection to Postgres
     "40001", // serialization_failure
     "40P01", // deadlock_detected
     "53300", // too_many_connections
@@ -49,10 +52,11 @@ const LEASE_CONNECTIONS: u32 = 1;
 /// Makes a pool for statements that run often, alone, and never within a transaction, such as those that take leases: its connections are
 /// used without a question before each. Where one has broken, a statement fails, and the next one is sent over another.
 pub fn connect_for_leases(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::Error> {
+    let pooler = postgres.pooler;
     let pool = PgPoolOptions::new()
         .max_connections(LEASE_CONNECTIONS)
         .acquire_timeout(ACQUIRE_TIMEOUT)
-        .after_connect(|conn, _| Box::pin(set_up(conn)))
+        .after_connect(move |conn, _| Box::pin(begin_session(conn, pooler)))
         .test_before_acquire(false)
         .after_release(|conn, _| Box::pin(release(conn)));
     Ok(pool.connect_lazy_with(options(postgres, url)?))
@@ -60,11 +64,30 @@ pub fn connect_for_leases(postgres: &config::Postgres, url: &str) -> Result<PgPo
 
 /// Makes a pool whose connections are opened when first needed. Fails only when `url` cannot be parsed.
 pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::Error> {
+    open(postgres, url, postgres.pooler)
+}
+
+/// Makes a pool as [`connect`] does, whose connections are sessions of PostgreSQL even where there is a pooler in between. Fails when there
+/// is one and no way around it is configured.
+pub fn connect_directly(postgres: &config::Postgres) -> Result<PgPool, sqlx::Error> {
+    let url = match (&postgres.direct_url, postgres.pooler) {
+        (Some(direct), _) => direct,
+        (None, Pooler::None) => &postgres.url,
+        (None, Pooler::Transaction) => {
+            return Err(sqlx::Error::Configuration(
+                "set postgres.direct_url to PostgreSQL itself: migrations and backups cannot go through a pooler in transaction mode".into(),
+            ));
+        }
+    };
+    open(postgres, url, Pooler::None)
+}
+
+fn open(postgres: &config::Postgres, url: &str, pooler: Pooler) -> Result<PgPool, sqlx::Error> {
     let options = options(postgres, url)?;
     let pool = PgPoolOptions::new()
         .max_connections(postgres.max_connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
-        .after_connect(|conn, _| Box::pin(set_up(conn)))
+        .after_connect(move |conn, _| Box::pin(begin_session(conn, pooler)))
         // Instead of sqlx's own test, which would use up the whole wait for a connection.
         .test_before_acquire(false)
         .before_acquire(|conn, _| Box::pin(async { Ok(is_usable(conn).await) }))
@@ -73,7 +96,8 @@ pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::E
 }
 
 fn options(postgres: &config::Postgres, url: &str) -> Result<PgConnectOptions, sqlx::Error> {
-    let mut options: PgConnectOptions = url.parse()?;
+    // Poolers refuse this parameter. Numbers are exchanged in binary, and as text since PostgreSQL 12 without a loss.
+    let mut options = url.parse::<PgConnectOptions>()?.extra_float_digits(None);
     if let Some(authority) = &postgres.ca_file {
         options = options.ssl_root_cert(authority);
         // An authority that nothing is held to would be of no use: `prefer`, the usual mode, takes any certificate, or none.
@@ -140,7 +164,16 @@ async fn release(conn: &mut PgConnection) -> Result<bool, sqlx::Error> {
     timeout(RELEASE_TIMEOUT, conn.flush()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map(|()| true)
 }
 
-/// Tells Postgres how long this session may wait, and to compile nothing. Not with the connection's first message, which poolers
+/// Makes a new connection a session of ours, where it is one: behind a pooler it would be another connection's with the next transaction.
+async fn begin_session(conn: &mut PgConnection, pooler: Pooler) -> Result<(), sqlx::Error> {
+    match pooler {
+        Pooler::None => set_up(conn).await,
+        Pooler::Transaction => Ok(()),
+    }
+}
+
+/// Tells Postgres how long this session may wait, and to compile nothing ([`pooler::SETTINGS`](crate::pooler::SETTINGS) has the same for
+/// a role). Not with the connection's first message, which poolers
 /// in between refuse when it holds settings.
 ///
 /// Postgres compiles a statement (`jit`) that it takes for dear, for some 30 ms. Our statements take less than one, most of them, and

@@ -16,6 +16,7 @@ pub mod migrations;
 pub mod names;
 pub mod orgs;
 pub mod permits;
+pub mod pooler;
 pub mod projects;
 pub mod quotas;
 pub mod sign_in;
@@ -25,8 +26,8 @@ pub mod upkeep;
 use sqlx::PgPool;
 
 pub use self::{
-    connections::{connect, connect_for_leases, in_time, is_unavailable, sends_password_elsewhere},
-    migrations::migrate,
+    connections::{connect, connect_directly, connect_for_leases, in_time, is_unavailable, sends_password_elsewhere},
+    migrations::{bring_up_to_date, migrate},
 };
 
 /// Fails unless Postgres answers. It is asked when a connection leaves the pool ([`connect`]), or answers to a new one.

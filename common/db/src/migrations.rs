@@ -5,7 +5,10 @@
 
 use sqlx::{PgConnection, PgPool, migrate::Migrator};
 
-use crate::connections;
+use crate::{
+    connections,
+    pooler::{self, PoolerError},
+};
 
 /// Why the database was not brought up to date.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +28,9 @@ pub enum MigrateError {
         /// The version of the oldest program that has it.
         oldest_version: String,
     },
+    /// Migrations hold on to a session, which `postgres.direct_url`, or `postgres.url` without it, does not give them.
+    #[error(transparent)]
+    Pooler(#[from] PoolerError),
     /// A migration could not be applied.
     #[error(transparent)]
     Migration(#[from] sqlx::migrate::MigrateError),
@@ -43,6 +49,15 @@ fn migrator() -> Migrator {
 /// Returns the newest migration that this program has.
 pub fn newest() -> i64 {
     migrator().iter().map(|migration| migration.version).max().unwrap_or_default()
+}
+
+/// Applies the migrations that the database lacks, as [`migrate`] does, in sessions of PostgreSQL also where there is a pooler.
+pub async fn bring_up_to_date(postgres: &config::Postgres) -> Result<(), MigrateError> {
+    let pool = connections::connect_directly(postgres)?;
+    pooler::check(config::Pooler::None, &pool).await?;
+    let migrated = migrate(&pool).await;
+    pool.close().await;
+    migrated
 }
 
 /// Applies the migrations that the database lacks. Those of a newer program, which this one does not know, stay. Many processes may

@@ -12,7 +12,7 @@ mod words;
 
 use std::{sync::Arc, time::Duration};
 
-use config::Config;
+use config::{Config, Pooler};
 use db::upkeep::{database, identity};
 use domain::Clock;
 use live::Redis;
@@ -63,6 +63,7 @@ pub enum Role {
 /// Looks at the parts of a program.
 pub struct Watch {
     db: PgPool,
+    pooler: Pooler,
     redis: Redis,
     store: PackStore,
     master_key: MasterKey,
@@ -101,6 +102,7 @@ impl Watch {
         store.hold_removals();
         Self {
             db,
+            pooler: config.postgres.pooler,
             redis,
             store,
             master_key,
@@ -142,6 +144,7 @@ impl Watch {
     /// Looks at every part before the program begins. Fails for what is another database's, and passes what cannot be reached. An edge
     /// waits for admin to name a store, for some seconds.
     pub async fn start(&mut self) -> Result<(), Refusal> {
+        self.check_pooler().await?;
         let waiting_since = Instant::now();
         loop {
             let look = self.look().await?;
@@ -213,6 +216,14 @@ impl Watch {
         outcome
     }
 
+    /// Fails if there is a pooler before Postgres that is not what the configuration says. One that cannot be reached passes.
+    async fn check_pooler(&self) -> Result<(), Refusal> {
+        match timeout(LOOK_WAIT, db::pooler::check(self.pooler, &self.db)).await {
+            Ok(Err(error)) if error.is_final() => Err(Refusal(error.to_string())),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     /// Whether an admin of this version has migrated the database, so that there is one to name the store.
     async fn is_admin_expected(&self) -> bool {
         bounded(identity::is_migrated(&self.db)).await.unwrap_or(false)
@@ -220,7 +231,9 @@ impl Watch {
 
     /// Warns if Postgres's password goes over a network unencrypted.
     async fn warn_of_password(&self) {
-        if db::sends_password_elsewhere(self.words.postgres_url())
+        // Behind a pooler Postgres only knows how the pooler reaches it.
+        if self.pooler == Pooler::None
+            && db::sends_password_elsewhere(self.words.postgres_url())
             && bounded(identity::is_encrypted(&self.db)).await.is_ok_and(|is_encrypted| !is_encrypted)
         {
             tracing::warn!(

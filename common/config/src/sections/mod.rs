@@ -28,7 +28,7 @@ pub use self::{
     edge::{Edge, HttpMode},
     limits::Limits,
     mail::Mail,
-    postgres::Postgres,
+    postgres::{Pooler, Postgres},
     redis::Redis,
     secrets::Secrets,
     site::Site,
