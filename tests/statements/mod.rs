@@ -139,12 +139,12 @@ async fn no_statement_reads_a_large_table_from_its_beginning_to_its_end() {
         let (types, mut values): (Vec<_>, Vec<_>) = kinds.iter().map(|kind| parameter(kind)).unzip();
         if statement.contains("'hex')") {
             // A hash as text.
-            values.iter_mut().for_each(|value| *value = value.replace("live", "ab"));
+            for value in &mut values {
+                *value = value.replace("live", "ab");
+            }
         }
-        let list = |parts: Vec<String>| match parts.is_empty() {
-            true => String::new(),
-            false => format!("({})", parts.join(", ")),
-        };
+        let list =
+            |parts: Vec<String>| if parts.is_empty() { String::new() } else { format!("({})", parts.join(", ")) };
         let plan: String = sqlx::query_scalar("SELECT plan_of($1, $2, $3)")
             .bind(list(types))
             .bind(&statement)

@@ -213,10 +213,7 @@ impl Builder {
         let database = moved_postgres.as_ref().map_or(database, MovedPostgres::url);
         let database = archived.as_ref().map_or(database, ArchivedPostgres::url);
 
-        let pooler = match self.pooler {
-            true => Some(Pooler::start(&database, true, folder.path()).await),
-            false => None,
-        };
+        let pooler = if self.pooler { Some(Pooler::start(&database, true, folder.path()).await) } else { None };
 
         let (redis_port, admin_port) = (ports::free(), ports::free());
         let listeners: Vec<_> = (0..self.edges).map(|_| (ports::free(), ports::free())).collect();
