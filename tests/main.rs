@@ -35,6 +35,7 @@ mod device;
 mod dns_updates;
 mod documents;
 mod domains;
+mod edge_rights;
 mod env;
 mod epochs;
 mod errors;

@@ -14,7 +14,7 @@ use domain::{
     addresses::Addresses,
     plans::{Allowance, Plans},
 };
-use identity::{Role, Watch};
+use identity::{Keys, Watch};
 use live::Redis;
 use packs::PackStore;
 use secrets::MasterKey;
@@ -254,7 +254,7 @@ impl App {
     /// Looks at whose the store, Redis and the master key are. To be [started](Watch::start) before any of them is used.
     pub fn watch(&self) -> Watch {
         let parts = (self.db.clone(), self.redis.clone(), self.store.clone());
-        Watch::new(&self.config, parts, self.master_key.clone(), self.clock.clone(), Role::Admin)
+        Watch::new(&self.config, parts, Keys::Admin(self.master_key.clone()), self.clock.clone())
     }
 
     /// Begins a change in the name of `actor`.

@@ -1,7 +1,8 @@
 //! `admin`: the control plane. `admin` serves the REST API, `admin migrate` brings the database up to date,
 //! `admin edges` and `admin admins` list the programs, `admin issue-token` makes a token from the machine itself, `admin suspend` and
 //! `admin resume` take a site down and up, `admin refund` gives back what was paid, `admin mail test` tries the mail server out,
-//! `admin store` looks after packs, `admin backup` and `admin restore` make backups and go back to one, `admin doctor` says what is wrong.
+//! `admin store` looks after packs, `admin backup` and `admin restore` make backups and go back to one, `admin doctor` says what is wrong,
+//! `admin grant-edge` and `admin redis-acl` give edges rights of their own.
 
 mod commands;
 
@@ -62,6 +63,11 @@ enum Command {
     Backup(commands::backup::Backup),
     /// Restore a backup, into an empty database and an empty or the same store.
     Restore(commands::restore::Restore),
+    /// Let a role of the database do what edges need and nothing else, for `postgres.url` of edges. A role that does not exist is made, and
+    /// its password printed. Migrations grant it anew from then on.
+    GrantEdge(commands::edge_rights::GrantEdge),
+    /// Print the rules of the user that edges have in Redis, to follow `ACL SETUSER`, or `user` in its configuration. Redis is not asked.
+    RedisAcl(commands::edge_rights::RedisAcl),
     /// List the edges: their machines, versions, how far each has come, and what it carries.
     Edges {
         /// Print JSON.
@@ -220,6 +226,8 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             Command::Migrate => migrate(&config).await,
             Command::Backup(arguments) => commands::backup::run(config, arguments).await,
             Command::Restore(arguments) => commands::restore::run(config, arguments).await,
+            Command::GrantEdge(arguments) => commands::edge_rights::grant(&config, &arguments).await,
+            Command::RedisAcl(arguments) => commands::edge_rights::print_acl(&arguments),
             Command::Edges { question: Some(EdgesQuestion::Top { count }), .. } => print_top(&config, count).await,
             Command::Edges { question: None, json } => print_programs(&config, Program::Edge, json).await,
             Command::Admins { json } => print_programs(&config, Program::Admin, json).await,

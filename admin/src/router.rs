@@ -210,7 +210,12 @@ pub fn router(app: &App, trusted: Networks) -> anyhow::Result<Router> {
     let (routes, described) = index(app);
     let mut document = document::complete(&described)?;
     document::serve_at(&mut document, app.config.site.base_url.as_str());
-    let believed = Believed { master_key: app.master_key.clone(), proxies: Arc::new(trusted) };
+    let believed = Believed {
+        master_key: app.master_key.clone(),
+        clock: app.clock.clone(),
+        accepts_fixed_proof: app.config.admin.accept_fixed_edge_proof,
+        proxies: Arc::new(trusted),
+    };
     let api = routes
         .fallback(async || ApiError::new(Code::NotFound, "There is nothing at this path; /docs lists what there is."))
         .method_not_allowed_fallback(async || {

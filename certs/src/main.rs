@@ -31,6 +31,12 @@ enum Command {
         /// The file to write; refused when it exists.
         file: PathBuf,
     },
+    /// Writes what edges need of the master key to FILE, readable by you alone. An edge that has it (`secrets.edge_key_file`) needs no
+    /// master key. Run it again after each step of `rotate-key`, which does so itself where the configuration names FILE.
+    EdgeKey {
+        /// The file to write; one that holds keys of an edge already is replaced.
+        file: PathBuf,
+    },
     /// Exchanges the master key for a new one while the programs run, and seals every stored secret anew. May be
     /// interrupted and run again. The old key stays in the key file, as long as it may be needed.
     RotateKey {

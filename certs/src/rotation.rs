@@ -13,7 +13,7 @@ use std::{fmt, fs, io, path::Path, time::Duration};
 
 use db::upkeep::sealed::Column;
 use secrets::{
-    MasterKey,
+    EdgeKey, MasterKey,
     master_key::{Key, KeyError, KeyFile, RELOAD_EVERY},
 };
 use sqlx::PgPool;
@@ -26,6 +26,16 @@ const BATCH: i64 = 200;
 const COMMITTED_WITHIN: Duration = Duration::from_secs(3);
 /// Most searches for values under the old key. More are needed only when a program goes on sealing with it.
 const SEARCHES: usize = 5;
+
+/// The files of a rotation.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyFiles<'a> {
+    /// The master key's.
+    pub master: &'a Path,
+    /// That of the edges on this machine, if they have one. It follows the master key's, and is written right after it: edges have to
+    /// know a key before something is sealed with it.
+    pub edge: Option<&'a Path>,
+}
 
 /// The reason why a rotation stopped. Every stored value stays readable.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +51,9 @@ pub enum RotationError {
         /// The error of the file system.
         source: io::Error,
     },
+    /// A file that is to hold an edge's keys holds something else.
+    #[error("{0} holds something else than an edge's keys; it is not replaced")]
+    NotAnEdges(String),
     /// Another rotation is running; two at the same time would lose a key.
     #[error("another `certs rotate-key` is at work on this key file; wait for it to end")]
     Busy,
@@ -72,7 +85,8 @@ impl fmt::Display for Prepared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "prepared key {}; copy the key file to every machine that runs svc, then run `certs rotate-key`",
+            "prepared key {}; copy the key file to every machine that runs admin, and that of `certs edge-key`, made anew, to every \
+             edge; then run `certs rotate-key`",
             self.0.id()
         )
     }
@@ -123,24 +137,24 @@ impl fmt::Display for Finished {
 }
 
 /// Adds a key that opens but does not seal yet.
-pub fn prepare(path: &Path) -> Result<Prepared, RotationError> {
-    let _lock = lock(path)?;
-    let mut file = read(path)?;
+pub fn prepare(files: &KeyFiles<'_>) -> Result<Prepared, RotationError> {
+    let _lock = lock(files.master)?;
+    let mut file = read(files.master)?;
     if file.next.is_some() {
         return Err(RotationError::Prepared);
     }
     let key = Key::generate();
     file.next = Some(key.clone());
-    write(path, &file)?;
+    write(files, &file)?;
     Ok(Prepared(key))
 }
 
 /// Makes the prepared key (or, without one, a new key) the one that seals, and seals everything anew. When the file
 /// holds
 /// more than one key already, goes on where it was interrupted.
-pub async fn rotate(db: &PgPool, path: &Path) -> Result<Rotated, RotationError> {
-    let _lock = lock(path)?;
-    let mut file = read(path)?;
+pub async fn rotate(db: &PgPool, files: &KeyFiles<'_>) -> Result<Rotated, RotationError> {
+    let _lock = lock(files.master)?;
+    let mut file = read(files.master)?;
     let fresh = match file.next.take() {
         Some(prepared) => Some(prepared),
         None if file.keys.len() == 1 => Some(Key::generate()),
@@ -148,9 +162,9 @@ pub async fn rotate(db: &PgPool, path: &Path) -> Result<Rotated, RotationError> 
     };
     if let Some(key) = fresh {
         file.keys.insert(0, key);
-        write(path, &file)?;
+        write(files, &file)?;
     }
-    let master = MasterKey::load(path)?;
+    let master = MasterKey::load(files.master)?;
     let mut resealed: Vec<(Column, u64)> = Column::ALL.iter().map(|column| (*column, 0)).collect();
     for search in 0..SEARCHES {
         let mut found = 0;
@@ -174,15 +188,15 @@ pub async fn rotate(db: &PgPool, path: &Path) -> Result<Rotated, RotationError> 
 }
 
 /// Removes the keys that nothing is sealed with from the key file.
-pub async fn finish(db: &PgPool, path: &Path) -> Result<Finished, RotationError> {
-    let _lock = lock(path)?;
-    let mut file = read(path)?;
-    if file.next.is_some() || !nothing_is_old(db, &MasterKey::load(path)?).await? {
+pub async fn finish(db: &PgPool, files: &KeyFiles<'_>) -> Result<Finished, RotationError> {
+    let _lock = lock(files.master)?;
+    let mut file = read(files.master)?;
+    if file.next.is_some() || !nothing_is_old(db, &MasterKey::load(files.master)?).await? {
         return Err(RotationError::Unfinished);
     }
     let old = file.keys.split_off(1);
     if !old.is_empty() {
-        write(path, &file)?;
+        write(files, &file)?;
     }
     Ok(Finished { key: file.keys.swap_remove(0), forgotten: old.len() })
 }
@@ -228,9 +242,34 @@ fn read(path: &Path) -> Result<KeyFile, RotationError> {
     KeyFile::parse(&text).ok_or(RotationError::Key(KeyError::Form(shown)))
 }
 
-fn write(path: &Path, file: &KeyFile) -> Result<(), RotationError> {
-    let failed = |source| RotationError::Write { path: path.display().to_string(), source };
-    private_file::replace(path, &file.to_text()).map_err(failed)
+fn write(files: &KeyFiles<'_>, file: &KeyFile) -> Result<(), RotationError> {
+    replace(files.master, &file.to_text())?;
+    files.edge.map_or(Ok(()), |edge| replace_edge_key(edge, file))
+}
+
+fn replace(path: &Path, text: &str) -> Result<(), RotationError> {
+    private_file::replace(path, text)
+        .map_err(|source| RotationError::Write { path: path.display().to_string(), source })
+}
+
+/// Writes what edges need of the master key's file to a file of their own, and returns the ids of the keys.
+pub fn write_edge_key(master: &Path, edge: &Path) -> Result<Vec<String>, RotationError> {
+    let file = read(master)?;
+    if edge.exists() {
+        replace_edge_key(edge, &file)?;
+    } else {
+        let failed = |source| RotationError::Write { path: edge.display().to_string(), source };
+        private_file::create(edge, &file.to_edge_text()).map_err(failed)?;
+    }
+    Ok(file.keys.iter().chain(&file.next).map(Key::id).collect())
+}
+
+/// Replaces a file that holds keys of an edge, and no other: it might be the only copy of the master key.
+fn replace_edge_key(edge: &Path, file: &KeyFile) -> Result<(), RotationError> {
+    if EdgeKey::load(edge)?.holds_master_key() {
+        return Err(RotationError::NotAnEdges(edge.display().to_string()));
+    }
+    replace(edge, &file.to_edge_text())
 }
 
 /// Locks the key file's folder until the lock is dropped; the file itself is replaced.

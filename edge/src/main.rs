@@ -38,7 +38,7 @@ use fairness::budget::Budget;
 use live::Redis;
 use packs::PackStore;
 use pingora::server::{RunArgs, Server, configuration::ServerConf};
-use secrets::MasterKey;
+use secrets::EdgeKey;
 use sqlx::PgPool;
 use telemetry::{Build, health::Health, metrics::Exporter};
 use tokio_util::sync::CancellationToken;
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = Arc::new(Config::load(arguments.config.as_deref())?);
-    let master_key = MasterKey::load(&config.secrets.master_key_file)?;
+    let key = load_key(&config.secrets)?;
     // The running edge has the listener until it has handed over.
     let export = if arguments.upgrade { Exporter::start_when_free } else { Exporter::start };
     let name = config::machine::name(config.edge.name.as_deref());
@@ -94,7 +94,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // Said once for all of rustls: both of its providers are compiled in, by us and by Pingora.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     // Before the running edge gives up its sockets.
-    ownership::check_before_start(&config, master_key.clone(), Clock::system())?;
+    ownership::check_before_start(&config, key.clone(), Clock::system())?;
     let upgrade_socket = config.edge.upgrade_socket.clone();
     let upgrade_socket = upgrade_socket.unwrap_or_else(|| meter::spool_folder(&config).join("upgrade.sock"));
     let (https, http) = (config.edge.listen_https, config.edge.listen_http);
@@ -120,17 +120,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let setup = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listeners = {
         let _within = setup.enter();
-        listeners(
-            &config,
-            reloader,
-            master_key,
-            sockets,
-            upgrade_socket,
-            threads,
-            stop.clone(),
-            exporter,
-            (name, health),
-        )?
+        listeners(&config, reloader, key, sockets, upgrade_socket, threads, stop.clone(), exporter, (name, health))?
     };
     server.add_service(listeners);
     server.run(RunArgs { shutdown_signal: Box::new(stop.clone()) });
@@ -151,7 +141,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 fn listeners(
     config: &Config,
     reloader: Reloader,
-    master_key: MasterKey,
+    key: EdgeKey,
     sockets: Sockets,
     upgrade_socket: PathBuf,
     threads: usize,
@@ -168,7 +158,7 @@ fn listeners(
     let redis = Redis::connect_trusting(&config.redis.url, config.redis.ca_file.as_deref()).context("redis.url")?;
     let store = PackStore::open(&config.store)?;
     let parts = (db.clone(), redis.clone(), store.clone());
-    let refusal = ownership::watch(config, parts, master_key.clone(), clock.clone());
+    let refusal = ownership::watch(config, parts, key.clone(), clock.clone());
     let replica = config.store.replica().map(|replica| PackStore::open(&replica)).transpose()?;
     let replica = replica.map(|replica| Arc::new(replica) as Arc<dyn Packs>);
 
@@ -183,15 +173,22 @@ fn listeners(
     let budget = Budget::new(shares.flight());
     let routes = Arc::new(Routes::new(marks.clone(), source, &shares, clock.clone()));
     let (hashes, account) = (config.edge.password_hashes, budget.common_account());
-    let gatekeeper = Gatekeeper::new(&master_key, members, &config.site.console_url, hashes, account, clock.clone());
+    let gatekeeper = Gatekeeper::new(&key, members, &config.site.console_url, hashes, account, clock.clone());
     let sites =
         Sites::new(Arc::new(store.clone()), replica, &shares, &budget, routes.clone(), gatekeeper, clock.clone());
     let bounds = ConnectionBounds::of(&config.edge, &shares);
     let talkers = Arc::<Talkers>::default();
     let upstreams = Upstreams::parse(&config.edge.admin_upstreams).context("edge.admin_upstreams")?;
     let requests = bounds.platform_requests;
-    let platform =
-        Platform::new(upstreams, threads, requests, &shares, marks.clone(), master_key.clone(), talkers.clone());
+    let platform = Platform::new(
+        upstreams,
+        threads,
+        requests,
+        &shares,
+        marks.clone(),
+        (key.clone(), clock.clone()),
+        talkers.clone(),
+    );
     let (admin_watch, has_admin) = (platform.health_watch(), platform.has_admin());
     let settings = gateway::Settings::of(config, None)?;
     let (meter, metering) = Meter::new(config, &edge, redis.clone(), db.clone(), clock.clone());
@@ -222,7 +219,7 @@ fn listeners(
         redis: redis.clone(),
         store,
         marks: marks.clone(),
-        master_key: master_key.clone(),
+        key: key.clone(),
         site_domain: config.site.site_domain.clone(),
         spool: meter::spool_folder(config),
         clock: clock.clone(),
@@ -236,7 +233,7 @@ fn listeners(
         health: health.clone(),
         clock: clock.clone(),
     };
-    let tls = Tls::new(marks, db, master_key, clock, &config.site.site_domain, &shares, challenges)?;
+    let tls = Tls::new(marks, db, key, clock, &config.site.site_domain, &shares, challenges)?;
     let memory_of = {
         let front = front.clone();
         move || front.memory_used()
@@ -313,6 +310,23 @@ async fn report_age(db: PgPool, stop: CancellationToken) {
         // Postgres is away: nothing else waits for this.
         stop.run_until_cancelled(tokio::time::sleep(Duration::from_secs(5))).await;
     }
+}
+
+/// Loads what this edge needs of the master key.
+fn load_key(secrets: &config::Secrets) -> anyhow::Result<EdgeKey> {
+    let file = secrets.edge_file();
+    let key = EdgeKey::load(file)?;
+    let ids = key.ids().join(", ");
+    if key.holds_master_key() {
+        tracing::warn!(
+            file = %file.display(),
+            %ids,
+            "this edge can read the whole master key; `certs edge-key` makes a file of what an edge needs, for secrets.edge_key_file"
+        );
+    } else {
+        tracing::info!(file = %file.display(), %ids, "keys of an edge loaded");
+    }
+    Ok(key)
 }
 
 /// Made up anew at every start: a restarted edge knows nothing that the old one acknowledged.

@@ -1,24 +1,24 @@
-//! Whose the parts of this edge are: the store, Redis, the master key (crate `identity`), and its spool.
+//! Whose the parts of this edge are: the store, Redis, the key file (crate `identity`), and its spool.
 
 use std::{path::Path, sync::Arc};
 
 use config::{Config, without_password};
 use domain::Clock;
-use identity::{PartCheck, Refusal, Role, Watch};
+use identity::{Keys, PartCheck, Refusal, Watch};
 use live::Redis;
 use packs::{DatabaseName, PackStore};
-use secrets::MasterKey;
+use secrets::EdgeKey;
 use sqlx::PgPool;
 
 use crate::{gateway::meter, spool};
 
 /// Looks at every part before the edge begins, or takes the sockets of another. Fails for what is another database's; what cannot be
 /// reached is looked at later, by [`watch`].
-pub fn check_before_start(config: &Config, master_key: MasterKey, clock: Clock) -> anyhow::Result<()> {
+pub fn check_before_start(config: &Config, key: EdgeKey, clock: Clock) -> anyhow::Result<()> {
     // Connections of its own: they belong to the runtime that they were made in.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let checked = runtime.block_on(async {
-        let watch = Watch::open(config, master_key, Role::Edge)?;
+        let watch = Watch::open(config, Keys::Edge(key))?;
         watch.also(SPOOL, spool_check(config, clock)).start().await
     });
     // A read of a disk that hangs is not waited for.
@@ -30,10 +30,10 @@ pub fn check_before_start(config: &Config, master_key: MasterKey, clock: Clock) 
 pub fn watch(
     config: &Config,
     parts: (PgPool, Redis, PackStore),
-    master_key: MasterKey,
+    key: EdgeKey,
     clock: Clock,
 ) -> impl Future<Output = Refusal> + Send + 'static {
-    let watch = Watch::new(config, parts, master_key, clock.clone(), Role::Edge);
+    let watch = Watch::new(config, parts, Keys::Edge(key), clock.clone());
     watch.also(SPOOL, spool_check(config, clock)).run()
 }
 

@@ -27,6 +27,7 @@ async fn an_operator_is_told_what_is_wrong() {
     for name in [
         "postgres",
         "migrations",
+        "edge roles",
         "redis",
         "eviction",
         "store",
@@ -43,10 +44,12 @@ async fn an_operator_is_told_what_is_wrong() {
     assert_eq!(text.lines().count(), checks.len());
     assert!(text.lines().all(|line| line.starts_with("OK  ") || line.starts_with("WARN")), "{text}");
 
+    world.sql("UPDATE edge_roles SET role_name = 'svc_of_another_server'").await;
     super::give_away(&world.store_name_file());
     world.sql("UPDATE job_leases SET last_error = 'the moon is full' WHERE job = 'sweep the store'").await;
     let (is_good, checks) = examined(&world).await;
     assert!(!is_good && level(&checks, "store") == "fail" && level(&checks, "jobs") == "warn", "{checks:?}");
+    assert_eq!(level(&checks, "edge roles"), "warn", "{checks:?}");
 
     world.redis.kill();
     world.stop_postgres().await;

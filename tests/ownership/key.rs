@@ -2,6 +2,8 @@
 
 use std::{fs, path::Path, process::Command};
 
+use secrets::master_key::{Key, KeyFile};
+
 use super::{assert_refuses, start, stop};
 use crate::{
     BACKGROUND,
@@ -42,6 +44,26 @@ async fn no_program_starts_with_a_wrong_key() {
     let both = fs::read_to_string(&wrong).unwrap() + &fs::read_to_string(right).unwrap();
     fs::write(&wrong, both).unwrap();
     start(&mut world).await;
+}
+
+#[tokio::test]
+async fn no_edge_starts_with_keys_of_another_master_key() {
+    let mut world = World::start().await;
+    let wrong = world.folder().join("edge.key");
+    fs::write(&wrong, KeyFile { keys: vec![Key::generate()], next: None }.to_edge_text()).unwrap();
+    world.edges[0].process.kill();
+    world.set("SECRETS__EDGE_KEY_FILE", wrong.display());
+    world.restart_edge_unready(0);
+    let words = ["this edge's keys", "secrets.edge_key_file", "postgres.url", "sealed with key", "`certs edge-key`"];
+    assert_refuses(&mut world.edges[0].process, &words).await;
+    // In a database without the value, by the certificates.
+    world.sql("DELETE FROM master_key_checks").await;
+    world.restart_edge_unready(0);
+    assert_refuses(&mut world.edges[0].process, &words).await;
+
+    let beside = fs::read_to_string(&wrong).unwrap() + &fs::read_to_string(world.edge_key()).unwrap();
+    fs::write(&wrong, beside).unwrap();
+    world.restart_edge(0).await;
 }
 
 #[tokio::test]

@@ -1,12 +1,17 @@
 //! A caller of the API.
 
-use reqwest::{Client, Method, header::HeaderMap};
-use secrets::edge_proof;
+use domain::Clock;
+use reqwest::{Client, Method};
+use secrets::{
+    EdgeKey,
+    edge_proof::{self, HandedRequest},
+};
 use serde_json::{Value, json};
+use url::{Position, Url};
 
 use super::{
     answer::{Answer, parse_id},
-    request::{self, Request},
+    request::Request,
     site::Site,
 };
 
@@ -15,8 +20,10 @@ use super::{
 pub struct Actor {
     pub(super) client: Client,
     pub(super) base: String,
-    /// What an edge shows admin.
-    pub(super) edge_proof: String,
+    /// Proves to admin that a request comes from an edge.
+    pub(super) edge_key: EdgeKey,
+    /// The address that an edge says the client has.
+    pub(super) address: Option<String>,
     /// The token that is sent as `Authorization: Bearer`.
     pub token: Option<String>,
 }
@@ -44,15 +51,26 @@ impl Actor {
 
     /// Returns this caller with headers by which an edge tells admin that the client has this address.
     pub fn at_address(&self, address: &str) -> Self {
-        let mut headers = HeaderMap::new();
-        headers.insert(edge_proof::HEADER, self.edge_proof.parse().unwrap());
-        headers.insert("x-forwarded-for", address.parse().unwrap());
-        Self { client: request::client().default_headers(headers).build().unwrap(), ..self.clone() }
+        Self { address: Some(address.to_owned()), ..self.clone() }
     }
 
     pub fn request(&self, method: Method, path: &str) -> Request {
         let url = format!("{}{path}", self.base);
-        let request = Request::new(&self.client, method.clone(), &url).of_api(method, path);
+        let mut request = Request::new(&self.client, method.clone(), &url);
+        if let Some(address) = &self.address {
+            let asked = Url::parse(&url).unwrap();
+            let host = format!("{}:{}", asked.host_str().unwrap(), asked.port().unwrap());
+            let handed = HandedRequest {
+                method: method.as_str(),
+                path: &asked[Position::BeforePath..Position::AfterQuery],
+                host: host.as_bytes(),
+                client: address.as_bytes(),
+                scheme: b"",
+            };
+            let proof = self.edge_key.proofs(&handed, Clock::system().now()).pop().unwrap();
+            request = request.header(edge_proof::HEADER, proof).header("x-forwarded-for", address);
+        }
+        let request = request.of_api(method, path);
         match &self.token {
             Some(token) => request.bearer(token),
             None => request,

@@ -21,6 +21,9 @@ use tokio::{net::TcpListener, runtime::Runtime};
 const NAME: &str = "packs";
 const ACCESS_KEY: &str = "access-key-of-the-tests";
 const SECRET_KEY: &str = "secret-key-of-the-tests";
+/// The access key of edges, which may read and nothing else.
+const READER: &str = "access-key-of-edges-in-the-tests";
+const READER_SECRET: &str = "secret-key-of-edges-in-the-tests";
 
 /// Decides by method and path whether the bucket fails a request.
 type Refusal = fn(method: &str, path: &str) -> bool;
@@ -39,9 +42,21 @@ struct Requests {
     refusal: Mutex<Option<Refusal>>,
     is_silent: AtomicBool,
     reads: Mutex<Vec<usize>>,
+    /// Requests of edges that were refused because they would have written.
+    forbidden: Mutex<Vec<String>>,
 }
 
 impl Requests {
+    /// Whether an edge asks for more than to read: what the policy of its user forbids.
+    fn is_forbidden(&self, request: &http::Request<hyper::body::Incoming>) -> bool {
+        let by = request.headers().get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let is_forbidden = by.contains(READER) && !["GET", "HEAD"].contains(&request.method().as_str());
+        if is_forbidden {
+            self.forbidden.lock().unwrap().push(format!("{} {}", request.method(), request.uri().path()));
+        }
+        is_forbidden
+    }
+
     /// Notes a request. Returns whether it is refused.
     fn note(&self, request: &http::Request<hyper::body::Incoming>) -> bool {
         let (method, path) = (request.method().as_str(), request.uri().path());
@@ -78,6 +93,16 @@ impl Bucket {
         ]
     }
 
+    /// The part of the configuration in which edges differ.
+    pub const fn reader() -> [(&'static str, &'static str); 2] {
+        [("STORE__ACCESS_KEY", READER), ("STORE__SECRET_KEY", READER_SECRET)]
+    }
+
+    /// The requests of edges that were refused because they would have written.
+    pub fn forbidden(&self) -> Vec<String> {
+        self.requests.forbidden.lock().unwrap().clone()
+    }
+
     /// Stops the server and closes all connections.
     pub fn stop(&mut self) {
         let server = self.server.take().unwrap();
@@ -89,7 +114,9 @@ impl Bucket {
     pub fn restart(&mut self) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let mut service = s3s::service::S3ServiceBuilder::new(FileSystem::new(&self.folder).unwrap());
-        service.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
+        let mut auth = SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY);
+        auth.register(READER.to_owned(), READER_SECRET.into());
+        service.set_auth(auth);
         let listener = std::net::TcpListener::bind(("127.0.0.1", self.port)).unwrap();
         listener.set_nonblocking(true).unwrap();
         runtime.spawn(serve(listener, service.build(), Arc::clone(&self.requests)));
@@ -164,11 +191,15 @@ async fn serve(listener: std::net::TcpListener, service: S3Service, requests: Ar
     while let Ok((stream, _)) = listener.accept().await {
         let (service, requests) = (service.clone(), Arc::clone(&requests));
         let answer = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+            let is_forbidden = requests.is_forbidden(&request);
             let (service, is_refused) = (service.clone(), requests.note(&request));
             let is_unanswered = request.method() != "GET" && requests.is_silent.load(Ordering::Relaxed);
             async move {
                 if is_unanswered {
                     std::future::pending::<()>().await;
+                }
+                if is_forbidden {
+                    return Ok(http::Response::builder().status(403).body(Body::empty()).unwrap());
                 }
                 if is_refused {
                     return Ok(http::Response::builder().status(500).body(Body::empty()).unwrap());

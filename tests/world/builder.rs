@@ -236,7 +236,7 @@ impl Builder {
             ("POSTGRES__URL", database.to_string()),
             // Many worlds share one server.
             ("POSTGRES__MAX_CONNECTIONS", "6".to_owned()),
-            ("REDIS__URL", redis_url),
+            ("REDIS__URL", redis_url.clone()),
             ("STORE__URL", Url::from_directory_path(folder.path().join("store")).unwrap().to_string()),
             ("ADMIN__LISTEN", here(admin_port)),
             ("EDGE__ADMIN_UPSTREAMS", admins.join(",")),
@@ -263,6 +263,8 @@ impl Builder {
             ("ADMIN__FREE_DISK_PERCENT", "0".to_owned()),
         ]
         .into_iter()
+        // What edges show admin is what this version's do.
+        .chain(template.separates_edges().then(|| ("ADMIN__ACCEPT_FIXED_EDGE_PROOF", "false".to_owned())))
         .chain(bucket.iter().flat_map(Bucket::settings))
         .map(|(key, value)| (format!("SVC__{key}"), value))
         .collect();
@@ -303,6 +305,7 @@ impl Builder {
             client,
             bucket,
             redis_kind,
+            redis_url,
             redis_nodes,
             own_postgres,
             moved_postgres,

@@ -17,6 +17,7 @@ mod disaster;
 pub mod domain;
 pub mod dump;
 pub mod edge;
+pub mod edge_rights;
 pub mod events;
 pub mod form;
 pub mod frames;
@@ -50,7 +51,7 @@ use std::{
 };
 
 use reqwest::Client;
-use secrets::MasterKey;
+use secrets::EdgeKey;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tempfile::TempDir;
 use url::Url;
@@ -96,6 +97,8 @@ pub struct World {
     client: Client,
     bucket: Option<Bucket>,
     redis_kind: RedisKind,
+    /// For admin.
+    redis_url: String,
     /// The other nodes, when Redis is a cluster.
     redis_nodes: Vec<(u16, Process)>,
     own_postgres: Option<OwnPostgres>,
@@ -114,8 +117,10 @@ impl World {
     /// A caller of the API without a token.
     pub fn nobody(&self) -> Actor {
         let base = format!("http://api.svc.localhost:{}", self.admin_port);
-        let edge_proof = MasterKey::load(&self.template.master_key).unwrap().edge_proof();
-        Actor { client: self.client.clone(), base, edge_proof, token: None }
+        let template = self.template;
+        let key = if template.separates_edges() { &template.edge_key } else { &template.master_key };
+        let edge_key = EdgeKey::load(key).unwrap();
+        Actor { client: self.client.clone(), base, edge_key, address: None, token: None }
     }
 
     /// A person, with a `cli` token of their own. The account is made when it does not exist yet.
@@ -140,6 +145,11 @@ impl World {
     /// The master key file that all worlds share, unless one is configured with another.
     pub async fn master_key() -> &'static Path {
         &Template::shared().await.master_key
+    }
+
+    /// The key file of edges that all worlds share.
+    pub fn edge_key(&self) -> &Path {
+        &self.template.edge_key
     }
 
     /// The folder of the local CA that all worlds share.
@@ -244,16 +254,14 @@ impl World {
 
     fn start_edge(&self, index: usize, (http_port, https_port): (u16, u16), arguments: &[&str]) -> Edge {
         let mut command = Command::new(program("edge"));
+        let settings = self.edge_settings.get(&index);
         command
             .args(arguments)
-            .envs(self.env.iter().cloned())
+            .envs(self.edge_env(settings.map_or(&[][..], |settings| &settings.env[..])))
             .env("SVC__EDGE__LISTEN_HTTP", format!("127.0.0.1:{http_port}"))
             .env("SVC__EDGE__LISTEN_HTTPS", format!("127.0.0.1:{https_port}"));
-        if let Some(EdgeSettings { env, ahead }) = self.edge_settings.get(&index) {
-            command.envs(env.iter().cloned());
-            if let Some(seconds) = *ahead {
-                wrong_clock::set_ahead(&mut command, self.folder.path(), seconds);
-            }
+        if let Some(EdgeSettings { ahead: Some(seconds), .. }) = settings {
+            wrong_clock::set_ahead(&mut command, self.folder.path(), *seconds);
         }
         let name = format!("edge-{}", self.edges.len());
         let ca = reqwest::Certificate::from_pem(&std::fs::read(self.ca()).unwrap()).unwrap();

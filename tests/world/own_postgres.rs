@@ -11,7 +11,9 @@ use tempfile::TempDir;
 use url::Url;
 
 use super::{
-    READY_WITHIN, World, eventually, ports,
+    READY_WITHIN, World,
+    edge_rights::EDGE_ROLE,
+    eventually, ports,
     process::{Process, run},
 };
 
@@ -125,6 +127,10 @@ impl Servers {
         run(Command::new(self.programs.join("createdb"))
             .arg(format!("--maintenance-db={}", url(port, "postgres")))
             .arg("svc"));
+        // The dump says what it may do, but not that there is one.
+        run(Command::new(self.programs.join("psql"))
+            .args(["--no-psqlrc", "--quiet", "--command", &format!("CREATE ROLE {EDGE_ROLE} LOGIN")])
+            .arg(own.as_str()));
         run(Command::new(self.programs.join("pg_dump"))
             .args(["--no-owner", "--file"])
             .arg(&dump)

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{READY_WITHIN, World, eventually, ports, process::Process};
+use super::{READY_WITHIN, World, edge_rights, eventually, ports, process::Process};
 
 /// The file that says how far a Redis's clock is ahead.
 const CLOCK: &str = "clock";
@@ -28,6 +28,7 @@ pub(super) fn start_redis(port: u16, folder: &Path, kind: RedisKind) -> Process 
     std::fs::create_dir_all(&folder).unwrap();
     let mut command = Command::new("redis-server");
     command.args(["--bind", "127.0.0.1", "--save", "", "--port"]).arg(port.to_string()).arg("--dir").arg(&folder);
+    command.args(edge_rights::redis_arguments());
     match kind {
         RedisKind::Forgetful => command.args(["--appendonly", "no"]),
         RedisKind::Lasting => command.args(["--appendonly", "yes", "--appendfsync", "everysec"]),

@@ -17,7 +17,10 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::sync::OnceCell;
 use url::Url;
 
-use super::process::{program, run};
+use super::{
+    edge_rights::{EDGE_PASSWORD, EDGE_ROLE},
+    process::{program, run},
+};
 
 const MIGRATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../migrations");
 /// Databases of worlds are called `svc_test_<process id>_<random>`.
@@ -35,6 +38,8 @@ pub struct Template {
     pub worlds: PathBuf,
     /// The operator's key file.
     pub master_key: PathBuf,
+    /// What edges have of it; absent when the programs are of a version whose edges have no rights of their own.
+    pub edge_key: PathBuf,
     /// The certificate of the local CA.
     pub ca: PathBuf,
 }
@@ -66,6 +71,7 @@ impl Template {
             database: format!("{PREFIX}_{name}"),
             worlds,
             master_key: folder.join("master.key"),
+            edge_key: folder.join("edge.key"),
             ca: folder.join("ca/ca.pem"),
         };
         if !template.exists(&mut connection).await {
@@ -102,6 +108,14 @@ impl Template {
         fs::write(&config, text).unwrap();
         run(Command::new(program("certs")).arg("master-key").arg(&self.master_key));
         run(Command::new(program("admin")).arg("migrate").env("SVC_CONFIG", &config));
+        let knows_edges = Command::new(program("certs")).args(["edge-key", "--help"]).output().unwrap();
+        if knows_edges.status.success() {
+            let password = folder.join("edge-password");
+            fs::write(&password, EDGE_PASSWORD).unwrap();
+            let mut grant = Command::new(program("admin"));
+            run(grant.args(["grant-edge", EDGE_ROLE, "--password-file"]).arg(&password).env("SVC_CONFIG", &config));
+            run(Command::new(program("certs")).arg("edge-key").arg(&self.edge_key).env("SVC_CONFIG", &config));
+        }
         run(Command::new(program("certs")).args(["local-ca", "--dir"]).arg(ca_folder).env("SVC_CONFIG", &config));
         assert!(self.ca.exists(), "certs local-ca wrote no ca.pem");
         // Nobody connects to it any more: a database with connections cannot be copied.
@@ -120,6 +134,11 @@ impl Template {
                 fs::remove_dir_all(folder).unwrap();
             }
         }
+    }
+
+    /// Whether edges get rights of their own.
+    pub fn separates_edges(&self) -> bool {
+        self.edge_key.exists()
     }
 
     /// A new database like the template; its name and URL.

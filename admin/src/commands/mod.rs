@@ -1,5 +1,6 @@
 //! Commands of the operator that have a file of their own: the arguments, and what is printed.
 
 pub(crate) mod backup;
+pub(crate) mod edge_rights;
 pub(crate) mod restore;
 pub(crate) mod store;

@@ -34,6 +34,7 @@ pub async fn examine(config: &Config) -> Report {
             add("pooler", Box::pin(parts::pooler(db.clone(), config.postgres.clone())));
             add("migrations", Box::pin(parts::migrations(db.clone())));
             add("connections", Box::pin(parts::connections(db.clone(), config.postgres.max_connections)));
+            add("edge roles", Box::pin(parts::edge_roles(db.clone())));
             add("failover", Box::pin(parts::failover(db.clone())));
             add("clock of postgres", Box::pin(machine::clock_of_postgres(db.clone())));
             add("jobs", Box::pin(service::jobs(db.clone())));

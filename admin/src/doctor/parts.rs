@@ -2,6 +2,7 @@
 
 use config::{Pooler, without_password};
 use db::{
+    edges::roles,
     pooler,
     upkeep::{database, identity},
 };
@@ -15,6 +16,8 @@ const REDIS_AWAY: &str =
     "is it running, and does redis.url lead there? Sites are served without it; completions and receipts are not";
 /// Percent of Postgres's connections beyond which there is a warning: an upgrade doubles a program's.
 const CONNECTIONS_PERCENT: i64 = 80;
+/// Most roles of edges that are looked at.
+const ROLES: i64 = 100;
 
 /// Asks Postgres for its version and about the connection.
 pub(super) async fn postgres(db: PgPool, config: config::Postgres) -> Finding {
@@ -112,6 +115,39 @@ pub(super) async fn connections(db: PgPool, of_program: u32) -> Finding {
             }
             Ok(said)
         }
+    }
+}
+
+/// Asks whether edges have a role of their own in the database, with the rights that they need.
+pub(super) async fn edge_roles(db: PgPool) -> Finding {
+    let roles = match roles::list(&db, ROLES).await {
+        Ok(roles) => roles,
+        Err(error) if identity::is_unmigrated(&error) => {
+            return warn("the database is not migrated yet", "run `admin migrate`");
+        }
+        Err(error) => return fail(error.to_string(), AWAY),
+    };
+    let names = |is_wanted: fn(&roles::EdgeRole) -> bool| {
+        roles.iter().filter(|role| is_wanted(role)).map(|role| role.name.clone()).collect::<Vec<_>>().join(", ")
+    };
+    let (missing, outdated) = (names(|role| !role.is_there), names(|role| role.is_there && !role.is_current));
+    if roles.is_empty() {
+        warn(
+            "edges have no role of their own: whoever breaks into one has admin's",
+            "`admin grant-edge svc-edge` makes one, for postgres.url of edges",
+        )
+    } else if !missing.is_empty() {
+        warn(
+            format!("this server does not have the roles of edges {missing}: the database was restored from another"),
+            "`admin grant-edge ROLE` makes each anew, with a new password",
+        )
+    } else if !outdated.is_empty() {
+        warn(
+            format!("the roles of edges {outdated} lack what this version's edges need"),
+            "`admin migrate`, or the next start of admin, grants it",
+        )
+    } else {
+        Ok(format!("edges may log in as {}, with the rights of edges", names(|_| true)))
     }
 }
 

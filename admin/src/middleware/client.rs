@@ -10,15 +10,21 @@ use std::{
 
 use axum::{
     extract::{ConnectInfo, Request, State},
-    http::{HeaderMap, HeaderName},
+    http::{HeaderMap, HeaderName, HeaderValue, header, uri::PathAndQuery},
     middleware::Next,
     response::Response,
 };
-use domain::networks::Networks;
+use domain::{Clock, networks::Networks};
 use live::bus::SURROGATE_KEY;
-use secrets::{MasterKey, edge_proof};
+use secrets::{
+    MasterKey,
+    edge_proof::{self, HandedRequest},
+};
+
+use super::hosts::AskedUri;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const EDGE_PROOF: HeaderName = HeaderName::from_static(edge_proof::HEADER);
 
 /// The client's address, stored in the request's extensions.
@@ -28,8 +34,12 @@ pub struct ClientAddress(pub IpAddr);
 /// Peers whose `X-Forwarded-For` says who their client is: edges, and the operator's proxies.
 #[derive(Clone)]
 pub struct Believed {
-    /// Edges have it, too.
+    /// What edges prove themselves by is derived from it.
     pub master_key: MasterKey,
+    /// Judges whether a proof is of now.
+    pub clock: Clock,
+    /// Whether the proof of the version before is one (`admin.accept_fixed_edge_proof`).
+    pub accepts_fixed_proof: bool,
     /// The operator's own proxies, as `edge.trusted_proxies` lists them.
     pub proxies: Arc<Networks>,
 }
@@ -40,7 +50,7 @@ static UNBELIEVED_REPORTED: AtomicBool = AtomicBool::new(false);
 /// Middleware: stores the peer's address or, when the request shows that it comes from an edge, or the peer is a proxy that
 /// is trusted, the one that `X-Forwarded-For` names. What an answer says of its keeping to edges is left out for everybody else.
 pub async fn find(State(believed): State<Believed>, mut request: Request, next: Next) -> Response {
-    let is_edge = is_edge(request.headers(), &believed.master_key);
+    let is_edge = is_edge(&request, &believed);
     if let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>().copied() {
         let peer = peer.ip().to_canonical();
         if request.headers().contains_key(X_FORWARDED_FOR)
@@ -51,7 +61,8 @@ pub async fn find(State(believed): State<Believed>, mut request: Request, next: 
             tracing::warn!(
                 %peer,
                 "X-Forwarded-For of a peer that is not believed is ignored, so all its clients share one rate limit; \
-                 if it is an edge, give it this program's master key, if it is a proxy of yours, add it to edge.trusted_proxies"
+                 if it is an edge, its key file must be of this program's master key, its clock within 90 seconds of this one, and an edge \
+                 of the version before needs admin.accept_fixed_edge_proof; if it is a proxy of yours, add it to edge.trusted_proxies"
             );
         }
         let address = client(peer, is_edge, request.headers(), &believed.proxies);
@@ -67,8 +78,26 @@ pub async fn find(State(believed): State<Believed>, mut request: Request, next: 
 }
 
 /// Whether the request shows that an edge sent it.
-fn is_edge(headers: &HeaderMap, master_key: &MasterKey) -> bool {
-    headers.get(EDGE_PROOF).is_some_and(|proof| master_key.is_edge_proof(proof.as_bytes()))
+fn is_edge<B>(request: &axum::http::Request<B>, believed: &Believed) -> bool {
+    let headers = request.headers();
+    let proofs = headers.get_all(EDGE_PROOF);
+    if proofs.iter().next().is_none() {
+        return false;
+    }
+    let uri = request.extensions().get::<AskedUri>().map_or(request.uri(), |asked| &asked.0);
+    let field = |name| headers.get(name).map_or(&[][..], HeaderValue::as_bytes);
+    let clients: Vec<&[u8]> = headers.get_all(X_FORWARDED_FOR).iter().map(HeaderValue::as_bytes).collect();
+    let handed = HandedRequest {
+        method: request.method().as_str(),
+        path: uri.path_and_query().map_or("/", PathAndQuery::as_str),
+        host: field(header::HOST),
+        client: &clients.join(&b", "[..]),
+        scheme: field(X_FORWARDED_PROTO),
+    };
+    let (key, now) = (&believed.master_key, believed.clock.now());
+    proofs.iter().map(HeaderValue::as_bytes).any(|proof| {
+        key.is_edge_request(proof, &handed, now) || (believed.accepts_fixed_proof && key.is_fixed_edge_proof(proof))
+    })
 }
 
 /// Finds the nearest address in the chain that is neither an edge's nor a trusted proxy's. Only the peer can be an edge.
@@ -91,7 +120,7 @@ fn client(peer: IpAddr, is_edge: bool, headers: &HeaderMap, trusted: &Networks) 
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use secrets::EdgeKey;
 
     use super::*;
 
@@ -127,11 +156,36 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_is_known_by_the_master_key() {
+    fn an_edge_is_known_by_its_proof_of_this_request() {
         let (ours, theirs) = (MasterKey::generate(), MasterKey::generate());
-        let is_known =
-            |proof: &str| is_edge(&HeaderMap::from_iter([(EDGE_PROOF, HeaderValue::from_str(proof).unwrap())]), &ours);
-        assert!(is_known(&ours.edge_proof()));
-        assert!(!is_known(&theirs.edge_proof()) && !is_known("") && !is_edge(&HeaderMap::new(), &ours));
+        let clock = Clock::from_fn(|| domain::Timestamp::from_unix_millis(1_800_000_000_000));
+        let handed = HandedRequest {
+            method: "GET",
+            path: "/api/me?x",
+            host: b"app.svc.test",
+            client: b"203.0.113.9",
+            scheme: b"https",
+        };
+        let believed = |accepts_fixed_proof| Believed {
+            master_key: ours.clone(),
+            clock: clock.clone(),
+            accepts_fixed_proof,
+            proxies: Arc::new(Networks::default()),
+        };
+        let request = |proof: &str, client: &str| {
+            let request =
+                axum::http::Request::get("/me?x").header("host", "app.svc.test").header("x-forwarded-for", client);
+            let request = request.header("x-forwarded-proto", "https").header(EDGE_PROOF, proof);
+            request.extension(AskedUri("/api/me?x".parse().unwrap())).body(axum::body::Body::empty()).unwrap()
+        };
+        let proofs = EdgeKey::of(&ours).proofs(&handed, clock.now());
+        let [fixed, proof] = &proofs[..] else { panic!("{proofs:?}") };
+        assert!(is_edge(&request(proof, "203.0.113.9"), &believed(false)));
+        assert!(!is_edge(&request(proof, "203.0.113.8"), &believed(true)), "another client than the proof's");
+        assert!(is_edge(&request(fixed, "203.0.113.8"), &believed(true)));
+        assert!(!is_edge(&request(fixed, "203.0.113.9"), &believed(false)));
+        let foreign = EdgeKey::of(&theirs).proofs(&handed, clock.now());
+        assert!(!foreign.iter().any(|proof| is_edge(&request(proof, "203.0.113.9"), &believed(true))));
+        assert!(!is_edge(&request("", "203.0.113.9"), &believed(true)));
     }
 }

@@ -16,6 +16,10 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 /// The path under which the console's host serves the API.
 const API: &str = "/api";
 
+/// What was asked for at the console's host, before `/api` was taken off its path.
+#[derive(Debug, Clone)]
+pub struct AskedUri(pub Uri);
+
 /// Combines `api` and `console` into one service that chooses by the requested host.
 pub fn by_host(app: &App, api: Router, console: Router) -> Router {
     let addresses = app.addresses.clone();
@@ -26,7 +30,8 @@ pub fn by_host(app: &App, api: Router, console: Router) -> Router {
             None => api,
             Some(None) => console,
             Some(Some(path)) => {
-                *request.uri_mut() = path;
+                let asked = std::mem::replace(request.uri_mut(), path);
+                request.extensions_mut().insert(AskedUri(asked));
                 request.extensions_mut().insert(ByConsole);
                 api
             }

@@ -10,8 +10,13 @@ mod renew;
 mod revoke;
 mod rotate_account;
 
+use std::path::Path;
+
 use anyhow::Context as _;
-use certs::{private_file, rotation};
+use certs::{
+    private_file,
+    rotation::{self, KeyFiles},
+};
 use config::Config;
 use db::upkeep::master_key::check;
 use secrets::{MasterKey, master_key::Key};
@@ -53,6 +58,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     match &arguments.command {
         Command::MasterKey { .. } => Ok(Outcome::good("")),
+        Command::EdgeKey { file } => edge_key(&config, file),
         Command::RotateKey { how } => rotate_key(&config, how).await,
         Command::LocalCa { dir, names } => local_ca::run(&config, dir, names).await,
         Command::Import { chain, key } => import::run(&config, chain, key).await,
@@ -65,12 +71,21 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
 }
 
+fn edge_key(config: &Config, file: &Path) -> anyhow::Result<Outcome> {
+    let ids = rotation::write_edge_key(&config.secrets.master_key_file, file)?.join(", ");
+    Ok(Outcome::good(format!("wrote what edges need of key {ids} to {}", file.display())))
+}
+
 async fn rotate_key(config: &Config, how: &Rotation) -> anyhow::Result<Outcome> {
-    let (file, db) = (&config.secrets.master_key_file, database(config)?);
+    let files = KeyFiles {
+        master: &config.secrets.master_key_file,
+        edge: config.secrets.edge_key_file.as_deref().filter(|file| file.exists()),
+    };
+    let (files, db) = (&files, database(config)?);
     Ok(Outcome::good(match how {
-        Rotation { prepare: true, .. } => rotation::prepare(file)?.to_string(),
-        Rotation { finish: true, .. } => rotation::finish(&db, file).await?.to_string(),
-        Rotation { .. } => rotation::rotate(&db, file).await?.to_string(),
+        Rotation { prepare: true, .. } => rotation::prepare(files)?.to_string(),
+        Rotation { finish: true, .. } => rotation::finish(&db, files).await?.to_string(),
+        Rotation { .. } => rotation::rotate(&db, files).await?.to_string(),
     }))
 }
 

@@ -168,6 +168,7 @@ keys! {
         metrics_listen: AtStart(ADMIN),
         console: OnReload,
         gateway_url: OnReload,
+        accept_fixed_edge_proof: AtStart(ADMIN),
     }
     code_host: CodeHost {
         kind: AtStart(ADMIN),
@@ -237,6 +238,7 @@ keys! {
     }
     secrets: Secrets {
         master_key_file: AtStart(BOTH),
+        edge_key_file: AtStart(EDGE),
     }
 }
 

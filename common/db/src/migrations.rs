@@ -6,7 +6,7 @@
 use sqlx::{PgConnection, PgPool, migrate::Migrator};
 
 use crate::{
-    connections,
+    connections, edges,
     pooler::{self, PoolerError},
 };
 
@@ -60,15 +60,16 @@ pub async fn bring_up_to_date(postgres: &config::Postgres) -> Result<(), Migrate
     migrated
 }
 
-/// Applies the migrations that the database lacks. Those of a newer program, which this one does not know, stay. Many processes may
-/// call it concurrently.
+/// Applies the migrations that the database lacks, and grants the [roles of edges](edges::roles) what they need then. Migrations of a
+/// newer program, which this one does not know, stay. Many processes may call it concurrently.
 pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
     let mut conn = pool.acquire().await?;
     // Its settings are its own from now on.
     conn.close_on_drop();
     connections::take_any_time(&mut conn).await?;
     check_age(&mut conn).await?;
-    Ok(migrator().run(&mut *conn).await?)
+    migrator().run(&mut *conn).await?;
+    Ok(edges::roles::grant_anew(&mut conn).await?)
 }
 
 /// Fails when the database has become too new for this program. One from before there was a floor has none.

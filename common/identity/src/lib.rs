@@ -17,7 +17,7 @@ use db::upkeep::{database, identity};
 use domain::Clock;
 use live::Redis;
 use packs::PackStore;
-use secrets::MasterKey;
+use secrets::{EdgeKey, MasterKey};
 use sqlx::PgPool;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -51,12 +51,19 @@ impl Refusal {
 /// Looks at one more part of a program, given the database's name. It may block for a moment.
 pub type PartCheck = Arc<dyn Fn(&str) -> Result<(), Refusal> + Send + Sync>;
 
-/// The program that looks.
+/// The program that looks, with its keys.
+#[derive(Debug, Clone)]
+pub enum Keys {
+    /// Names stores and Redis, and writes the value that the master key seals.
+    Admin(MasterKey),
+    /// Names nothing and writes no value: an edge may not.
+    Edge(EdgeKey),
+}
+
+/// The kind of program that looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Names stores, and writes the value that the master key seals.
+enum Role {
     Admin,
-    /// Names no store and writes no value.
     Edge,
 }
 
@@ -66,7 +73,7 @@ pub struct Watch {
     pooler: Pooler,
     redis: Redis,
     store: PackStore,
-    master_key: MasterKey,
+    keys: Keys,
     clock: Clock,
     role: Role,
     words: words::Words,
@@ -92,22 +99,19 @@ struct Look {
 
 impl Watch {
     /// A watch over these parts. Nothing in the store is removed before it is known whose it is.
-    pub fn new(
-        config: &Config,
-        (db, redis, store): (PgPool, Redis, PackStore),
-        master_key: MasterKey,
-        clock: Clock,
-        role: Role,
-    ) -> Self {
+    pub fn new(config: &Config, (db, redis, store): (PgPool, Redis, PackStore), keys: Keys, clock: Clock) -> Self {
         store.hold_removals();
         Self {
             db,
             pooler: config.postgres.pooler,
             redis,
             store,
-            master_key,
+            role: match keys {
+                Keys::Admin(_) => Role::Admin,
+                Keys::Edge(_) => Role::Edge,
+            },
+            keys,
             clock,
-            role,
             words: words::Words::new(config),
             database: None,
             store_is_ours: false,
@@ -126,14 +130,14 @@ impl Watch {
     }
 
     /// Opens parts of its own, for a look before a program's own are made.
-    pub fn open(config: &Config, master_key: MasterKey, role: Role) -> Result<Self, Refusal> {
+    pub fn open(config: &Config, keys: Keys) -> Result<Self, Refusal> {
         let refused = |what: &str, error: &dyn std::error::Error| Refusal(format!("{what}: {error}"));
         let db =
             db::connect(&config.postgres, &config.postgres.url).map_err(|error| refused("postgres.url", &error))?;
         let redis = Redis::connect_trusting(&config.redis.url, config.redis.ca_file.as_deref());
         let redis = redis.map_err(|error| refused("redis.url", &error))?;
         let store = PackStore::open(&config.store).map_err(|error| refused("the store", &error))?;
-        Ok(Self::new(config, (db, redis, store), master_key, Clock::system(), role))
+        Ok(Self::new(config, (db, redis, store), keys, Clock::system()))
     }
 
     /// The database's name; `None` as long as Postgres has not said it.
@@ -149,7 +153,7 @@ impl Watch {
         loop {
             let look = self.look().await?;
             if let RedisState::Foreign(name) = &look.redis {
-                return Err(self.words.foreign_redis(name, self.database()));
+                return Err(self.words.foreign_redis(name, self.database(), self.role));
             }
             self.judge_key(&look.key)?;
             match self.judge_store(look.store) {

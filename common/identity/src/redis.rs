@@ -1,9 +1,10 @@
-//! Redis, which carries the name of its database. Whoever finds none sets it; a foreign one is not used.
+//! Redis, which carries the name of its database. Admin sets it where there is none; a foreign one is not used.
 
 use db::upkeep::identity;
+use live::RedisError;
 use tokio::time::timeout;
 
-use super::{LOOK_WAIT, Watch, bounded, show};
+use super::{LOOK_WAIT, Role, Watch, bounded, show};
 
 /// What a look at Redis found.
 pub(super) enum RedisState {
@@ -11,25 +12,32 @@ pub(super) enum RedisState {
     Ours,
     /// It is the database's of this name.
     Foreign(String),
-    /// It cannot be reached, or the database's name is not known yet.
+    /// It cannot be reached, has no name yet, or the database's name is not known yet.
     Unknown,
 }
 
 impl Watch {
     pub(super) async fn look_at_redis(&self, database: &str) -> RedisState {
-        match timeout(LOOK_WAIT, self.redis.claim_for(database)).await {
-            Ok(Ok(name)) if name == database => RedisState::Ours,
-            Ok(Ok(name)) => self.take_redis_over(name, database).await,
+        match timeout(LOOK_WAIT, self.name_redis(database)).await {
+            Ok(Ok(Some(name))) if name == database => RedisState::Ours,
+            Ok(Ok(Some(name))) => self.take_redis_over(name, database).await,
             Ok(Err(error)) => {
                 tracing::debug!(%error, "Redis's name cannot be read");
                 RedisState::Unknown
             }
-            Err(_) => RedisState::Unknown,
+            Ok(Ok(None)) | Err(_) => RedisState::Unknown,
+        }
+    }
+
+    async fn name_redis(&self, database: &str) -> Result<Option<String>, RedisError> {
+        match self.role {
+            Role::Admin => self.redis.claim_for(database).await.map(Some),
+            Role::Edge => self.redis.database_name().await,
         }
     }
 
     async fn take_redis_over(&self, former: String, database: &str) -> RedisState {
-        let is_wanted = self.words.redis_take_over() == Some(former.as_str());
+        let is_wanted = self.role == Role::Admin && self.words.redis_take_over() == Some(former.as_str());
         if !is_wanted || !matches!(bounded(identity::taken_over_at(&self.db, "redis", &former)).await, Ok(None)) {
             return RedisState::Foreign(former);
         }
@@ -58,7 +66,7 @@ impl Watch {
             RedisState::Foreign(name) => {
                 show("redis", true);
                 if self.redis.set_refused(true) {
-                    tracing::error!("not used: {}", self.words.foreign_redis(name, self.database()));
+                    tracing::error!("not used: {}", self.words.foreign_redis(name, self.database(), self.role));
                 }
                 false
             }

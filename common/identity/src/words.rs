@@ -15,6 +15,7 @@ pub(super) struct Words {
     redis_take_over: Option<String>,
     postgres_url: String,
     key_file: PathBuf,
+    edge_key_file: Option<PathBuf>,
 }
 
 impl Words {
@@ -26,6 +27,7 @@ impl Words {
             redis_take_over: config.redis.take_over_from.clone(),
             postgres_url: config.postgres.url.clone(),
             key_file: config.secrets.master_key_file.clone(),
+            edge_key_file: config.secrets.edge_key_file.clone(),
         }
     }
 
@@ -99,17 +101,21 @@ impl Words {
         ))
     }
 
-    pub(super) fn foreign_redis(&self, owner: &str, own: Option<&str>) -> Refusal {
+    pub(super) fn foreign_redis(&self, owner: &str, own: Option<&str>, role: Role) -> Refusal {
+        let who = if role == Role::Edge { "have admin take it over with" } else { "to take it over, set" };
         Refusal(format!(
-            "the Redis {} (redis.url) belongs to the database {owner}, not to {}: set redis.url or postgres.url right, or, to take \
-             it over, set redis.take_over_from = \"{owner}\"",
+            "the Redis {} (redis.url) belongs to the database {owner}, not to {}: set redis.url or postgres.url right, or, {who} \
+             redis.take_over_from = \"{owner}\"",
             self.redis,
             self.database(own),
         ))
     }
 
-    pub(super) fn wrong_key(&self, wrong: &WrongKey) -> Refusal {
-        Refusal(wrong.explain(&self.key_file, &self.postgres_url))
+    pub(super) fn wrong_key(&self, wrong: &WrongKey, role: Role) -> Refusal {
+        Refusal(match &self.edge_key_file {
+            Some(file) if role == Role::Edge => wrong.explain_edge(file, &self.postgres_url),
+            _ => wrong.explain(&self.key_file, &self.postgres_url),
+        })
     }
 
     pub(super) fn other_database(&self, known: &str, found: &str) -> Refusal {

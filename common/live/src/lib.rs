@@ -1,7 +1,9 @@
 //! Redis: the connection that reconnects by itself, the scripts that run there, and the bus of changes.
 //!
 //! Nothing here is the truth; Postgres is, and what is here can be lost and rebuilt. Start with [`Redis`].
+//! What edges may do there is in [`acl`].
 
+pub mod acl;
 pub mod budgets;
 pub mod bus;
 mod cluster;

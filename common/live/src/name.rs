@@ -1,7 +1,7 @@
-//! The name of the database that a Redis belongs to: one key, which whoever finds none sets.
+//! The name of the database that a Redis belongs to: one key, which admin sets where there is none.
 //!
 //! Two databases at one Redis would count each other's budgets and take each other's changes for their own. A Redis that was flushed
-//! is named again by whoever looks next.
+//! is named again by the admin that looks next. Edges only read the name.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use redis::{AsyncCommands as _, RedisError};
 use super::Redis;
 
 /// The key of the name. In a cluster one node has it, for all of them.
-const NAME: &str = "svc:database-name";
+pub(super) const NAME: &str = "svc:database-name";
 
 impl Redis {
     /// Gives Redis the name of a database unless it has one. Returns the name that it has then.

@@ -51,7 +51,7 @@ pub enum Program {
 }
 
 impl Program {
-    fn key(self) -> &'static str {
+    pub(super) const fn key(self) -> &'static str {
         match self {
             Self::Edge => "svc:reports:edge",
             Self::Admin => "svc:reports:admin",

@@ -1,41 +1,155 @@
-//! What an edge shows admin, so that admin believes what the edge says of its client. Both have the master key.
+//! What an edge shows admin with each request, so that admin believes what the edge says of its client.
 //!
-//! It is the same in every request, so it proves nothing to who can listen between the two: that network must be private.
+//! It is a MAC over the request and the time. Whoever listens between the two can repeat that very request within [`WINDOW`], and
+//! make up no other. It does not cover the body, the cookies or the token: who listens has those anyway, so the network between
+//! edges and admins must be private, or encrypted below HTTP.
+//!
+//! Edges of the version before sent the same bytes in every request. Edges with the whole master key still send them, for admins of
+//! that version; admin accepts them while `admin.accept_fixed_edge_proof` says so.
 
+use std::time::Duration;
+
+use domain::Timestamp;
 use subtle::ConstantTimeEq as _;
 
-use crate::{MasterKey, Purpose};
+use crate::{
+    EdgeKey, MasterKey, Purpose,
+    master_key::{Key, derive},
+};
 
-/// The header in which an edge sends its proof.
+/// The header in which an edge sends its proofs, each in a line of its own.
 pub const HEADER: &str = "x-svc-edge";
+/// How far the time in a proof may be from admin's: the clocks of two machines may differ by a minute, and a request may wait for
+/// half a minute on its way.
+pub const WINDOW: Duration = Duration::from_secs(90);
+/// What a proof of one request begins with.
+const VERSION: &str = "v1";
+
+/// What a proof covers of a request, as admin gets it.
+#[derive(Debug, Clone, Copy)]
+pub struct HandedRequest<'a> {
+    /// The method. `HEAD` is taken for `GET`: the proxy asks for what it keeps by `GET`.
+    pub method: &'a str,
+    /// The path with the query.
+    pub path: &'a str,
+    /// The value of `Host`.
+    pub host: &'a [u8],
+    /// The value of `X-Forwarded-For`.
+    pub client: &'a [u8],
+    /// The value of `X-Forwarded-Proto`.
+    pub scheme: &'a [u8],
+}
+
+impl HandedRequest<'_> {
+    fn mac(&self, key: &[u8; 32], seconds: u64) -> [u8; 32] {
+        let method = if self.method == "HEAD" { "GET" } else { self.method };
+        let mut message = seconds.to_be_bytes().to_vec();
+        for part in [method.as_bytes(), self.path.as_bytes(), self.host, self.client, self.scheme] {
+            // With its length before it, no part can look like the end of another.
+            message.extend(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            message.extend(part);
+        }
+        derive(key, VERSION, &message)
+    }
+}
+
+impl EdgeKey {
+    /// Returns the values of [`HEADER`] for a request that is handed on now. The first is the one that admins of the version before
+    /// look at, if this edge has it.
+    pub fn proofs(&self, request: &HandedRequest<'_>, now: Timestamp) -> Vec<String> {
+        let seconds = seconds(now);
+        let proof = format!("{VERSION}.{seconds}.{}", hex::encode(request.mac(&self.requests(), seconds)));
+        self.fixed_proof().map(hex::encode).into_iter().chain([proof]).collect()
+    }
+}
 
 impl MasterKey {
-    /// Returns the value that an edge sends in [`HEADER`].
-    pub fn edge_proof(&self) -> String {
-        hex::encode(self.derive(Purpose::EdgeProof, b""))
+    /// Whether `proof` is an edge's, of this request, made within [`WINDOW`] of `now`. Any of the keys may have been the edge's first:
+    /// while the master key is exchanged, programs read their files at different moments.
+    pub fn is_edge_request(&self, proof: &[u8], request: &HandedRequest<'_>, now: Timestamp) -> bool {
+        let Some((made, given)) = parse(proof) else { return false };
+        let is_ours = |key: &Key| bool::from(request.mac(&key.derive(Purpose::EdgeRequests, b""), made).ct_eq(&given));
+        seconds(now).abs_diff(made) <= WINDOW.as_secs() && self.keys().iter().any(is_ours)
     }
 
-    /// Whether an edge sent `value`. Any of the keys may have been its first: while the master key is exchanged, programs
-    /// read the file at different moments.
-    pub fn is_edge_proof(&self, value: &[u8]) -> bool {
+    /// Whether `value` is what edges of the version before send in every request.
+    pub fn is_fixed_edge_proof(&self, value: &[u8]) -> bool {
         let mut given = [0; 32];
         hex::decode_to_slice(value, &mut given).is_ok()
             && self.keys().iter().any(|key| key.derive(Purpose::EdgeProof, b"").ct_eq(&given).into())
     }
 }
 
+fn parse(proof: &[u8]) -> Option<(u64, [u8; 32])> {
+    let mut parts = str::from_utf8(proof).ok()?.splitn(3, '.');
+    if parts.next() != Some(VERSION) {
+        return None;
+    }
+    let made = parts.next()?.parse().ok()?;
+    let mut given = [0; 32];
+    hex::decode_to_slice(parts.next()?, &mut given).ok()?;
+    Some((made, given))
+}
+
+fn seconds(time: Timestamp) -> u64 {
+    time.unix_millis() / 1_000
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::master_key::Key;
+
+    const REQUEST: HandedRequest<'_> = HandedRequest {
+        method: "POST",
+        path: "/auth/device?x",
+        host: b"api.svc.example",
+        client: b"203.0.113.9",
+        scheme: b"https",
+    };
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_unix_millis(seconds * 1_000)
+    }
 
     #[test]
-    fn only_the_master_keys_own_proof_is_one() {
+    fn a_proof_is_of_one_request_and_of_its_time() {
+        let master = MasterKey::generate();
+        let edge = EdgeKey::of(&master);
+        let proof = edge.proofs(&REQUEST, at(1_000_000)).pop().unwrap();
+        let is_known = |request: &HandedRequest<'_>, now| master.is_edge_request(proof.as_bytes(), request, at(now));
+        assert!([999_910, 1_000_000, 1_000_090].iter().all(|now| is_known(&REQUEST, *now)));
+        assert!(![999_909, 1_000_091].iter().any(|now| is_known(&REQUEST, *now)));
+        for other in [
+            HandedRequest { method: "PUT", ..REQUEST },
+            HandedRequest { path: "/auth/device", ..REQUEST },
+            HandedRequest { host: b"app.svc.example", ..REQUEST },
+            HandedRequest { client: b"203.0.113.8", ..REQUEST },
+            HandedRequest { scheme: b"http", ..REQUEST },
+        ] {
+            assert!(!is_known(&other, 1_000_000), "{other:?}");
+        }
+        assert!(!MasterKey::generate().is_edge_request(proof.as_bytes(), &REQUEST, at(1_000_000)));
+        for wrong in ["", "v1", "v1.1000000", "v1.1000000.00", &proof.replace("v1", "v2"), &format!("{proof}00")] {
+            assert!(!master.is_edge_request(wrong.as_bytes(), &REQUEST, at(1_000_000)), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_the_proxy_keeps_is_asked_for_by_another_method() {
+        let master = MasterKey::generate();
+        let head = HandedRequest { method: "HEAD", ..REQUEST };
+        let proof = EdgeKey::of(&master).proofs(&head, at(5)).pop().unwrap();
+        assert!(master.is_edge_request(proof.as_bytes(), &HandedRequest { method: "GET", ..REQUEST }, at(5)));
+    }
+
+    #[test]
+    fn the_version_before_is_known_by_its_fixed_proof() {
         let (key, other) = (MasterKey::generate(), MasterKey::generate());
-        assert!(key.is_edge_proof(key.edge_proof().as_bytes()));
-        let proof = key.edge_proof();
-        for wrong in ["", "00", &other.edge_proof(), &proof[..62], &format!("{proof}00"), &"0".repeat(64)] {
-            assert!(!key.is_edge_proof(wrong.as_bytes()), "{wrong}");
+        let proofs = EdgeKey::of(&key).proofs(&REQUEST, at(5));
+        let [fixed, _] = &proofs[..] else { panic!("{proofs:?}") };
+        assert!(key.is_fixed_edge_proof(fixed.as_bytes()) && !other.is_fixed_edge_proof(fixed.as_bytes()));
+        for wrong in ["", "00", &fixed[..62], &format!("{fixed}00"), &"0".repeat(64)] {
+            assert!(!key.is_fixed_edge_proof(wrong.as_bytes()), "{wrong}");
         }
     }
 
@@ -49,8 +163,9 @@ mod tests {
         };
         let [old, new] = [(); 2].map(|()| Key::generate().to_base64());
         let (before, after) = (load(&[&old]), load(&[&new, &old]));
-        assert!(after.is_edge_proof(before.edge_proof().as_bytes()));
-        assert!(after.is_edge_proof(after.edge_proof().as_bytes()));
-        assert!(!before.is_edge_proof(after.edge_proof().as_bytes()));
+        let proof = |key: &MasterKey| EdgeKey::of(key).proofs(&REQUEST, at(5)).pop().unwrap();
+        assert!(after.is_edge_request(proof(&before).as_bytes(), &REQUEST, at(5)));
+        assert!(after.is_edge_request(proof(&after).as_bytes(), &REQUEST, at(5)));
+        assert!(!before.is_edge_request(proof(&after).as_bytes(), &REQUEST, at(5)));
     }
 }

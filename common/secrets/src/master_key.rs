@@ -3,12 +3,7 @@
 //! Nothing is encrypted with the master key itself: each purpose has a key of its own (HKDF-SHA-256), so that a
 //! cookie key in memory opens no row. Sealed rows are XChaCha20-Poly1305, with the row's identity as associated data.
 
-use std::{
-    os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
-    time::{Duration, Instant},
-};
+use std::{path::Path, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use chacha20poly1305::{
@@ -18,6 +13,9 @@ use chacha20poly1305::{
 use hkdf::Hkdf;
 use rand::RngExt as _;
 use sha2::Sha256;
+
+pub use crate::ring::RELOAD_EVERY;
+use crate::ring::{Form, Ring};
 
 /// The purpose of a derived key. Its label is part of the derivation and must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +34,10 @@ pub enum Purpose {
     DocumentLinks,
     /// Deriving the codes by which domains are claimed.
     DomainClaims,
-    /// Proving to admin that a request comes from an edge.
+    /// Proving to admin that a request comes from an edge, by the same bytes in every request: what edges of the version before send.
     EdgeProof,
+    /// Authenticating the requests that edges hand on to admin.
+    EdgeRequests,
     /// Sealing the values of environment variables.
     EnvValues,
     /// Authenticating gate cookies.
@@ -48,7 +48,7 @@ pub enum Purpose {
     MasterKeyCheck,
     /// Sealing what a sign-in under way on the web needs.
     SignIns,
-    /// Encrypting TLS session tickets; further derived by the hour.
+    /// Encrypting TLS session tickets; an [edge's key](crate::EdgeKey) derives from it by the hour.
     TlsTickets,
 }
 
@@ -63,6 +63,7 @@ impl Purpose {
             Self::DocumentLinks => "document links",
             Self::DomainClaims => "domain claims",
             Self::EdgeProof => "edge proof",
+            Self::EdgeRequests => "edge requests",
             Self::EnvValues => "environment values",
             Self::GateCookies => "gate cookies",
             Self::LetterLinks => "letter links",
@@ -75,33 +76,19 @@ impl Purpose {
 
 /// Leads every sealed value: the form, then the id of the key that sealed it.
 pub const TAG_LEN: usize = 1 + KEY_ID_LEN;
-const KEY_ID_LEN: usize = 4;
+pub(crate) const KEY_ID_LEN: usize = 4;
 /// The form of sealed values. Those from before there were key ids have no tag at all.
 pub const FORM: u8 = 1;
-/// Longest age of a reading of the key file. `certs rotate-key` relies on it.
-pub const RELOAD_EVERY: Duration = Duration::from_secs(2);
 
 /// The keys that the operator keeps in a file of their own; cheap to clone.
 ///
 /// The file holds one key a line. The first one seals, all of them open. It is read again when it has changed, so that a
 /// key can be exchanged under running programs; what cannot be read is reported and the known keys are kept.
 #[derive(Clone)]
-pub struct MasterKey(Arc<Ring>);
+pub struct MasterKey(Arc<Ring<Key>>);
 
-struct Ring {
-    /// None for keys without a file.
-    path: Option<PathBuf>,
-    read: RwLock<Reading>,
-}
-
-struct Reading {
-    keys: Arc<[Key]>,
-    stamp: Option<Stamp>,
-    checked_at: Instant,
-}
-
-/// The marks by which a changed file is recognized.
-type Stamp = (u64, u64, i64, i64);
+const FORM_OF_FILE: Form<Key> =
+    Form { parse: |text| KeyFile::parse(text).map(KeyFile::into_keys), wrong: KeyError::Form };
 
 /// One key of 32 bytes.
 #[derive(Clone, PartialEq, Eq)]
@@ -119,8 +106,14 @@ pub enum KeyError {
         source: std::io::Error,
     },
     /// The file does not hold keys.
-    #[error("the master key file {0} must hold 32 bytes in base64 a line, as `certs master-key` writes them")]
+    #[error(
+        "the master key file {0} must hold 32 bytes in base64 a line, as `certs master-key` writes them (what `certs edge-key` \
+         writes is for edges alone)"
+    )]
     Form(String),
+    /// The file holds neither an edge's keys nor a master key.
+    #[error("the key file {0} must be an edge's, as `certs edge-key` writes it, or that of the master key")]
+    EdgeForm(String),
 }
 
 /// Sealed bytes could not be opened: they were changed, belong to another row, or were sealed with another key.
@@ -198,7 +191,7 @@ impl KeyFile {
         keys.chain(self.next.iter().map(|key| format!("next {}\n", key.to_base64()))).collect()
     }
 
-    fn into_keys(self) -> Vec<Key> {
+    pub(crate) fn into_keys(self) -> Vec<Key> {
         self.keys.into_iter().chain(self.next).collect()
     }
 }
@@ -206,18 +199,16 @@ impl KeyFile {
 impl MasterKey {
     /// Makes a new random key without a file.
     pub fn generate() -> Self {
-        Self::new(None, vec![Key::generate()], None)
+        Self::of_keys(vec![Key::generate()])
     }
 
     /// Loads the keys from their file.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        let (keys, stamp) = read_file(path)?;
-        Ok(Self::new(Some(path.to_owned()), keys, Some(stamp)))
+        Ok(Self(Arc::new(Ring::load(path, FORM_OF_FILE)?)))
     }
 
-    fn new(path: Option<PathBuf>, keys: Vec<Key>, stamp: Option<Stamp>) -> Self {
-        let read = RwLock::new(Reading { keys: keys.into(), stamp, checked_at: Instant::now() });
-        Self(Arc::new(Ring { path, read }))
+    fn of_keys(keys: Vec<Key>) -> Self {
+        Self(Arc::new(Ring::without_file(keys, FORM_OF_FILE)))
     }
 
     /// Derives the key for a purpose. `context` separates keys within it, by the hour for instance.
@@ -233,15 +224,7 @@ impl MasterKey {
 
     /// Opens what [`Self::seal`] made, with whichever key sealed it.
     pub fn open(&self, purpose: Purpose, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
-        let known = self.keys();
-        let opened = open_with(&known, purpose, identity, sealed);
-        if opened.is_ok() {
-            return opened;
-        }
-        // Perhaps by a key that has just come into the file, and perhaps somebody else has just read it.
-        self.read_again();
-        let now = self.keys();
-        if Arc::ptr_eq(&known, &now) { opened } else { open_with(&now, purpose, identity, sealed) }
+        self.0.open(|keys| open_with(keys, purpose, identity, sealed))
     }
 
     /// Returns the bytes that values sealed from now on begin with.
@@ -252,49 +235,8 @@ impl MasterKey {
     /// Returns the keys, the sealing one first. Reads the file again when the last reading is older than
     /// [`RELOAD_EVERY`].
     pub fn keys(&self) -> Arc<[Key]> {
-        let reading = self.0.read.read().unwrap_or_else(PoisonError::into_inner);
-        if self.0.path.is_none() || reading.checked_at.elapsed() < RELOAD_EVERY {
-            return Arc::clone(&reading.keys);
-        }
-        drop(reading);
-        self.read_again();
-        Arc::clone(&self.0.read.read().unwrap_or_else(PoisonError::into_inner).keys)
+        self.0.keys()
     }
-
-    /// Reads the file if it has changed.
-    fn read_again(&self) {
-        let Some(path) = &self.0.path else { return };
-        let mut reading = self.0.read.write().unwrap_or_else(PoisonError::into_inner);
-        reading.checked_at = Instant::now();
-        if reading.stamp.is_some() && stamp(path).ok() == reading.stamp {
-            return;
-        }
-        match read_file(path) {
-            Ok((keys, stamp)) => {
-                reading.keys = keys.into();
-                reading.stamp = Some(stamp);
-            }
-            Err(error) => {
-                // Said once, not every two seconds: the stamp of the unreadable file is remembered.
-                tracing::error!(%error, "the changed master key file is not used; the keys known so far are kept");
-                reading.stamp = stamp(path).ok();
-            }
-        }
-    }
-}
-
-fn read_file(path: &Path) -> Result<(Vec<Key>, Stamp), KeyError> {
-    let shown = || path.display().to_string();
-    // Taken before the text: a change in between is then seen at the next look.
-    let stamp = stamp(path).map_err(|source| KeyError::Read { path: shown(), source })?;
-    let text = std::fs::read_to_string(path).map_err(|source| KeyError::Read { path: shown(), source })?;
-    let file = KeyFile::parse(&text).ok_or_else(|| KeyError::Form(shown()))?;
-    Ok((file.into_keys(), stamp))
-}
-
-fn stamp(path: &Path) -> std::io::Result<Stamp> {
-    let about = std::fs::metadata(path)?;
-    Ok((about.ino(), about.len(), about.mtime(), about.mtime_nsec()))
 }
 
 /// Opens with the key that the tag names; without a tag of ours, with any.
@@ -387,9 +329,9 @@ mod tests {
         let (old, next) = (Key::generate(), Key::generate());
         let file = KeyFile { keys: vec![old.clone()], next: Some(next.clone()) };
         assert_eq!(KeyFile::parse(&file.to_text()), Some(file.clone()));
-        let master = MasterKey::new(None, file.into_keys(), None);
+        let master = MasterKey::of_keys(file.into_keys());
         assert_eq!(master.tag(), old.tag());
-        let elsewhere = MasterKey::new(None, vec![next], None).seal(Purpose::EnvValues, b"row", b"secret");
+        let elsewhere = MasterKey::of_keys(vec![next]).seal(Purpose::EnvValues, b"row", b"secret");
         assert_eq!(master.open(Purpose::EnvValues, b"row", &elsewhere), Ok(b"secret".to_vec()));
     }
 

@@ -28,7 +28,7 @@ use http::{
     request::Parts,
 };
 use http_body::Body;
-use secrets::{MasterKey, Purpose, passwords};
+use secrets::{EdgeKey, passwords};
 use url::Url;
 
 use self::{
@@ -73,7 +73,7 @@ impl Gatekeeper {
     /// With nobody verified yet. Members sign in at `console_url`. Up to `hashes` passwords are hashed at a time, one a core when that
     /// is 0; the memory that they take is charged to `account`.
     pub fn new(
-        master_key: &MasterKey,
+        key: &EdgeKey,
         members: Arc<dyn Members>,
         console_url: &Url,
         hashes: usize,
@@ -82,7 +82,7 @@ impl Gatekeeper {
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(LEAST_HASHES, usize::from);
         let hashes = if hashes == 0 { cores.max(LEAST_HASHES) } else { hashes };
-        let key = master_key.derive(Purpose::GateCookies, b"");
+        let key = key.gate_cookies();
         Self {
             cookies: Cookies::new(&key),
             verified: Verified::new(&key),

@@ -11,7 +11,7 @@ use std::{path::PathBuf, sync::Arc};
 use domain::Clock;
 use live::Redis;
 use packs::{PackStore, Space};
-use secrets::MasterKey;
+use secrets::EdgeKey;
 use sqlx::PgPool;
 use telemetry::{health::Health, metrics};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
@@ -34,7 +34,7 @@ pub struct Watched {
     /// Where it shows how far changes were followed.
     pub marks: Arc<Marks>,
     /// What certificates' keys are opened with.
-    pub master_key: MasterKey,
+    pub key: EdgeKey,
     /// The domain of sites, whose children's certificate is the default.
     pub site_domain: String,
     /// Where the spool is.
@@ -81,7 +81,7 @@ impl Watched {
         let names = [format!("*.{}", self.site_domain)];
         let has_read = async || {
             let found = db::certificates::covering(&self.db, &names, self.clock.now()).await.ok()?;
-            found.is_none_or(|certificate| certificate.open_key(&self.master_key).is_ok()).then_some(())
+            found.is_none_or(|certificate| certificate.open_key_at_edge(&self.key).is_ok()).then_some(())
         };
         while !matches!(timeout(limits::DEPENDENCY_WAIT, has_read()).await, Ok(Some(()))) {
             sleep(limits::CERTIFICATE_EVERY).await;

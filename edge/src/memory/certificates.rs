@@ -13,7 +13,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
     sign::CertifiedKey,
 };
-use secrets::{MasterKey, master_key::OpenError};
+use secrets::{EdgeKey, master_key::OpenError};
 use sqlx::PgPool;
 
 use super::{
@@ -29,7 +29,7 @@ pub struct CertificateStore {
     /// The database.
     pub db: PgPool,
     /// Opens the private keys.
-    pub master_key: MasterKey,
+    pub key: EdgeKey,
     /// Judges which certificates are valid now.
     pub clock: Clock,
     /// Loads the private keys.
@@ -46,7 +46,9 @@ pub struct Certificates<V> {
 /// Why a stored certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum CertificateError {
-    #[error("its key does not open with this master key")]
+    #[error(
+        "its key does not open with this edge's: secrets.edge_key_file is of another master key, or older than its rotation"
+    )]
     Sealed(#[from] OpenError),
     #[error("its PEM is damaged: {0}")]
     Pem(#[from] rustls::pki_types::pem::Error),
@@ -143,7 +145,7 @@ impl<V: Clone> Certificates<V> {
     /// Opens a certificate's key. Returns what visitors are presented with, and the bytes of memory that it takes.
     fn prepare(&self, certificate: &Certificate) -> Result<(V, u64), CertificateError> {
         let chain = CertificateDer::pem_slice_iter(certificate.chain_pem.as_bytes()).collect::<Result<Vec<_>, _>>()?;
-        let key = PrivateKeyDer::from_pem_slice(&certificate.open_key(&self.store.master_key)?)?;
+        let key = PrivateKeyDer::from_pem_slice(&certificate.open_key_at_edge(&self.store.key)?)?;
         let stored = chain.iter().map(|part| part.len()).sum::<usize>() + key.secret_der().len();
         let value = (self.prepare)(CertifiedKey::from_der(chain, key, &self.store.provider)?)?;
         Ok((value, limits::CERTIFICATE_BYTES + stored as u64))

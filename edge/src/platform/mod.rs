@@ -21,10 +21,14 @@ mod proxy;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use domain::Clock;
 use fairness::{Bounds, Client, Refused, Turns, budget::Account};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use pingora::{proxy::http_proxy, server::configuration::ServerConf};
-use secrets::{MasterKey, edge_proof};
+use secrets::{
+    EdgeKey,
+    edge_proof::{self, HandedRequest},
+};
 use tokio::{sync::Semaphore, time::timeout};
 
 use self::{
@@ -75,20 +79,21 @@ pub struct Platform {
     /// Requests whose bodies are being read.
     bodies: Turns<Client>,
     request_ids: RequestIds,
-    master_key: MasterKey,
+    key: EdgeKey,
+    clock: Clock,
     talkers: Arc<Talkers>,
 }
 
 impl Platform {
     /// A proxy to the admins at `upstreams` that has up to `requests` in flight, and keeps public answers within `shares` until a change
-    /// reaches `marks`.
+    /// reaches `marks`. The key proves to admin that requests come from an edge.
     pub fn new(
         upstreams: Upstreams,
         threads: usize,
         requests: usize,
         shares: &Shares,
         marks: Arc<Marks>,
-        master_key: MasterKey,
+        (key, clock): (EdgeKey, Clock),
         talkers: Arc<Talkers>,
     ) -> Self {
         let admins = Arc::new(Admins::new(upstreams));
@@ -111,7 +116,7 @@ impl Platform {
         });
         let (requests, bodies) = (Turns::new(waiting), Turns::new(bodies));
         let request_ids = RequestIds::new();
-        Self { exchanges, cache, requests, event_streams, bodies, request_ids, master_key, talkers }
+        Self { exchanges, cache, requests, event_streams, bodies, request_ids, key, clock, talkers }
     }
 
     /// As many requests as may be in flight where the process may open `files`: those that are `configured`, unless that is 0.
@@ -284,9 +289,12 @@ impl Platform {
     /// Proves to admin that the request comes from an edge.
     fn prove<B>(&self, request: &mut Request<B>) -> anyhow::Result<()> {
         // In place of what the visitor may have sent under this name.
-        let mut proof = HeaderValue::try_from(self.master_key.edge_proof())?;
-        proof.set_sensitive(true);
-        request.headers_mut().insert(EDGE_PROOF, proof);
+        request.headers_mut().remove(EDGE_PROOF);
+        for proof in self.key.proofs(&handed(request), self.clock.now()) {
+            let mut proof = HeaderValue::try_from(proof)?;
+            proof.set_sensitive(true);
+            request.headers_mut().append(EDGE_PROOF, proof);
+        }
         Ok(())
     }
 }
@@ -301,6 +309,18 @@ fn refused(refused: Refused) -> Failure {
 fn busy(bound: &'static str) -> Failure {
     metrics::platform_refused(bound);
     Failure::Busy
+}
+
+/// What a proof covers of a request in the form in which admin gets it.
+fn handed<B>(request: &Request<B>) -> HandedRequest<'_> {
+    let field = |name| request.headers().get(name).map_or(&[][..], HeaderValue::as_bytes);
+    HandedRequest {
+        method: request.method().as_str(),
+        path: request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str),
+        host: field(header::HOST),
+        client: field(FORWARDED_FOR),
+        scheme: field(FORWARDED_PROTO),
+    }
 }
 
 /// Makes the target, the version and the fields about the visitor those that admin reads.

@@ -48,6 +48,9 @@ pub struct Admin {
     /// The address of an edge by which admin reaches the AI gateway, such as `https://10.0.0.2`, when it is not to go by the
     /// public one. Its certificate is still that of `site.ai_url`.
     pub gateway_url: Option<Url>,
+    /// Whether edges are believed that show the same proof in every request, as those of the version before do. Once no edge of that
+    /// version runs, set it to false: who has once listened between an edge and admin knows that proof. It goes away with the next version.
+    pub accept_fixed_edge_proof: bool,
 }
 
 impl Default for Admin {
@@ -68,6 +71,7 @@ impl Default for Admin {
             metrics_listen: None,
             console: None,
             gateway_url: None,
+            accept_fixed_edge_proof: true,
         }
     }
 }

@@ -10,7 +10,7 @@ pub mod orders;
 pub mod renewals;
 
 use domain::{AcmeAccountId, CertificateId, Timestamp, certificates::CertificateSource, changes::Subject};
-use secrets::{MasterKey, Purpose, master_key::OpenError};
+use secrets::{EdgeKey, MasterKey, Purpose, master_key::OpenError};
 use sqlx::{PgConnection, PgPool};
 
 use crate::edges::route_changes::{self, PendingId};
@@ -59,6 +59,11 @@ impl Certificate {
     /// Opens the private key, PEM.
     pub fn open_key(&self, master: &MasterKey) -> Result<Vec<u8>, OpenError> {
         master.open(Purpose::CertificateKeys, self.id.as_str().as_bytes(), &self.sealed_key)
+    }
+
+    /// Opens the private key, PEM, with what an edge has of the master key.
+    pub fn open_key_at_edge(&self, key: &EdgeKey) -> Result<Vec<u8>, OpenError> {
+        key.open_certificate_key(self.id.as_str().as_bytes(), &self.sealed_key)
     }
 }
 

@@ -1,6 +1,10 @@
 //! The gateway's keys: `ai` tokens, found by the hash of their secret.
 
-use domain::{Account, TokenId, token::TokenHash, usage::Microcents};
+use domain::{
+    Account, Epoch, OrgId, TokenId, UserId,
+    token::TokenHash,
+    usage::{Microcents, MonthlyLimit},
+};
 use sqlx::PgPool;
 
 use crate::edges::routes::{AsOf, Extent};
@@ -22,14 +26,12 @@ pub struct AiKey {
 
 /// Returns the `ai` token with this secret, unless it was revoked; with the reading's place in the order of changes.
 pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey>>, sqlx::Error> {
+    // A function, because an edge's role may not read the table.
     let row = sqlx::query!(
-        r#"SELECT c.epoch, c.last_seq AS seq, c.last_seq + (EXISTS (SELECT FROM pending_route_changes))::int AS "end!", t.id AS "id?", t.user_id AS "user_id?", t.org_id AS "org_id?",
-                  t.monthly_limit_cents AS "limit_cents?", o.ai_monthly_limit_cents AS "account_limit_cents?",
-                  s.plan AS "plan?"
-           FROM route_counter c
-           LEFT JOIN tokens t ON t.secret_hash = $1 AND t.kind = 'ai' AND t.revoked_at IS NULL
-           LEFT JOIN orgs o ON o.id = t.org_id
-           LEFT JOIN subscriptions s ON s.account = COALESCE(t.user_id, t.org_id) AND s.status IN ('active', 'past_due')"#,
+        r#"SELECT epoch AS "epoch!: Epoch", seq AS "seq!", seq_end AS "end!", token_id AS "id?: TokenId", user_id AS "user_id?: UserId",
+                  org_id AS "org_id?: OrgId", limit_cents AS "limit_cents?: MonthlyLimit",
+                  account_limit_cents AS "account_limit_cents?: MonthlyLimit", plan AS "plan?"
+           FROM find_ai_key($1)"#,
         secret.as_bytes(),
     )
     .fetch_one(pool)

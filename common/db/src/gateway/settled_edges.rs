@@ -5,15 +5,7 @@ use sqlx::{PgExecutor, PgPool};
 
 /// Notes that everything which these edges admitted is recorded ([`ai_usage::record`](super::ai_usage::record)) or given back.
 pub async fn note(pool: &PgPool, edges: &[String], now: Timestamp) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "INSERT INTO settled_edges (edge_id, settled_at) SELECT edge, $2 FROM unnest($1::text[]) AS edge ORDER BY edge
-         ON CONFLICT DO NOTHING",
-        edges,
-        now,
-    )
-    .execute(pool)
-    .await
-    .map(drop)
+    sqlx::query!("SELECT note_settled_edges($1, $2)", edges, now as Timestamp).fetch_one(pool).await.map(drop)
 }
 
 /// Returns those of `edges` that have nothing left to settle.

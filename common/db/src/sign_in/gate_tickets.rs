@@ -68,9 +68,10 @@ pub struct Ticket {
 pub async fn take(db: impl PgExecutor<'_>, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, sqlx::Error> {
     sqlx::query_as!(
         Ticket,
-        "DELETE FROM gate_tickets t USING users u WHERE t.secret_hash = $1 AND u.id = t.user_id
-           RETURNING t.visitor_hash, t.host, t.project_id AS project, t.access_version,
-                     t.user_id AS user, u.gate_version, t.expires_at",
+        r#"SELECT visitor_hash AS "visitor_hash!", host AS "host!", project_id AS "project!: ProjectId",
+                  access_version AS "access_version!", user_id AS "user!: UserId", gate_version AS "gate_version!",
+                  expires_at AS "expires_at!: Timestamp"
+           FROM take_gate_ticket($1)"#,
         secret_hash,
     )
     .fetch_optional(db)

@@ -8,15 +8,7 @@ const LENGTH: usize = 32;
 
 /// Returns the salt of a UTC day: the one that some edge has given it, else `new`, which must be random.
 pub async fn of(pool: &PgPool, day: Date, new: [u8; LENGTH]) -> Result<[u8; LENGTH], sqlx::Error> {
-    // An update that changes nothing returns the row of whoever was first, also one that is just being written.
-    let salt = sqlx::query_scalar!(
-        "INSERT INTO visitor_salts AS known (day, salt) VALUES ($1, $2)
-         ON CONFLICT (day) DO UPDATE SET salt = known.salt RETURNING salt",
-        day,
-        &new,
-    )
-    .fetch_one(pool)
-    .await?;
+    let salt = sqlx::query_scalar!(r#"SELECT visitor_salt($1, $2) AS "salt!""#, day, &new).fetch_one(pool).await?;
     salt.try_into().map_err(|_| sqlx::Error::Decode("a salt of another length".into()))
 }
 

@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use config::without_password;
-use secrets::{MasterKey, Purpose, master_key::TAG_LEN};
+use secrets::{
+    EdgeKey, MasterKey, Purpose,
+    master_key::{Key, TAG_LEN},
+};
 use sqlx::PgPool;
 
 use super::{
@@ -36,6 +39,16 @@ impl WrongKey {
             without_password(url),
         )
     }
+
+    /// Says what is wrong with `file`, an edge's keys, for the database at `url`, and what helps.
+    pub fn explain_edge(&self, file: &Path, url: &str) -> String {
+        format!(
+            "the file of this edge's keys {} (secrets.edge_key_file) is not of the master key of the database {} (postgres.url): {self}; \
+             make it anew with `certs edge-key`, where admin runs, and put it in its place",
+            file.display(),
+            without_password(url),
+        )
+    }
 }
 
 /// Checks that `master` is the key of this database. With `may_write`, the sealed value is written where there is none.
@@ -47,12 +60,13 @@ pub async fn check(db: &PgPool, master: &MasterKey, may_write: bool) -> Result<O
         Some(sealed) if opens(master, &sealed) => return Ok(None),
         sealed => sealed,
     };
-    let sample = Sample::of(db, master).await?;
+    let sample = Sample::of(db, Opener::Master(master)).await?;
+    let ids = || master.keys().iter().map(Key::id).collect::<Vec<_>>();
     let anew = master.seal(Purpose::MasterKeyCheck, CHECK.as_bytes(), TEXT);
     let Some(sealed) = sealed else {
         // A few values may have been sealed by a program that had a wrong key, when nothing kept it from that.
         if sample.closed > sample.opened {
-            return Ok(Some(wrong(master, &sample.first_closed)));
+            return Ok(Some(wrong(&ids(), &sample.first_closed)));
         }
         if !may_write {
             return Ok(None);
@@ -60,10 +74,10 @@ pub async fn check(db: &PgPool, master: &MasterKey, may_write: bool) -> Result<O
         identity::write_check(db, &anew).await?;
         // Somebody else may have been first, with another key.
         let written = identity::sealed_check(db).await?.unwrap_or(anew);
-        return Ok((!opens(master, &written)).then(|| wrong(master, &written)));
+        return Ok((!opens(master, &written)).then(|| wrong(&ids(), &written)));
     };
     if sample.closed > 0 || sample.opened == 0 {
-        return Ok(Some(wrong(master, &sealed)));
+        return Ok(Some(wrong(&ids(), &sealed)));
     }
     if may_write {
         let row = SealedRow { row: CHECK.to_owned(), sealed };
@@ -72,15 +86,53 @@ pub async fn check(db: &PgPool, master: &MasterKey, may_write: bool) -> Result<O
     Ok(None)
 }
 
+/// Does what [`check`] does with an edge's keys, which open that value and the keys of certificates. Writes nothing.
+pub async fn check_edge(db: &PgPool, key: &EdgeKey) -> Result<Option<WrongKey>, sqlx::Error> {
+    let sealed = identity::sealed_check(db).await?;
+    if sealed.as_ref().is_some_and(|sealed| key.open_check(CHECK.as_bytes(), sealed).is_ok()) {
+        return Ok(None);
+    }
+    let sample = Sample::of(db, Opener::Edge(key)).await?;
+    Ok(match sealed {
+        Some(sealed) => (sample.closed > 0 || sample.opened == 0).then(|| wrong(&key.ids(), &sealed)),
+        None => (sample.closed > sample.opened).then(|| wrong(&key.ids(), &sample.first_closed)),
+    })
+}
+
 fn opens(master: &MasterKey, sealed: &[u8]) -> bool {
     master.open(Purpose::MasterKeyCheck, CHECK.as_bytes(), sealed).is_ok()
 }
 
-fn wrong(master: &MasterKey, sealed: &[u8]) -> WrongKey {
-    let ids = master.keys().iter().map(|key| format!("key {}", key.id())).collect();
+fn wrong(ids: &[String], sealed: &[u8]) -> WrongKey {
+    let ids = ids.iter().map(|id| format!("key {id}")).collect();
     let sealed_by =
         sealed.get(1..TAG_LEN).map_or_else(|| "another key".to_owned(), |id| format!("key {}", hex::encode(id)));
     WrongKey { ids, sealed_by }
+}
+
+/// The key that is checked.
+#[derive(Clone, Copy)]
+enum Opener<'a> {
+    Master(&'a MasterKey),
+    Edge(&'a EdgeKey),
+}
+
+impl Opener<'_> {
+    /// Whether values of the column, other than the one for this check, are opened with the key.
+    fn is_for(self, column: Column) -> bool {
+        match self {
+            Self::Master(_) => column != Column::MasterKeyChecks,
+            Self::Edge(_) => column == Column::Certificates,
+        }
+    }
+
+    fn opens(self, column: Column, row: &SealedRow) -> bool {
+        let identity = column.identity(&row.row);
+        match self {
+            Self::Master(master) => master.open(column.purpose(), &identity, &row.sealed).is_ok(),
+            Self::Edge(key) => key.open_certificate_key(&identity, &row.sealed).is_ok(),
+        }
+    }
 }
 
 /// Some of the sealed values, as they open.
@@ -92,12 +144,15 @@ struct Sample {
 }
 
 impl Sample {
-    async fn of(db: &PgPool, master: &MasterKey) -> Result<Self, sqlx::Error> {
+    async fn of(db: &PgPool, key: Opener<'_>) -> Result<Self, sqlx::Error> {
         let mut sample = Self::default();
-        for column in Column::ALL.iter().filter(|column| **column != Column::MasterKeyChecks) {
+        for &column in Column::ALL {
+            if !key.is_for(column) {
+                continue;
+            }
             // No key has this tag: rows of every key are read.
             for row in column.stale(db, &[0; TAG_LEN], "", SAMPLE).await? {
-                if master.open(column.purpose(), &column.identity(&row.row), &row.sealed).is_ok() {
+                if key.opens(column, &row) {
                     sample.opened += 1;
                 } else {
                     if sample.closed == 0 {

@@ -21,7 +21,7 @@ use rustls::{
     sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
-use secrets::MasterKey;
+use secrets::EdgeKey;
 use sqlx::PgPool;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{LazyConfigAcceptor, server::TlsStream};
@@ -54,17 +54,17 @@ impl Tls {
     pub fn new(
         marks: Arc<Marks>,
         db: PgPool,
-        master_key: MasterKey,
+        key: EdgeKey,
         clock: Clock,
         site_domain: &str,
         shares: &Shares,
         challenges: Arc<Challenges>,
     ) -> Result<Self, rustls::Error> {
         let provider = Arc::new(suites::provider());
-        let tickets = Arc::new(Tickets::new(master_key.clone(), clock.clone()));
+        let tickets = Arc::new(Tickets::new(key.clone(), clock.clone()));
         let refusal = Arc::new(server_config(&provider, &tickets, Arc::new(NoCertificate))?);
         let validations = Validations::new(challenges, provider.clone());
-        let store = CertificateStore { marks, db, master_key, clock, provider: provider.clone() };
+        let store = CertificateStore { marks, db, key, clock, provider: provider.clone() };
         let certificates = Certificates::new(store, shares, move |certificate| {
             server_config(&provider, &tickets, Arc::new(One(Arc::new(certificate)))).map(Arc::new)
         });

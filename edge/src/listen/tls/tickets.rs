@@ -1,4 +1,4 @@
-//! Session tickets that every edge can open: their keys come from the master key and the hour, so there is nothing to
+//! Session tickets that every edge can open: their keys come from a key that all edges have, and the hour, so there is nothing to
 //! exchange and nothing to store.
 
 use std::{fmt, sync::Arc};
@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 use arc_swap::ArcSwap;
 use domain::Clock;
 use rustls::server::ProducesTickets;
-use secrets::{MasterKey, Purpose, master_key};
+use secrets::{EdgeKey, master_key};
 
 use crate::limits;
 
@@ -15,17 +15,17 @@ const IDENTITY: &[u8] = b"tls ticket";
 
 /// Makes and opens tickets.
 pub(crate) struct Tickets {
-    master_key: MasterKey,
+    edge_key: EdgeKey,
     clock: Clock,
     /// The hour's key: nearly every ticket is made with it.
     current: ArcSwap<(u64, [u8; 32])>,
 }
 
 impl Tickets {
-    pub(crate) fn new(master_key: MasterKey, clock: Clock) -> Self {
+    pub(crate) fn new(edge_key: EdgeKey, clock: Clock) -> Self {
         let hour = hour(&clock);
-        let current = ArcSwap::from_pointee((hour, key(&master_key, hour)));
-        Self { master_key, clock, current }
+        let current = ArcSwap::from_pointee((hour, edge_key.tickets(hour)));
+        Self { edge_key, clock, current }
     }
 
     fn key_of(&self, hour: u64, now: u64) -> [u8; 32] {
@@ -33,7 +33,7 @@ impl Tickets {
         if current.0 == hour {
             return current.1;
         }
-        let key = key(&self.master_key, hour);
+        let key = self.edge_key.tickets(hour);
         if hour == now {
             self.current.store(Arc::new((hour, key)));
         }
@@ -43,10 +43,6 @@ impl Tickets {
 
 fn hour(clock: &Clock) -> u64 {
     clock.now().unix_millis() / 1_000 / HOUR_SECONDS
-}
-
-fn key(master_key: &MasterKey, hour: u64) -> [u8; 32] {
-    master_key.derive(Purpose::TlsTickets, &hour.to_be_bytes())
 }
 
 impl ProducesTickets for Tickets {
@@ -88,26 +84,26 @@ mod tests {
 
     use super::*;
 
-    fn at_hour(master_key: &MasterKey, hour: i64) -> Tickets {
-        Tickets::new(master_key.clone(), Clock::from_fn(move || Timestamp::from_unix_millis(hour * 3_600_000)))
+    fn at_hour(key: &EdgeKey, hour: i64) -> Tickets {
+        Tickets::new(key.clone(), Clock::from_fn(move || Timestamp::from_unix_millis(hour * 3_600_000)))
     }
 
     #[test]
     fn another_edge_opens_the_ticket_until_it_is_too_old() {
-        let master_key = MasterKey::generate();
-        let ticket = at_hour(&master_key, 100).encrypt(b"session").unwrap();
+        let key = EdgeKey::generate();
+        let ticket = at_hour(&key, 100).encrypt(b"session").unwrap();
         for hour in [99, 100, 101, 106] {
-            assert_eq!(at_hour(&master_key, hour).decrypt(&ticket).as_deref(), Some(&b"session"[..]), "{hour}");
+            assert_eq!(at_hour(&key, hour).decrypt(&ticket).as_deref(), Some(&b"session"[..]), "{hour}");
         }
         for hour in [98, 107, 200] {
-            assert_eq!(at_hour(&master_key, hour).decrypt(&ticket), None, "{hour}");
+            assert_eq!(at_hour(&key, hour).decrypt(&ticket), None, "{hour}");
         }
     }
 
     #[test]
     fn a_ticket_of_another_key_or_form_does_not_open() {
-        let ours = at_hour(&MasterKey::generate(), 100);
-        let theirs = at_hour(&MasterKey::generate(), 100);
+        let ours = at_hour(&EdgeKey::generate(), 100);
+        let theirs = at_hour(&EdgeKey::generate(), 100);
         let mut ticket = ours.encrypt(b"session").unwrap();
         assert_eq!(theirs.decrypt(&ticket), None);
         assert_eq!(ours.decrypt(b""), None);

@@ -31,7 +31,7 @@ use packs::{
     Encoding, FileEntry, Manifest, Span,
     rules::{headers, redirects, robots::Robots},
 };
-use secrets::MasterKey;
+use secrets::EdgeKey;
 use sha2::{Digest as _, Sha256};
 
 use super::{PackError, Packs, Sites};
@@ -251,7 +251,7 @@ impl World {
         let console = "https://app.svc.test:8443".parse().unwrap();
         let shares = Shares::least();
         let budget = Budget::new(shares.flight());
-        let (key, account) = (MasterKey::generate(), budget.common_account());
+        let (key, account) = (EdgeKey::generate(), budget.common_account());
         let gatekeeper = Gatekeeper::new(&key, club.clone(), &console, 0, account, clock.clone());
         Self {
             sites: Sites::new(shelf.clone(), Some(replica.clone()), &shares, &budget, shelf.clone(), gatekeeper, clock),

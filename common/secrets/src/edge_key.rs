@@ -1,0 +1,260 @@
+//! What an edge holds of the master key: the keys for what edges do, derived, and nothing that the others could be derived from.
+//!
+//! An edge opens private keys of certificates, authenticates gate cookies, encrypts session tickets, and proves to admin that a
+//! request comes from it; and it opens the value by which it finds out whether its keys are the database's. It opens no environment variables, no grants of the code host, no accounts at authorities. `certs
+//! edge-key` writes its file.
+
+use std::{path::Path, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+use crate::{
+    MasterKey, Purpose,
+    master_key::{FORM, KEY_ID_LEN, Key, KeyError, KeyFile, OpenError, TAG_LEN, derive, open},
+    ring::{Form, Ring},
+};
+
+/// What a line of an edge's key file begins with.
+const LINE: &str = "edge";
+/// The names of the keys in a line.
+const NAMES: [&str; 5] = ["certificates", "check", "gates", "tickets", "requests"];
+const FORM_OF_FILE: Form<EdgeKeys> = Form { parse: parse_any, wrong: KeyError::EdgeForm };
+
+/// An edge's keys, from a file of their own or derived from the master key's file; cheap to clone. They are read again when
+/// the file has changed.
+#[derive(Clone)]
+pub struct EdgeKey(Arc<Ring<EdgeKeys>>);
+
+/// The keys that are derived for edges from one master key.
+#[derive(Clone)]
+struct EdgeKeys {
+    /// What values sealed with the master key begin with.
+    tag: [u8; TAG_LEN],
+    certificates: [u8; 32],
+    check: [u8; 32],
+    gates: [u8; 32],
+    tickets: [u8; 32],
+    requests: [u8; 32],
+    /// The proof of the version before. Only the master key gives it.
+    fixed_proof: Option<[u8; 32]>,
+}
+
+impl EdgeKeys {
+    fn of(key: &Key) -> Self {
+        let derived = |purpose| key.derive(purpose, b"");
+        Self {
+            tag: key.tag(),
+            certificates: derived(Purpose::CertificateKeys),
+            check: derived(Purpose::MasterKeyCheck),
+            gates: derived(Purpose::GateCookies),
+            tickets: derived(Purpose::TlsTickets),
+            requests: derived(Purpose::EdgeRequests),
+            fixed_proof: Some(derived(Purpose::EdgeProof)),
+        }
+    }
+
+    fn to_line(&self) -> String {
+        let keys = [self.certificates, self.check, self.gates, self.tickets, self.requests];
+        let keys = NAMES.iter().zip(keys).map(|(name, key)| format!(" {name}={}", STANDARD.encode(key)));
+        format!("{LINE} {}{}\n", hex::encode(&self.tag[1..]), keys.collect::<String>())
+    }
+
+    /// Reads a line. Keys that this version has no name for are left out, so that a later one may add some.
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace();
+        if words.next() != Some(LINE) {
+            return None;
+        }
+        let mut id = [0; KEY_ID_LEN];
+        hex::decode_to_slice(words.next()?, &mut id).ok()?;
+        let [a, b, c, d] = id;
+        let mut keys = [None; NAMES.len()];
+        for word in words {
+            let (name, key) = word.split_once('=')?;
+            if let Some(at) = NAMES.iter().position(|known| *known == name) {
+                keys[at] = Some(<[u8; 32]>::try_from(STANDARD.decode(key).ok()?).ok()?);
+            }
+        }
+        let [certificates, check, gates, tickets, requests] = keys;
+        Some(Self {
+            tag: [FORM, a, b, c, d],
+            certificates: certificates?,
+            check: check?,
+            gates: gates?,
+            tickets: tickets?,
+            requests: requests?,
+            fixed_proof: None,
+        })
+    }
+}
+
+/// Reads an edge's key file, or the master key's.
+fn parse_any(text: &str) -> Option<Vec<EdgeKeys>> {
+    if let Some(file) = KeyFile::parse(text) {
+        return Some(file.into_keys().iter().map(EdgeKeys::of).collect());
+    }
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let keys = lines.map(EdgeKeys::parse).collect::<Option<Vec<_>>>()?;
+    (!keys.is_empty()).then_some(keys)
+}
+
+impl KeyFile {
+    /// Returns the text of the key file for edges that goes with this one: the same keys in the same order, the prepared one last,
+    /// each as what edges need of it.
+    pub fn to_edge_text(&self) -> String {
+        let lines = self.keys.iter().chain(&self.next).map(|key| EdgeKeys::of(key).to_line());
+        let explained = "# The keys of svc's edges. Made by `certs edge-key`, from the master key that the ids name.\n";
+        std::iter::once(explained.to_owned()).chain(lines).collect()
+    }
+}
+
+impl EdgeKey {
+    /// Loads the keys from their file, or derives them from the master key's.
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        Ok(Self(Arc::new(Ring::load(path, FORM_OF_FILE)?)))
+    }
+
+    /// Derives the keys from those that `master` has now.
+    pub fn of(master: &MasterKey) -> Self {
+        Self(Arc::new(Ring::without_file(master.keys().iter().map(EdgeKeys::of).collect(), FORM_OF_FILE)))
+    }
+
+    /// Makes keys of a new random master key, without a file.
+    pub fn generate() -> Self {
+        Self::of(&MasterKey::generate())
+    }
+
+    /// Whether the file is the master key's own, which an edge does not need.
+    pub fn holds_master_key(&self) -> bool {
+        self.0.keys()[0].fixed_proof.is_some()
+    }
+
+    /// Returns the ids of the master keys that these are derived from, the one in use first.
+    pub fn ids(&self) -> Vec<String> {
+        self.0.keys().iter().map(|key| hex::encode(&key.tag[1..])).collect()
+    }
+
+    /// Returns the key that authenticates gate cookies.
+    pub fn gate_cookies(&self) -> [u8; 32] {
+        self.0.keys()[0].gates
+    }
+
+    /// Returns the key of session tickets that are made in an hour.
+    pub fn tickets(&self, hour: u64) -> [u8; 32] {
+        derive(&self.0.keys()[0].tickets, "hour", &hour.to_be_bytes())
+    }
+
+    /// Opens a certificate's private key, which the master key sealed for the row named by `identity`.
+    pub fn open_certificate_key(&self, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
+        self.open(|keys| &keys.certificates, identity, sealed)
+    }
+
+    /// Opens the value by which programs find out whether they have the database's key.
+    pub fn open_check(&self, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
+        self.open(|keys| &keys.check, identity, sealed)
+    }
+
+    fn open(
+        &self,
+        purpose: impl Fn(&EdgeKeys) -> &[u8; 32],
+        identity: &[u8],
+        sealed: &[u8],
+    ) -> Result<Vec<u8>, OpenError> {
+        self.0.open(|keys| {
+            if let Some((tag, rest)) = sealed.split_first_chunk::<TAG_LEN>()
+                && let Some(key) = keys.iter().find(|key| key.tag == *tag)
+                && let Ok(plain) = open(purpose(key), identity, rest)
+            {
+                return Ok(plain);
+            }
+            // Sealed before there were tags.
+            keys.iter().find_map(|key| open(purpose(key), identity, sealed).ok()).ok_or(OpenError)
+        })
+    }
+
+    pub(crate) fn requests(&self) -> [u8; 32] {
+        self.0.keys()[0].requests
+    }
+
+    pub(crate) fn fixed_proof(&self) -> Option<[u8; 32]> {
+        self.0.keys()[0].fixed_proof
+    }
+}
+
+impl std::fmt::Debug for EdgeKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "EdgeKey({})", self.ids().join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(keys: Vec<Key>, next: Option<Key>) -> (tempfile::TempDir, MasterKey, EdgeKey) {
+        let folder = tempfile::tempdir().unwrap();
+        let (master, edge) = (folder.path().join("master.key"), folder.path().join("edge.key"));
+        let file = KeyFile { keys, next };
+        std::fs::write(&master, file.to_text()).unwrap();
+        std::fs::write(&edge, file.to_edge_text()).unwrap();
+        (folder, MasterKey::load(&master).unwrap(), EdgeKey::load(&edge).unwrap())
+    }
+
+    #[test]
+    fn an_edges_file_opens_certificates_and_holds_no_master_key() {
+        let key = Key::generate();
+        let (folder, master, edge) = files(vec![key.clone()], None);
+        let sealed = master.seal(Purpose::CertificateKeys, b"row", b"private");
+        assert_eq!(edge.open_certificate_key(b"row", &sealed), Ok(b"private".to_vec()));
+        assert_eq!(edge.open_certificate_key(b"other", &sealed), Err(OpenError));
+        for purpose in [Purpose::EnvValues, Purpose::CodeHost, Purpose::AcmeAccounts, Purpose::SignIns] {
+            let sealed = master.seal(purpose, b"row", b"secret");
+            assert_eq!(edge.open_certificate_key(b"row", &sealed), Err(OpenError), "{purpose:?}");
+            assert_eq!(edge.open_check(b"row", &sealed), Err(OpenError), "{purpose:?}");
+        }
+        let check = master.seal(Purpose::MasterKeyCheck, b"check", b"svc");
+        assert_eq!(edge.open_check(b"check", &check), Ok(b"svc".to_vec()));
+        assert_eq!(EdgeKey::generate().open_check(b"check", &check), Err(OpenError));
+        assert!(!edge.holds_master_key() && edge.fixed_proof().is_none());
+        assert_eq!(edge.ids(), [key.id()]);
+        let text = std::fs::read_to_string(folder.path().join("edge.key")).unwrap();
+        assert!(!text.contains(&key.to_base64()));
+        for purpose in [Purpose::EnvValues, Purpose::CodeHost, Purpose::EdgeProof, Purpose::DocumentLinks] {
+            assert!(!text.contains(&STANDARD.encode(key.derive(purpose, b""))), "{purpose:?}");
+        }
+        let refused = MasterKey::load(&folder.path().join("edge.key")).unwrap_err().to_string();
+        assert!(refused.contains("for edges alone"), "{refused}");
+    }
+
+    #[test]
+    fn edges_agree_whichever_file_they_have() {
+        let (folder, _, edge) = files(vec![Key::generate()], None);
+        let whole = EdgeKey::load(&folder.path().join("master.key")).unwrap();
+        assert!(whole.holds_master_key() && whole.fixed_proof().is_some());
+        assert_eq!(whole.gate_cookies(), edge.gate_cookies());
+        assert_eq!(whole.tickets(7), edge.tickets(7));
+        assert_ne!(whole.tickets(7), edge.tickets(8));
+        assert_eq!(whole.requests(), edge.requests());
+    }
+
+    #[test]
+    fn a_prepared_key_opens_at_edges_too() {
+        let (old, next) = (Key::generate(), Key::generate());
+        let (folder, _, edge) = files(vec![old.clone()], Some(next.clone()));
+        assert_eq!(edge.ids(), [old.id(), next.id()]);
+        let path = folder.path().join("next.key");
+        std::fs::write(&path, format!("{}\n", next.to_base64())).unwrap();
+        let sealed = MasterKey::load(&path).unwrap().seal(Purpose::CertificateKeys, b"row", b"private");
+        assert_eq!(edge.open_certificate_key(b"row", &sealed), Ok(b"private".to_vec()));
+    }
+
+    #[test]
+    fn a_file_of_a_later_version_is_read_and_others_are_refused() {
+        let line = EdgeKeys::of(&Key::generate()).to_line();
+        let later = format!("# comment\n{} badges=AAAA\n", line.trim_end());
+        assert_eq!(parse_any(&later).unwrap()[0].to_line(), line);
+        for wrong in ["", "edge", "edge 00000000", &line[..line.len() - 9], &line.replace("gates=", "doors=")] {
+            assert!(parse_any(wrong).is_none(), "{wrong}");
+        }
+    }
+}
