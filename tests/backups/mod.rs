@@ -112,6 +112,14 @@ async fn everything_comes_back() {
     let completions = async |world: &World| world.sql_number("SELECT count(*) FROM ai_usage").await;
     eventually(BACKGROUND, "the completion is recorded", async || completions(&world).await == 1).await;
 
+    // An order that is settled has no key of its own any more.
+    world
+        .sql(
+            "INSERT INTO certificate_orders (name, state, since, watched_at)
+             VALUES ('www.example.localhost', 'live', now(), now())",
+        )
+        .await;
+
     // While it is made, the service is used.
     let is_made = AtomicBool::new(false);
     let deploying_meanwhile = async {

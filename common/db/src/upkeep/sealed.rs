@@ -85,6 +85,7 @@ macro_rules! columns {
                     $(Self::$name => {
                         sqlx::query_scalar!(
                             "SELECT DISTINCT substring(" + $column + r#" FROM 1 FOR 5) AS "tag!" FROM "# + $table
+                                + " WHERE " + $column + " IS NOT NULL"
                         )
                         .fetch_all(conn)
                         .await?
