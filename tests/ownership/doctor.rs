@@ -44,6 +44,17 @@ async fn an_operator_is_told_what_is_wrong() {
     assert_eq!(text.lines().count(), checks.len());
     assert!(text.lines().all(|line| line.starts_with("OK  ") || line.starts_with("WARN")), "{text}");
 
+    // A backup that fails is told of, and one that was made.
+    assert_eq!(level(&checks, "backup"), "warn", "{checks:?}");
+    assert!(!world.operate(&["backup", "file:///proc/nowhere"]).await.status.success());
+    let (_, checks) = examined(&world).await;
+    let jobs = checks.iter().find(|check| check["name"] == "jobs").unwrap().to_string();
+    assert!(jobs.contains("warn") && jobs.contains("`back up`"), "{jobs}");
+    let backups = url::Url::from_directory_path(world.folder().join("backups")).unwrap();
+    world.admin_prints(&["backup", backups.as_str()]).await;
+    let (_, checks) = examined(&world).await;
+    assert_eq!((level(&checks, "backup"), level(&checks, "jobs")), ("ok", "ok"), "{checks:?}");
+
     world.sql("UPDATE edge_roles SET role_name = 'svc_of_another_server'").await;
     super::give_away(&world.store_name_file());
     world.sql("UPDATE job_leases SET last_error = 'the moon is full' WHERE job = 'sweep the store'").await;

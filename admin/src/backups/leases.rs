@@ -17,7 +17,8 @@ const WAIT: Duration = Duration::from_secs(90);
 /// Interval at which a lease is tried that somebody else holds.
 const TRY_EVERY: Duration = Duration::from_millis(200);
 
-/// Does `work` under the leases of these names, which nobody else holds meanwhile.
+/// Does `work` under the leases of these names, which nobody else holds meanwhile. When it fails, the first one says why from then on,
+/// as a job's does.
 pub(super) async fn hold<T>(
     db: &PgPool,
     clock: &Clock,
@@ -33,8 +34,9 @@ pub(super) async fn hold<T>(
         lost = extend(db, clock, &mut held) => Err(lost),
         stopped = stopped() => Err(stopped),
     };
+    let mut failure = done.as_ref().err().map(|error| format!("{error:#}"));
     for lease in held {
-        if let Err(error) = job_leases::give_back(db, lease, None).await {
+        if let Err(error) = job_leases::give_back(db, lease, failure.take().as_deref()).await {
             tracing::warn!(%error, "a lease could not be given back; it ends within a minute");
         }
     }

@@ -38,6 +38,7 @@ pub async fn examine(config: &Config) -> Report {
             add("failover", Box::pin(parts::failover(db.clone())));
             add("clock of postgres", Box::pin(machine::clock_of_postgres(db.clone())));
             add("jobs", Box::pin(service::jobs(db.clone())));
+            add("backup", Box::pin(service::backup(db.clone())));
             add("store", Box::pin(parts::store(config.store.clone(), db.clone())));
             add("redis", Box::pin(parts::redis(config.redis.clone(), db)));
         }

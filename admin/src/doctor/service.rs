@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use db::upkeep::{identity, job_leases};
+use db::upkeep::{backups, identity, job_leases};
 use diagnosis::{Finding, fail, warn};
+use domain::Clock;
 use futures_util::StreamExt as _;
 use live::{
     Redis,
@@ -14,6 +15,8 @@ use tokio::time::timeout;
 
 /// Most jobs that are named.
 const JOBS_NAMED: i64 = 10;
+/// Age of the last backup beyond which there is a warning: one is made every night at least.
+const OLDEST_BACKUP: Duration = Duration::from_hours(26);
 /// Time for which the edges are listened to: each says that it lives in every interval.
 const LISTEN: Duration = HEARTBEAT_EVERY.saturating_mul(5);
 
@@ -28,6 +31,27 @@ pub(super) async fn jobs(db: PgPool) -> Finding {
                 "see to the cause; each is tried again by itself",
             )
         }
+        Err(error) if identity::is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),
+        Err(error) => fail(error.to_string(), "see `postgres`"),
+    }
+}
+
+/// Asks when the last backup was made.
+pub(super) async fn backup(db: PgPool) -> Finding {
+    match backups::last(&db).await {
+        Ok(Some(began_at)) => {
+            let age = Clock::system().now().since(began_at);
+            if age > OLDEST_BACKUP {
+                let hours = age.as_secs() / 3_600;
+                let help = "see why `admin backup` has not run, or failed: deploy/runbook/backup-old.md";
+                return warn(format!("the last one was made {hours} hours ago"), help);
+            }
+            Ok(format!("the last one was made at {began_at}"))
+        }
+        Ok(None) => warn(
+            "`admin backup` has never made one",
+            "have a timer make one every hour: deploy/runbook/backup.md. If other means do, this says nothing of them",
+        ),
         Err(error) if identity::is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),
         Err(error) => fail(error.to_string(), "see `postgres`"),
     }
