@@ -45,7 +45,8 @@ async fn a_deleted_project_comes_back_as_it_was() {
     world.edge().get(&first.url).await.assert_status(404);
     let kept = deleted(&ada).await;
     assert_eq!(kept.len(), 1);
-    assert_keys(&kept[0], "id name org deleted_at restorable_until");
+    assert_keys(&kept[0], "id name org domains deleted_at restorable_until");
+    assert_eq!(kept[0]["domains"], json!(["www.kept.example", "www.taken.example"]));
     assert_eq!((&kept[0]["name"], &kept[0]["id"], &kept[0]["org"]), (&json!("engine"), &before["id"], &Value::Null));
     // Whoever deletes traffic that nobody can ask for leaves it.
     world.sql("UPDATE traffic_removals SET queued_at = queued_at - interval '3 days'").await;
@@ -169,6 +170,20 @@ async fn svc_lists_and_restores_deleted_projects() {
     assert!(taken.code == 5 && taken.err.contains("--as NAME"), "{} {}", taken.code, taken.err);
     assert_eq!(shell.json(&["projects", "restore", "engine", "--as", "engine-2"]).await["name"], "engine-2");
     world.edge().get(&world.site_url("engine-2")).await.assert_body(200, "one");
+
+    // What it cannot have back is named.
+    ada.post("/projects/engine-2/domains").json(&json!({ "domain": "www.taken.example" })).await.created();
+    shell.run(&["projects", "rm", "engine-2", "--yes"]).await.ok();
+    ada.post("/projects/engine/domains").json(&json!({ "domain": "www.taken.example" })).await.created();
+    let restored = shell.run(&["projects", "restore", "engine-2"]).await;
+    assert!(restored.err.contains("www.taken.example did not come back"), "{}", restored.err);
+
+    // The command that is said to bring it back does, for a project of an organization, too.
+    ada.post("/orgs").json(&json!({ "name": "acme" })).await.created();
+    ada.post("/projects").json(&json!({ "name": "shared", "org": "acme" })).await.created();
+    let removed = shell.run(&["projects", "rm", "shared", "--yes"]).await;
+    assert!(removed.err.contains("svc projects restore shared --org acme"), "{}", removed.err);
+    assert_eq!(shell.json(&["projects", "restore", "shared", "--org", "acme"]).await["name"], "shared");
 }
 
 /// What is restored column by column is every column that there is.

@@ -118,6 +118,7 @@ fn view(project: deleted::DeletedProject) -> DeletedProject {
         id: project.id,
         name: project.name,
         org: project.org,
+        domains: project.domains,
         deleted_at: project.deleted_at,
     }
 }

@@ -8,7 +8,7 @@ use api::{
 };
 use clap::Subcommand;
 use console::Term;
-use domain::{OrgName, ProjectName, names::NewProjectName};
+use domain::{Hostname, OrgName, ProjectName, names::NewProjectName};
 use serde_json::json;
 
 use super::{
@@ -170,9 +170,13 @@ async fn remove(name: &ProjectName, yes: bool, client: &Client, output: Output) 
             return Err(Failure::new(Kind::Refused, "not_confirmed", "Nothing was removed.").into());
         }
     }
-    let answer = client.delete::<Done>(&format!("/projects/{name}")).await.map_err(|failure| unknown(name, failure))?;
+    let path = format!("/projects/{name}");
+    // Whose it is, for what is said below; what is wrong with it the removal tells.
+    let org = client.get::<Project>(&path).await.ok().and_then(|project| project.org);
+    let answer = client.delete::<Done>(&path).await.map_err(|failure| unknown(name, failure))?;
     output.success(&format!("Removed {name}."));
-    output.note(&format!("For 7 days it can be had back: svc projects restore {name}"));
+    let of_org = org.map(|org| format!(" --org {org}")).unwrap_or_default();
+    output.note(&format!("For 7 days it can be had back: svc projects restore {name}{of_org}"));
     super::propagation::report(output, "Gone", answer.propagation);
     output.result(&answer.body, String::new)
 }
@@ -214,6 +218,13 @@ async fn restore(
         _ => failure,
     })?;
     output.success(&format!("Restored {}.", answer.body.name));
+    if !found.domains.is_empty() {
+        let detail = client.get::<ProjectDetail>(&format!("/projects/{}", answer.body.name)).await?;
+        let is_back = |domain: &Hostname| detail.domains.iter().any(|back| back.domain == *domain);
+        for lost in found.domains.iter().filter(|domain| !is_back(domain)) {
+            output.warn(&format!("{lost} did not come back: another project has it now."));
+        }
+    }
     super::propagation::report(output, "Live", answer.propagation);
     output.result(&answer.body, || answer.body.url.clone())
 }

@@ -1,6 +1,6 @@
 //! `/projects`.
 
-use domain::{DeploymentId, OrgName, ProjectId, ProjectName, Timestamp, names::NewProjectName};
+use domain::{DeploymentId, Hostname, OrgName, ProjectId, ProjectName, Timestamp, names::NewProjectName};
 use serde::{Deserialize, Serialize};
 
 use super::{access::Access, deployments::Deployment, domains::Domain};
@@ -77,6 +77,9 @@ pub struct DeletedProject {
     pub name: ProjectName,
     /// The name of the organization that owned it; null for a personal project.
     pub org: Option<OrgName>,
+    /// The custom domains that it had. It has them again once it is restored, unless another project has taken them meanwhile.
+    #[serde(default)]
+    pub domains: Vec<Hostname>,
     /// The time at which it was deleted.
     pub deleted_at: Timestamp,
     /// The time until which it can be restored.

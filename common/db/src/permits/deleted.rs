@@ -25,7 +25,8 @@ pub async fn deleted_project<L: Level>(
 ) -> Result<DeletedProjectPermit<L>, PermitError> {
     let row = sqlx::query!(
         r#"SELECT d.id, d.name, COALESCE(d.org_id, d.user_id) AS "owner!: domain::Account", d.org_id,
-                  o.name AS "org?: domain::OrgName", d.deleted_at, m.role AS "role?: domain::role::Role"
+                  o.name AS "org?: domain::OrgName", d.deleted_at, m.role AS "role?: domain::role::Role",
+                  ARRAY(SELECT c.domain FROM jsonb_to_recordset(d.domains) AS c (domain text) ORDER BY 1) AS "domains!: Vec<domain::Hostname>"
            FROM deleted_projects d LEFT JOIN orgs o ON o.id = d.org_id
            LEFT JOIN org_members m ON m.org_id = d.org_id AND m.user_id = $2
            WHERE d.id = $1 AND d.deleted_at > $3 AND (d.user_id = $2 OR m.user_id IS NOT NULL)"#,
@@ -45,6 +46,7 @@ pub async fn deleted_project<L: Level>(
         owner: row.owner,
         org_id: row.org_id,
         org: row.org,
+        domains: row.domains,
         deleted_at: row.deleted_at,
     };
     Ok(Permit { row, actor: (), level: PhantomData })

@@ -35,6 +35,8 @@ pub struct DeletedProject {
     pub org_id: Option<OrgId>,
     /// That org's name.
     pub org: Option<OrgName>,
+    /// The custom domains that it had.
+    pub domains: Vec<Hostname>,
     /// Time of the deletion.
     pub deleted_at: Timestamp,
 }
@@ -87,7 +89,8 @@ pub async fn page(
     sqlx::query_as!(
         DeletedProject,
         r#"SELECT d.id, d.name, COALESCE(d.org_id, d.user_id) AS "owner!: Account", d.org_id,
-                  o.name AS "org?: OrgName", d.deleted_at
+                  o.name AS "org?: OrgName", d.deleted_at,
+                  ARRAY(SELECT c.domain FROM jsonb_to_recordset(d.domains) AS c (domain text) ORDER BY 1) AS "domains!: Vec<Hostname>"
            FROM deleted_projects d LEFT JOIN orgs o ON o.id = d.org_id
            WHERE (d.user_id = $1 OR d.org_id = $2) AND d.deleted_at > $3 AND ($4::text IS NULL OR d.id < $4)
            ORDER BY d.id DESC LIMIT $5"#,
