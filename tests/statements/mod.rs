@@ -19,8 +19,8 @@ const DEPLOYMENTS: u64 = 10_000_000;
 const FEW_ROWS: f64 = 10_000.0;
 
 /// Tables with few rows however many sites there are.
-const SMALL: [&str; 17] = [
-    // One row, or one for each job, account at an authority, day, series, agent, program or master key.
+const SMALL: [&str; 18] = [
+    // One row, or one for each job, account at an authority, day, series, agent, program, master key or role of edges.
     "database_name",
     "route_counter",
     "schema_floor",
@@ -34,6 +34,7 @@ const SMALL: [&str; 17] = [
     "agent_sources",
     "settled_edges",
     "master_key_checks",
+    "edge_roles",
     // What is under way, or broken.
     "acme_challenges",
     "pending_route_changes",
