@@ -15,7 +15,11 @@ async fn every_archive_of_the_corpus_gets_its_answer() {
     let mut failures = String::new();
     for case in cases {
         let stored = world.stored_files();
-        let answer = ada.post("/projects/corpus/deployments").upload(case.bytes).await;
+        let answer = ada
+            .post("/projects/corpus/deployments")
+            .header("content-type", case.form.media_type())
+            .body(case.bytes)
+            .await;
         let (status, text) = (answer.status.as_u16(), answer.text());
         if status != case.expect.status() || case.expect.code().is_some_and(|code| !text.contains(code)) {
             writeln!(failures, "{}: {status} {text}", case.name).unwrap();

@@ -1,39 +1,49 @@
-//! Feeds the reader of uploads: as they come; gzipped first, so that the tar inside is reached; and with the checksums of
-//! its headers mended, so that what they say is reached.
+//! Feeds the reader of uploads: as they come, in every form; as the tar archive in one; and with the checksums of its headers
+//! mended, so that what they say is reached.
 //!
 //! It must neither panic nor give out a path that leads anywhere, nor more than the limits allow.
 
 #![no_main]
 
-use std::io::{Read, Write as _};
+use std::io::Write as _;
 
 use flate2::{Compression, write::GzEncoder};
 use libfuzzer_sys::fuzz_target;
-use packs::archive::{Archive, Member};
+use packs::archive::{Archive, Format, Member};
 
 /// Of a tar archive.
 const BLOCK: usize = 512;
 
 fuzz_target!(|input: &[u8]| {
-    walk(input);
-    walk(&gzip(input)[..]);
+    for format in [Format::TarGzip, Format::TarZstd, Format::Zip] {
+        walk(input, format);
+    }
+    walk(&gzip(input), Format::TarGzip);
     let mut mended = input.to_vec();
     mended.resize(input.len().next_multiple_of(BLOCK) + 2 * BLOCK, 0);
     mended.chunks_exact_mut(BLOCK).for_each(mend);
-    walk(&gzip(&mended)[..]);
+    walk(&gzip(&mended), Format::TarGzip);
 });
 
-fn walk(upload: impl Read) {
-    let mut archive = Archive::new(upload);
+fn walk(upload: &[u8], format: Format) {
     let mut files = 0;
     let mut chunk = [0; 4_096];
-    while let Ok(Some(member)) = archive.next_file() {
-        let (Member::File(path) | Member::Link { path, .. }) = member;
+    let read = Archive::new(upload, format).read(|member| {
+        let path = match member {
+            Member::File { path, body } => {
+                while body.read(&mut chunk)? > 0 {}
+                path
+            }
+            Member::Link { path, .. } => path,
+        };
         files += 1;
-        assert!(files <= 10_000);
         assert!(path.split('/').all(|segment| !matches!(segment, "" | "." | "..")), "{path:?}");
         assert!(!path.contains(['\\', '\0', '\n']), "{path:?}");
-        while archive.read(&mut chunk).is_ok_and(|read| read > 0) {}
+        Ok(())
+    });
+    if let Ok(summary) = read {
+        assert!((1..=10_000).contains(&summary.files) && summary.files <= files);
+        assert!(summary.bytes <= 250 * 1024 * 1024);
     }
 }
 

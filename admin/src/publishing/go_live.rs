@@ -10,7 +10,7 @@ use db::{
     quotas::{self, QuotaError},
 };
 use domain::{DeploymentId, audit::Action, plans::LimitReached, repo::CommitSha};
-use packs::{Root, WriteError};
+use packs::{Format, Root, WriteError};
 
 use crate::{
     app::App,
@@ -24,9 +24,11 @@ pub(crate) struct Publication<'a> {
     pub(crate) actor: Actor<'a>,
     /// The project that is to serve it.
     pub(crate) project: &'a ProjectPermit<Deploy>,
-    /// The gzipped tarball.
+    /// The archive.
     pub(crate) file: File,
-    /// The part of the tarball that becomes the site.
+    /// The form of the archive.
+    pub(crate) format: Format,
+    /// The part of the archive that becomes the site.
     pub(crate) root: Root,
     /// The push it comes from, and the commit. It does not go live once a newer push has come.
     pub(crate) push: Option<(&'a Claim, &'a CommitSha)>,
@@ -36,7 +38,7 @@ pub(crate) struct Publication<'a> {
 pub(crate) struct Live {
     /// The progress of the edges with it.
     pub(crate) propagation: Propagation,
-    /// Lines of `_headers` and `_redirects` that were left out, and why.
+    /// What of the upload was left out, and why.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -65,7 +67,7 @@ pub(crate) enum GoLiveError {
 
 /// Publishes the deployment `id`, whose record is `uploading`.
 pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publication<'_>) -> Result<Live, GoLiveError> {
-    let Publication { actor, project, file, root, push } = publication;
+    let Publication { actor, project, file, format, root, push } = publication;
     let turn = app.bounds.publish(&project.owner).await.map_err(GoLiveError::Busy)?;
     // While it was received and waited, others may have used the plan up: no pack is written for nothing.
     let is_room = async {
@@ -73,7 +75,7 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
         Ok::<_, GoLiveError>(quotas::stored_bytes(&app.db, &project.owner, 1, &allowance).await?)
     };
     db::in_time(is_room).await?;
-    let pack = app.store.write_root(id, file, root, app.clock.now()).await?;
+    let pack = app.store.write_root(id, file, format, root, app.clock.now()).await?;
     drop(turn);
     let content = Content { files: pack.files, bytes: pack.bytes, stored_bytes: pack.stored_bytes };
     let promote = async {

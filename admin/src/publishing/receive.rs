@@ -9,7 +9,7 @@ use domain::{Account, limits::UPLOAD_BYTES, size};
 use fairness::Held;
 use futures_util::StreamExt as _;
 use http::{HeaderName, header};
-use packs::{StoreError, WriteError};
+use packs::{Format, StoreError, WriteError};
 use sha2::{Digest as _, Sha256};
 use tokio::{io::AsyncWriteExt as _, time::Instant};
 
@@ -59,7 +59,7 @@ pub const UPLOAD_ERRORS: &[PossibleError] = &[
     PossibleError::new(Code::PayloadTooLarge, "the archive, one of its files, or all files together are too large"),
     PossibleError::new(
         Code::UnsupportedMediaType,
-        "`Content-Type` is neither `application/gzip` nor `application/x-gzip`",
+        "`Content-Type` is none of `application/gzip`, `application/x-gzip`, `application/zip` and `application/zstd`",
     ),
     PossibleError::new(Code::PlanLimitReached, "the owner's plan has no room for more files"),
     PossibleError::new(
@@ -106,17 +106,32 @@ impl UploadSlot {
     }
 }
 
-/// Refuses an upload whose headers break a rule.
-pub fn check(headers: &HeaderMap) -> Result<(), ApiError> {
+/// The media types of archives.
+const FORMATS: [(&str, Format); 4] = [
+    ("application/gzip", Format::TarGzip),
+    ("application/x-gzip", Format::TarGzip),
+    ("application/zip", Format::Zip),
+    ("application/zstd", Format::TarZstd),
+];
+
+/// Refuses an upload whose headers break a rule. Returns the form of its archive.
+pub fn check(headers: &HeaderMap) -> Result<Format, ApiError> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
-    if !["application/gzip", "application/x-gzip"].iter().any(|gzip| media_type.eq_ignore_ascii_case(gzip)) {
-        return Err(ApiError::new(
+    let format = FORMATS.iter().find(|(name, _)| media_type.eq_ignore_ascii_case(name));
+    let &(_, format) = format.ok_or_else(|| {
+        ApiError::new(
             Code::UnsupportedMediaType,
-            "Send a gzipped tarball with `Content-Type: application/gzip`.",
-        ));
-    }
-    if length(headers).is_some_and(|length| length > UPLOAD_BYTES) { Err(too_large()) } else { Ok(()) }
+            "Send a gzipped tarball with `Content-Type: application/gzip`, a zip archive with `application/zip` or a \
+             tarball compressed by Zstandard with `application/zstd`.",
+        )
+    })?;
+    if length(headers).is_some_and(|length| length > UPLOAD_BYTES) { Err(too_large()) } else { Ok(format) }
+}
+
+/// The part of the form in what a request is, for its `Idempotency-Key`. Versions before knew of one form only.
+pub fn shape(format: Format) -> Option<&'static str> {
+    FORMATS.iter().find(|(_, known)| *known == format).map(|&(name, _)| name).filter(|_| format != Format::TarGzip)
 }
 
 /// The length that the body is said to have.
@@ -157,7 +172,7 @@ async fn receive(
         spool.write_all(&chunk).await.map_err(no_spool)?;
     }
     if received == 0 {
-        return Err(ApiError::new(Code::InvalidArchive, "The body is empty; send a gzipped tarball."));
+        return Err(ApiError::new(Code::InvalidArchive, "The body is empty; send an archive."));
     }
     spool.flush().await.map_err(no_spool)?;
     let file = spool.into_inner().into_std().await;
@@ -181,7 +196,7 @@ pub fn origin(headers: &HeaderMap, created_by: String) -> Origin {
 }
 
 fn too_large() -> ApiError {
-    ApiError::new(Code::PayloadTooLarge, format!("The tarball is larger than {}.", size(UPLOAD_BYTES)))
+    ApiError::new(Code::PayloadTooLarge, format!("The archive is larger than {}.", size(UPLOAD_BYTES)))
 }
 
 fn too_slow() -> ApiError {
@@ -227,11 +242,16 @@ mod tests {
     }
 
     #[test]
-    fn only_gzip_of_allowed_length_is_let_in() {
+    fn only_archives_of_allowed_length_are_let_in() {
+        for (media_type, format) in FORMATS {
+            assert_eq!(check(&headers(&[(header::CONTENT_TYPE, media_type)])).unwrap(), format);
+        }
         for good in ["application/gzip", "Application/X-GZIP", "application/gzip; charset=binary"] {
             assert!(check(&headers(&[(header::CONTENT_TYPE, good)])).is_ok(), "{good}");
         }
-        for bad in ["application/x-tar", "application/gzipped", "", "text/plain; application/gzip"] {
+        for bad in
+            ["application/x-tar", "application/zipped", "application/gzipped", "", "text/plain; application/gzip"]
+        {
             let code = check(&headers(&[(header::CONTENT_TYPE, bad)])).unwrap_err().code();
             assert_eq!(code, Code::UnsupportedMediaType, "{bad}");
         }

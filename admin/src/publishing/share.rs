@@ -12,6 +12,7 @@ use db::{
     upkeep::pack_removals,
 };
 use domain::{Account, DeploymentId, ShareName, Timestamp, access::SitePassword, audit::Action};
+use packs::Format;
 
 use super::room;
 use crate::{app::App, auth::CliUser, edges::Propagation, error::ApiError, middleware::idempotency::Attempt};
@@ -29,6 +30,8 @@ pub(crate) struct ShareOrder {
     pub(crate) origin: Origin,
     /// The days for which the share lives.
     pub(crate) days: u32,
+    /// The form of the archive.
+    pub(crate) format: Format,
     /// The password that visitors are asked for, if any.
     pub(crate) password: Option<SitePassword>,
 }
@@ -41,13 +44,13 @@ pub(crate) struct PublishedShare {
     pub(crate) deployment: DeploymentId,
     /// The end of its life.
     pub(crate) expires_at: Timestamp,
-    /// Lines of `_headers` and `_redirects` that were left out, and why.
+    /// What of the upload was left out, and why.
     pub(crate) warnings: Vec<String>,
     /// The progress of the edges with it.
     pub(crate) propagation: Propagation,
 }
 
-/// Publishes the gzipped tarball in `file` as a share.
+/// Publishes the archive in `file` as a share.
 pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Result<PublishedShare, ApiError> {
     let owner = Account::User(order.caller.user.id.clone());
     let password_hash = match order.password.take() {
@@ -65,7 +68,7 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
         pack_removals::queue(&mut conn, &deployment, None, now, now + ABANDONED_AFTER).await
     };
     db::in_time(queued).await?;
-    let pack = app.store.write(&deployment, file, app.clock.now()).await?;
+    let pack = app.store.write(&deployment, file, order.format, app.clock.now()).await?;
     drop(turn);
     let content = Content { files: pack.files, bytes: pack.bytes, stored_bytes: pack.stored_bytes };
     let expires_at = app.clock.now() + std::time::Duration::from_hours(24) * order.days;

@@ -52,7 +52,8 @@ pub struct Uploaded {
     pub url: String,
     /// The time at which it expires; null for ordinary projects.
     pub expires_at: Option<Timestamp>,
-    /// The lines of `_headers` and `_redirects` that were left out, with the reasons; absent when there are none.
+    /// Lines of `_headers` and `_redirects` and files of the archive that were left out, files that it held more than once with
+    /// different contents, and the reasons; absent when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

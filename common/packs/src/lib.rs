@@ -37,7 +37,7 @@ use std::{
 
 use bytes::Bytes;
 
-pub use archive::{ArchiveError, Root};
+pub use archive::{ArchiveError, Format, Root};
 pub use check::{CheckStep, FAULTY_PATHS, FaultKind, Pace, PackFault};
 pub use copies::WholePack;
 pub use digest::{DIGEST_BLOCK_BYTES, Digest, Digests, StoredBody, block_digests};
@@ -80,7 +80,8 @@ pub struct WrittenPack {
     pub bytes: u64,
     /// The pack's own size in bytes: its data, which holds every distinct file once and the compressed variants, and its manifest.
     pub stored_bytes: u64,
-    /// Lines of `_headers` and `_redirects` that were left out, and why.
+    /// Files of the archive that were left out or came more than once, and lines of `_headers` and `_redirects` that were left
+    /// out, and why.
     pub warnings: Vec<String>,
 }
 
@@ -336,28 +337,36 @@ impl PackStore {
         blocking(move || Ok(Space::of(&folder)?)).await
     }
 
-    /// Judges a spooled tarball and makes it the pack of `id`. Nothing is left behind when it fails. Takes the cores while it
+    /// Judges a spooled archive and makes it the pack of `id`. Nothing is left behind when it fails. Takes the cores while it
     /// lasts, and some tens of megabytes of memory: the caller bounds how many are written at a time.
-    pub async fn write(&self, id: &DeploymentId, spooled: File, now: Timestamp) -> Result<WrittenPack, WriteError> {
-        self.write_root(id, spooled, Root::Archive, now).await
+    pub async fn write(
+        &self,
+        id: &DeploymentId,
+        spooled: File,
+        format: Format,
+        now: Timestamp,
+    ) -> Result<WrittenPack, WriteError> {
+        self.write_root(id, spooled, format, Root::Archive, now).await
     }
 
-    /// Judges a spooled tarball and makes the part that `root` names the pack of `id`. Nothing is left behind when it
+    /// Judges a spooled archive and makes the part that `root` names the pack of `id`. Nothing is left behind when it
     /// fails.
     pub async fn write_root(
         &self,
         id: &DeploymentId,
         spooled: File,
+        format: Format,
         root: Root,
         now: Timestamp,
     ) -> Result<WrittenPack, WriteError> {
-        measured("write", self.write_unmeasured(id, spooled, root, now)).await
+        measured("write", self.write_unmeasured(id, spooled, format, root, now)).await
     }
 
     async fn write_unmeasured(
         &self,
         id: &DeploymentId,
         spooled: File,
+        format: Format,
         root: Root,
         now: Timestamp,
     ) -> Result<WrittenPack, WriteError> {
@@ -367,7 +376,8 @@ impl PackStore {
                 blocking(move || {
                     let incoming = folder.begin(&id)?;
                     let data = incoming.data()?;
-                    let (manifest, mut written) = writer::write_pack(spooled, root, &data, incoming.folder(), now)?;
+                    let (manifest, mut written) =
+                        writer::write_pack(spooled, format, root, &data, incoming.folder(), now)?;
                     let manifest = seal::seal(&id, &manifest)?;
                     written.stored_bytes = stored_bytes(&data, &manifest)?;
                     incoming.finish(&data, &manifest)?;
@@ -379,7 +389,8 @@ impl PackStore {
                 let sealed_for = id.clone();
                 let (data, manifest, written) = blocking(move || {
                     let data = tempfile::tempfile().map_err(StoreError::Io)?;
-                    let (manifest, mut written) = writer::write_pack(spooled, root, &data, &std::env::temp_dir(), now)?;
+                    let (manifest, mut written) =
+                        writer::write_pack(spooled, format, root, &data, &std::env::temp_dir(), now)?;
                     let manifest = seal::seal(&sealed_for, &manifest)?;
                     written.stored_bytes = stored_bytes(&data, &manifest)?;
                     Ok::<_, WriteError>((data, manifest, written))

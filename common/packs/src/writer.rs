@@ -1,4 +1,4 @@
-//! Makes the pack: one blocking pass over the uploaded tarball.
+//! Makes the pack: one blocking pass over the uploaded archive.
 //!
 //! The bodies stream into the data file as they are read, each distinct content once. Meanwhile a few workers read
 //! them back (out of the page cache), compress them, and stream the variants into files of their own, which are
@@ -24,7 +24,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     ArchiveError, DIGEST_BLOCK_BYTES, FileEntry, Manifest, Span, StoreError, WriteError, WrittenPack,
     appender::Appender,
-    archive::{Archive, Member, Root},
+    archive::{Archive, Body as ArchivedBody, Format, Member, Root},
     compress::{self, Compressor},
     files::{self, Utf8Check},
     manifest::Encoding,
@@ -41,18 +41,21 @@ const CHUNK_BYTES: usize = 128 * 1024;
 const SEARCHED_BYTES: usize = 256 * 1024;
 /// Bodies that wait to be compressed, at most; then reading waits.
 const QUEUED_BODIES: usize = 256;
+/// Files of which a warning says that they came more than once; of more their number.
+const REPLACED_NAMED: usize = 20;
 /// Threads that compress one upload, at most.
 const WORKERS: usize = 4;
 
 /// Judges `upload` and writes its bodies into `data`, which is empty. `scratch` is a folder for files without a name.
 pub(super) fn write_pack(
     upload: File,
+    format: Format,
     root: Root,
     data: &File,
     scratch: &Path,
     now: Timestamp,
 ) -> Result<(Manifest, WrittenPack), WriteError> {
-    let archive = Archive::open(upload, root)?;
+    let archive = Archive::open(upload, format, root)?;
     let workers = thread::available_parallelism().map_or(1, usize::from).min(WORKERS);
     let given_up = AtomicBool::new(false);
     let (queue, jobs) = sync_channel(QUEUED_BODIES);
@@ -89,10 +92,18 @@ struct Contents<'d> {
     bodies: Vec<Body>,
     known: HashMap<[u8; 32], usize>,
     files: BTreeMap<String, usize>,
-    headers: Vec<u8>,
-    redirects: Vec<u8>,
+    headers: Option<Vec<u8>>,
+    redirects: Option<Vec<u8>>,
     robots: Robots,
+    replaced: Replaced,
     written: WrittenPack,
+}
+
+/// Files that came again with another content.
+#[derive(Default)]
+struct Replaced {
+    paths: Vec<String>,
+    unnamed: usize,
 }
 
 /// A distinct content.
@@ -120,56 +131,44 @@ struct Compressed {
     variants: Vec<(usize, Encoding, Span, String)>,
 }
 
-fn read_archive(mut archive: Archive<File>, data: &File, queue: SyncSender<Job>) -> Result<Contents<'_>, WriteError> {
+fn read_archive(archive: Archive<File>, data: &File, queue: SyncSender<Job>) -> Result<Contents<'_>, WriteError> {
     let mut contents = Contents {
         data: Appender::new(data),
         bodies: Vec::new(),
         known: HashMap::new(),
         files: BTreeMap::new(),
-        headers: Vec::new(),
-        redirects: Vec::new(),
+        headers: None,
+        redirects: None,
         robots: Robots::default(),
+        replaced: Replaced::default(),
         written: WrittenPack { files: 0, bytes: 0, stored_bytes: 0, warnings: Vec::new() },
     };
     let mut chunk = vec![0; CHUNK_BYTES];
-    while let Some(member) = archive.next_file()? {
-        let (path, index) = match member {
-            Member::File(path) if path == HEADERS_FILE => {
-                contents.headers = read_rules(&mut archive, &mut chunk)?;
-                continue;
-            }
-            Member::File(path) if path == REDIRECTS_FILE => {
-                contents.redirects = read_rules(&mut archive, &mut chunk)?;
-                continue;
-            }
-            Member::File(path) => {
-                let index = contents.add_body(&mut archive, &mut chunk, &path)?;
-                (path, index)
-            }
-            Member::Link { path, target } => {
-                let index = contents.linked(&path, &target)?;
-                (path, index)
-            }
-        };
+    let summary = archive.read(|member| {
+        let Some((path, index)) = contents.add(member, &mut chunk)? else { return Ok(()) };
         let body = &mut contents.bodies[index];
-        if !body.queued && compress::is_worth_it(&files::content_type(&path, body.is_utf8), body.span.len) {
+        if !body.queued && compress::is_worth_it(&files::content_type(path, body.is_utf8), body.span.len) {
             body.queued = true;
             let job = Job { body: index, span: body.span };
             queue.send(job).map_err(|_| StoreError::Stopping)?;
         }
-        contents.files.insert(path, index);
-    }
+        if contents.files.insert(path.to_owned(), index).is_some_and(|before| before != index) {
+            contents.replaced.add(path);
+        }
+        Ok(())
+    })?;
     drop(queue); // the workers end when they have emptied it
-    contents.written.files = u32::try_from(archive.files()).unwrap_or(u32::MAX);
-    contents.written.bytes = archive.bytes();
+    contents.written.files = u32::try_from(summary.files).unwrap_or(u32::MAX);
+    contents.written.bytes = summary.bytes;
+    contents.written.warnings = summary.notes;
     Ok(contents)
 }
 
 /// Reads a file of rules, as much of it as counts.
-fn read_rules(archive: &mut Archive<File>, chunk: &mut [u8]) -> Result<Vec<u8>, WriteError> {
+fn read_rules(body: &mut ArchivedBody<'_>, chunk: &mut [u8]) -> Result<Vec<u8>, WriteError> {
     let mut text = Vec::new();
     loop {
-        let read = archive.read(chunk)?;
+        let read = body.read(chunk)?;
         if read == 0 {
             return Ok(text);
         }
@@ -179,7 +178,42 @@ fn read_rules(archive: &mut Archive<File>, chunk: &mut [u8]) -> Result<Vec<u8>, 
     }
 }
 
+impl Replaced {
+    fn add(&mut self, path: &str) {
+        if self.paths.len() < REPLACED_NAMED {
+            self.paths.push(path.to_owned());
+        } else {
+            self.unnamed += 1;
+        }
+    }
+
+    fn into_warnings(self) -> impl Iterator<Item = String> {
+        let Self { paths, unnamed } = self;
+        let named = paths.into_iter().map(|path| {
+            format!("`{path}` is in the archive more than once, with different contents: the last one is published")
+        });
+        let others = (unnamed > 0).then(|| format!("{unnamed} more files are in the archive more than once"));
+        named.chain(others)
+    }
+}
+
 impl Contents<'_> {
+    /// Takes in a member. Returns its path and body, unless it is a file of rules.
+    fn add<'m>(&mut self, member: Member<'m, '_>, chunk: &mut [u8]) -> Result<Option<(&'m str, usize)>, WriteError> {
+        match member {
+            Member::File { path, body } if path == HEADERS_FILE || path == REDIRECTS_FILE => {
+                let text = read_rules(body, chunk)?;
+                let rules = if path == HEADERS_FILE { &mut self.headers } else { &mut self.redirects };
+                if rules.replace(text).is_some_and(|before| Some(before) != *rules) {
+                    self.replaced.add(path);
+                }
+                Ok(None)
+            }
+            Member::File { path, body } => Ok(Some((path, self.add_body(body, chunk, path)?))),
+            Member::Link { path, target } => Ok(Some((path, self.linked(path, target)?))),
+        }
+    }
+
     /// The body of `target`, of which `path` is a hard link. The files of rules have none: they are read, not stored.
     fn linked(&self, path: &str, target: &str) -> Result<usize, ArchiveError> {
         let index = self.files.get(target).filter(|_| path != HEADERS_FILE && path != REDIRECTS_FILE);
@@ -190,7 +224,7 @@ impl Contents<'_> {
     }
 
     /// Streams the archive's current file into the data file, unless its content is there already.
-    fn add_body(&mut self, archive: &mut Archive<File>, chunk: &mut [u8], path: &str) -> Result<usize, WriteError> {
+    fn add_body(&mut self, archived: &mut ArchivedBody<'_>, chunk: &mut [u8], path: &str) -> Result<usize, WriteError> {
         let is_page = files::is_page(path);
         let searched = match path {
             ROBOTS_FILE => RULES_BYTES,
@@ -201,7 +235,7 @@ impl Contents<'_> {
         let mut hash = Sha256::new();
         let mut utf8 = Utf8Check::default();
         loop {
-            let read = archive.read(chunk)?;
+            let read = archived.read(chunk)?;
             if read == 0 {
                 break;
             }
@@ -255,9 +289,10 @@ impl Contents<'_> {
 
     fn into_pack(self, now: Timestamp) -> (Manifest, WrittenPack) {
         let mut written = self.written;
-        let (headers, warnings) = rules::headers::compile(&self.headers);
+        written.warnings.extend(self.replaced.into_warnings());
+        let (headers, warnings) = rules::headers::compile(&self.headers.unwrap_or_default());
         written.warnings.extend(warnings);
-        let (redirects, warnings) = rules::redirects::compile(&self.redirects);
+        let (redirects, warnings) = rules::redirects::compile(&self.redirects.unwrap_or_default());
         written.warnings.extend(warnings);
         let files: BTreeMap<String, FileEntry> = self
             .files

@@ -7,7 +7,7 @@ use std::{fs, fs::File, io::Write as _};
 use corpus::tarball::Header;
 use domain::{Clock, DeploymentId};
 use flate2::{Compression, write::GzEncoder};
-use packs::PackStore;
+use packs::{Format, PackStore};
 
 const MB: usize = 1024 * 1024;
 /// What publishing may add to the program's memory.
@@ -47,7 +47,8 @@ fn a_large_upload_takes_little_memory() {
     let spooled = spool();
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let before = memory("VmHWM:");
-    let published = runtime.block_on(store.write(&DeploymentId::new(now), spooled, now)).expect("published");
+    let published =
+        runtime.block_on(store.write(&DeploymentId::new(now), spooled, Format::TarGzip, now)).expect("published");
     assert_eq!(published.bytes, 96 * MB as u64);
     let growth = memory("VmHWM:") - before;
     assert!(growth < GROWTH, "publishing took {} MB", growth / MB);

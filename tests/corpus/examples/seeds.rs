@@ -13,6 +13,7 @@ fn main() -> std::io::Result<()> {
     };
     fs::create_dir_all(&folder)?;
     for case in corpus::cases() {
+        // The form is tried by the fuzzer, whatever it is here.
         // The tar inside as well: the fuzzer cannot change what is compressed.
         let mut tar = Vec::new();
         let most = u64::try_from(LARGEST).unwrap_or_default() + 1;

@@ -22,26 +22,42 @@ pub(super) fn add(cases: &mut Vec<Case>) {
     invalid(cases, "hard_link_to_what_comes_later", later.end());
     invalid(cases, "hard_link_to_a_symlink", ok().link(b'2', "s", "index.html").link(b'1', "link", "s").end());
     invalid(cases, "hard_link_to_a_folder", ok().entry(b'5', "a/", b"").link(b'1', "link", "a").end());
-    invalid(cases, "hard_link_twice", ok().link(b'1', "a", "index.html").link(b'1', "a", "index.html").end());
-    invalid(cases, "hard_link_over_its_target", ok().link(b'1', "index.html", "index.html").end());
+    let twice = ok().link(b'1', "a/link.txt", "index.html").link(b'1', "a/link.txt", "index.html");
+    good(cases, "hard_link_twice", twice.end(), linked);
+    good(cases, "hard_link_over_its_target", ok().link(b'1', "index.html", "index.html").end(), files);
+    // A size says nothing of what has no body: some programs write that of the file, or of the folder on their disk.
+    let mut sized = Header::new(b'1', "a/link.txt", 4);
+    sized.put(157, b"index.html");
+    good(cases, "hard_link_with_a_size", ok().raw(&sized.block()).end(), linked);
+    let last = &[("index.html", 2), ("last", 1)];
+    for (kind, name) in [(b'2', "symlink"), (b'3', "device"), (b'5', "folder"), (b'6', "fifo")] {
+        let sized = ok().raw(&Header::new(kind, "a/", 4_096).block()).file("last", b"x");
+        good(cases, format!("{name}_with_a_size"), sized.end(), last);
+    }
+    let sized = ok().raw(&Header::new(0, "old/", 4_096).block()).file("last", b"x");
+    good(cases, "old_folder_with_a_size", sized.end(), last);
     invalid(cases, "hard_link_as_a_folder", ok().link(b'1', "a/", "index.html").end());
     invalid(cases, "hard_link_that_becomes_rules", ok().link(b'1', "_headers", "index.html").end());
     let rules = Tarball::new().file("_headers", b"/*\n X-A: b\n").link(b'1', "copy", "_headers");
     invalid(cases, "hard_link_to_rules", rules.end());
     let doubled = ok().pax("linkpath", "index.html").entry(b'K', "././@LongLink", b"index.html\0");
-    invalid(cases, "hard_link_with_two_long_names", doubled.link(b'1', "link", "index.html").end());
+    good(cases, "hard_link_with_two_long_names", doubled.link(b'1', "a/link.txt", "cut/off").end(), linked);
     invalid(cases, "hard_link_with_body", ok().entry(b'1', "link", b"body").end());
     for (kind, name) in [(b'3', "character_device"), (b'4', "block_device"), (b'6', "fifo")] {
         good(cases, format!("{name}_is_skipped"), ok().entry(kind, "dev", b"").end(), files);
         invalid(cases, format!("{name}_with_body"), ok().entry(kind, "dev", b"body").end());
         invalid(cases, format!("{name}_outside"), ok().entry(kind, "../dev", b"").end());
     }
+    good(cases, "contiguous_file", Tarball::new().entry(b'7', "a", b"x").end(), &[("a", 1)]);
+    for (kind, name) in [(b'V', "gnu_volume_label"), (b'D', "gnu_dump_folder")] {
+        good(cases, format!("{name}_is_skipped"), ok().entry(kind, "label", b"").end(), files);
+        let body = ok().entry(kind, "./", &[b'Y'; 700]).file("last", b"x");
+        good(cases, format!("{name}_with_body"), body.end(), last);
+        invalid(cases, format!("{name}_outside"), ok().entry(kind, "../a", b"").end());
+    }
     for (kind, name) in [
-        (b'7', "contiguous_file"),
         (b'S', "gnu_sparse_file"),
         (b'M', "gnu_continued_file"),
-        (b'V', "gnu_volume_label"),
-        (b'D', "gnu_dump_folder"),
         (b'X', "solaris_pax"),
         (b'8', "unknown_kind"),
         (b'\xff', "unknown_kind_byte"),
@@ -61,6 +77,7 @@ pub(super) fn add(cases: &mut Vec<Case>) {
     invalid(cases, "folder_with_body", ok().entry(b'5', "a/", &[b'x'; 600]).end());
     invalid(cases, "symlink_with_body", ok().entry(b'2', "a", b"body").end());
     let hidden = Header::new(b'0', "hidden.html", 0).block();
-    invalid(cases, "folder_with_an_entry_as_body", ok().entry(b'5', "a/", &hidden).end());
+    let beside = &[("index.html", 2), ("hidden.html", 0)];
+    good(cases, "folder_with_an_entry_as_body", ok().entry(b'5', "a/", &hidden).end(), beside);
     good(cases, "old_file_kind", Tarball::new().entry(0, "a", b"x").end(), &[("a", 1)]);
 }

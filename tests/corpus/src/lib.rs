@@ -4,11 +4,14 @@
 //! (`common/packs/tests/store`) and the black-box tests, which upload each to a running service, go through the same
 //! [`cases`]. Start with [`tarball::Tarball`]; a case is added to the file of what it plays with.
 
+mod frames;
 mod framing;
 mod kinds;
 mod names;
 mod sizes;
 pub mod tarball;
+pub mod zip;
+mod zips;
 
 pub use tarball::Tarball;
 
@@ -17,10 +20,34 @@ pub use tarball::Tarball;
 pub struct Case {
     /// The unique name of the case, in `snake_case`.
     pub name: String,
+    /// The form that the upload is said to have.
+    pub form: Form,
     /// The upload's body.
     pub bytes: Vec<u8>,
     /// The answer that the upload must get.
     pub expect: Expect,
+}
+
+/// The form of an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A tar archive in gzip.
+    TarGzip,
+    /// A tar archive in Zstandard.
+    TarZstd,
+    /// A zip archive.
+    Zip,
+}
+
+impl Form {
+    /// The media type of an upload.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::TarGzip => "application/gzip",
+            Self::TarZstd => "application/zstd",
+            Self::Zip => "application/zip",
+        }
+    }
 }
 
 /// What must come of an upload.
@@ -61,18 +88,20 @@ pub fn cases() -> Vec<Case> {
     kinds::add(&mut cases);
     sizes::add(&mut cases);
     framing::add(&mut cases);
+    frames::add(&mut cases);
+    zips::add(&mut cases);
     cases
 }
 
 fn invalid(cases: &mut Vec<Case>, name: impl Into<String>, bytes: Vec<u8>) {
-    cases.push(Case { name: name.into(), bytes, expect: Expect::Invalid });
+    cases.push(Case { name: name.into(), form: Form::TarGzip, bytes, expect: Expect::Invalid });
 }
 
 fn too_large(cases: &mut Vec<Case>, name: impl Into<String>, bytes: Vec<u8>) {
-    cases.push(Case { name: name.into(), bytes, expect: Expect::TooLarge });
+    cases.push(Case { name: name.into(), form: Form::TarGzip, bytes, expect: Expect::TooLarge });
 }
 
 fn good(cases: &mut Vec<Case>, name: impl Into<String>, bytes: Vec<u8>, files: &[(&str, u64)]) {
     let files = files.iter().map(|&(path, len)| (path.to_owned(), len)).collect();
-    cases.push(Case { name: name.into(), bytes, expect: Expect::Files(files) });
+    cases.push(Case { name: name.into(), form: Form::TarGzip, bytes, expect: Expect::Files(files) });
 }

@@ -3,7 +3,7 @@
 use super::{Case, Tarball, good, invalid, tarball::Header};
 
 /// Names that must be refused, whichever way the archive spells them.
-const HOSTILE: [(&str, &[u8]); 25] = [
+pub(super) const HOSTILE: [(&str, &[u8]); 25] = [
     ("parent", b"../evil.html"),
     ("parent_alone", b".."),
     ("parent_inside", b"a/../../evil.html"),
@@ -64,6 +64,29 @@ pub(super) fn add(cases: &mut Vec<Case>) {
     long(cases);
     announced(cases);
     colliding(cases);
+    littered(cases);
+}
+
+/// Files that systems make for themselves.
+fn littered(cases: &mut Vec<Case>) {
+    let ok = || Tarball::new().file("index.html", b"ok").file("a/b.css", b"");
+    let files = &[("index.html", 2), ("a/b.css", 0)];
+    for (name, path) in [
+        ("apple_double", "._index.html"),
+        ("apple_double_in_a_folder", "./a/._b.css"),
+        ("ds_store", ".DS_Store"),
+        ("ds_store_in_a_folder", "a/.DS_Store"),
+        ("folder_icon", "a/Icon\r"),
+    ] {
+        good(cases, format!("{name}_is_left_out"), ok().file(path, b"junk").end(), files);
+        good(cases, format!("{name}_by_pax_is_left_out"), ok().pax("path", path).file("x", b"junk").end(), files);
+    }
+    for (name, path) in [("apple_double", "../._x"), ("ds_store", "/.DS_Store"), ("folder_icon", "a\\Icon\r")] {
+        invalid(cases, format!("{name}_outside"), ok().file(path, b"junk").end());
+    }
+    invalid(cases, "nothing_but_litter", Tarball::new().file("._index.html", b"junk").end());
+    let folder = Tarball::new().file("._a/index.html", b"ok");
+    good(cases, "folder_that_begins_like_litter", folder.end(), &[("._a/index.html", 2)]);
 }
 
 fn nul(cases: &mut Vec<Case>) {
@@ -86,6 +109,26 @@ fn prefixes(cases: &mut Vec<Case>) {
     invalid(cases, "prefix_parent", with_prefix(b"../..", "etc/passwd"));
     invalid(cases, "prefix_absolute", with_prefix(b"/etc", "passwd"));
     invalid(cases, "prefix_with_nul", with_prefix(b"a\0b", "c.html"));
+    // node-tar and star keep times behind a prefix that leaves them room.
+    for (name, prefix, kept) in
+        [("star_times", &b""[..], "a.html"), ("star_times_behind_a_prefix", b"b/c", "b/c/a.html")]
+    {
+        let mut header = Header::new(b'0', "a.html", 1);
+        header.put(345, prefix).put(476, b"15125311452 15125311460 ");
+        good(cases, name, Tarball::new().raw(&header.block()).padded(b"x").end(), &[(kept, 1)]);
+    }
+    let whole = ["d".repeat(100), "e".repeat(54)].join("/");
+    good(
+        cases,
+        "prefix_without_room_for_times",
+        with_prefix(whole.as_bytes(), "c.html"),
+        &[(&format!("{whole}/c.html"), 1)],
+    );
+    for (name, prefix) in [("parent", "../.."), ("absolute", "/etc")] {
+        let mut header = Header::new(b'0', "passwd", 1);
+        header.put(257, b"ustar  \0").put(345, prefix.as_bytes());
+        invalid(cases, format!("gnu_prefix_{name}"), Tarball::new().raw(&header.block()).padded(b"x").end());
+    }
     // GNU keeps times where POSIX keeps the prefix.
     let mut header = Header::new(b'0', "old.html", 1);
     header.put(257, b"ustar  \0").put(345, b"14524770000\x0014524770000\0");
@@ -114,6 +157,9 @@ fn announced(cases: &mut Vec<Case>) {
     invalid(cases, "named_by_pax_and_gnu", named_twice.end());
     let pax_twice = Tarball::new().pax("path", "../evil").pax("path", "fine").file("c", b"x");
     invalid(cases, "two_pax_headers", pax_twice.end());
+    let twice_alike =
+        Tarball::new().pax("path", "a").pax("mtime", "1.5").long_name("a\0").long_name("a\0").file("c", b"x");
+    good(cases, "named_twice_alike", twice_alike.end(), &[("a", 1)]);
     invalid(cases, "two_gnu_names", Tarball::new().long_name("a\0").long_name("b\0").file("c", b"x").end());
     invalid(cases, "announced_and_missing", Tarball::new().file("a", b"x").pax("path", "b").end());
     let global = Tarball::new().entry(b'g', "global", &super::tarball::pax_record("path", b"../evil"));
@@ -144,13 +190,16 @@ fn announced(cases: &mut Vec<Case>) {
 
 fn colliding(cases: &mut Vec<Case>) {
     let two = |a: &str, b: &str| Tarball::new().file(a, b"1").file(b, b"22").end();
-    invalid(cases, "duplicate", two("a.html", "a.html"));
-    invalid(cases, "duplicate_by_dot", two("a.html", "./a.html"));
-    invalid(cases, "duplicate_by_slash", two("a/b.html", "a//b.html"));
-    invalid(cases, "duplicate_by_dot_inside", two("a/b.html", "a/./b.html"));
+    good(cases, "duplicate", two("a.html", "a.html"), &[("a.html", 2)]);
+    good(cases, "duplicate_by_dot", two("a.html", "./a.html"), &[("a.html", 2)]);
+    good(cases, "duplicate_by_slash", two("a/b.html", "a//b.html"), &[("a/b.html", 2)]);
+    good(cases, "duplicate_by_dot_inside", two("a/b.html", "a/./b.html"), &[("a/b.html", 2)]);
+    let equal = Tarball::new().file("a.html", b"1").file("a.html", b"1");
+    good(cases, "equal_duplicate", equal.end(), &[("a.html", 1)]);
+    let linked = Tarball::new().file("a", b"1").link(b'1', "b", "a").file("a", b"22");
+    good(cases, "duplicate_of_what_a_hard_link_leads_to", linked.end(), &[("a", 2), ("b", 1)]);
     invalid(cases, "file_then_folder", two("a", "a/b"));
     invalid(cases, "folder_then_file", two("a/b/c", "a"));
-    invalid(cases, "duplicate_headers_file", two("_headers", "./_headers"));
     let many = Tarball::new().file("a", b"").file("a-b", b"").file("a.b", b"").file("a0", b"").file("a/b", b"");
     invalid(cases, "file_as_folder_with_neighbours", many.end());
     good(cases, "names_that_differ_in_case", two("a.html", "A.html"), &[("a.html", 1), ("A.html", 2)]);

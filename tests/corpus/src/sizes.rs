@@ -1,7 +1,7 @@
 //! Sizes of entries, announced and actual.
 
 use super::{
-    Case, Expect, Tarball, good, invalid,
+    Case, Expect, Form, Tarball, good, invalid,
     tarball::{BLOCK, Header, gzip, pax_record},
     too_large,
 };
@@ -17,7 +17,12 @@ pub(super) fn add(cases: &mut Vec<Case>) {
         (0..10).fold(Tarball::new(), |tarball, n| tarball.zero_file(format!("{n}"), FILE)).zero_file("last", last).end()
     };
     let full = (0..10).map(|n| (n.to_string(), FILE as u64)).chain([("last".to_owned(), 0)]).collect();
-    cases.push(Case { name: "largest_deployment".into(), bytes: ten(0), expect: Expect::Files(full) });
+    cases.push(Case {
+        name: "largest_deployment".into(),
+        form: Form::TarGzip,
+        bytes: ten(0),
+        expect: Expect::Files(full),
+    });
     too_large(cases, "bomb_deployment", ten(1));
     // What is skipped is counted too.
     let links =
@@ -30,7 +35,13 @@ pub(super) fn add(cases: &mut Vec<Case>) {
     let globals = (0..70).fold(Tarball::new(), |tarball, _| tarball.entry(b'g', "g", &comments));
     too_large(cases, "bomb_of_comments", globals.file("a", b"").end());
     let bomb = Tarball::new().raw(&Header::new(b'5', "folder/", 300 * MB as u64).block()).zeros(300 * MB);
-    invalid(cases, "bomb_in_a_folder", bomb.file("a", b"").end());
+    too_large(cases, "bomb_in_a_folder", bomb.file("a", b"").end());
+    // What a later entry replaces is counted too.
+    let again = |times: usize| (0..times).fold(Tarball::new(), |tarball, _| tarball.zero_file("a", FILE)).end();
+    good(cases, "large_duplicates", again(11), &[("a", FILE as u64)]);
+    too_large(cases, "bomb_of_duplicates", again(12));
+    let litter = (0..11).fold(Tarball::new().file("a", b""), |tarball, n| tarball.zero_file(format!("._{n}"), FILE));
+    too_large(cases, "bomb_of_litter", litter.end());
     invalid(cases, "bomb_in_a_pax_header", Tarball::new().entry(b'x', "pax", &vec![b'1'; 2 * MB]).file("a", b"").end());
     invalid(cases, "bomb_in_a_long_name", Tarball::new().long_name(vec![b'n'; 2 * MB]).file("a", b"").end());
     // An archive in an archive is a file like any other.
@@ -81,7 +92,7 @@ fn overrides(cases: &mut Vec<Case>) {
     let inner = Tarball::new().file("inner.tar", &hidden).file("a", b"x").end();
     good(cases, "tar_inside_a_file", inner, &[("inner.tar", len as u64), ("a", 1)]);
     let folder = Tarball::new().pax("size", len.to_string()).raw(&Header::new(b'5', "folder/", 0).block()).raw(&hidden);
-    invalid(cases, "pax_size_on_a_folder", folder.file("a", b"x").end());
+    good(cases, "pax_size_on_a_folder", folder.file("a", b"x").end(), &[("hidden.html", 4), ("a", 1)]);
     let global = Tarball::new().entry(b'g', "g", &pax_record("size", b"1024"));
     invalid(cases, "global_pax_size", global.file("a", b"x").end());
     for (name, size) in [
@@ -106,7 +117,12 @@ fn counts(cases: &mut Vec<Case>) {
             .fold(Tarball::new(), |tarball, n| tarball.file(format!("{}/{n}.txt", n % 100), n.to_string().as_bytes()))
     };
     let files = (0..10_000).map(|n: usize| (format!("{}/{n}.txt", n % 100), n.to_string().len() as u64)).collect();
-    cases.push(Case { name: "most_files".into(), bytes: many(10_000).end(), expect: Expect::Files(files) });
+    cases.push(Case {
+        name: "most_files".into(),
+        form: Form::TarGzip,
+        bytes: many(10_000).end(),
+        expect: Expect::Files(files),
+    });
     invalid(cases, "too_many_files", many(10_001).end());
     invalid(cases, "no_entry", Tarball::new().end());
     invalid(cases, "no_file", Tarball::new().entry(b'5', "a/", b"").link(b'2', "b", "a").end());

@@ -35,9 +35,19 @@ impl Header {
 
     /// The block, with its checksum.
     pub fn block(mut self) -> [u8; BLOCK] {
+        let sum = self.sum();
+        self.block_with_sum(&format!("{sum:06o}\0 "))
+    }
+
+    /// The checksum.
+    pub fn sum(&mut self) -> u32 {
         self.put(148, b"        ");
-        let sum: u32 = self.0.iter().map(|&b| u32::from(b)).sum();
-        self.put(148, format!("{sum:06o}\0 ").as_bytes());
+        self.0.iter().map(|&b| u32::from(b)).sum()
+    }
+
+    /// The block, with this field of eight bytes for its checksum.
+    pub fn block_with_sum(mut self, field: &str) -> [u8; BLOCK] {
+        self.put(148, field.as_bytes());
         self.0
     }
 }

@@ -12,7 +12,7 @@ use db::{
     projects::deployments,
 };
 use domain::DeploymentId;
-use packs::Root;
+use packs::{Format, Root};
 
 use crate::{
     addresses,
@@ -31,13 +31,16 @@ use crate::{
 
 /// Publishes a folder as a project's live deployment.
 ///
-/// The body is a gzipped tarball of at most 100 MB, with 1 to 10,000 regular files of at most 25 MB each and 250 MB
+/// The body is a tarball, compressed by gzip or Zstandard, or a zip archive, of at most 100 MB, with 1 to 10,000 regular files of at most 25 MB each and 250 MB
 /// together. The former deployment is served until the new one is complete, and can be activated again later. Works
 /// with an organization's `deploy` token too.
 #[utoipa::path(
     post, path = "/projects/{name}/deployments", tag = "Deployments",
     params(("name" = String, Path, description = "The project's name"), OriginHeaders),
-    request_body(content = Vec<u8>, content_type = "application/gzip", description = "A gzipped tarball"),
+    request_body(
+        content((Vec<u8> = "application/gzip"), (Vec<u8> = "application/zip"), (Vec<u8> = "application/zstd")),
+        description = "A gzipped tarball, a zip archive, or a tarball compressed by Zstandard",
+    ),
     responses(
         (status = 201, description = "The deployment is served now", body = Uploaded, headers(("X-Svc-Propagation"))),
     ),
@@ -53,7 +56,8 @@ pub async fn upload(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    receive::check(&headers)?;
+    let format = receive::check(&headers)?;
+    let idempotency = idempotency.shaped_by(receive::shape(format));
     room::for_deployment(&app, &project.owner, idempotency.attempt(&app).await?).await?;
     let slot = UploadSlot::wait(&app.bounds, &project.owner, &headers).await?;
     let origin = receive::origin(&headers, caller.display_name());
@@ -74,7 +78,7 @@ pub async fn upload(
     };
     let sha256 = received.sha256;
     let (record, settled) = record.received();
-    let publishing = publish(record, caller, project, received);
+    let publishing = publish(record, caller, project, format, received);
     let answer = idempotency.run(&app, sha256, app.in_background(publishing)).await;
     settled.await;
     answer
@@ -84,12 +88,14 @@ async fn publish(
     record: UploadRecord,
     caller: Caller,
     project: ProjectPermit<Deploy>,
+    format: Format,
     received: Received,
 ) -> Result<Response, ApiError> {
     let record = record.started();
     let (app, id) = (record.app().clone(), record.id().clone());
     let Received { file, slot: _slot, .. } = received;
-    let publication = Publication { actor: caller.actor(), project: &project, file, root: Root::Archive, push: None };
+    let publication =
+        Publication { actor: caller.actor(), project: &project, file, format, root: Root::Archive, push: None };
     let live = match go_live(&app, &id, publication).await {
         Ok(live) => record.ended(live),
         Err(error @ (GoLiveError::Gone | GoLiveError::Overtaken)) => return Err(record.ended(error.into())),

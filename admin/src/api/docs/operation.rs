@@ -198,7 +198,10 @@ fn add_idempotency_key(operation: &mut Map<String, Value>) {
 fn describe_bytes(body: &mut Value) {
     let Some(content) = body.get_mut("content").and_then(Value::as_object_mut) else { return };
     for (media_type, content) in content {
-        if media_type.starts_with("image/") || ["application/gzip", "application/pdf"].contains(&media_type.as_str()) {
+        if media_type.starts_with("image/")
+            || ["application/gzip", "application/zip", "application/zstd", "application/pdf"]
+                .contains(&media_type.as_str())
+        {
             content["schema"] = json!({ "type": "string", "format": "binary" });
         }
     }

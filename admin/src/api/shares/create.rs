@@ -53,7 +53,10 @@ pub struct Lifetime {
         ),
         OriginHeaders,
     ),
-    request_body(content = Vec<u8>, content_type = "application/gzip", description = "A gzipped tarball"),
+    request_body(
+        content((Vec<u8> = "application/gzip"), (Vec<u8> = "application/zip"), (Vec<u8> = "application/zstd")),
+        description = "A gzipped tarball, a zip archive, or a tarball compressed by Zstandard",
+    ),
     responses(
         (status = 201, description = "The share is served now", body = Uploaded, headers(("X-Svc-Propagation"))),
     ),
@@ -74,14 +77,15 @@ pub async fn create(
     let days = days(lifetime.ttl.as_deref())?;
     let password = password(&headers)?;
     let idempotency = idempotency.shaped_by(password.as_ref().map(SitePassword::expose));
-    receive::check(&headers)?;
+    let format = receive::check(&headers)?;
+    let idempotency = idempotency.shaped_by(receive::shape(format));
     let owner = Account::User(caller.user.id.clone());
     room::for_share(&app, &owner, idempotency.attempt(&app).await?).await?;
     let slot = UploadSlot::wait(&app.bounds, &owner, &headers).await?;
     let received = slot.receive(body, &app.spool_folder()).await?;
     let origin = receive::origin(&headers, caller.user.vcs_login.clone());
     let sha256 = received.sha256;
-    let publishing = publish(app.clone(), ShareOrder { caller, origin, days, password }, received);
+    let publishing = publish(app.clone(), ShareOrder { caller, origin, days, format, password }, received);
     idempotency.run(&app, sha256, app.in_background(publishing)).await
 }
 

@@ -9,7 +9,7 @@ use db::{
     projects::deployments::{self, Origin, UploadError},
 };
 use domain::{DeploymentId, Timestamp, repo::CommitSha};
-use packs::{Root, WriteError};
+use packs::{Format, Root, WriteError};
 
 use super::fetch::fetch;
 use crate::{
@@ -89,6 +89,7 @@ async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, fil
         actor: actor(claim),
         project: &target.permit,
         file,
+        format: Format::TarGzip,
         root: Root::Repository(target.directory.clone()),
         push: Some((claim, sha)),
     };

@@ -1,9 +1,20 @@
-//! The 512-byte header block of a tar entry.
+//! The 512-byte header of a tar entry, judged on its raw bytes.
+//!
+//! The `tar` crate takes numbers that are none (`+17`, the last eight bytes of a longer one) and goes by the size that stands in a
+//! header, whatever kind of entry it is. What it is given to read has been made plain here: the size is the one that holds.
+
+use std::cell::Cell;
+
+use tar::Header;
 
 use super::{ArchiveError, path::shown};
 
 /// Bytes of a block: headers are one, bodies are padded to whole ones.
 pub(super) const BLOCK: usize = 512;
+/// Where in a header the size stands.
+const SIZE: std::ops::Range<usize> = 124..136;
+/// Where in a header its checksum stands.
+const CHECKSUM: std::ops::Range<usize> = 148..156;
 
 /// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,8 +23,10 @@ pub(super) enum Kind {
     File,
     /// A file that stands in the archive already, under another path.
     HardLink,
-    /// A directory, a symlink, a device or a named pipe: skipped.
+    /// A directory, a symlink, a device or a named pipe: skipped. Its size says nothing: no body follows.
     Skipped,
+    /// A volume's label or the list of a dumped directory: skipped, with its body.
+    Listing,
     /// PAX records for the next entry.
     Pax,
     /// PAX records for all entries that follow.
@@ -22,68 +35,98 @@ pub(super) enum Kind {
     LongName,
     /// GNU: the link target of the next entry.
     LongLink,
+    /// A file with holes that are not in the archive.
+    Sparse,
+    /// What different programs read differently.
+    Unknown(u8),
 }
 
-/// A header whose checksum is right.
-pub(super) struct Header<'b>(&'b [u8; BLOCK]);
-
-impl<'b> Header<'b> {
-    pub(super) fn parse(block: &'b [u8; BLOCK]) -> Result<Self, ArchiveError> {
-        let header = Self(block);
-        let sum: u64 = block.iter().map(|&b| u64::from(b)).sum();
-        let field = &block[148..156];
-        let without_field = sum - field.iter().map(|&b| u64::from(b)).sum::<u64>() + 8 * u64::from(b' ');
-        if number(field) == Some(without_field) {
-            Ok(header)
-        } else {
-            Err(ArchiveError::invalid("a tar header has a wrong checksum; this is not an intact tar archive"))
+impl Kind {
+    pub(super) fn of(header: &Header) -> Self {
+        match header.as_bytes()[156] {
+            // The oldest archives write a directory as a file with a slash at its end.
+            0 if header.path_bytes().ends_with(b"/") => Self::Skipped,
+            b'0' | b'7' | 0 => Self::File,
+            b'1' => Self::HardLink,
+            b'2'..=b'6' => Self::Skipped,
+            b'D' | b'V' => Self::Listing,
+            b'x' => Self::Pax,
+            b'g' => Self::PaxGlobal,
+            b'L' => Self::LongName,
+            b'K' => Self::LongLink,
+            b'S' => Self::Sparse,
+            other => Self::Unknown(other),
         }
     }
-
-    /// The entry's path as the header has it: prefix and name, or the name alone.
-    pub(super) fn path(&self) -> Result<Vec<u8>, ArchiveError> {
-        let name = text(&self.0[..100])?;
-        // Only POSIX headers have a prefix; GNU's keep times there, and the oldest nothing.
-        let prefix = if &self.0[257..263] == b"ustar\0" { text(&self.0[345..500])? } else { b"" };
-        Ok(if prefix.is_empty() { name.to_vec() } else { [prefix, b"/", name].concat() })
-    }
-
-    /// The path that a link leads to, as the header has it.
-    pub(super) fn link(&self) -> Result<Vec<u8>, ArchiveError> {
-        text(&self.0[157..257]).map(<[u8]>::to_vec)
-    }
-
-    /// Bytes of the entry's body, as the header has it.
-    pub(super) fn size(&self) -> Option<u64> {
-        number(&self.0[124..136])
-    }
-
-    /// Returns the kind of the entry; `path` names it in the error.
-    pub(super) fn kind(&self, path: &[u8]) -> Result<Kind, ArchiveError> {
-        let refused = match self.0[156] {
-            // The oldest archives write a directory as a file with a slash at its end.
-            0 if path.ends_with(b"/") => return Ok(Kind::Skipped),
-            b'0' | 0 => return Ok(Kind::File),
-            b'1' => return Ok(Kind::HardLink),
-            b'2'..=b'6' => return Ok(Kind::Skipped),
-            b'x' => return Ok(Kind::Pax),
-            b'g' => return Ok(Kind::PaxGlobal),
-            b'L' => return Ok(Kind::LongName),
-            b'K' => return Ok(Kind::LongLink),
-            b'S' => "a sparse file; make the archive without `--sparse`".to_owned(),
-            other => format!("of the unknown kind `{}`", other.escape_ascii()),
-        };
-        Err(ArchiveError::invalid(format!("{} is {refused}: only regular files can be published", shown(path))))
-    }
 }
 
-/// A text field: up to its first NUL, after which only NULs may stand.
-fn text(field: &[u8]) -> Result<&[u8], ArchiveError> {
-    let end = field.iter().position(|&b| b == 0).unwrap_or(field.len());
-    if field[end..].iter().any(|&b| b != 0) {
-        return Err(ArchiveError::invalid(format!("the path {} holds a NUL byte", shown(field))));
+/// Judges a header and makes it plain. `announced` is the size that a PAX header gave the next entry; it is used up by that.
+/// Returns the bytes of the body that follows.
+pub(super) fn settle(header: &mut Header, announced: &Cell<Option<u64>>) -> Result<u64, ArchiveError> {
+    check_sum(header.as_bytes())?;
+    // Any header with POSIX' magic has a prefix, whatever version it is said to have.
+    let bytes = header.as_mut_bytes();
+    if &bytes[257..263] == b"ustar\0" {
+        bytes[263..265].copy_from_slice(b"00");
     }
-    Ok(&field[..end])
+    let own = number(&header.as_bytes()[SIZE]);
+    let size = match Kind::of(header) {
+        Kind::Pax | Kind::PaxGlobal | Kind::LongName | Kind::LongLink => own,
+        Kind::HardLink | Kind::Skipped => {
+            announced.set(None);
+            Some(0)
+        }
+        // The PAX size is the true one: going by the header's instead would read a body as headers.
+        Kind::File | Kind::Listing | Kind::Sparse | Kind::Unknown(_) => announced.take().or(own),
+    };
+    let size =
+        size.ok_or_else(|| ArchiveError::invalid(format!("{} has an impossible size", shown(&header.path_bytes()))))?;
+    header.set_size(size);
+    header.set_cksum();
+    Ok(size)
+}
+
+/// The path that a header has: prefix and name, or the name alone.
+pub(super) fn path(header: &Header) -> Result<Vec<u8>, ArchiveError> {
+    let bytes = header.as_bytes();
+    let mut fields = vec![&bytes[..100]];
+    if header.as_ustar().is_none() {
+        // Python takes anything there for a prefix, also where others keep their times.
+        let prefix = text(&bytes[345..500]);
+        if prefix.starts_with(b"/") || prefix.split(|&b| b == b'/').any(|segment| segment == b"..") {
+            return Err(ArchiveError::invalid(format!(
+                "the prefix {} of a path has a `..` segment or is absolute",
+                shown(prefix)
+            )));
+        }
+    } else {
+        // node-tar and star keep two times at the end of the prefix, behind a NUL.
+        fields.push(if bytes[475] == 0 { &bytes[345..475] } else { &bytes[345..500] });
+    }
+    for field in fields {
+        if field[text(field).len()..].iter().any(|&b| b != 0) {
+            return Err(ArchiveError::invalid(format!("the path {} holds a NUL byte", shown(field))));
+        }
+    }
+    Ok(header.path_bytes().into_owned())
+}
+
+/// A text field up to its first NUL.
+fn text(field: &[u8]) -> &[u8] {
+    let end = field.iter().position(|&b| b == 0).unwrap_or(field.len());
+    &field[..end]
+}
+
+/// Fails unless the checksum is right. Some old programs took the bytes for signed ones.
+fn check_sum(block: &[u8; BLOCK]) -> Result<(), ArchiveError> {
+    let counted = || block[..CHECKSUM.start].iter().chain(&block[CHECKSUM.end..]);
+    let spaces = 8 * i64::from(b' ');
+    let unsigned = counted().map(|&b| i64::from(b)).sum::<i64>() + spaces;
+    let signed = counted().map(|&b| i64::from(b.cast_signed())).sum::<i64>() + spaces;
+    match number(&block[CHECKSUM]).and_then(|sum| i64::try_from(sum).ok()) {
+        Some(sum) if sum == unsigned || sum == signed => Ok(()),
+        _ => Err(ArchiveError::invalid("a tar header has a wrong checksum; this is not an intact tar archive")),
+    }
 }
 
 /// A numeric field: octal digits, or GNU's base 256. None when it is neither, or negative.
@@ -92,6 +135,10 @@ fn number(field: &[u8]) -> Option<u64> {
         // 0x80 says positive, 0xff negative; what is between is nothing.
         let digits = (field[0] == 0x80).then_some(&field[1..])?;
         return digits.iter().try_fold(0_u64, |n, &b| n.checked_mul(256).map(|n| n | u64::from(b)));
+    }
+    // Nothing, whatever was left behind it.
+    if field.starts_with(&[0, 0]) {
+        return Some(0);
     }
     let digits = field.trim_ascii_start();
     let end = digits.iter().position(|&b| b == 0 || b == b' ').unwrap_or(digits.len());
@@ -123,6 +170,8 @@ mod tests {
             (b"\x81\0\0\0\0\0\0\0\0\0\0\x01", None),
             (b"-0000000017\0", None),
             (b"00000000018\0", None),
+            (b"\0\0\0\0\0\0\0\0\0\0\x005", Some(0)),
+            (b"\x005\0\0\0\0\0\0\0\0\0\0", None),
             (b"17\x0017\0\0\0\0\0\0\0", None),
             (b"0x1f\0\0\0\0\0\0\0\0", None),
         ] {

@@ -54,9 +54,18 @@ fn is_drive(path: &str) -> bool {
     matches!(first, [letter, b':', b'/', ..] if letter.is_ascii_alphabetic())
 }
 
-/// Says that a path is there twice.
-pub(super) fn twice(path: &str) -> ArchiveError {
-    ArchiveError::invalid(format!("the archive has {} twice", shown(path.as_bytes())))
+/// The path of a file that a system makes for itself and no site needs, judged like any other; none when it is another file.
+///
+/// macOS puts what its disks know of a file beside it in archives (`._name`), and marks folders with `.DS_Store` and `Icon\r`.
+pub(super) fn without_litter(raw: &[u8]) -> Result<Option<String>, ArchiveError> {
+    let name = raw.rsplit(|&b| b == b'/').next().unwrap_or_default();
+    if let Some(icon) = raw.strip_suffix(b"\r").filter(|_| name == b"Icon\r") {
+        return judge(icon, Names::File).map(Some);
+    }
+    if name == b".DS_Store" || name.starts_with(b"._") {
+        return judge(raw, Names::File).map(Some);
+    }
+    Ok(None)
 }
 
 /// Refuses a set of files of which one is the folder of another.
@@ -142,6 +151,20 @@ mod tests {
             long.as_bytes(),
         ] {
             assert!(judge(raw, Names::File).is_err(), "{}", raw.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn what_systems_litter_is_known() {
+        let litter = |raw: &str| without_litter(raw.as_bytes()).map_err(|_| ());
+        for raw in ["._index.html", "a/._b", "./.DS_Store", "a/Icon\r", "__MACOSX/a/._b"] {
+            assert!(litter(raw).unwrap().is_some(), "{raw:?}");
+        }
+        for raw in ["a._b", "._a/b", ".DS_Store/a", "Icon", "DS_Store", "icon\r", "my-Icon\r"] {
+            assert_eq!(litter(raw), Ok(None), "{raw:?}");
+        }
+        for raw in ["../._x", "/.DS_Store", "a\\b/Icon\r", "a\n/._b"] {
+            assert_eq!(litter(raw), Err(()), "{raw:?}");
         }
     }
 

@@ -1,4 +1,7 @@
 //! PAX extended headers: records of the form `length key=value\n`.
+//!
+//! The `tar` crate's reader of them ends a record at its first newline, whatever its length, and callers take the first of a key:
+//! names with newlines and repeated keys would be read as nobody else reads them.
 
 use super::{ArchiveError, path::shown};
 
@@ -11,6 +14,13 @@ pub(super) struct Records {
 }
 
 impl Records {
+    /// Adds what another header says of the same entry. Programs differ in which of two they follow, so both must say the same.
+    pub(super) fn merge(&mut self, other: Self) -> Result<(), ArchiveError> {
+        announce(&mut self.path, other.path)?;
+        announce(&mut self.link, other.link)?;
+        announce(&mut self.size, other.size)
+    }
+
     /// Reads all records; the last one of a key counts, as POSIX says.
     pub(super) fn parse(mut text: &[u8]) -> Result<Self, ArchiveError> {
         let mut records = Self::default();
@@ -30,7 +40,7 @@ impl Records {
                 key if key.starts_with(b"GNU.sparse.") => {
                     return Err(ArchiveError::invalid(
                         "the archive holds a sparse file: only regular files can be published; \
-                         make it without `--sparse`",
+                         make it without `--sparse`, or with bsdtar by `--no-read-sparse`",
                     ));
                 }
                 _ => {}
@@ -38,6 +48,18 @@ impl Records {
         }
         Ok(records)
     }
+}
+
+/// Sets what was announced, unless it was already, and differently.
+pub(super) fn announce<T: PartialEq>(known: &mut Option<T>, new: Option<T>) -> Result<(), ArchiveError> {
+    match (&known, new) {
+        (_, None) => {}
+        (Some(before), Some(new)) if *before != new => {
+            return Err(ArchiveError::invalid("two extended headers of one entry differ"));
+        }
+        (_, new) => *known = new,
+    }
+    Ok(())
 }
 
 /// The first record of `text`: key, value, and what follows.

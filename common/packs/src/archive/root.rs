@@ -3,9 +3,10 @@
 use domain::{
     limits::{REPO_TARBALL_BYTES, UPLOAD_BYTES},
     repo::Directory,
+    size,
 };
 
-use super::{ArchiveError, OVERHEAD_BYTES, REPO_OVERHEAD_BYTES, path::shown};
+use super::{ArchiveError, OVERHEAD_BYTES, REPO_OVERHEAD_BYTES, REPO_REST_BYTES, REST_BYTES, path::shown};
 
 /// The part of an archive that is published.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,23 @@ impl Root {
         match self {
             Self::Archive => OVERHEAD_BYTES,
             Self::Repository(_) => REPO_OVERHEAD_BYTES,
+        }
+    }
+
+    /// Bytes of the files in it that are not published, at most.
+    pub(super) fn rest_bytes(&self) -> u64 {
+        match self {
+            Self::Archive => REST_BYTES,
+            Self::Repository(_) => REPO_REST_BYTES,
+        }
+    }
+
+    /// Says that there are more of them.
+    pub(super) fn too_much_else(&self) -> String {
+        let limit = size(self.rest_bytes());
+        match self {
+            Self::Archive => format!("the archive has more than {limit} of files that are not published"),
+            Self::Repository(_) => format!("the repository is larger than {limit}"),
         }
     }
 

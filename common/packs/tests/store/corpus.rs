@@ -3,9 +3,9 @@
 
 use std::{fs::File, io::Write as _, path::Path};
 
-use corpus::{Case, Expect, Tarball};
+use corpus::{Case, Expect, Form, Tarball};
 use domain::DeploymentId;
-use packs::WriteError;
+use packs::{Format, WriteError};
 use proptest::prelude::*;
 
 use crate::World;
@@ -15,8 +15,8 @@ async fn every_upload_gets_the_answer_it_must_get() {
     let world = World::new();
     let mut wrong = Vec::new();
     let cases = corpus::cases();
-    for Case { name, bytes, expect } in &cases {
-        let (id, result) = world.publish(bytes).await;
+    for Case { name, form, bytes, expect } in &cases {
+        let (id, result) = world.publish_form(bytes, format(*form)).await;
         match (expect, result) {
             (Expect::Files(wanted), Ok(published)) => {
                 let manifest = world.store.manifest(&id).await.expect("a manifest");
@@ -44,6 +44,14 @@ async fn every_upload_gets_the_answer_it_must_get() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), cases.len(), "two cases have one name");
+}
+
+fn format(form: Form) -> Format {
+    match form {
+        Form::TarGzip => Format::TarGzip,
+        Form::TarZstd => Format::TarZstd,
+        Form::Zip => Format::Zip,
+    }
 }
 
 /// A few files of every kind, to be spoiled.
@@ -130,7 +138,11 @@ fn the_sample_of_a_file_can_be_spooled_twice() {
     let again = spooled.try_clone().expect("a second handle");
     runtime.block_on(async {
         for spooled in [spooled, again] {
-            world.store.write(&DeploymentId::new(world.now), spooled, world.now).await.expect("published");
+            world
+                .store
+                .write(&DeploymentId::new(world.now), spooled, Format::TarGzip, world.now)
+                .await
+                .expect("published");
         }
     });
 }

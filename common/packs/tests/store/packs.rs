@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 
 use corpus::Tarball;
 use domain::DeploymentId;
-use packs::{Encoding, FileEntry, Manifest, Span, StoreError, WrittenPack};
+use packs::{Encoding, FileEntry, Format, Manifest, Span, StoreError, WrittenPack};
 
 use crate::World;
 
@@ -109,6 +109,38 @@ async fn rules_are_compiled_and_never_served() {
     );
 }
 
+#[tokio::test]
+async fn a_file_that_comes_again_is_published_as_it_came_last() {
+    let world = World::new();
+    let (id, manifest, published) = publish(
+        &world,
+        Tarball::new()
+            .file("index.html", b"old")
+            .file("same.txt", b"same")
+            .file("_redirects", b"/old /new 301\n")
+            .file("_headers", b"/*\n  X-A: b\n")
+            .file("._index.html", b"junk")
+            .file("a/.DS_Store", b"more junk")
+            .file("./index.html", b"new page")
+            .file("same.txt", b"same")
+            .file("_redirects", b"/old /newer 301\n")
+            .file("_headers", b"/*\n  X-A: b\n"),
+    )
+    .await;
+    assert_eq!(manifest.files.keys().collect::<Vec<_>>(), ["index.html", "same.txt"]);
+    assert_eq!(read(&world, &id, manifest.files["index.html"].identity).await, b"new page");
+    assert_eq!((manifest.redirects.len(), &*manifest.redirects[0].to), (1, "/newer"));
+    assert_eq!((published.files, published.bytes), (4, 8 + 4 + 16 + 12));
+    assert_eq!(
+        published.warnings,
+        [
+            "`._index.html` and one more file were not published: systems make such files for themselves",
+            "`index.html` is in the archive more than once, with different contents: the last one is published",
+            "`_redirects` is in the archive more than once, with different contents: the last one is published",
+        ]
+    );
+}
+
 async fn listed(world: &World) -> Vec<DeploymentId> {
     world.store.page(None, 10).await.expect("listed").into_iter().map(|pack| pack.id).collect()
 }
@@ -121,7 +153,7 @@ async fn packs_are_listed_removed_and_never_overwritten() {
 
     let mut again = tempfile::tempfile().expect("a file");
     again.write_all(&Tarball::new().file("a", b"2").end()).expect("written");
-    assert!(world.store.write(&id, again, world.now).await.is_err());
+    assert!(world.store.write(&id, again, Format::TarGzip, world.now).await.is_err());
     assert_eq!(world.store.manifest(&id).await.expect("still there"), manifest);
 
     world.store.remove(&id).await.expect("removed");

@@ -1,0 +1,244 @@
+//! The decompressed bytes of an upload: every gzip member to its checksum, every frame of Zstandard to its end, and nothing but zeros
+//! behind them.
+
+use std::{
+    error::Error,
+    fmt,
+    io::{self, BufRead, BufReader, Read},
+    mem,
+};
+
+use flate2::bufread::GzDecoder;
+use zstd::{
+    stream::raw::{self, InBuffer, Operation as _, OutBuffer},
+    zstd_safe::DParameter,
+};
+
+use super::ArchiveError;
+use crate::WriteError;
+
+/// Bytes read from the upload at once.
+const READ_BYTES: usize = 64 * 1024;
+/// Binary logarithm of the bytes that a frame of Zstandard may look back, at most: 8 MB, which RFC 8878 has every decoder support.
+/// That much memory is taken. The levels up to 19 keep to it, unless `--long` is said.
+const ZSTD_WINDOW_LOG: u32 = 23;
+/// The first byte of a frame of Zstandard. The forms before version 0.8 begin otherwise, and are not read.
+const ZSTD_FRAME: u8 = 0x28;
+
+/// The decompressed bytes of an upload.
+pub(super) enum Decoder<R: Read> {
+    /// Of gzip.
+    Gzip(Gunzip<R>),
+    /// Of Zstandard.
+    Zstd(Unzstd<R>),
+}
+
+/// Marks the errors of the spooled file itself: those are ours, all others are the archive's.
+#[derive(Debug)]
+struct Spool<R>(R);
+
+#[derive(Debug, thiserror::Error)]
+#[error("the spooled upload cannot be read: {0}")]
+struct SpoolError(io::Error);
+
+impl<R: Read> Read for Spool<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buf).map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => error,
+            kind => io::Error::new(kind, SpoolError(error)),
+        })
+    }
+}
+
+impl<R: Read> Decoder<R> {
+    pub(super) fn gzip(upload: R) -> Self {
+        let input = Input(Some(buffered(upload)));
+        Self::Gzip(Gunzip { decoder: GzDecoder::new(input), is_ended: false })
+    }
+
+    pub(super) fn zstd(upload: R) -> Result<Self, WriteError> {
+        let mut decoder = raw::Decoder::new().map_err(of_zstd)?;
+        decoder.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG)).map_err(of_zstd)?;
+        Ok(Self::Zstd(Unzstd { decoder, input: buffered(upload), is_between: true, is_ended: false, is_begun: false }))
+    }
+
+    /// Reads some bytes; 0 at the end, when every checksum was right and nothing but zeros follows.
+    pub(super) fn read(&mut self, buf: &mut [u8]) -> Result<usize, WriteError> {
+        match self {
+            Self::Gzip(gunzip) => gunzip.read(buf),
+            Self::Zstd(unzstd) => unzstd.read(buf),
+        }
+    }
+
+    /// Fills `buf`, unless the end comes first. Returns how much of it was filled.
+    pub(super) fn read_full(&mut self, buf: &mut [u8]) -> Result<usize, WriteError> {
+        let mut filled = 0;
+        while filled < buf.len() {
+            let read = self.read(&mut buf[filled..])?;
+            if read == 0 {
+                break;
+            }
+            filled += read;
+        }
+        Ok(filled)
+    }
+}
+
+impl<R: Read> fmt::Debug for Decoder<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Decoder")
+    }
+}
+
+/// Reads gzip. flate2's reader of many members would take the zeros behind the last one, with which bsdtar fills a record, for
+/// another: here one decoder goes from member to member.
+pub(super) struct Gunzip<R: Read> {
+    decoder: GzDecoder<Input<R>>,
+    is_ended: bool,
+}
+
+/// The upload. It is missing only while the decoder is made ready for the next member.
+struct Input<R>(Option<BufReader<Spool<R>>>);
+
+impl<R: Read> Read for Input<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.as_mut().map_or(Ok(0), |reader| reader.read(buf))
+    }
+}
+
+impl<R: Read> BufRead for Input<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.0.as_mut().map_or(Ok(&[]), BufRead::fill_buf)
+    }
+
+    fn consume(&mut self, amount: usize) {
+        if let Some(reader) = &mut self.0 {
+            reader.consume(amount);
+        }
+    }
+}
+
+impl<R: Read> Gunzip<R> {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize, WriteError> {
+        while !self.is_ended {
+            let read = uninterrupted(|| self.decoder.read(buf)).map_err(of_gzip)?;
+            if read > 0 || buf.is_empty() {
+                return Ok(read);
+            }
+            if peek(self.decoder.get_mut()).map_err(of_gzip)? == Some(0x1f) {
+                let upload = mem::replace(self.decoder.get_mut(), Input(None));
+                self.decoder.reset(upload);
+            } else {
+                check_padding(self.decoder.get_mut(), "gzip")?;
+                self.is_ended = true;
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Reads Zstandard.
+pub(super) struct Unzstd<R: Read> {
+    decoder: raw::Decoder<'static>,
+    input: BufReader<Spool<R>>,
+    /// Whether no frame is under way.
+    is_between: bool,
+    is_ended: bool,
+    /// Whether there was a frame.
+    is_begun: bool,
+}
+
+impl<R: Read> Unzstd<R> {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize, WriteError> {
+        while !self.is_ended && !buf.is_empty() {
+            if self.is_between {
+                match peek(&mut self.input).map_err(of_zstd)? {
+                    Some(ZSTD_FRAME | 0x50..=0x5f) => self.is_begun = true,
+                    _ if self.is_begun => {
+                        check_padding(&mut self.input, "Zstandard")?;
+                        self.is_ended = true;
+                        break;
+                    }
+                    _ => return Err(ArchiveError::invalid("the upload is not Zstandard data").into()),
+                }
+            }
+            let chunk = uninterrupted(|| self.input.fill_buf().map(<[u8]>::len)).map_err(of_zstd)?;
+            let (mut from, mut to) = (InBuffer::around(&self.input.buffer()[..chunk]), OutBuffer::around(buf));
+            let left = self.decoder.run(&mut from, &mut to).map_err(of_zstd)?;
+            let (taken, made) = (from.pos(), to.pos());
+            self.input.consume(taken);
+            self.is_between = left == 0;
+            if made > 0 {
+                return Ok(made);
+            }
+            if chunk == 0 && !self.is_between {
+                return Err(ArchiveError::invalid("the Zstandard data is cut off; upload it again").into());
+            }
+        }
+        Ok(0)
+    }
+}
+
+fn buffered<R: Read>(upload: R) -> BufReader<Spool<R>> {
+    BufReader::with_capacity(READ_BYTES, Spool(upload))
+}
+
+/// The next byte; none at the end.
+fn peek(input: &mut impl BufRead) -> io::Result<Option<u8>> {
+    uninterrupted(|| input.fill_buf().map(|next| next.first().copied()))
+}
+
+/// Fails unless nothing but zeros is left: bsdtar fills the last record of what it writes to a pipe, compressed or not.
+fn check_padding(input: &mut impl BufRead, format: &str) -> Result<(), WriteError> {
+    loop {
+        let (left, is_zero) =
+            uninterrupted(|| input.fill_buf().map(|next| (next.len(), next.iter().all(|&byte| byte == 0))))
+                .map_err(of_gzip)?;
+        if left == 0 {
+            return Ok(());
+        }
+        if !is_zero {
+            return Err(ArchiveError::invalid(format!("bytes follow the end of the {format} data")).into());
+        }
+        input.consume(left);
+    }
+}
+
+fn uninterrupted<T>(mut read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match read() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+fn of_gzip(error: io::Error) -> WriteError {
+    match of_spool(error) {
+        Ok(ours) => ours,
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            ArchiveError::invalid("the gzip data is cut off; upload it again").into()
+        }
+        Err(error) => ArchiveError::invalid(format!("the upload is not intact gzip data ({error})")).into(),
+    }
+}
+
+fn of_zstd(error: io::Error) -> WriteError {
+    match of_spool(error) {
+        Ok(ours) => ours,
+        // Errors of the library have a text and no code of their own.
+        Err(error) if error.to_string().contains("too much memory") => ArchiveError::invalid(
+            "the Zstandard data looks back more than 8 MB; compress it without `--long` and `--ultra`",
+        )
+        .into(),
+        Err(error) => ArchiveError::invalid(format!("the upload is not intact Zstandard data ({error})")).into(),
+    }
+}
+
+/// Tells the errors of the spooled file from the archive's.
+fn of_spool(error: io::Error) -> Result<WriteError, io::Error> {
+    if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<SpoolError>) {
+        return Ok(WriteError::Store(error.into()));
+    }
+    Err(error)
+}

@@ -1,0 +1,190 @@
+//! What an archive was found to hold: every entry is entered here before its content is read, whatever form the archive has.
+
+use std::collections::HashMap;
+
+use domain::{
+    limits::{ARCHIVE_FILES, DEPLOYMENT_BYTES, FILE_BYTES},
+    size,
+};
+
+use super::{
+    ArchiveError, Root, Summary,
+    path::{self, Names, shown},
+};
+
+/// The files of an archive so far, and the bytes that were read of it.
+#[derive(Debug)]
+pub(super) struct Inventory {
+    root: Root,
+    /// The files, with the bytes of each.
+    sizes: HashMap<String, u64>,
+    /// Bytes of their bodies.
+    bytes: u64,
+    /// Bytes of the bodies that are not published.
+    rest: u64,
+    /// Bytes of everything else.
+    overhead: u64,
+    /// How many files were left out that no site needs, and the first of them.
+    left_out: (u64, Option<String>),
+    /// How many names were of the code page of DOS, and the first of them.
+    foreign: (u64, Option<String>),
+}
+
+/// A file that was entered.
+#[derive(Debug)]
+pub(super) struct Entered {
+    /// The path under which it is published, or that of a file that is not.
+    pub(super) path: String,
+    /// Whether it is published.
+    pub(super) is_published: bool,
+    /// The bytes of it that came so far.
+    pub(super) bytes: u64,
+}
+
+impl Inventory {
+    pub(super) fn new(root: Root) -> Self {
+        Self { root, sizes: HashMap::new(), bytes: 0, rest: 0, overhead: 0, left_out: (0, None), foreign: (0, None) }
+    }
+
+    /// Enters a file by its path in the archive.
+    pub(super) fn enter(&mut self, raw: &[u8]) -> Result<Entered, ArchiveError> {
+        let (path, is_wanted) = match path::without_litter(raw)? {
+            Some(litter) => (litter, false),
+            None => (path::judge(raw, Names::File)?, true),
+        };
+        let published = self.root.published(&path)?.map(str::to_owned);
+        if published.is_some() && !is_wanted {
+            self.left_out.0 += 1;
+            self.left_out.1.get_or_insert_with(|| path.clone());
+        }
+        let published = published.filter(|_| is_wanted);
+        let is_published = published.is_some();
+        let path = published.unwrap_or(path);
+        if is_published {
+            self.check_room(&path)?;
+        }
+        Ok(Entered { path, is_published, bytes: 0 })
+    }
+
+    /// Enters a further path of a file that came before, as an archiver writes it that has the content already. Returns both
+    /// paths, unless it is not published.
+    pub(super) fn enter_link(&mut self, raw: &[u8], target: &[u8]) -> Result<Option<(String, String)>, ArchiveError> {
+        let link = self.enter(raw)?;
+        // Where it leads is judged also when it is not published.
+        let aim = path::judge(target, Names::File)?;
+        let aim = self.root.published(&aim)?;
+        if !link.is_published {
+            return Ok(None);
+        }
+        let aim = aim.and_then(|target| self.sizes.get_key_value(target));
+        let Some((aim, bytes)) = aim.map(|(aim, bytes)| (aim.clone(), *bytes)) else {
+            let (link, target) = (shown(raw), shown(target));
+            let why =
+                format!("{link} is a hard link to {target}, which is no file that stands before it in the archive");
+            return Err(ArchiveError::invalid(why));
+        };
+        self.count_bytes(bytes)?;
+        let path = link.path.clone();
+        self.keep(Entered { bytes, ..link })?;
+        Ok(Some((path, aim)))
+    }
+
+    /// Notes a file whose name was not in UTF-8.
+    pub(super) fn note_foreign_name(&mut self, path: &str) {
+        self.foreign.0 += 1;
+        self.foreign.1.get_or_insert_with(|| path.to_owned());
+    }
+
+    /// Passes over an entry that is no file.
+    pub(super) fn pass(raw: &[u8]) -> Result<(), ArchiveError> {
+        path::judge(raw, Names::Folder).map(drop)
+    }
+
+    /// Counts bytes of a file's body, as they come.
+    pub(super) fn count(&mut self, file: &mut Entered, read: u64) -> Result<(), ArchiveError> {
+        if !file.is_published {
+            return self.count_rest(read);
+        }
+        file.bytes += read;
+        if file.bytes > FILE_BYTES {
+            let (path, limit) = (shown(file.path.as_bytes()), size(FILE_BYTES));
+            return Err(ArchiveError::TooLarge(format!("{path} is larger than {limit}")));
+        }
+        self.count_bytes(read)
+    }
+
+    /// Keeps a file whose body was read, in the place of one that had its path.
+    pub(super) fn keep(&mut self, file: Entered) -> Result<(), ArchiveError> {
+        if file.is_published
+            && let Some(before) = self.sizes.insert(file.path, file.bytes)
+        {
+            self.bytes -= before;
+            self.count_rest(before)?;
+        }
+        Ok(())
+    }
+
+    /// Counts bytes of headers, folders and padding.
+    pub(super) fn count_overhead(&mut self, bytes: u64) -> Result<(), ArchiveError> {
+        self.overhead = self.overhead.saturating_add(bytes);
+        let limit = self.root.overhead_bytes();
+        if self.overhead > limit {
+            let limit = size(limit);
+            let why = format!("the archive has more than {limit} of headers, folders and padding");
+            return Err(ArchiveError::TooLarge(why));
+        }
+        Ok(())
+    }
+
+    /// Judges the files together, at the end.
+    pub(super) fn finish(self) -> Result<Summary, ArchiveError> {
+        if self.sizes.is_empty() {
+            return Err(ArchiveError::invalid(self.root.nothing()));
+        }
+        let mut paths: Vec<&str> = self.sizes.keys().map(String::as_str).collect();
+        path::check_collisions(&mut paths)?;
+        let mut notes = Vec::new();
+        if let (count, Some(first)) = self.left_out {
+            let files = and_more(&first, count);
+            notes.push(format!("{files} not published: systems make such files for themselves"));
+        }
+        if let (count, Some(first)) = self.foreign {
+            let files = and_more(&first, count);
+            notes.push(format!("{files} named in the code page of DOS, from which the name was guessed: use UTF-8"));
+        }
+        Ok(Summary { files: self.sizes.len(), bytes: self.bytes, notes })
+    }
+
+    fn check_room(&self, path: &str) -> Result<(), ArchiveError> {
+        if self.sizes.len() == *ARCHIVE_FILES.end() && !self.sizes.contains_key(path) {
+            let why = format!("the archive has more than {} files", ARCHIVE_FILES.end());
+            return Err(ArchiveError::invalid(why));
+        }
+        Ok(())
+    }
+
+    fn count_bytes(&mut self, bytes: u64) -> Result<(), ArchiveError> {
+        self.bytes += bytes;
+        if self.bytes > DEPLOYMENT_BYTES {
+            let limit = size(DEPLOYMENT_BYTES);
+            return Err(ArchiveError::TooLarge(format!("the files are larger than {limit} together")));
+        }
+        Ok(())
+    }
+
+    fn count_rest(&mut self, bytes: u64) -> Result<(), ArchiveError> {
+        self.rest += bytes;
+        let limit = self.root.rest_bytes();
+        if self.rest > limit { Err(ArchiveError::TooLarge(self.root.too_much_else())) } else { Ok(()) }
+    }
+}
+
+/// `first` and how many like it, as the subject of a sentence.
+fn and_more(first: &str, count: u64) -> String {
+    let first = shown(first.as_bytes());
+    match count {
+        0 | 1 => format!("{first} was"),
+        2 => format!("{first} and one more file were"),
+        more => format!("{first} and {} more files were", more - 1),
+    }
+}
