@@ -22,7 +22,7 @@ use crate::{
 /// The name of the files that hold patterns of what is not published, in gitignore's syntax. Honoured in every folder.
 const IGNORE_FILE: &str = ".svcignore";
 /// Names of files and folders that are never published: version control, secrets, dependencies, our own files.
-const NEVER: [&str; 10] = [
+const NEVER: [&str; 11] = [
     ".git",
     ".hg",
     ".svn",
@@ -30,10 +30,15 @@ const NEVER: [&str; 10] = [
     IGNORE_FILE,
     crate::project::PROJECT_FILE,
     ".DS_Store",
+    FOLDER_ICON,
     "Thumbs.db",
     "node_modules",
     ".env",
 ];
+/// The beginning of the names under which macOS keeps what other disks cannot hold of a file.
+const APPLE_DOUBLE: &str = "._";
+/// The name of the file in which macOS keeps the picture of a folder.
+const FOLDER_ICON: &str = "Icon\r";
 /// Folders in which build tools put the site they make.
 const BUILD_FOLDERS: [&str; 4] = ["dist", "build", "out", "_site"];
 /// Most files that are collected: one more than may be published.
@@ -126,7 +131,7 @@ fn folder(root: &Path) -> anyhow::Result<Selection> {
             let name = entry.file_name().to_string_lossy();
             if is_never_published(&name) {
                 if name != IGNORE_FILE && name != crate::project::PROJECT_FILE {
-                    left_out.add(&name, entry.path());
+                    left_out.add(label(&name), entry.path());
                 }
                 return false;
             }
@@ -206,7 +211,16 @@ impl LeftOut {
 }
 
 fn is_never_published(name: &str) -> bool {
-    NEVER.contains(&name) || name.starts_with(".env.")
+    NEVER.contains(&name) || name.starts_with(".env.") || name.starts_with(APPLE_DOUBLE)
+}
+
+/// The name under which what was left out is reported. Names that macOS makes are many, or cannot be shown.
+fn label(name: &str) -> &str {
+    match name {
+        FOLDER_ICON => "Icon\\r",
+        _ if name.starts_with(APPLE_DOUBLE) => "._*",
+        _ => name,
+    }
 }
 
 /// The reason for leaving out a symlink that leads to a file or a folder; none when it is followed.
@@ -327,6 +341,10 @@ mod tests {
             (".svc/up.json", "x"),
             ("node_modules/x/y.js", "x"),
             (".svcproject", "docs"),
+            ("._index.html", "x"),
+            ("a/._b.css", "x"),
+            ("a/Icon\r", "x"),
+            ("a/.DS_Store", "x"),
         ]);
         let selection = select(dir.path()).unwrap();
         assert_eq!(
@@ -334,7 +352,7 @@ mod tests {
             [".gitignore", ".well-known/security.txt", "a/b.css", "a/keep.md", "a/private/y.html", "index.html"]
         );
         let skipped: Vec<&str> = selection.skipped.keys().map(String::as_str).collect();
-        assert_eq!(skipped, [".env", ".env.local", ".git", ".svc", "node_modules"]);
+        assert_eq!(skipped, [".DS_Store", "._*", ".env", ".env.local", ".git", ".svc", "Icon\\r", "node_modules"]);
     }
 
     #[test]
