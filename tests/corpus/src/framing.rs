@@ -86,7 +86,8 @@ fn tar_framing(cases: &mut Vec<Case>) {
     good(cases, "tar_with_half_an_end_block", one_file().zeros(BLOCK + 100).cut(), FILES);
     good(cases, "tar_with_a_whole_record_of_end", one_file().zeros(20 * BLOCK).cut(), FILES);
     good(cases, "tar_with_an_odd_end", one_file().zeros(2 * BLOCK + 7).cut(), FILES);
-    good(cases, "tar_one_end_block_then_a_file", one_file().zeros(BLOCK).file("b", b"x").end(), FILES);
+    invalid(cases, "tar_one_end_block_then_a_file", one_file().zeros(BLOCK).file("b", b"x").end());
+    good(cases, "tar_one_end_block_then_text", one_file().zeros(BLOCK).raw(&[b'x'; 3 * BLOCK]).cut(), FILES);
     good(cases, "tar_file_after_the_end", one_file().zeros(2 * BLOCK).file("../b", b"x").end(), FILES);
     good(cases, "tar_text_after_the_end", one_file().zeros(2 * BLOCK).raw(b"garbage").cut(), FILES);
     good(cases, "tar_far_text_after_the_end", one_file().zeros(100 * BLOCK).raw(b"garbage").cut(), FILES);

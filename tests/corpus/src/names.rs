@@ -157,6 +157,10 @@ fn announced(cases: &mut Vec<Case>) {
     invalid(cases, "named_by_pax_and_gnu", named_twice.end());
     let pax_twice = Tarball::new().pax("path", "../evil").pax("path", "fine").file("c", b"x");
     invalid(cases, "two_pax_headers", pax_twice.end());
+    let folder = Tarball::new().long_name("a/\0").long_name("b/\0").entry(b'5', "c/", b"").file("a", b"x");
+    good(cases, "folder_with_two_names", folder.end(), &[("a", 1)]);
+    let folder = Tarball::new().long_name("../a/\0").long_name("b/\0").entry(b'5', "c/", b"").file("a", b"x");
+    invalid(cases, "folder_with_two_names_of_which_one_is_outside", folder.end());
     let twice_alike =
         Tarball::new().pax("path", "a").pax("mtime", "1.5").long_name("a\0").long_name("a\0").file("c", b"x");
     good(cases, "named_twice_alike", twice_alike.end(), &[("a", 1)]);

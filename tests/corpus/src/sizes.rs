@@ -70,7 +70,8 @@ fn lies(cases: &mut Vec<Case>) {
     invalid(cases, "size_odd_base_256", sized(b"\xc0\0\0\0\0\0\0\0\0\0\0\x01", b"x"));
     invalid(cases, "size_not_octal", sized(b"00000000009\0", b"123456789"));
     invalid(cases, "size_hexadecimal", sized(b"0x10\0", &[b'x'; 16]));
-    invalid(cases, "size_with_text_after_nul", sized(b"1\x00garbage", b"x"));
+    good(cases, "size_with_text_after_nul", sized(b"1\x00garbage", b"x"), &[("a", 1)]);
+    invalid(cases, "size_behind_a_nul", sized(b"\x0000000001\0", b"x"));
     good(cases, "size_base_256", sized(b"\x80\0\0\0\0\0\0\0\0\0\0\x05", b"12345"), &[("a", 5)]);
     good(cases, "size_with_spaces", sized(b"          5 ", b"12345"), &[("a", 5)]);
     good(cases, "size_without_end", sized(b"000000000005", b"12345"), &[("a", 5)]);
@@ -104,6 +105,8 @@ fn overrides(cases: &mut Vec<Case>) {
     ] {
         invalid(cases, format!("pax_size_{name}"), Tarball::new().pax("size", size).file("a", b"x").end());
     }
+    let sizes = Tarball::new().pax("size", "1").pax("size", "0").file("a", b"x");
+    invalid(cases, "two_pax_sizes", sizes.end());
     invalid(cases, "pax_size_largest", Tarball::new().pax("size", u64::MAX.to_string()).file("a", b"x").end());
     too_large(cases, "pax_size_bomb", {
         let size = FILE + 1;

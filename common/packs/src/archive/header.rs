@@ -117,6 +117,11 @@ fn text(field: &[u8]) -> &[u8] {
     &field[..end]
 }
 
+/// Whether a block is a header.
+pub(super) fn is_header(block: &[u8; BLOCK]) -> bool {
+    check_sum(block).is_ok()
+}
+
 /// Fails unless the checksum is right. Some old programs took the bytes for signed ones.
 fn check_sum(block: &[u8; BLOCK]) -> Result<(), ArchiveError> {
     let counted = || block[..CHECKSUM.start].iter().chain(&block[CHECKSUM.end..]);
@@ -136,16 +141,12 @@ fn number(field: &[u8]) -> Option<u64> {
         let digits = (field[0] == 0x80).then_some(&field[1..])?;
         return digits.iter().try_fold(0_u64, |n, &b| n.checked_mul(256).map(|n| n | u64::from(b)));
     }
-    // Nothing, whatever was left behind it.
-    if field.starts_with(&[0, 0]) {
-        return Some(0);
-    }
-    let digits = field.trim_ascii_start();
-    let end = digits.iter().position(|&b| b == 0 || b == b' ').unwrap_or(digits.len());
-    let (digits, rest) = digits.split_at(end);
-    if rest.iter().any(|&b| b != 0 && b != b' ') {
+    // GNU tar passes over one NUL in front, others do not.
+    if field[0] == 0 && field[1..].first().is_some_and(|&b| b != 0) {
         return None;
     }
+    // What was left behind its end is no part of it.
+    let digits = text(field).trim_ascii();
     digits.iter().try_fold(0_u64, |n, &b| match b {
         b'0'..=b'7' => n.checked_mul(8).map(|n| n | u64::from(b - b'0')),
         _ => None,
@@ -172,7 +173,8 @@ mod tests {
             (b"00000000018\0", None),
             (b"\0\0\0\0\0\0\0\0\0\0\x005", Some(0)),
             (b"\x005\0\0\0\0\0\0\0\0\0\0", None),
-            (b"17\x0017\0\0\0\0\0\0\0", None),
+            (b"17\x0018\0\0\0\0\0\0\0", Some(15)),
+            (b"17 17\0\0\0\0\0\0\0", None),
             (b"0x1f\0\0\0\0\0\0\0\0", None),
         ] {
             assert_eq!(number(field), wanted, "{}", field.escape_ascii());

@@ -14,11 +14,12 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Adds what another header says of the same entry. Programs differ in which of two they follow, so both must say the same.
-    pub(super) fn merge(&mut self, other: Self) -> Result<(), ArchiveError> {
-        announce(&mut self.path, other.path)?;
-        announce(&mut self.link, other.link)?;
-        announce(&mut self.size, other.size)
+    /// Adds what another header says of the same entry. Returns whether the two agree: programs differ in which they follow.
+    pub(super) fn merge(&mut self, other: Self) -> bool {
+        let path = announce(&mut self.path, other.path);
+        let link = announce(&mut self.link, other.link);
+        let size = announce(&mut self.size, other.size);
+        path && link && size
     }
 
     /// Reads all records; the last one of a key counts, as POSIX says.
@@ -50,16 +51,13 @@ impl Records {
     }
 }
 
-/// Sets what was announced, unless it was already, and differently.
-pub(super) fn announce<T: PartialEq>(known: &mut Option<T>, new: Option<T>) -> Result<(), ArchiveError> {
-    match (&known, new) {
-        (_, None) => {}
-        (Some(before), Some(new)) if *before != new => {
-            return Err(ArchiveError::invalid("two extended headers of one entry differ"));
-        }
-        (_, new) => *known = new,
+/// Sets what was announced. Returns false when it was already, and differently.
+pub(super) fn announce<T: PartialEq>(known: &mut Option<T>, new: Option<T>) -> bool {
+    let agree = new.is_none() || known.is_none() || *known == new;
+    if new.is_some() {
+        *known = new;
     }
-    Ok(())
+    agree
 }
 
 /// The first record of `text`: key, value, and what follows.

@@ -30,6 +30,40 @@ struct Extras {
     pax: Option<Records>,
     long_name: Option<Vec<u8>>,
     long_link: Option<Vec<u8>>,
+    /// Whether two of them disagree.
+    disagree: bool,
+}
+
+impl Extras {
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.pax.is_none() && self.long_name.is_none() && self.long_link.is_none()
+    }
+
+    /// Takes in a name. One that is replaced is judged all the same, for another program may follow it.
+    fn name(&mut self, name: Vec<u8>) -> Result<(), ArchiveError> {
+        let before = self.long_name.clone();
+        if !announce(&mut self.long_name, Some(name)) {
+            self.disagree = true;
+            judge_replaced(before)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in PAX records.
+    fn records(&mut self, records: Records) -> Result<(), ArchiveError> {
+        let pax = self.pax.get_or_insert_default();
+        let before = pax.path.clone();
+        if !pax.merge(records) {
+            self.disagree = true;
+            judge_replaced(before)?;
+        }
+        Ok(())
+    }
+}
+
+fn judge_replaced(name: Option<Vec<u8>>) -> Result<(), ArchiveError> {
+    name.filter(|name| !name.is_empty()).map_or(Ok(()), |name| Inventory::pass(&name))
 }
 
 /// Reads the archive to its end, and enters what it holds.
@@ -46,12 +80,17 @@ pub(super) fn read<R: Read>(
         inventory.count_overhead(BLOCK as u64)?;
         read_entry(&mut entry, &announced, &mut extras, inventory, visit)?;
     }
-    if extras.pax.is_some() || extras.long_name.is_some() || extras.long_link.is_some() {
+    if !extras.is_empty() {
         return Err(ArchiveError::invalid("the archive ends where an entry was announced").into());
     }
     // Whatever follows the end is no part of the archive: padding, or what another archive left there. It is read for the
     // sake of the checksums, which say that the archive is whole.
     let mut decoder = archive.into_inner().into_inner();
+    let mut next = [0; BLOCK];
+    if decoder.read_full(&mut next)? == BLOCK && header::is_header(&next) {
+        // node-tar goes on to read here, others do not.
+        return Err(ArchiveError::invalid("an entry follows a single block of zeros, where the archive ends").into());
+    }
     let mut rest = [0; REST_CHUNK];
     loop {
         let read = decoder.read(&mut rest)?;
@@ -74,24 +113,26 @@ fn read_entry<R: Read>(
     match kind {
         Kind::Pax => {
             let records = Records::parse(&metadata(entry, inventory)?)?;
-            let pax = extras.pax.get_or_insert_default();
-            pax.merge(records)?;
-            announced.set(pax.size);
+            extras.records(records)?;
+            announced.set(extras.pax.as_ref().and_then(|pax| pax.size));
         }
-        Kind::LongName => announce(&mut extras.long_name, Some(long_name(entry, inventory)?))?,
-        Kind::LongLink => announce(&mut extras.long_link, Some(long_name(entry, inventory)?))?,
+        Kind::LongName => extras.name(long_name(entry, inventory)?)?,
+        Kind::LongLink => extras.disagree |= !announce(&mut extras.long_link, Some(long_name(entry, inventory)?)),
         Kind::PaxGlobal => {
             if Records::parse(&metadata(entry, inventory)?)? != Records::default() {
                 return Err(ArchiveError::invalid("a global PAX header names or sizes the files after it").into());
             }
         }
         _ => {
-            let (raw, link) = names(&header, std::mem::take(extras))?;
+            let (raw, link, agree) = names(&header, std::mem::take(extras))?;
             let kind = if kind == Kind::File && header.as_bytes()[156] == 0 && raw.ends_with(b"/") {
                 Kind::Listing
             } else {
                 kind
             };
+            if !agree && matches!(kind, Kind::File | Kind::HardLink) {
+                return Err(ArchiveError::invalid(format!("two extended headers of {} differ", shown(&raw))).into());
+            }
             match kind {
                 Kind::HardLink => {
                     if let Some((path, target)) = inventory.enter_link(&raw, &link)? {
@@ -125,15 +166,19 @@ fn read_entry<R: Read>(
     Ok(())
 }
 
-/// The path of an entry and where it leads to, if it is a link.
-fn names(header: &Header, extras: Extras) -> Result<(Vec<u8>, Vec<u8>), ArchiveError> {
-    let Extras { pax, long_name, long_link } = extras;
+/// The path of an entry, where it leads to, if it is a link, and whether all that was announced of it agrees.
+fn names(header: &Header, extras: Extras) -> Result<(Vec<u8>, Vec<u8>, bool), ArchiveError> {
+    let Extras { pax, long_name, long_link, disagree } = extras;
     let Records { mut path, mut link, .. } = pax.unwrap_or_default();
-    announce(&mut path, long_name)?;
-    announce(&mut link, long_link)?;
+    let before = path.clone();
+    let (path_agrees, link_agrees) = (announce(&mut path, long_name), announce(&mut link, long_link));
+    let agree = path_agrees && link_agrees && !disagree;
+    if !agree {
+        judge_replaced(before)?;
+    }
     let path = path.map_or_else(|| header::path(header), Ok)?;
     let link = link.or_else(|| header.link_name_bytes().map(std::borrow::Cow::into_owned));
-    Ok((path, link.unwrap_or_default()))
+    Ok((path, link.unwrap_or_default(), agree))
 }
 
 /// The body of a GNU entry that names another.
