@@ -63,11 +63,14 @@ impl Kind {
 /// Judges a header and makes it plain. `announced` is the size that a PAX header gave the next entry; it is used up by that.
 /// Returns the bytes of the body that follows.
 pub(super) fn settle(header: &mut Header, announced: &Cell<Option<u64>>) -> Result<u64, ArchiveError> {
-    check_sum(header.as_bytes())?;
+    let sum = check_sum(header.as_bytes())?;
+    // What the crate reads as we do is left as it is: that is nearly every header.
+    let mut is_plain = header.cksum().is_ok_and(|read| read == sum);
     // Any header with POSIX' magic has a prefix, whatever version it is said to have.
     let bytes = header.as_mut_bytes();
-    if &bytes[257..263] == b"ustar\0" {
+    if &bytes[257..263] == b"ustar\0" && &bytes[263..265] != b"00" {
         bytes[263..265].copy_from_slice(b"00");
+        is_plain = false;
     }
     let own = number(&header.as_bytes()[SIZE]);
     let size = match Kind::of(header) {
@@ -81,8 +84,10 @@ pub(super) fn settle(header: &mut Header, announced: &Cell<Option<u64>>) -> Resu
     };
     let size =
         size.ok_or_else(|| ArchiveError::invalid(format!("{} has an impossible size", shown(&header.path_bytes()))))?;
-    header.set_size(size);
-    header.set_cksum();
+    if !is_plain || header.entry_size().ok() != Some(size) {
+        header.set_size(size);
+        header.set_cksum();
+    }
     Ok(size)
 }
 
@@ -122,16 +127,19 @@ pub(super) fn is_header(block: &[u8; BLOCK]) -> bool {
     check_sum(block).is_ok()
 }
 
-/// Fails unless the checksum is right. Some old programs took the bytes for signed ones.
-fn check_sum(block: &[u8; BLOCK]) -> Result<(), ArchiveError> {
-    let counted = || block[..CHECKSUM.start].iter().chain(&block[CHECKSUM.end..]);
-    let spaces = 8 * i64::from(b' ');
-    let unsigned = counted().map(|&b| i64::from(b)).sum::<i64>() + spaces;
-    let signed = counted().map(|&b| i64::from(b.cast_signed())).sum::<i64>() + spaces;
-    match number(&block[CHECKSUM]).and_then(|sum| i64::try_from(sum).ok()) {
-        Some(sum) if sum == unsigned || sum == signed => Ok(()),
-        _ => Err(ArchiveError::invalid("a tar header has a wrong checksum; this is not an intact tar archive")),
+/// Returns the sum of the bytes, and fails unless the checksum is right. Some old programs took the bytes for signed ones.
+fn check_sum(block: &[u8; BLOCK]) -> Result<u32, ArchiveError> {
+    let counted = [&block[..CHECKSUM.start], &[b' '; 8], &block[CHECKSUM.end..]];
+    let unsigned: u32 = counted.iter().flat_map(|part| part.iter()).map(|&b| u32::from(b)).sum();
+    let said = number(&block[CHECKSUM]);
+    if said == Some(u64::from(unsigned)) {
+        return Ok(unsigned);
     }
+    let signed: i64 = counted.iter().flat_map(|part| part.iter()).map(|&b| i64::from(b.cast_signed())).sum();
+    if said.and_then(|said| i64::try_from(said).ok()) == Some(signed) {
+        return Ok(unsigned);
+    }
+    Err(ArchiveError::invalid("a tar header has a wrong checksum; this is not an intact tar archive"))
 }
 
 /// A numeric field: octal digits, or GNU's base 256. None when it is neither, or negative.
