@@ -173,7 +173,7 @@ async fn svc_lists_and_restores_deleted_projects() {
 
     // What it cannot have back is named.
     ada.post("/projects/engine-2/domains").json(&json!({ "domain": "www.taken.example" })).await.created();
-    shell.run(&["projects", "rm", "engine-2", "--yes"]).await.ok();
+    assert_eq!(shell.run(&["projects", "rm", "engine-2", "--yes"]).await.code, 0);
     ada.post("/projects/engine/domains").json(&json!({ "domain": "www.taken.example" })).await.created();
     let restored = shell.run(&["projects", "restore", "engine-2"]).await;
     assert!(restored.err.contains("www.taken.example did not come back"), "{}", restored.err);

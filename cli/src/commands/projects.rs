@@ -172,7 +172,7 @@ async fn remove(name: &ProjectName, yes: bool, client: &Client, output: Output) 
     }
     let path = format!("/projects/{name}");
     // Whose it is, for what is said below; what is wrong with it the removal tells.
-    let org = client.get::<Project>(&path).await.ok().and_then(|project| project.org);
+    let org = client.get::<Project>(&path).await.ok().and_then(|project| project.body.org);
     let answer = client.delete::<Done>(&path).await.map_err(|failure| unknown(name, failure))?;
     output.success(&format!("Removed {name}."));
     let of_org = org.map(|org| format!(" --org {org}")).unwrap_or_default();
@@ -220,9 +220,9 @@ async fn restore(
     output.success(&format!("Restored {}.", answer.body.name));
     if !found.domains.is_empty() {
         let detail = client.get::<ProjectDetail>(&format!("/projects/{}", answer.body.name)).await?;
-        let is_back = |domain: &Hostname| detail.domains.iter().any(|back| back.domain == *domain);
+        let is_back = |domain: &Hostname| detail.body.domains.iter().any(|back| back.domain == *domain);
         for lost in found.domains.iter().filter(|domain| !is_back(domain)) {
-            output.warn(&format!("{lost} did not come back: another project has it now."));
+            output.note(&format!("{lost} did not come back: another project has it now."));
         }
     }
     super::propagation::report(output, "Live", answer.propagation);
