@@ -224,7 +224,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 serve::serve(app, tasks, reloader).await
             }
             Command::Migrate => migrate(&config).await,
-            Command::Backup(arguments) => commands::backup::run(config, arguments).await,
+            Command::Backup(arguments) => Box::pin(commands::backup::run(config, arguments)).await,
             Command::Restore(arguments) => commands::restore::run(config, arguments).await,
             Command::GrantEdge(arguments) => commands::edge_rights::grant(&config, &arguments).await,
             Command::RedisAcl(arguments) => commands::edge_rights::print_acl(&arguments),
