@@ -160,20 +160,24 @@ async fn deployments_are_listed_newest_first_and_paged() {
 }
 
 #[tokio::test]
-async fn only_gzip_is_accepted() {
+async fn only_archives_of_known_forms_are_accepted() {
     let world = World::start().await;
     let ada = world.user("ada").await;
     ada.create_project("engine").await;
     let path = "/projects/engine/deployments";
     let tarball = Site::page("one").tarball();
-    for content_type in ["application/zip", "application/octet-stream", "text/plain", "multipart/form-data", "gzip"] {
+    for content_type in ["application/x-tar", "application/octet-stream", "text/plain", "multipart/form-data", "gzip"] {
         let upload = ada.post(path).header("content-type", content_type).body(tarball.clone());
         upload.await.assert_error(415, "unsupported_media_type");
     }
     ada.post(path).body(tarball.clone()).await.assert_error(415, "unsupported_media_type");
+    // What it is said to be it has to be.
+    let said = ada.post(path).header("content-type", "application/zip").body(tarball.clone());
+    said.await.assert_error(400, "invalid_archive");
     ada.post(path).header("content-type", "application/x-gzip").body(tarball.clone()).await.created();
     ada.post(path).header("content-type", "Application/GZIP").body(tarball).await.created();
-    assert_eq!(ada.project("engine").await["deployments"].as_array().unwrap().len(), 2);
+    // The two, and the record of the one that was no zip archive.
+    assert_eq!(ada.project("engine").await["deployments"].as_array().unwrap().len(), 3);
 }
 
 /// A refused upload leaves a failed record, no file, and the site as it was.
