@@ -55,12 +55,14 @@ impl FreshTraffic {
             self.wanted().remove(project);
             return;
         }
-        let wanted = std::mem::take(&mut *self.wanted());
+        let mut wanted = std::mem::take(&mut *self.wanted());
+        // Somebody else may have asked for it meanwhile, and have given up.
+        wanted.insert(project.clone());
         let began = Instant::now();
         if let Ok(Err(error)) = timeout(ANSWER_WAIT, self.ask(&wanted)).await {
             tracing::debug!(%error, "the edges cannot be asked for traffic");
         }
-        asked.extend(wanted.into_iter().chain([project.clone()]).map(|project| (project, began)));
+        asked.extend(wanted.into_iter().map(|project| (project, began)));
     }
 
     fn wanted(&self) -> std::sync::MutexGuard<'_, HashSet<ProjectId>> {

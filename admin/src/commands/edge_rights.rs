@@ -31,8 +31,8 @@ pub(crate) struct RedisAcl {
 /// Grants a role what edges need. Prints its password if it was made up, and nothing else.
 #[expect(clippy::print_stdout, reason = "the password is this command's result")]
 pub(crate) async fn grant(config: &Config, GrantEdge { role, password_file }: &GrantEdge) -> anyhow::Result<()> {
+    db::bring_up_to_date(&config.postgres).await.context("the database could not be brought up to date")?;
     let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
-    db::migrate(&db).await.context("the database could not be brought up to date")?;
     let given = password_file.as_deref().map(read_password).transpose()?;
     let mut tx = db.begin().await?;
     let is_new = !roles::exists(&mut tx, role).await?;

@@ -219,9 +219,13 @@ async fn restore(
     })?;
     output.success(&format!("Restored {}.", answer.body.name));
     if !found.domains.is_empty() {
-        let detail = client.get::<ProjectDetail>(&format!("/projects/{}", answer.body.name)).await?;
-        let is_back = |domain: &Hostname| detail.body.domains.iter().any(|back| back.domain == *domain);
-        for lost in found.domains.iter().filter(|domain| !is_back(domain)) {
+        // It is restored, whatever becomes of this question.
+        let detail = client.get::<ProjectDetail>(&format!("/projects/{}", answer.body.name)).await;
+        let back = detail.map_or_else(
+            |_| found.domains.clone(),
+            |detail| detail.body.domains.into_iter().map(|domain| domain.domain).collect::<Vec<Hostname>>(),
+        );
+        for lost in found.domains.iter().filter(|domain| !back.contains(domain)) {
             output.note(&format!("{lost} did not come back: another project has it now."));
         }
     }
