@@ -1,7 +1,7 @@
 //! How many changes a second a database takes, by how they get their numbers.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
@@ -63,11 +63,20 @@ async fn change_together(db: &PgPool, row: i32, commits: &mpsc::Sender<Committed
 /// Numbers what is committed, as admin does.
 async fn number(db: PgPool, mut commits: mpsc::Receiver<Committed>) {
     let (mut waiting, mut round) = (HashMap::new(), Vec::new());
+    // What is committed may get its number before anybody waits for it.
+    let mut early = HashSet::new();
     while commits.recv_many(&mut round, 256).await > 0 {
-        waiting.extend(round.drain(..));
-        for numbered in route_changes::number(&db).await.unwrap() {
-            if let Some(reply) = waiting.remove(&numbered.id) {
+        for (id, reply) in round.drain(..) {
+            if early.remove(&id) {
                 let _ = reply.send(());
+            } else {
+                waiting.insert(id, reply);
+            }
+        }
+        for numbered in route_changes::number(&db).await.unwrap() {
+            match waiting.remove(&numbered.id) {
+                Some(reply) => drop(reply.send(())),
+                None => drop(early.insert(numbered.id)),
             }
         }
     }
