@@ -341,6 +341,12 @@ async fn an_edges_key_file_follows_the_rotation_of_the_master_key() {
         world.edge().get(&site.url).await.assert_body(200, "x");
     }
     assert_eq!(EdgeKey::load(&edge).unwrap().ids(), EdgeKey::load(&master).unwrap().ids());
+    // A rotation that ended after it had written the one file, and before the other, goes on with that.
+    let former = std::fs::read(&edge).unwrap();
+    certs(&world, folder.path(), &["rotate-key"]).await;
+    std::fs::write(&edge, former).unwrap();
+    certs(&world, folder.path(), &["rotate-key"]).await;
+    assert_eq!(EdgeKey::load(&edge).unwrap().ids(), EdgeKey::load(&master).unwrap().ids());
     // The master key's file is never taken for one that may be replaced.
     let mut command = tokio::process::Command::new(program("certs"));
     command.args(["edge-key"]).arg(&master).env("SVC__SECRETS__MASTER_KEY_FILE", &master).current_dir(folder.path());

@@ -149,9 +149,8 @@ pub fn prepare(files: &KeyFiles<'_>) -> Result<Prepared, RotationError> {
     Ok(Prepared(key))
 }
 
-/// Makes the prepared key (or, without one, a new key) the one that seals, and seals everything anew. When the file
-/// holds
-/// more than one key already, goes on where it was interrupted.
+/// Makes the prepared key (or, without one, a new key) the one that seals, and seals everything anew. When the file holds more than
+/// one key already, goes on where it was interrupted.
 pub async fn rotate(db: &PgPool, files: &KeyFiles<'_>) -> Result<Rotated, RotationError> {
     let _lock = lock(files.master)?;
     let mut file = read(files.master)?;
@@ -162,8 +161,10 @@ pub async fn rotate(db: &PgPool, files: &KeyFiles<'_>) -> Result<Rotated, Rotati
     };
     if let Some(key) = fresh {
         file.keys.insert(0, key);
-        write(files, &file)?;
     }
+    // Also when it goes on: it may have been interrupted between the two files, and edges must have the key before anything is sealed
+    // with it.
+    write(files, &file)?;
     let master = MasterKey::load(files.master)?;
     let mut resealed: Vec<(Column, u64)> = Column::ALL.iter().map(|column| (*column, 0)).collect();
     for search in 0..SEARCHES {
