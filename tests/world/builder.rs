@@ -35,6 +35,8 @@ pub struct Builder {
     edge_settings: BTreeMap<usize, EdgeSettings>,
     admin_ahead: Option<i64>,
     other_admin: Option<u16>,
+    /// Variables that stay unset.
+    without: Vec<String>,
 }
 
 /// Where a world has its database.
@@ -124,6 +126,13 @@ impl Builder {
     /// Sets a configuration key, named as in its environment variable, without the leading `SVC__`.
     pub fn set(mut self, variable: &str, value: impl std::fmt::Display) -> Self {
         self.env.push((format!("SVC__{variable}"), value.to_string()));
+        self
+    }
+
+    /// Leaves a variable of [`World`]'s own unset, for programs of a version that does not know it.
+    #[must_use]
+    pub fn without(mut self, variable: &str) -> Self {
+        self.without.push(format!("SVC__{variable}"));
         self
     }
 
@@ -277,6 +286,7 @@ impl Builder {
                     .map(|(key, value)| (format!("SVC__POSTGRES__{key}"), value.to_owned()));
             env.extend(settings);
         }
+        env.retain(|(name, _)| !self.without.contains(name));
         env.extend(self.env);
 
         if let Some(by) = self.redis_ahead {
