@@ -1,0 +1,2 @@
+project = "Documentation"
+html_theme = "furo"

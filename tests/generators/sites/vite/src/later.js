@@ -1,0 +1,5 @@
+import './later.css';
+
+export function show() {
+  document.title = 'later';
+}

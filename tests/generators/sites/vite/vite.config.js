@@ -1,0 +1,2 @@
+// Nothing is inlined: each asset has an address.
+export default { build: { assetsInlineLimit: 0 } };
