@@ -172,8 +172,9 @@ impl EdgeKey {
         })
     }
 
-    pub(crate) fn requests(&self) -> [u8; 32] {
-        self.0.keys()[0].requests
+    /// Returns the keys that prove to admin whose a request is, the one in use first.
+    pub(crate) fn requests(&self) -> Vec<[u8; 32]> {
+        self.0.keys().iter().map(|key| key.requests).collect()
     }
 
     pub(crate) fn fixed_proof(&self) -> Option<[u8; 32]> {

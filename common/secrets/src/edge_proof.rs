@@ -55,11 +55,12 @@ impl HandedRequest<'_> {
 
 impl EdgeKey {
     /// Returns the values of [`HEADER`] for a request that is handed on now. The first is the one that admins of the version before
-    /// look at, if this edge has it.
+    /// look at, if this edge has it. Each of the keys gives one more: between `certs rotate-key --finish` and the moment at which
+    /// the new file reaches this machine, admin knows the prepared key alone.
     pub fn proofs(&self, request: &HandedRequest<'_>, now: Timestamp) -> Vec<String> {
         let seconds = seconds(now);
-        let proof = format!("{VERSION}.{seconds}.{}", hex::encode(request.mac(&self.requests(), seconds)));
-        self.fixed_proof().map(hex::encode).into_iter().chain([proof]).collect()
+        let proof = |key: [u8; 32]| format!("{VERSION}.{seconds}.{}", hex::encode(request.mac(&key, seconds)));
+        self.fixed_proof().map(hex::encode).into_iter().chain(self.requests().into_iter().map(proof)).collect()
     }
 }
 
@@ -98,6 +99,7 @@ fn seconds(time: Timestamp) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::master_key::KeyFile;
 
     const REQUEST: HandedRequest<'_> = HandedRequest {
         method: "POST",
@@ -163,9 +165,25 @@ mod tests {
         };
         let [old, new] = [(); 2].map(|()| Key::generate().to_base64());
         let (before, after) = (load(&[&old]), load(&[&new, &old]));
-        let proof = |key: &MasterKey| EdgeKey::of(key).proofs(&REQUEST, at(5)).pop().unwrap();
-        assert!(after.is_edge_request(proof(&before).as_bytes(), &REQUEST, at(5)));
-        assert!(after.is_edge_request(proof(&after).as_bytes(), &REQUEST, at(5)));
-        assert!(!before.is_edge_request(proof(&after).as_bytes(), &REQUEST, at(5)));
+        let is_believed = |edge: &EdgeKey, admin: &MasterKey| {
+            edge.proofs(&REQUEST, at(5)).iter().any(|proof| admin.is_edge_request(proof.as_bytes(), &REQUEST, at(5)))
+        };
+        for (edge, admin) in [(&before, &after), (&after, &after), (&after, &before)] {
+            assert!(is_believed(&EdgeKey::of(edge), admin));
+        }
+    }
+
+    #[test]
+    fn an_edge_whose_key_file_is_from_before_the_end_of_a_rotation_is_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [old, next] = [(); 2].map(|()| Key::generate());
+        let (edge, admin) = (folder.path().join("edge.key"), folder.path().join("master.key"));
+        let prepared = KeyFile { keys: vec![old], next: Some(next.clone()) };
+        std::fs::write(&edge, prepared.to_edge_text()).unwrap();
+        std::fs::write(&admin, KeyFile { keys: vec![next], next: None }.to_text()).unwrap();
+        let (edge, admin) = (EdgeKey::load(&edge).unwrap(), MasterKey::load(&admin).unwrap());
+        let proofs = edge.proofs(&REQUEST, at(5));
+        let fitting = proofs.iter().filter(|proof| admin.is_edge_request(proof.as_bytes(), &REQUEST, at(5)));
+        assert_eq!((proofs.len(), fitting.count()), (2, 1), "{proofs:?}");
     }
 }
