@@ -36,7 +36,7 @@ pub(super) async fn hold<T>(
     };
     let mut failure = done.as_ref().err().map(|error| format!("{error:#}"));
     for lease in held {
-        if let Err(error) = job_leases::give_back(db, lease, failure.take().as_deref()).await {
+        if let Err(error) = job_leases::give_back(db, &lease, failure.take().as_deref()).await {
             tracing::warn!(%error, "a lease could not be given back; it ends within a minute");
         }
     }

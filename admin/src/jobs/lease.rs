@@ -45,10 +45,10 @@ async fn turn<J: Job>(app: &App, job: &J, is_registered: &mut bool) -> anyhow::R
     // A little early counts as on time, because the sleep may end just before the interval does.
     let not_since = now - J::EVERY.mul_f32(0.9);
     if !std::mem::take(is_registered) {
-        db::in_time(job_leases::register(&app.leases, J::NAME)).await?;
+        or_again(job_leases::register(&app.leases, J::NAME), job_leases::register(&app.db, J::NAME)).await?;
     }
-    let taking = job_leases::take(&app.leases, J::NAME, now, not_since, J::LEASE);
-    let taken = db::in_time(taking).await?;
+    let [taking, again] = [&app.leases, &app.db].map(|db| job_leases::take(db, J::NAME, now, not_since, J::LEASE));
+    let taken = or_again(taking, again).await?;
     *is_registered = true;
     let Some(lease) = taken else { return Ok(0) };
     // A stop cuts the work off, and the lease is given back, so that the next program need not wait for its end.
@@ -60,8 +60,21 @@ async fn turn<J: Job>(app: &App, job: &J, is_registered: &mut bool) -> anyhow::R
     metrics::job_ran(J::NAME, app.clock.now(), ran.as_ref().ok().copied());
     let error = ran.as_ref().err().map(|error| format!("{error:#}"));
     *is_registered = ran.is_ok();
-    db::in_time(job_leases::give_back(&app.leases, lease, error.as_deref())).await?;
+    let [giving, again] = [&app.leases, &app.db].map(|db| job_leases::give_back(db, &lease, error.as_deref()));
+    or_again(giving, again).await?;
     ran
+}
+
+/// Runs a statement over the connection for leases, which is used without a question before: where it turns out to be broken, the
+/// statement is run `again`, over one that answers. A lease that nobody gave back would keep every admin from the job until its end.
+async fn or_again<T>(
+    statement: impl Future<Output = Result<T, sqlx::Error>>,
+    again: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, sqlx::Error> {
+    match db::in_time(statement).await {
+        Err(error) if db::is_unavailable(&error) => db::in_time(again).await,
+        done => done,
+    }
 }
 
 async fn batches<J: Job>(app: &App, job: &J) -> anyhow::Result<u64> {

@@ -62,7 +62,7 @@ pub async fn extend(
 }
 
 /// Gives the lease back, with what went wrong; a lease that ran out meanwhile stays with its next holder.
-pub async fn give_back(db: impl PgExecutor<'_>, lease: Lease, error: Option<&str>) -> Result<(), sqlx::Error> {
+pub async fn give_back(db: impl PgExecutor<'_>, lease: &Lease, error: Option<&str>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE job_leases SET leased_until = NULL, last_error = $3 WHERE job = $1 AND leased_until = $2",
         lease.job,
