@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 use config::Config;
 use db::edges::roles;
+use postgres_protocol::password::scram_sha_256;
 
 /// Makes a role of edges, or grants the one that there is what edges need now.
 #[derive(Args)]
@@ -37,12 +38,13 @@ pub(crate) async fn grant(config: &Config, GrantEdge { role, password_file }: &G
     let mut tx = db.begin().await?;
     let is_new = !roles::exists(&mut tx, role).await?;
     let password = given.clone().unwrap_or_else(|| hex::encode(rand::random::<[u8; 24]>()));
+    let verifier = scram_sha_256(password.as_bytes());
     if is_new {
-        roles::make(&mut tx, role, &password).await?;
+        roles::make(&mut tx, role, &verifier).await?;
     }
     roles::grant(&mut tx, role).await?;
     if !is_new && given.is_some() {
-        roles::make(&mut tx, role, &password).await?;
+        roles::make(&mut tx, role, &verifier).await?;
     }
     tx.commit().await?;
     if is_new && given.is_none() {

@@ -127,6 +127,15 @@ pub(super) async fn edge_roles(db: PgPool) -> Finding {
         }
         Err(error) => return fail(error.to_string(), AWAY),
     };
+    for role in &roles {
+        let excess = async { roles::excess(&mut *db.acquire().await?, &role.name).await };
+        if let Ok(Some(excess)) = excess.await {
+            return fail(
+                format!("the role of edges {} {}, so it may do more than an edge", role.name, excess.what.join(", ")),
+                format!("run {}", excess.remedies()),
+            );
+        }
+    }
     let names = |is_wanted: fn(&roles::EdgeRole) -> bool| {
         roles.iter().filter(|role| is_wanted(role)).map(|role| role.name.clone()).collect::<Vec<_>>().join(", ")
     };

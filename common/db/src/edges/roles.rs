@@ -13,10 +13,16 @@ pub enum GrantError {
     )]
     MayNotMake(String),
     /// The role could do what an edge must not.
-    #[error(
-        "the role {0} is a superuser, may make roles, or belongs to the owner of the tables; an edge needs one of its own"
-    )]
-    MayDoMore(String),
+    #[error("the role {role} {}, so it may do more than an edge; run {}, or take another role", .excess.what.join(", "), .excess.remedies())]
+    MayDoMore {
+        /// The role.
+        role: String,
+        /// What it may do.
+        excess: Excess,
+    },
+    /// The role is this program's own.
+    #[error("the role {0} is admin's own (postgres.url); an edge needs another")]
+    IsOwner(String),
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
@@ -31,6 +37,63 @@ pub struct EdgeRole {
     pub is_there: bool,
     /// Whether it has what edges need now.
     pub is_current: bool,
+}
+
+/// What a role may do that an edge must not, and the statements that take it away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Excess {
+    /// What it is or belongs to, such as `SUPERUSER`.
+    pub what: Vec<String>,
+    /// The statements.
+    pub statements: Vec<String>,
+}
+
+impl Excess {
+    /// The statements as they are typed, one after the other.
+    pub fn remedies(&self) -> String {
+        self.statements.iter().map(|statement| format!("`{statement}`")).collect::<Vec<_>>().join(" and ")
+    }
+}
+
+/// Returns what `role` may do beyond what can be granted to an edge: by its attributes, as owner of the database, and as a member of
+/// roles that read or write everything, get at the server's files or programs, have such attributes, or own the tables. `None` when
+/// there is nothing.
+pub async fn excess(conn: &mut PgConnection, role: &str) -> Result<Option<Excess>, sqlx::Error> {
+    let found = sqlx::query!(
+        r#"WITH edge AS (SELECT * FROM pg_roles WHERE rolname::text = $1),
+                mighty AS (
+                    SELECT oid FROM pg_roles
+                    WHERE rolname = ANY ('{pg_read_all_data, pg_write_all_data, pg_read_server_files, pg_write_server_files,
+                                           pg_execute_server_program, pg_signal_backend, pg_maintain, pg_create_subscription}')
+                       OR rolsuper OR rolcreaterole OR rolbypassrls OR rolreplication OR rolname = current_user),
+                attributes AS (
+                    SELECT array_remove(ARRAY[CASE WHEN rolsuper THEN 'SUPERUSER' END, CASE WHEN rolcreaterole THEN 'CREATEROLE' END,
+                                              CASE WHEN rolbypassrls THEN 'BYPASSRLS' END,
+                                              CASE WHEN rolreplication THEN 'REPLICATION' END], NULL) AS names
+                    FROM edge)
+           SELECT 'is ' || array_to_string(names, ', ') AS "what!",
+                  format('ALTER ROLE %I NO%s', $1, array_to_string(names, ' NO')) AS "statement!"
+           FROM attributes WHERE names <> '{}'
+           UNION ALL
+           SELECT 'owns the database', format('ALTER DATABASE %I OWNER TO %I', datname, current_user)
+           FROM pg_database JOIN edge ON edge.oid = datdba WHERE datname = current_database()
+           UNION ALL
+           SELECT 'belongs to ' || joined.rolname, format('REVOKE %I FROM %I', joined.rolname, $1)
+           FROM edge JOIN pg_auth_members AS membership ON membership.member = edge.oid
+           JOIN pg_roles AS joined ON joined.oid = membership.roleid
+           WHERE EXISTS (SELECT FROM mighty WHERE pg_has_role(joined.oid, mighty.oid, 'MEMBER'))
+           ORDER BY 1"#,
+        role,
+    )
+    .fetch_all(conn)
+    .await?;
+    let (what, statements): (Vec<_>, Vec<_>) = found.into_iter().map(|row| (row.what, row.statement)).unzip();
+    Ok((!what.is_empty()).then_some(Excess { what, statements }))
+}
+
+/// Whether the error says that the role of this connection lacks a right.
+pub fn is_denied(error: &sqlx::Error) -> bool {
+    has_code(error, "42501")
 }
 
 /// Returns the roles of edges by name, at most `limit`.
@@ -53,19 +116,24 @@ pub async fn exists(conn: &mut PgConnection, role: &str) -> Result<bool, sqlx::E
         .await
 }
 
-/// Makes a role that logs in with `password`, or gives the role of edges that there is this password.
-pub async fn make(conn: &mut PgConnection, role: &str, password: &str) -> Result<(), GrantError> {
-    let made = sqlx::query_scalar!("SELECT make_edge_role($1, $2)", role, password).fetch_one(conn).await;
+/// Makes a role that logs in with a password, or gives the role of edges that there is this password. Postgres gets what it would keep
+/// of it, its `verifier`, and never the password, which its log could show.
+pub async fn make(conn: &mut PgConnection, role: &str, verifier: &str) -> Result<(), GrantError> {
+    let made = sqlx::query_scalar!("SELECT make_edge_role($1, $2)", role, verifier).fetch_one(conn).await;
     made.map(drop)
-        .map_err(|error| if has_code(&error, "42501") { GrantError::MayNotMake(role.to_owned()) } else { error.into() })
+        .map_err(|error| if is_denied(&error) { GrantError::MayNotMake(role.to_owned()) } else { error.into() })
 }
 
-/// Grants a role what edges need, and takes everything else from it. Migrations grant it anew from then on.
+/// Grants a role what edges need, and takes everything else from it in this schema. What it has beyond that is refused. Migrations grant
+/// it anew from then on.
 pub async fn grant(conn: &mut PgConnection, role: &str) -> Result<(), GrantError> {
+    if let Some(excess) = excess(conn, role).await? {
+        return Err(GrantError::MayDoMore { role: role.to_owned(), excess });
+    }
     let granted = sqlx::query!("SELECT grant_edge($1)", role).fetch_one(conn).await;
     granted.map(drop).map_err(|error| {
         // invalid_grant_operation
-        if has_code(&error, "0LP01") { GrantError::MayDoMore(role.to_owned()) } else { error.into() }
+        if has_code(&error, "0LP01") { GrantError::IsOwner(role.to_owned()) } else { error.into() }
     })
 }
 
