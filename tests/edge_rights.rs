@@ -12,11 +12,14 @@ use secrets::{
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, error::DatabaseError};
 
-use crate::world::{
-    Actor, Site, World,
-    edge_rights::{EDGE_ROLE, redis_url},
-    eventually,
-    process::program,
+use crate::{
+    BACKGROUND,
+    world::{
+        Actor, Site, World,
+        edge_rights::{EDGE_ROLE, EDGE_USER, redis_url},
+        eventually,
+        process::program,
+    },
 };
 
 /// The columns that an edge reads whose names sound like a secret.
@@ -141,7 +144,86 @@ async fn what_edges_may_do_follows_the_lists_at_the_next_migration() {
     let owner = world.sql_text("SELECT current_user::text").await;
     let refused = world.operate(&["grant-edge", &owner]).await;
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && said.contains("needs one of its own"), "{said}");
+    assert!(!refused.status.success() && said.contains(&format!("the role {owner} is SUPERUSER")), "{said}");
+}
+
+#[tokio::test]
+async fn a_role_that_may_do_more_than_an_edge_is_refused_with_what_takes_it_away() {
+    let world = World::builder().own_postgres().start().await;
+    world.sql("CREATE ROLE staff; GRANT pg_read_all_data, pg_execute_server_program TO staff").await;
+    for (attributes, granted, said, remedy) in [
+        ("BYPASSRLS", "", "is BYPASSRLS", "ALTER ROLE mighty NOBYPASSRLS"),
+        ("CREATEROLE REPLICATION", "", "is CREATEROLE, REPLICATION", "ALTER ROLE mighty NOCREATEROLE NOREPLICATION"),
+        (
+            "",
+            "GRANT pg_write_all_data TO mighty",
+            "belongs to pg_write_all_data",
+            "REVOKE pg_write_all_data FROM mighty",
+        ),
+        (
+            "",
+            "GRANT pg_signal_backend TO mighty",
+            "belongs to pg_signal_backend",
+            "REVOKE pg_signal_backend FROM mighty",
+        ),
+        ("", "GRANT staff TO mighty", "belongs to staff", "REVOKE staff FROM mighty"),
+    ] {
+        world.sql(&format!("CREATE ROLE mighty LOGIN {attributes}; {granted}")).await;
+        let refused = world.operate(&["grant-edge", "mighty"]).await;
+        let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && words.contains(said) && words.contains(&format!("`{remedy}`")), "{words}");
+        world.sql(remedy).await;
+        world.admin_prints(&["grant-edge", "mighty"]).await;
+        // Given to it later, it is found by the doctor.
+        world.sql(&format!("ALTER ROLE mighty {attributes}; {granted}")).await;
+        let report = world.operate(&["doctor"]).await;
+        assert!(String::from_utf8_lossy(&report.stdout).contains(&format!("`{remedy}`")));
+        world.sql("DROP OWNED BY mighty; DROP ROLE mighty; DELETE FROM edge_roles WHERE role_name = 'mighty'").await;
+    }
+}
+
+#[tokio::test]
+async fn a_password_of_edges_never_reaches_postgres() {
+    let world = World::builder().own_postgres().start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    let log_in = async |password: &str| {
+        let mut url = world.database.clone();
+        url.set_username("fresh").unwrap();
+        url.set_password(Some(password)).unwrap();
+        let mut edge = PgConnection::connect(url.as_str()).await?;
+        sqlx::raw_sql("SELECT last_seq FROM route_counter").execute(&mut edge).await
+    };
+    let made_up = world.admin_prints(&["grant-edge", "fresh"]).await;
+    log_in(made_up.trim()).await.unwrap();
+    // Not only in letters that need no preparation.
+    let own = "pass\u{f6}rd \u{2168} of its own";
+    std::fs::write(&file, own).unwrap();
+    assert_eq!(world.admin_prints(&["grant-edge", "fresh", "--password-file", file.to_str().unwrap()]).await, "");
+    log_in(own).await.unwrap();
+    let kept = world.sql_text("SELECT rolpassword FROM pg_authid WHERE rolname = 'fresh'").await;
+    assert!(kept.starts_with("SCRAM-SHA-256$4096:"), "{kept}");
+}
+
+#[tokio::test]
+async fn a_right_that_an_edge_lacks_is_said() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let url = ada.publish("engine", &Site::page("x")).await.url;
+    world.sql(&format!("REVOKE ALL ON ALL ROUTINES IN SCHEMA public FROM {EDGE_ROLE}")).await;
+    world.edge().get(&url).await;
+    let said = async |words: &str| {
+        eventually(BACKGROUND, words, async || world.edge().process.log().contains(words)).await;
+    };
+    said("permission denied for function append_traffic").await;
+    said("run `admin grant-edge ROLE`").await;
+    let client = redis::Client::open(format!("redis://127.0.0.1:{}", world.redis_port)).unwrap();
+    let mut redis = client.get_multiplexed_async_connection().await.unwrap();
+    let mut command = Cmd::new();
+    // It can announce nothing any more, heartbeats included.
+    command.arg(&["ACL", "SETUSER", EDGE_USER, "clearselectors"]);
+    command.query_async::<Value>(&mut redis).await.unwrap();
+    said("`admin redis-acl` prints the rules").await;
 }
 
 #[tokio::test]

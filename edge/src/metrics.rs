@@ -6,6 +6,8 @@ use http::StatusCode;
 pub(crate) use metrics::{Counter, Histogram};
 use metrics::{Gauge, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
+use telemetry::{Line, Outage};
+
 use crate::limits::{self, Shares};
 
 /// The model of requests that name none of ours.
@@ -23,6 +25,23 @@ static PLATFORM_CACHED: LazyLock<[Counter; 2]> =
 static ADMITTED: LazyLock<Counter> = LazyLock::new(|| counter!("svc_gateway_admitted_total"));
 static SPARES: LazyLock<[Counter; 2]> =
     LazyLock::new(|| ["unused", "used"].map(|end| counter!("svc_gateway_spares_total", "end" => end)));
+
+/// Counts a failure of Postgres, which was asked for `what`, and warns when this edge's role may not do that. Trying again does not
+/// help then, and the error is not always said where it is met.
+pub(crate) fn postgres_failed(what: &'static str, error: &sqlx::Error) {
+    static DENIED: Outage = Outage::new();
+    telemetry::metrics::postgres_failed(what);
+    if db::edges::roles::is_denied(error)
+        && let Some(Line { left_out, .. }) = DENIED.fails()
+    {
+        tracing::warn!(
+            %error,
+            what,
+            left_out,
+            "this edge's role in Postgres lacks a right that edges need; run `admin grant-edge ROLE` with the role of its postgres.url"
+        );
+    }
+}
 
 /// Describes every metric to the exporter. Called once, when the exporter has begun.
 pub fn describe() {

@@ -33,11 +33,12 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 const STATEMENTS_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The codes of errors that are over by themselves: <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
-const UNAVAILABLE: [&str; 10] = [
+const UNAVAILABLE: [&str; 11] = [
     "08P01", // protocol_violation: a pooler's answer while it has no connection to Postgres
     "40001", // serialization_failure
     "40P01", // deadlock_detected
     "53300", // too_many_connections
+    "55000", // object_not_in_prerequisite_state: the database takes no connections
     "55P03", // lock_not_available: also when `lock_timeout` is over
     "57014", // query_canceled: also when `statement_timeout` is over
     "57P01", // admin_shutdown

@@ -15,7 +15,7 @@ use redis::{
     aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, MultiplexedConnection, PubSub},
     cluster_async::ClusterConnection,
 };
-use telemetry::metrics::redis_failed;
+use telemetry::{Line, Outage, metrics::redis_failed};
 
 use super::{
     budgets::Memory,
@@ -273,8 +273,25 @@ async fn counted<T>(answer: impl Future<Output = Result<T, RedisError>>) -> Resu
         && error.kind() != ErrorKind::Server(ServerErrorKind::NoScript)
     {
         redis_failed();
+        warn_when_denied(error);
     }
     answer
+}
+
+/// Warns when the user of `redis.url` may not do what was asked for: trying again does not help, and the error is not always said where
+/// it is met.
+fn warn_when_denied(error: &RedisError) {
+    static DENIED: Outage = Outage::new();
+    // Of what a script does, Redis says it in words alone.
+    let is_denied = error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
+        || error.detail().is_some_and(|detail| detail.contains("ACL failure in script"));
+    if is_denied && let Some(Line { left_out, .. }) = DENIED.fails() {
+        tracing::warn!(
+            %error,
+            left_out,
+            "the user of redis.url lacks a right in Redis; for an edge, `admin redis-acl` prints the rules that its user needs"
+        );
+    }
 }
 
 impl ConnectionLike for Commands {

@@ -205,7 +205,7 @@ impl Follower {
             }
             Err(error) => {
                 tracing::warn!(%error, "Postgres cannot be asked for route changes");
-                telemetry::metrics::postgres_failed("route changes");
+                crate::metrics::postgres_failed("route changes", &error);
                 self.marks.set_lapsed(self.clock.now().since(self.confirmed) > limits::STALE);
                 None
             }

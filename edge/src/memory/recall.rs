@@ -135,7 +135,7 @@ impl<K, V> Weighter<K, Remembered<V>> for ByBytes {
 impl RecallError {
     /// A database that failed while it was asked for `what`.
     pub(super) fn database(what: &'static str, error: &sqlx::Error) -> Self {
-        telemetry::metrics::postgres_failed(what);
+        crate::metrics::postgres_failed(what, error);
         Self::Unreadable(format!("{what}: {error}").into())
     }
 }

@@ -20,7 +20,6 @@ use domain::{
 };
 use live::{Redis, traffic::TrafficRequest};
 use sqlx::PgPool;
-use telemetry::metrics::postgres_failed;
 use tokio::{
     sync::Notify,
     task::spawn_blocking,
@@ -215,21 +214,17 @@ impl Collector {
             return true;
         }
         let recorded = traffic::record(&self.db, edge, batch.number, &batch.traffic);
-        match timeout(limits::TRAFFIC_WAIT, recorded).await {
-            Ok(Ok(_)) => true,
-            Ok(Err(error)) if traffic::is_refusal(&error) => {
+        match timeout(limits::TRAFFIC_WAIT, recorded).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
+            Ok(_) => true,
+            Err(error) if traffic::is_refusal(&error) => {
                 let answers = batch.answers();
                 tracing::error!(%error, answers, "Postgres refuses traffic; it is lost");
                 metrics::traffic_lost("refused", answers);
                 true
             }
-            Ok(Err(error)) => {
-                postgres_failed("traffic");
+            Err(error) => {
+                metrics::postgres_failed("traffic", &error);
                 tracing::debug!(%error, "traffic cannot be written");
-                false
-            }
-            Err(_) => {
-                postgres_failed("traffic");
                 false
             }
         }

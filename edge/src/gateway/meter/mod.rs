@@ -52,7 +52,7 @@ use live::{
     budgets::{Budget, Judgement, SpareStatus, Used, Verdict},
 };
 use sqlx::PgPool;
-use telemetry::{Line, Outage, metrics::postgres_failed};
+use telemetry::{Line, Outage};
 use tokio::{
     sync::Semaphore,
     time::{sleep, timeout},
@@ -72,7 +72,7 @@ use self::{
     reservation::PendingAdmission,
     spares::{Spares, Wanted},
 };
-use crate::{limits, memory::keys::GatewayKey};
+use crate::{limits, memory::keys::GatewayKey, metrics::postgres_failed};
 
 /// The meter of an edge. Cheap to clone.
 #[derive(Clone)]
@@ -196,7 +196,7 @@ impl Meter {
         }
         if let Err(error) = journal::name(&self.0.ledger.journal, &self.0.db).await {
             tracing::debug!(%error, "the database's name cannot be read");
-            postgres_failed("name");
+            postgres_failed("name", &error);
             return Err(refused("unavailable", &row, UNAVAILABLE));
         }
         // What is reserved in Redis and not in the journal is given back by whoever finds the journal of a dead edge.
@@ -236,8 +236,8 @@ impl Meter {
             Ok(judgement) => judgement,
             Err(error) => {
                 tracing::debug!(%error, "a completion cannot be counted");
-                if matches!(error, BudgetError::Postgres(_)) {
-                    postgres_failed("sums");
+                if let BudgetError::Postgres(error) = &error {
+                    postgres_failed("sums", error);
                 }
                 return Err(refused("unavailable", &row, UNAVAILABLE));
             }

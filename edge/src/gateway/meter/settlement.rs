@@ -23,7 +23,6 @@ use live::{
     leases::{Epoch, LOOK_EVERY},
 };
 use sqlx::PgPool;
-use telemetry::metrics::postgres_failed;
 use time::Date;
 use tokio::{
     sync::watch,
@@ -38,7 +37,7 @@ use super::{
     redis_clock::RedisClock,
     spares::Spares,
 };
-use crate::limits;
+use crate::{limits, metrics::postgres_failed};
 
 /// The pause after a failed command to Redis.
 const REDIS_PAUSE: Duration = Duration::from_millis(200);
@@ -279,7 +278,7 @@ impl MeterTasks {
             }
             waiting -= rows.len();
             if let Err(error) = self.write_divided(rows, unconfirmed, &mut left).await {
-                postgres_failed("usage");
+                postgres_failed("usage", &error);
                 if !was_failing {
                     tracing::warn!(%error, "Postgres does not take usage; it is kept in the journal and tried again");
                 }
@@ -312,7 +311,7 @@ impl MeterTasks {
                         batches.push(rows.split_off(rows.len() / 2));
                         batches.push(rows);
                     } else {
-                        postgres_failed("usage");
+                        postgres_failed("usage", &error);
                         left.append(&mut rows);
                     }
                 }

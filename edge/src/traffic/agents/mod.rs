@@ -22,7 +22,6 @@ use domain::{
 };
 use http::{HeaderMap, Method, Uri};
 use sqlx::PgPool;
-use telemetry::metrics::postgres_failed;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +31,7 @@ use self::{
     networks::Networks,
     signatures::{Keys, Verifications},
 };
-use crate::limits;
+use crate::{limits, metrics::postgres_failed};
 
 /// What is known of agents: their names, their networks, their keys. There is one for the program.
 pub struct Agents {
@@ -89,8 +88,10 @@ impl Agents {
     pub async fn follow(&'static self, db: PgPool, stop: CancellationToken) {
         while !stop.is_cancelled() {
             let read = stop.run_until_cancelled(timeout(limits::AGENTS_WAIT, self.read(&db))).await;
-            if let Some(Ok(Err(_)) | Err(_)) = read {
-                postgres_failed("agents");
+            if let Some(read) = read
+                && let Err(error) = read.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+            {
+                postgres_failed("agents", &error);
             }
             let _ = stop.run_until_cancelled(sleep(limits::AGENTS_EVERY)).await;
         }

@@ -8,13 +8,12 @@ use domain::{Clock, ProjectId, Timestamp};
 use rand::RngExt as _;
 use siphasher::sip::SipHasher13;
 use sqlx::PgPool;
-use telemetry::metrics::postgres_failed;
 use time::Date;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Visitor;
-use crate::limits;
+use crate::{limits, metrics};
 
 /// The salt of today.
 pub(in super::super) struct Salts(ArcSwap<Salt>);
@@ -111,18 +110,13 @@ impl Salts {
 }
 
 async fn read(db: &PgPool, day: Date) -> Option<[u8; limits::SALT_BYTES]> {
-    match timeout(limits::TRAFFIC_WAIT, salts::of(db, day, random())).await {
-        Ok(Ok(salt)) => Some(salt),
-        Ok(Err(error)) => {
-            postgres_failed("salts");
+    let read = timeout(limits::TRAFFIC_WAIT, salts::of(db, day, random())).await;
+    read.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+        .inspect_err(|error| {
+            metrics::postgres_failed("salts", error);
             tracing::debug!(%error, "the salt of visitors cannot be read");
-            None
-        }
-        Err(_) => {
-            postgres_failed("salts");
-            None
-        }
-    }
+        })
+        .ok()
 }
 
 fn until_midnight(now: Timestamp) -> Duration {

@@ -16,7 +16,7 @@ use crate::{
         ledger::{AdoptedJournal, Ledger},
         orphans::{self, Unasked},
     },
-    limits,
+    limits, metrics,
     spool::Abandoned,
 };
 
@@ -115,6 +115,7 @@ impl MeterTasks {
             beat.tick().await;
             if let Err(error) = journal::name(&self.ledger.journal, &self.db).await {
                 tracing::debug!(%error, "the database's name cannot be read");
+                metrics::postgres_failed("name", &error);
                 continue;
             }
             self.compare_adopted().await;

@@ -2,11 +2,10 @@
 //! brings back of them is charged to nobody then.
 
 use db::gateway::settled_edges;
-use telemetry::metrics::postgres_failed;
 use tokio::time::timeout;
 
 use super::MeterTasks;
-use crate::limits;
+use crate::{limits, metrics::postgres_failed};
 
 impl MeterTasks {
     /// Has Postgres know the dead edges whose journals were taken over and are settled.
@@ -43,7 +42,7 @@ impl MeterTasks {
         let written = written.unwrap_or(Err(sqlx::Error::PoolTimedOut));
         if let Err(error) = &written {
             tracing::debug!(%error, "settled edges cannot be written to Postgres");
-            postgres_failed("settled_edges");
+            postgres_failed("settled_edges", error);
         }
         written.is_ok()
     }
