@@ -1,7 +1,9 @@
 //! Traffic that an edge holds before Postgres gets it: few rows while nobody looks, fresh reports for whoever does, and nothing lost.
 
+use sqlx::{Connection as _, PgConnection};
+
 use super::{
-    pipeline::{COLLECTED_WITHIN, recorded},
+    pipeline::{COLLECTED_WITHIN, journals, recorded},
     *,
 };
 use crate::{BACKGROUND, stubs::latency};
@@ -68,6 +70,37 @@ async fn a_look_at_one_site_leaves_the_others_held_and_each_visit_counts_once() 
     assert_eq!(recorded_of(&visited, "engine").await, 12);
     let live = visited.ada.get("/projects/other/stats").await.ok();
     assert_eq!(live["totals"]["requests"], 6, "{live:#}");
+}
+
+#[tokio::test]
+async fn what_was_on_its_way_ahead_when_its_edge_died_is_counted_once() {
+    let mut visited = holding(600).await;
+    visited.visit("/", 5).await;
+    latency(COLLECTED_WITHIN).await;
+    // Postgres is at work on what is sent ahead until this test lets it go on.
+    let mut gate = PgConnection::connect(visited.world.database.as_str()).await.unwrap();
+    sqlx::raw_sql("SELECT pg_advisory_lock(1)").execute(&mut gate).await.unwrap();
+    visited
+        .world
+        .sql(
+            "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN PERFORM pg_advisory_lock_shared(1); PERFORM pg_advisory_unlock_shared(1); RETURN NULL; END $$;
+             CREATE TRIGGER wait AFTER INSERT ON traffic_edges FOR EACH ROW
+                 WHEN (NEW.edge_id LIKE '%:%') EXECUTE FUNCTION wait()",
+        )
+        .await;
+    let looking = tokio::spawn(visited.ada.get("/projects/engine/stats").attempt());
+    let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    eventually(BACKGROUND, "it is on its way", async || visited.world.sql_number(waiting).await > 0).await;
+    visited.world.edges[0].process.kill();
+    let heir = &visited.world.edges[1].process;
+    let taken_over = "sending the traffic of an edge that died";
+    eventually(BACKGROUND, "its journal is taken over", async || heir.log().contains(taken_over)).await;
+    latency(COLLECTED_WITHIN).await;
+    sqlx::raw_sql("SELECT pg_advisory_unlock(1)").execute(&mut gate).await.unwrap();
+    let _ = looking.await.unwrap();
+    eventually(BACKGROUND, "the journal is sent", async || journals(&visited.world).len() <= 1).await;
+    assert_eq!(recorded(&visited.world).await, 7);
 }
 
 #[tokio::test]

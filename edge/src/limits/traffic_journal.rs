@@ -33,6 +33,12 @@ pub(crate) const TRAFFIC_REQUEST_RETRY: Duration = Duration::from_secs(2);
 pub(crate) const TRAFFIC_SENT_WITHIN: Duration = Duration::from_hours(6 * 24);
 /// Interval at which the journals of dead edges are looked for.
 pub(crate) const TRAFFIC_ADOPT_EVERY: Duration = Duration::from_secs(5);
+/// Time after which an edge's last statements have reached Postgres, once the edge has died.
+pub(crate) const TRAFFIC_ARRIVES_WITHIN: Duration = Duration::from_secs(2);
+/// Time after which Postgres has ended them: its own bound for a statement, and some seconds more.
+pub(crate) const TRAFFIC_ENDED_WITHIN: Duration = Duration::from_secs(20);
+/// Interval at which it is looked whether it has.
+pub(crate) const TRAFFIC_ENDED_LOOK: Duration = Duration::from_millis(500);
 /// Interval at which it is looked whether the file of countries is another one.
 pub(crate) const COUNTRIES_EVERY: Duration = Duration::from_secs(10);
 

@@ -6,7 +6,7 @@ use db::{stats::traffic, upkeep::database};
 use domain::ProjectId;
 use tokio::{
     task::spawn_blocking,
-    time::{MissedTickBehavior, interval, sleep, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 
 use super::{batch::Batch, collector::Collector};
@@ -22,6 +22,7 @@ impl Collector {
             beat.tick().await;
             if let Err(error) = self.name_journal().await {
                 tracing::debug!(%error, "the database's name cannot be read");
+                metrics::postgres_failed("name", &error);
                 continue;
             }
             let outbox = self.outbox.clone();
@@ -57,10 +58,29 @@ impl Collector {
         loop {
             match timeout(limits::TRAFFIC_WAIT, traffic::sent_ahead(&self.db, edge)).await {
                 Ok(Ok(sent)) => return sent,
-                Ok(Err(error)) => tracing::debug!(%error, "what an edge has sent ahead cannot be read"),
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "what an edge has sent ahead cannot be read");
+                    metrics::postgres_failed("sent ahead", &error);
+                }
                 Err(_) => {}
             }
             sleep(limits::TRAFFIC_RETRY).await;
+        }
+    }
+
+    /// Waits until a dead edge's last statement is over: what it had sent ahead is known only then. Edges that share a folder share
+    /// their role in Postgres, which shows them each other's statements.
+    async fn last_statement_ended(&self, taken_over: Instant) {
+        sleep(limits::TRAFFIC_ARRIVES_WITHIN).await;
+        while taken_over.elapsed() < limits::TRAFFIC_ENDED_WITHIN {
+            let look = traffic::is_being_recorded(&self.db, taken_over.elapsed());
+            match timeout(limits::TRAFFIC_WAIT, look).await {
+                Ok(Ok(false)) => return,
+                Ok(Ok(true)) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "the statements of a dead edge cannot be looked for"),
+                Err(_) => {}
+            }
+            sleep(limits::TRAFFIC_ENDED_LOOK).await;
         }
     }
 
@@ -68,6 +88,7 @@ impl Collector {
     /// whether nothing is left.
     async fn send_abandoned(&self, mut abandoned: Abandoned<()>) -> bool {
         tracing::warn!(edge = abandoned.owner, "sending the traffic of an edge that died");
+        self.last_statement_ended(Instant::now()).await;
         let ahead = self.sent_ahead(&abandoned.owner).await;
         loop {
             let outbox = self.outbox.clone();

@@ -1,6 +1,6 @@
 //! Batches of traffic that edges counted: added once each, however often they are sent.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use domain::{
     ProjectId, Timestamp,
@@ -86,6 +86,21 @@ pub async fn sent_ahead(pool: &PgPool, edge: &str) -> Result<HashMap<ProjectId, 
             .await?;
     let parse = |name: &str| name.rsplit_once(':')?.1.parse().ok();
     Ok(sent.iter().filter_map(|row| Some((parse(&row.edge_id)?, row.last_batch))).collect())
+}
+
+/// Whether Postgres is still at work on a batch that this role sent at least `age` ago: what it adds is not seen before its end. A
+/// statement goes on after its client has died.
+pub async fn is_being_recorded(pool: &PgPool, age: Duration) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (
+               SELECT FROM pg_stat_activity
+               WHERE datname = current_database() AND usename = session_user AND pid <> pg_backend_pid()
+                 AND state = 'active' AND query LIKE '%append_traffic(%'
+                 AND query_start <= clock_timestamp() - make_interval(secs => $1)) AS "is_being_recorded!""#,
+        age.as_secs_f64(),
+    )
+    .fetch_one(pool)
+    .await
 }
 
 /// Whether [`record`] failed for the rows that it was given, so that it always will.
