@@ -126,18 +126,20 @@ impl Outbox {
         Some(next)
     }
 
-    /// Adds to `first` the batches behind it, as many as are in memory, of the same hour, and within the bounds of one statement.
+    /// Adds to `first` the batches behind it, as many as are in memory, of the same hour, and within the bounds of one statement. A batch
+    /// all of which was sent ahead is of any hour.
     pub(super) fn add_up(&self, first: Waiting) -> Sum {
         let mut distinct = Distinct::of(&first.batch);
-        let (hour, mut number) = (first.batch.hour(), first.batch.number);
+        let (mut hour, mut number) = (first.batch.hour(), first.batch.number);
         let (mut parts, mut segments) = (first.batch.traffic, vec![first.segment]);
         let mut queue = self.queue();
         while let Some(Item::Batch(next)) = queue.items.front()
-            && next.batch.hour() == hour
+            && (next.batch.hour() == hour || hour.is_none() || next.batch.hour().is_none())
             && distinct.has_room_for(&next.batch)
             && let Some(Item::Batch(next)) = queue.items.pop_front()
         {
             queue.bytes = queue.bytes.saturating_sub(next.batch.weight());
+            hour = hour.or(next.batch.hour());
             number = next.batch.number;
             parts.extend(next.batch.traffic);
             segments.push(next.segment);

@@ -322,6 +322,14 @@ fn batches_are_added_up_within_the_bounds_of_a_statement() {
     assert_eq!(outbox.put(later), 0);
     assert_eq!((first(&outbox).batch.number, first(&outbox).batch.number), (31, 32));
 
+    // Those all of which was sent ahead do not keep the others apart.
+    for number in [1, 2, 1, 2, 1] {
+        assert_eq!(outbox.put(traffic(number, 1)), 0);
+    }
+    outbox.take_out(&project(1), 37);
+    let Sum { batch, segments } = first(&outbox);
+    assert_eq!((batch.number, batch.answers(), segments.len()), (37, 2, 5));
+
     // So is what would make a statement too large; whole batches stay together.
     let many = limits::TRAFFIC_SENT_PROJECTS + 10;
     (1..=many).for_each(|number| assert_eq!(outbox.put(traffic(number, 1)), 0));
