@@ -125,3 +125,44 @@ async fn an_index_that_an_interrupted_start_left_unfinished_is_named() {
     world.sql("REINDEX INDEX CONCURRENTLY invoices_in_series").await;
     world.admin_prints(&["migrate"]).await;
 }
+
+#[tokio::test]
+async fn a_lease_is_given_back_although_its_connection_broke() {
+    let world = World::start().await;
+    // The first connection over which this lease is given back ends within the statement.
+    world
+        .sql(
+            "CREATE SEQUENCE given_back;
+             CREATE FUNCTION break_first() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN
+                 IF nextval('given_back') = 1 THEN
+                     PERFORM pg_terminate_backend(pg_backend_pid());
+                     PERFORM pg_sleep(10);
+                 END IF;
+                 RETURN NEW;
+             END $$;
+             CREATE TRIGGER break_first BEFORE UPDATE ON job_leases FOR EACH ROW
+                 WHEN (OLD.job = 'send letters' AND NEW.leased_until IS NULL) EXECUTE FUNCTION break_first()",
+        )
+        .await;
+    let tries = async || world.sql_number("SELECT last_value FROM given_back").await;
+    eventually(BACKGROUND, "it is given back over another connection", async || tries().await >= 2).await;
+    let held = "SELECT count(*) FROM job_leases WHERE job = 'send letters' AND leased_until IS NOT NULL";
+    eventually(BACKGROUND, "nobody holds it", async || world.sql_number(held).await == 0).await;
+}
+
+#[tokio::test]
+async fn an_index_that_an_interrupted_start_left_unfinished_is_built_anew() {
+    let world = World::start().await;
+    let unfinished = "SELECT count(*) FROM pg_index WHERE NOT indisvalid";
+    world
+        .sql(
+            "UPDATE pg_index SET indisvalid = false
+             WHERE indexrelid IN ('ai_usage_versions_unsummed'::regclass, 'repo_links_by_check'::regclass);
+             DELETE FROM _sqlx_migrations WHERE version = 73",
+        )
+        .await;
+    assert_eq!(world.sql_number(unfinished).await, 2);
+    world.admin_prints(&["migrate"]).await;
+    assert_eq!(world.sql_number(unfinished).await, 0);
+}
