@@ -10,10 +10,7 @@ use arc_swap::ArcSwap;
 use axum::{Router, extract::Request, response::Response};
 use config::reload::{Reloader, Settled};
 use domain::networks::Networks;
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    task::spawn_blocking,
-};
+use telemetry::reload::{Hangups, TakenOver};
 use tower::ServiceExt as _;
 
 use crate::{
@@ -26,13 +23,13 @@ pub struct Reload {
     reloader: Reloader,
     live: LiveApp,
     routes: Arc<ArcSwap<Router>>,
-    hangups: Signal,
+    hangups: Hangups,
 }
 
 impl Reload {
     /// Begins with `app`. Hears of SIGHUP from now on, which would end the process otherwise.
     pub fn new(reloader: Reloader, app: App) -> anyhow::Result<Self> {
-        let hangups = signal(SignalKind::hangup()).context("SIGHUP cannot be heard")?;
+        let hangups = Hangups::listen().context("SIGHUP cannot be heard")?;
         let routes = Arc::new(ArcSwap::from_pointee(routes(&app)?));
         Ok(Self { reloader, live: LiveApp::new(app), routes, hangups })
     }
@@ -55,32 +52,20 @@ impl Reload {
     }
 
     /// Reads the configuration at each signal, for as long as it is polled.
-    pub async fn run(mut self) {
-        while self.hangups.recv().await.is_some() {
-            // Files are read.
-            let reading = spawn_blocking(move || {
-                let settled = self.reload();
-                (self, settled)
-            });
-            let Ok((this, settled)) = reading.await else { return };
-            self = this;
-            match settled {
-                Ok(Settled { changed, waiting, .. }) => telemetry::reload::taken_over(&changed, &waiting),
-                Err(error) => telemetry::reload::refused(&error),
-            }
-        }
-    }
-
-    fn reload(&mut self) -> anyhow::Result<Settled> {
-        let Self { reloader, live, routes: of_requests, .. } = self;
-        reloader.reload(|_, config| {
-            let app = live.now().with(config)?;
-            let routes = routes(&app)?;
-            // From here on nothing fails.
-            live.replace(app);
-            of_requests.store(Arc::new(routes));
-            Ok(())
-        })
+    pub async fn run(self) {
+        let Self { mut reloader, live, routes: of_requests, hangups } = self;
+        let reload = move || {
+            let Settled { changed, waiting, .. } = reloader.reload(|_, config| {
+                let app = live.now().with(config)?;
+                let routes = routes(&app)?;
+                // From here on nothing fails.
+                live.replace(app);
+                of_requests.store(Arc::new(routes));
+                anyhow::Ok(())
+            })?;
+            Ok(TakenOver { changed, waiting })
+        };
+        hangups.run(reload).await;
     }
 }
 

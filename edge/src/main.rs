@@ -239,7 +239,7 @@ fn listeners(
         move || front.memory_used()
     };
     let refusing = stop.clone();
-    let reload = Reload::new(reloader, front.clone(), stop.clone());
+    let reload = Reload::new(reloader, front.clone(), stop.clone())?;
     let mut listeners = Listeners::new(sockets, upgrade_socket, front, tls, threads, stop, bounds, talkers.clone());
     listeners.add_background(presence.report(redis.clone(), listeners.connections(), listeners.departure()));
     let last_connection_gone = listeners.background_stop();

@@ -10,13 +10,13 @@ use config::{
     Config,
     reload::{Reloader, Settled},
 };
-use tokio::{signal::unix::SignalKind, task::spawn_blocking};
+use telemetry::reload::{Hangups, TakenOver};
 
 use crate::{
     front::{self, Front},
     gateway,
     limits::Shares,
-    listen::{Periods, Signals, Stop},
+    listen::{Periods, Stop},
     platform::Upstreams,
 };
 
@@ -25,36 +25,25 @@ pub struct Reload {
     reloader: Reloader,
     front: Arc<Front>,
     stop: Stop,
-    hangups: Signals,
+    hangups: Hangups,
 }
 
 impl Reload {
     /// Hears of SIGHUP from now on, which would end the process otherwise.
-    pub fn new(reloader: Reloader, front: Arc<Front>, stop: Stop) -> Self {
-        Self { reloader, front, stop, hangups: Signals::of(SignalKind::hangup()) }
+    pub fn new(reloader: Reloader, front: Arc<Front>, stop: Stop) -> anyhow::Result<Self> {
+        let hangups = Hangups::listen().context("SIGHUP cannot be heard")?;
+        Ok(Self { reloader, front, stop, hangups })
     }
 
     /// Reads the configuration at each signal, for as long as it is polled.
-    pub async fn run(mut self) {
-        loop {
-            self.hangups.next().await;
-            // Files are read.
-            let reading = spawn_blocking(move || {
-                let settled = self.reload();
-                (self, settled)
-            });
-            let Ok((this, settled)) = reading.await else { return };
-            self = this;
-            match settled {
-                Ok(Settled { changed, waiting, .. }) => telemetry::reload::taken_over(&changed, &waiting),
-                Err(error) => telemetry::reload::refused(&error),
-            }
-        }
-    }
-
-    fn reload(&mut self) -> anyhow::Result<Settled> {
-        let Self { reloader, front, stop, .. } = self;
-        reloader.reload(|read, config| take_over(front, stop, read, &config))
+    pub async fn run(self) {
+        let Self { mut reloader, front, stop, hangups } = self;
+        let reload = move || {
+            let Settled { changed, waiting, .. } =
+                reloader.reload(|read, config| take_over(&front, &stop, read, &config))?;
+            Ok(TakenOver { changed, waiting })
+        };
+        hangups.run(reload).await;
     }
 }
 

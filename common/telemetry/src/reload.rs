@@ -1,12 +1,61 @@
-//! What became of a configuration that was read again.
+//! Reading a configuration again whenever SIGHUP asks for it, and what became of it. Start with [`Hangups`].
+
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    task::spawn_blocking,
+};
 
 use crate::one_line;
 
 /// The metric, by the outcome.
 pub(crate) const RELOADS: &str = "svc_config_reloads_total";
 
+/// The keys that a configuration which was taken over has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TakenOver {
+    /// Those whose values are in use now.
+    pub changed: Vec<&'static str>,
+    /// Those that wait for the program's next start.
+    pub waiting: Vec<&'static str>,
+}
+
+/// The SIGHUPs of this process, which would end it otherwise.
+#[derive(Debug)]
+pub struct Hangups(Signal);
+
+impl Hangups {
+    /// Hears of SIGHUP from now on.
+    pub fn listen() -> io::Result<Self> {
+        signal(SignalKind::hangup()).map(Self)
+    }
+
+    /// Calls `reload` at each signal, on a thread that may block, and says what became of it, for as long as it is polled. A panic in it
+    /// is said, and the next signal calls it again.
+    pub async fn run(mut self, reload: impl FnMut() -> anyhow::Result<TakenOver> + Send + 'static) {
+        let reload = Arc::new(Mutex::new(reload));
+        while self.0.recv().await.is_some() {
+            let reload = reload.clone();
+            let reading = spawn_blocking(move || {
+                // What a panic left is what the next call begins with: parts are replaced one at a time, each whole.
+                let mut reload = reload.lock().unwrap_or_else(PoisonError::into_inner);
+                (*reload)()
+            });
+            match reading.await {
+                Ok(Ok(TakenOver { changed, waiting })) => taken_over(&changed, &waiting),
+                Ok(Err(error)) => refused(&error),
+                Err(_) => panicked(),
+            }
+        }
+    }
+}
+
 /// Notes a configuration that was taken over: which keys have other values now, and which wait for the program's next start.
-pub fn taken_over(changed: &[&str], waiting: &[&str]) {
+fn taken_over(changed: &[&str], waiting: &[&str]) {
     metrics::counter!(RELOADS, "outcome" => "taken_over").increment(1);
     for key in waiting {
         tracing::warn!("`{key}` takes effect at the next start");
@@ -18,7 +67,46 @@ pub fn taken_over(changed: &[&str], waiting: &[&str]) {
 }
 
 /// Notes a configuration that was refused, for the reason that would end the program at its start: it goes on as it was.
-pub fn refused(error: &anyhow::Error) {
+fn refused(error: &anyhow::Error) {
     metrics::counter!(RELOADS, "outcome" => "refused").increment(1);
     tracing::error!("the configuration was read again and refused, so that nothing has changed: {}", one_line(error));
+}
+
+/// Notes that taking a configuration over panicked.
+fn panicked() {
+    metrics::counter!(RELOADS, "outcome" => "refused").increment(1);
+    tracing::error!(
+        "reading the configuration again failed by a bug of this program (it panicked), which may have taken over a part of it; it goes \
+         on, and the next SIGHUP reads the configuration again"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        process::Command,
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Duration,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_does_not_end_it() {
+        let calls = Arc::<AtomicUsize>::default();
+        let hangups = Hangups::listen().unwrap();
+        let counted = calls.clone();
+        let running = tokio::spawn(hangups.run(move || {
+            assert!(counted.fetch_add(1, Ordering::SeqCst) > 0, "the first one panics");
+            Ok(TakenOver::default())
+        }));
+        for call in 1..=2 {
+            let sent = Command::new("kill").args(["-HUP", &std::process::id().to_string()]).status().unwrap();
+            assert!(sent.success());
+            while calls.load(Ordering::SeqCst) < call {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        assert!(!running.is_finished());
+    }
 }

@@ -29,7 +29,6 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub(crate) use self::signals::Signals;
 pub use self::{
     connections::ConnectionBounds,
     signals::{Periods, Stop},
