@@ -15,8 +15,8 @@ use tokio::time::timeout;
 
 /// Most jobs that are named.
 const JOBS_NAMED: i64 = 10;
-/// Age of the last backup beyond which there is a warning: one is made every night at least.
-const OLDEST_BACKUP: Duration = Duration::from_hours(26);
+/// Age of the last backup beyond which there is a warning: one is made every hour. The alert `BackupOld` has the same.
+const OLDEST_BACKUP: Duration = Duration::from_hours(3);
 /// Time for which the edges are listened to: each says that it lives in every interval.
 const LISTEN: Duration = HEARTBEAT_EVERY.saturating_mul(5);
 
@@ -80,5 +80,17 @@ pub(super) async fn edges(redis: Redis) -> Finding {
     match heard.len() {
         0 => fail("no edge is heard on Redis", "does an edge run, and has it the same redis.url?"),
         count => Ok(format!("{count} heard: {}", heard.into_iter().collect::<Vec<_>>().join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_alert_and_the_doctor_call_the_same_backup_old() {
+        let alerts = include_str!("../../../deploy/observe/alerts.yml");
+        let expr = format!("time() - max(svc_backup_last_timestamp_seconds) > {}'", OLDEST_BACKUP.as_secs());
+        assert!(alerts.contains(&expr), "{expr}");
     }
 }
