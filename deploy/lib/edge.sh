@@ -14,7 +14,7 @@ give_edge_its_rights() {
       die "the edge's role in Postgres could not be made; the reason is above."
     postgres=postgres://svc-edge:$password@${POSTGRES_URL#*@}
   fi
-  [[ -n ${SVC__REDIS__URL:-} ]] || redis=$(make_redis_user "$password")
+  [[ -n ${SVC__REDIS__URL:-} ]] || redis=$(make_redis_user "$password") || exit 1
   {
     printf "SVC__SECRETS__EDGE_KEY_FILE='%s'\n" "$STATE/edge.key"
     [[ -z $postgres ]] || printf "SVC__POSTGRES__URL='%s'\n" "$postgres"
@@ -25,8 +25,10 @@ give_edge_its_rights() {
 # make_redis_user PASSWORD: makes the user of edges in the private Redis, and prints its URL; nothing where Redis is older than 7, which
 # cannot tell who hears changes from who announces them.
 make_redis_user() {
-  local words
-  read -ra words < <("$PROGRAMS/admin" redis-acl --password-file "$STATE/edge-password")
+  local rules words
+  rules=$("$PROGRAMS/admin" redis-acl --password-file "$STATE/edge-password") ||
+    die "the rules of the edge's user in Redis could not be printed; the reason is above."
+  read -ra words <<<"$rules"
   if [[ $(REDISCLI_AUTH=$(<"$STATE/redis/password") redis-cli -h 127.0.0.1 -p "$REDIS_PORT" acl setuser "${words[@]}") != OK ]]; then
     say "this Redis is older than version 7: the edge uses it as admin does"
   elif [[ $REDIS_SOCKET_URL == redis+unix://* ]]; then
