@@ -30,7 +30,7 @@ fn walk(upload: &[u8], format: Format) {
     let mut chunk = [0; 4_096];
     let read = Archive::new(upload, format).read(|member| {
         let path = match member {
-            Member::File { path, body } => {
+            Member::File { path, body, .. } => {
                 while body.read(&mut chunk)? > 0 {}
                 path
             }

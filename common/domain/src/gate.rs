@@ -1,5 +1,9 @@
 //! What the console and the edges say to each other about a visitor of a gated site, through the visitor's browser.
 
+/// Folder of the paths that belong to the platform on a site's host, as an archive would have it.
+pub const PLATFORM_FOLDER: &str = ".svc/";
+/// Path on a site's host to which the password form is sent.
+pub const FORM_PATH: &str = "/.svc/gate";
 /// Path on a site's host at which a ticket is redeemed.
 pub const ENTER_PATH: &str = "/.svc/enter";
 /// Parameter of [`ENTER_PATH`] that holds the ticket.

@@ -119,6 +119,15 @@ struct Body {
     digests: Vec<String>,
 }
 
+/// A member that was taken in.
+struct Added<'m> {
+    path: &'m str,
+    /// Its body.
+    index: usize,
+    /// Whether it may only repeat what came before.
+    must_repeat: bool,
+}
+
 /// A body to compress.
 struct Job {
     body: usize,
@@ -145,14 +154,18 @@ fn read_archive(archive: Archive<File>, data: &File, queue: SyncSender<Job>) -> 
     };
     let mut chunk = vec![0; CHUNK_BYTES];
     let summary = archive.read(|member| {
-        let Some((path, index)) = contents.add(member, &mut chunk)? else { return Ok(()) };
+        let Some(Added { path, index, must_repeat }) = contents.add(member, &mut chunk)? else { return Ok(()) };
         let body = &mut contents.bodies[index];
         if !body.queued && compress::is_worth_it(&files::content_type(path, body.is_utf8), body.span.len) {
             body.queued = true;
             let job = Job { body: index, span: body.span };
             queue.send(job).map_err(|_| StoreError::Stopping)?;
         }
-        if contents.files.insert(path.to_owned(), index).is_some_and(|before| before != index) {
+        let before = contents.files.insert(path.to_owned(), index);
+        if must_repeat && before != Some(index) {
+            return Err(ArchiveError::past_end(path).into());
+        }
+        if before.is_some_and(|before| before != index) {
             contents.replaced.add(path);
         }
         Ok(())
@@ -198,19 +211,31 @@ impl Replaced {
 }
 
 impl Contents<'_> {
-    /// Takes in a member. Returns its path and body, unless it is a file of rules.
-    fn add<'m>(&mut self, member: Member<'m, '_>, chunk: &mut [u8]) -> Result<Option<(&'m str, usize)>, WriteError> {
+    /// Takes in a member, unless it is a file of rules: those are not stored.
+    fn add<'m>(&mut self, member: Member<'m, '_>, chunk: &mut [u8]) -> Result<Option<Added<'m>>, WriteError> {
         match member {
-            Member::File { path, body } if path == HEADERS_FILE || path == REDIRECTS_FILE => {
+            Member::File { path, body, must_repeat } if path == HEADERS_FILE || path == REDIRECTS_FILE => {
                 let text = read_rules(body, chunk)?;
                 let rules = if path == HEADERS_FILE { &mut self.headers } else { &mut self.redirects };
-                if rules.replace(text).is_some_and(|before| Some(before) != *rules) {
-                    self.replaced.add(path);
+                let before = rules.replace(text);
+                if before != *rules {
+                    if must_repeat {
+                        return Err(ArchiveError::past_end(path).into());
+                    }
+                    if before.is_some() {
+                        self.replaced.add(path);
+                    }
                 }
                 Ok(None)
             }
-            Member::File { path, body } => Ok(Some((path, self.add_body(body, chunk, path)?))),
-            Member::Link { path, target } => Ok(Some((path, self.linked(path, target)?))),
+            Member::File { path, body, must_repeat } => {
+                let index = self.add_body(body, chunk, path)?;
+                Ok(Some(Added { path, index, must_repeat }))
+            }
+            Member::Link { path, target, must_repeat } => {
+                let index = self.linked(path, target)?;
+                Ok(Some(Added { path, index, must_repeat }))
+            }
         }
     }
 

@@ -64,11 +64,12 @@ pub(super) fn add(cases: &mut Vec<Case>) {
     long(cases);
     announced(cases);
     colliding(cases);
-    littered(cases);
+    system_files(cases);
+    reserved(cases);
 }
 
 /// Files that systems make for themselves.
-fn littered(cases: &mut Vec<Case>) {
+fn system_files(cases: &mut Vec<Case>) {
     let ok = || Tarball::new().file("index.html", b"ok").file("a/b.css", b"");
     let files = &[("index.html", 2), ("a/b.css", 0)];
     for (name, path) in [
@@ -84,9 +85,23 @@ fn littered(cases: &mut Vec<Case>) {
     for (name, path) in [("apple_double", "../._x"), ("ds_store", "/.DS_Store"), ("folder_icon", "a\\Icon\r")] {
         invalid(cases, format!("{name}_outside"), ok().file(path, b"junk").end());
     }
-    invalid(cases, "nothing_but_litter", Tarball::new().file("._index.html", b"junk").end());
+    invalid(cases, "nothing_but_system_files", Tarball::new().file("._index.html", b"junk").end());
     let folder = Tarball::new().file("._a/index.html", b"ok");
-    good(cases, "folder_that_begins_like_litter", folder.end(), &[("._a/index.html", 2)]);
+    good(cases, "folder_that_begins_like_a_system_file", folder.end(), &[("._a/index.html", 2)]);
+}
+
+/// Addresses of the service on every site.
+fn reserved(cases: &mut Vec<Case>) {
+    let with = |path: &str| Tarball::new().file("index.html", b"ok").file(path, b"x").end();
+    for (name, path) in [
+        ("form", ".svc/gate"),
+        ("ticket", "./.svc//enter"),
+        ("page", ".svc/gate.html"),
+        ("folder", ".svc/enter/index.html"),
+    ] {
+        invalid(cases, format!("reserved_{name}"), with(path));
+    }
+    good(cases, "not_reserved", with(".svc/up.json"), &[("index.html", 2), (".svc/up.json", 1)]);
 }
 
 fn nul(cases: &mut Vec<Case>) {

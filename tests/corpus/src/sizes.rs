@@ -40,8 +40,8 @@ pub(super) fn add(cases: &mut Vec<Case>) {
     let again = |times: usize| (0..times).fold(Tarball::new(), |tarball, _| tarball.zero_file("a", FILE)).end();
     good(cases, "large_duplicates", again(11), &[("a", FILE as u64)]);
     too_large(cases, "bomb_of_duplicates", again(12));
-    let litter = (0..11).fold(Tarball::new().file("a", b""), |tarball, n| tarball.zero_file(format!("._{n}"), FILE));
-    too_large(cases, "bomb_of_litter", litter.end());
+    let left_out = (0..11).fold(Tarball::new().file("a", b""), |tarball, n| tarball.zero_file(format!("._{n}"), FILE));
+    too_large(cases, "bomb_of_system_files", left_out.end());
     invalid(cases, "bomb_in_a_pax_header", Tarball::new().entry(b'x', "pax", &vec![b'1'; 2 * MB]).file("a", b"").end());
     invalid(cases, "bomb_in_a_long_name", Tarball::new().long_name(vec![b'n'; 2 * MB]).file("a", b"").end());
     // An archive in an archive is a file like any other.

@@ -20,6 +20,7 @@ pub struct Entry {
     made_by: u16,
     attributes: u32,
     extra: Vec<u8>,
+    local_extra: Vec<u8>,
     is_zip64: bool,
 }
 
@@ -43,6 +44,7 @@ impl Entry {
             made_by: 20,
             attributes: 0,
             extra: Vec::new(),
+            local_extra: Vec::new(),
             is_zip64: false,
         }
     }
@@ -79,6 +81,14 @@ impl Entry {
         self
     }
 
+    /// Has it made under this system, with these attributes.
+    #[must_use]
+    pub fn of_system(mut self, system: u8, attributes: u32) -> Self {
+        self.made_by = u16::from(system) << 8 | 0x14;
+        self.attributes = attributes;
+        self
+    }
+
     /// Says that its name is UTF-8.
     #[must_use]
     pub fn utf8(self) -> Self {
@@ -107,6 +117,15 @@ impl Entry {
         crc.update(&self.name);
         let field = [&[1][..], &crc.sum().to_le_bytes(), name.as_bytes()].concat();
         self.extra(0x7075, &field)
+    }
+
+    /// Adds the same before the file alone.
+    #[must_use]
+    pub fn local_unicode_name(mut self, name: &str) -> Self {
+        let kept = std::mem::take(&mut self.extra);
+        let mut named = self.unicode_name(name);
+        named.local_extra = std::mem::replace(&mut named.extra, kept);
+        named
     }
 
     /// Says that it is compressed in this way.
@@ -165,6 +184,13 @@ impl Entry {
         self
     }
 
+    /// Puts something behind what is compressed, as if it were part of it.
+    #[must_use]
+    pub fn trailing(mut self, bytes: &[u8]) -> Self {
+        self.data.extend(bytes);
+        self
+    }
+
     fn compressed(&self) -> u32 {
         self.compressed_size.unwrap_or(self.data.len() as u32)
     }
@@ -175,6 +201,9 @@ impl Entry {
         let size = self.local_size.filter(|_| is_local).unwrap_or(self.size);
         let mut sizes = [self.crc, self.compressed(), size];
         let mut extra = self.extra.clone();
+        if is_local {
+            extra.extend(&self.local_extra);
+        }
         if is_local && self.flags & 1 << 3 != 0 {
             sizes = [0; 3];
         } else if self.is_zip64 {
@@ -195,11 +224,13 @@ impl Entry {
 pub struct Zip {
     prefix: Vec<u8>,
     body: Vec<u8>,
-    directory: Vec<u8>,
+    /// The entries of the directory.
+    directory: Vec<Vec<u8>>,
     entries: u16,
     said: Option<u16>,
     comment: Vec<u8>,
     last: Option<Entry>,
+    before_end: Vec<u8>,
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "what is written here is small")]
@@ -242,15 +273,16 @@ impl Zip {
 
     fn list(&mut self, entry: &Entry, at: u32) {
         let (fields, extra) = entry.fields(false);
-        self.directory.extend(b"PK\x01\x02");
-        self.directory.extend(entry.made_by.to_le_bytes());
-        self.directory.extend(fields);
+        let mut listed = b"PK\x01\x02".to_vec();
+        listed.extend(entry.made_by.to_le_bytes());
+        listed.extend(fields);
         let lengths = [entry.name.len() as u16, extra.len() as u16, 0, 0, 0];
-        self.directory.extend(lengths.iter().flat_map(|n| n.to_le_bytes()));
-        self.directory.extend(entry.attributes.to_le_bytes());
-        self.directory.extend(at.to_le_bytes());
-        self.directory.extend(&entry.name);
-        self.directory.extend(extra);
+        listed.extend(lengths.iter().flat_map(|n| n.to_le_bytes()));
+        listed.extend(entry.attributes.to_le_bytes());
+        listed.extend(at.to_le_bytes());
+        listed.extend(&entry.name);
+        listed.extend(extra);
+        self.directory.push(listed);
         self.entries += 1;
     }
 
@@ -275,9 +307,48 @@ impl Zip {
         self
     }
 
+    /// Puts something behind the files so far.
+    #[must_use]
+    pub fn raw(mut self, bytes: &[u8]) -> Self {
+        self.body.extend(bytes);
+        self
+    }
+
+    /// Lists the files in the opposite order.
+    #[must_use]
+    pub fn reversed(mut self) -> Self {
+        self.directory.reverse();
+        self
+    }
+
+    /// Puts something between the directory and the end.
+    #[must_use]
+    pub fn before_end(mut self, bytes: &[u8]) -> Self {
+        self.before_end = bytes.to_vec();
+        self
+    }
+
+    /// Adds an end in 64 bits, which says that the directory has so many entries.
+    #[must_use]
+    pub fn end64(self, entries: u64) -> Self {
+        let (at, len) = (self.body.len() as u64, self.directory.concat().len() as u64);
+        let record = [44, 0x2d_002d, 0, entries, entries, len, at];
+        let mut bytes = b"PK\x06\x06".to_vec();
+        for (index, number) in record.iter().enumerate() {
+            // The two versions and the two disks are of four bytes in all, and of eight.
+            let number = number.to_le_bytes();
+            bytes.extend(if index == 1 { &number[..4] } else { &number[..] });
+        }
+        bytes.extend(b"PK\x06\x07\0\0\0\0");
+        bytes.extend((at + len).to_le_bytes());
+        bytes.extend(1_u32.to_le_bytes());
+        self.before_end(&bytes)
+    }
+
     /// Ends it.
     pub fn end(self) -> Vec<u8> {
-        let (at, len) = (self.body.len() as u32, self.directory.len() as u32);
+        let directory = self.directory.concat();
+        let (at, len) = (self.body.len() as u32, directory.len() as u32);
         let entries = self.said.unwrap_or(self.entries).to_le_bytes();
         let end = [
             &b"PK\x05\x06\0\0\0\0"[..],
@@ -288,6 +359,6 @@ impl Zip {
             &(self.comment.len() as u16).to_le_bytes(),
             &self.comment,
         ];
-        [&self.prefix[..], &self.body, &self.directory, &end.concat()].concat()
+        [&self.prefix[..], &self.body, &directory, &self.before_end, &end.concat()].concat()
     }
 }

@@ -32,9 +32,9 @@ pub(super) fn add(cases: &mut Vec<Case>) {
     );
     let link = Entry::new("link", b"/etc/passwd").unix(0o120_777);
     good(cases, "symlink_is_skipped", one(Entry::deflated).file(link).end(), files);
-    let litter =
+    let made_by_systems =
         one(Entry::deflated).file(Entry::new("__MACOSX/._index.html", b"x")).file(Entry::new(".DS_Store", b"x"));
-    good(cases, "litter_is_left_out", litter.end(), files);
+    good(cases, "system_files_are_left_out", made_by_systems.end(), files);
     let twice = one(Entry::deflated).file(Entry::new("index.html", b"new"));
     good(cases, "duplicate", twice.end(), &[("index.html", 3), ("a/b.css", 7)]);
     names(cases);
@@ -69,6 +69,25 @@ fn names(cases: &mut Vec<Case>) {
     good(cases, "name_in_code_page", named(Entry::new(b"caf\x82.html", b"ok")), &[(cafe, len)]);
     let beside = Entry::new(b"caf_\x82.html", b"ok").unicode_name("\u{30ab}.html");
     good(cases, "name_beside", named(beside), &[("\u{30ab}.html", len)]);
+    // Some programs take one of the names, some the other.
+    let two = || Entry::new("page.html", b"ok").unicode_name("other.html");
+    invalid(cases, "name_beside_one_in_ascii", named(two()));
+    invalid(cases, "name_beside_one_said_to_be_utf8", named(two().utf8()));
+    invalid(
+        cases,
+        "name_beside_before_the_file_alone",
+        named(Entry::new("a.html", b"ok").local_unicode_name("b.html")),
+    );
+    let three = Entry::new(b"caf\x82", b"ok").unicode_name("a").local_unicode_name("b");
+    invalid(cases, "two_names_beside", named(three));
+    good(cases, "name_beside_is_the_same", named(Entry::new(cafe, b"ok").unicode_name(cafe)), &[(cafe, len)]);
+    let older = Entry::new("new.html", b"ok").extra(0x7075, &[&[1, 9, 9, 9, 9][..], b"old.html"].concat());
+    good(cases, "name_beside_is_of_an_older_name", named(older), &[("new.html", len)]);
+    let empty = Entry::new(cafe, b"ok").unicode_name("");
+    invalid(cases, "name_beside_is_empty", named(empty));
+    let unix = Entry::new(b"caf\xe9.html", b"ok").unix(0o100_644).unicode_name(cafe);
+    good(cases, "name_beside_of_unix", named(unix), &[(cafe, len)]);
+    invalid(cases, "name_beside_is_a_folder", named(Entry::new(b"caf\x82", b"ok").unicode_name("cafe/")));
     invalid(cases, "name_beside_is_hostile", named(Entry::new(b"caf\x82", b"ok").unicode_name("../evil")));
     invalid(cases, "name_beside_a_hostile_one", named(Entry::new(b"../caf\x82", b"ok").unicode_name("good")));
     invalid(cases, "name_of_unix_in_no_utf8", named(Entry::new(b"caf\xe9.html", b"ok").unix(0o100_644)));
@@ -109,8 +128,57 @@ fn lies(cases: &mut Vec<Case>) {
     invalid(cases, "more_entries_than_said", one(Entry::deflated).entries(1).end());
     let ends = Zip::new().end();
     invalid(cases, "two_ends", one(Entry::deflated).comment(&ends).end());
+    invalid(cases, "two_ends_and_text", one(Entry::deflated).comment(&[&ends[..], b"text"].concat()).end());
+    invalid(cases, "signature_in_the_comment", one(Entry::deflated).comment(b"see PK\x05\x06!").end());
+    good(cases, "with_an_end_in_64_bits", one(Entry::deflated).end64(2).end(), &[("index.html", 17), ("a/b.css", 7)]);
+    invalid(cases, "two_ends_say_two_things", one(Entry::deflated).end64(1).end());
+    invalid(cases, "bytes_behind_the_directory", one(Entry::deflated).before_end(b"PK\x05\x05\0\0").end());
+    gaps(cases);
+    entries_that_are_no_files(cases);
     invalid(cases, "shared_bytes", one(Entry::deflated).again("other.html", 0).end());
     invalid(cases, "entry_in_the_directory", one(Entry::deflated).again("other.html", 200).end());
+}
+
+fn gaps(cases: &mut Vec<Case>) {
+    let hidden = Zip::new().file(Entry::new("evil.html", b"evil")).end();
+    let entry = &hidden[..43];
+    let file = || Entry::new("last.html", b"x").deflated();
+    invalid(cases, "entry_that_is_not_listed", one(Entry::deflated).raw(entry).file(file()).end());
+    invalid(cases, "entry_that_is_not_listed_at_the_end", one(Entry::deflated).raw(entry).end());
+    invalid(cases, "entry_that_is_not_listed_when_piped", one(|entry| entry.deflated().piped()).raw(entry).end());
+    invalid(cases, "bytes_between_files", one(Entry::deflated).raw(b"filled").file(file()).end());
+    invalid(cases, "sizes_that_were_not_announced", one(Entry::deflated).raw(&[0; 16]).file(file()).end());
+    invalid(cases, "archive_before_the_archive", one(Entry::deflated).prefix(&hidden).end());
+    invalid(cases, "entry_before_the_archive", one(Entry::deflated).prefix(entry).end());
+    // A program that reads from the front goes on where the compressed data ends.
+    invalid(cases, "entry_within_compressed_data", Zip::new().file(file().trailing(entry)).end());
+    let folder = Entry::new("c/", b"").deflated().trailing(entry);
+    invalid(cases, "entry_within_a_folder", one(Entry::deflated).file(folder).end());
+    let twice = || one(Entry::deflated).file(Entry::new("index.html", b"new"));
+    invalid(cases, "duplicate_in_two_orders", twice().reversed().end());
+    good(
+        cases,
+        "listed_in_another_order",
+        one(Entry::deflated).reversed().end(),
+        &[("index.html", 17), ("a/b.css", 7)],
+    );
+}
+
+fn entries_that_are_no_files(cases: &mut Vec<Case>) {
+    let with = |entry: Entry| one(Entry::deflated).file(entry).end();
+    let files: &[(&str, u64)] = &[("index.html", 17), ("a/b.css", 7)];
+    good(cases, "folder_of_java", with(Entry::new("c/", b"").deflated()), files);
+    invalid(cases, "folder_with_two_names", with(Entry::new("c/", b"").local_name("c.html")));
+    invalid(cases, "folder_with_two_methods", with(Entry::new("c/", b"").local_method(8)));
+    let link = || Entry::new("link", b"/etc/passwd").unix(0o120_777);
+    invalid(cases, "symlink_with_two_names", with(link().local_name("c.html")));
+    invalid(cases, "symlink_with_two_sizes", with(link().local_size(5)));
+    invalid(cases, "file_that_is_marked_as_a_folder", with(Entry::new("c", b"x").of_system(0, 0x10)));
+    invalid(cases, "file_that_is_a_folder_of_unix", with(Entry::new("c", b"x").unix(0o040_755)));
+    invalid(cases, "symlink_of_another_system", with(Entry::new("c", b"x").of_system(19, 0o120_777 << 16)));
+    for (name, path) in [("form", ".svc/gate"), ("ticket", ".svc/enter")] {
+        invalid(cases, format!("reserved_{name}"), with(Entry::new(path, b"x")));
+    }
 }
 
 fn bombs(cases: &mut Vec<Case>) {

@@ -1,10 +1,15 @@
-//! What the `tar` crate reads: the decompressed archive, in which every header was judged and made plain.
+//! What the `tar` crate reads: the decompressed archive, in which every header was judged and normalized.
+//!
+//! Two blocks of zeros end an archive. GNU tar, bsdtar and Python stop at the first one; node-tar and `BusyBox` read on when an
+//! entry follows it. Reading goes on here as it does in node-tar, and what is found there may not change the site
+//! ([`Progress::is_past_zeros`]).
 
 use std::{
     cell::Cell,
     io::{self, Read},
 };
 
+use domain::size;
 use tar::Header;
 
 use super::{
@@ -15,6 +20,21 @@ use super::{
 };
 use crate::WriteError;
 
+/// State that the reader of blocks and the reader of entries share.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// The size that a PAX header gave the next entry.
+    pub(super) announced: Cell<Option<u64>>,
+    is_past_zeros: Cell<bool>,
+}
+
+impl Progress {
+    /// Whether the current entry stands behind a single block of zeros, where some programs have stopped.
+    pub(super) fn is_past_zeros(&self) -> bool {
+        self.is_past_zeros.get()
+    }
+}
+
 /// The blocks of an archive. Its errors carry a [`WriteError`].
 pub(super) struct Blocks<'a, R: Read> {
     decoder: Decoder<R>,
@@ -23,34 +43,64 @@ pub(super) struct Blocks<'a, R: Read> {
     given: usize,
     /// Bytes until the next header.
     left: u64,
-    announced: &'a Cell<Option<u64>>,
+    progress: &'a Progress,
+    /// Bytes that may still be passed over in search of a header.
+    room: u64,
 }
 
 impl<'a, R: Read> Blocks<'a, R> {
-    pub(super) fn new(decoder: Decoder<R>, announced: &'a Cell<Option<u64>>) -> Self {
-        Self { decoder, header: Header::new_old(), given: BLOCK, left: 0, announced }
+    /// Passes over at most `room` bytes in search of headers.
+    pub(super) fn new(decoder: Decoder<R>, progress: &'a Progress, room: u64) -> Self {
+        Self { decoder, header: Header::new_old(), given: BLOCK, left: 0, progress, room }
     }
 
     pub(super) fn into_inner(self) -> Decoder<R> {
         self.decoder
     }
 
-    /// Reads the next header. Returns false where the archive ends without one.
+    /// Reads the next header, or the second of two blocks of zeros. Returns false where the archive ends without them.
     fn read_header(&mut self) -> Result<bool, WriteError> {
-        let block = self.header.as_mut_bytes();
-        match self.decoder.read_full(block)? {
-            0 => return Ok(false),
-            BLOCK => {}
-            _ => {
-                return Err(ArchiveError::invalid("the archive ends in the middle of a header; upload it again").into());
+        let mut is_after_zeros = false;
+        loop {
+            let block = self.header.as_mut_bytes();
+            let read = self.decoder.read_full(block)?;
+            if read < BLOCK {
+                if read > 0 && !is_after_zeros && !self.progress.is_past_zeros() {
+                    let why = "the archive ends in the middle of a header; upload it again";
+                    return Err(ArchiveError::invalid(why).into());
+                }
+                return Ok(false);
             }
-        }
-        if *block != [0; BLOCK] {
-            let size = header::settle(&mut self.header, self.announced)?;
-            self.left = size.checked_next_multiple_of(BLOCK as u64).unwrap_or(u64::MAX);
+            if *block == [0; BLOCK] {
+                if is_after_zeros {
+                    break;
+                }
+                is_after_zeros = true;
+            } else {
+                if is_after_zeros {
+                    self.progress.is_past_zeros.set(true);
+                    is_after_zeros = false;
+                }
+                // node-tar looks at each block there for a header.
+                if !self.progress.is_past_zeros() || header::is_header(block) {
+                    let size = header::normalize(&mut self.header, &self.progress.announced)?;
+                    self.left = size.checked_next_multiple_of(BLOCK as u64).unwrap_or(u64::MAX);
+                    break;
+                }
+            }
+            self.pass_over()?;
         }
         self.given = 0;
         Ok(true)
+    }
+
+    /// Counts a block that is no header.
+    fn pass_over(&mut self) -> Result<(), ArchiveError> {
+        self.room = self.room.checked_sub(BLOCK as u64).ok_or_else(|| {
+            let most = size(super::OVERHEAD_BYTES);
+            ArchiveError::TooLarge(format!("the archive has more than {most} behind its end"))
+        })?;
+        Ok(())
     }
 
     fn read_blocks(&mut self, buf: &mut [u8]) -> Result<usize, WriteError> {

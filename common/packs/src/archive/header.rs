@@ -1,7 +1,7 @@
 //! The 512-byte header of a tar entry, judged on its raw bytes.
 //!
 //! The `tar` crate takes numbers that are none (`+17`, the last eight bytes of a longer one) and goes by the size that stands in a
-//! header, whatever kind of entry it is. What it is given to read has been made plain here: the size is the one that holds.
+//! header, whatever kind of entry it is. The headers that it reads were normalized here: their size is the one that holds.
 
 use std::cell::Cell;
 
@@ -60,11 +60,11 @@ impl Kind {
     }
 }
 
-/// Judges a header and makes it plain. `announced` is the size that a PAX header gave the next entry; it is used up by that.
-/// Returns the bytes of the body that follows.
-pub(super) fn settle(header: &mut Header, announced: &Cell<Option<u64>>) -> Result<u64, ArchiveError> {
+/// Judges a header and rewrites what the `tar` crate would read otherwise. `announced` is the size that a PAX header gave the next
+/// entry; that entry uses it up. Returns the bytes of the body that follows.
+pub(super) fn normalize(header: &mut Header, announced: &Cell<Option<u64>>) -> Result<u64, ArchiveError> {
     let sum = check_sum(header.as_bytes())?;
-    // What the crate reads as we do is left as it is: that is nearly every header.
+    // Nearly every header is one that the crate reads as we do, and stays as it is.
     let mut is_plain = header.cksum().is_ok_and(|read| read == sum);
     // Any header with POSIX' magic has a prefix, whatever version it is said to have.
     let bytes = header.as_mut_bytes();
@@ -94,7 +94,7 @@ pub(super) fn settle(header: &mut Header, announced: &Cell<Option<u64>>) -> Resu
 /// The path that a header has: prefix and name, or the name alone.
 pub(super) fn path(header: &Header) -> Result<Vec<u8>, ArchiveError> {
     let bytes = header.as_bytes();
-    let mut fields = vec![&bytes[..100]];
+    let mut prefix_field = &[][..];
     if header.as_ustar().is_none() {
         // Python takes anything there for a prefix, also where others keep their times.
         let prefix = text(&bytes[345..500]);
@@ -106,9 +106,9 @@ pub(super) fn path(header: &Header) -> Result<Vec<u8>, ArchiveError> {
         }
     } else {
         // node-tar and star keep two times at the end of the prefix, behind a NUL.
-        fields.push(if bytes[475] == 0 { &bytes[345..475] } else { &bytes[345..500] });
+        prefix_field = if bytes[475] == 0 { &bytes[345..475] } else { &bytes[345..500] };
     }
-    for field in fields {
+    for field in [&bytes[..100], prefix_field] {
         if field[text(field).len()..].iter().any(|&b| b != 0) {
             return Err(ArchiveError::invalid(format!("the path {} holds a NUL byte", shown(field))));
         }
@@ -129,13 +129,16 @@ pub(super) fn is_header(block: &[u8; BLOCK]) -> bool {
 
 /// Returns the sum of the bytes, and fails unless the checksum is right. Some old programs took the bytes for signed ones.
 fn check_sum(block: &[u8; BLOCK]) -> Result<u32, ArchiveError> {
-    let counted = [&block[..CHECKSUM.start], &[b' '; 8], &block[CHECKSUM.end..]];
-    let unsigned: u32 = counted.iter().flat_map(|part| part.iter()).map(|&b| u32::from(b)).sum();
-    let said = number(&block[CHECKSUM]);
+    let field = &block[CHECKSUM];
+    // Whole slices are summed with vector instructions; a chain around the field is not.
+    let sum = |bytes: &[u8]| bytes.iter().map(|&b| u32::from(b)).sum::<u32>();
+    let unsigned = sum(block) - sum(field) + 8 * u32::from(b' ');
+    let said = number(field);
     if said == Some(u64::from(unsigned)) {
         return Ok(unsigned);
     }
-    let signed: i64 = counted.iter().flat_map(|part| part.iter()).map(|&b| i64::from(b.cast_signed())).sum();
+    let sum = |bytes: &[u8]| bytes.iter().map(|&b| i64::from(b.cast_signed())).sum::<i64>();
+    let signed = sum(block) - sum(field) + 8 * i64::from(b' ');
     if said.and_then(|said| i64::try_from(said).ok()) == Some(signed) {
         return Ok(unsigned);
     }

@@ -28,6 +28,8 @@ pub(super) struct Inventory {
     left_out: (u64, Option<String>),
     /// How many names were of the code page of DOS, and the first of them.
     foreign: (u64, Option<String>),
+    /// Whether some programs have stopped before the next entry.
+    is_past_end: bool,
 }
 
 /// A file that was entered.
@@ -43,13 +45,40 @@ pub(super) struct Entered {
 
 impl Inventory {
     pub(super) fn new(root: Root) -> Self {
-        Self { root, sizes: HashMap::new(), bytes: 0, rest: 0, overhead: 0, left_out: (0, None), foreign: (0, None) }
+        Self {
+            root,
+            sizes: HashMap::new(),
+            bytes: 0,
+            rest: 0,
+            overhead: 0,
+            left_out: (0, None),
+            foreign: (0, None),
+            is_past_end: false,
+        }
     }
 
-    /// Enters a file by its path in the archive.
+    /// Notes that some programs stop before the next entry: from here on, files may only repeat those that came.
+    pub(super) fn set_past_end(&mut self) {
+        self.is_past_end = true;
+    }
+
+    /// Whether some programs have stopped before the current entry.
+    pub(super) fn is_past_end(&self) -> bool {
+        self.is_past_end
+    }
+
+    /// Enters a file by its path in the archive. It takes the place of one that had its path.
     pub(super) fn enter(&mut self, raw: &[u8]) -> Result<Entered, ArchiveError> {
-        let (path, is_wanted) = match path::without_litter(raw)? {
-            Some(litter) => (litter, false),
+        let file = self.judge(raw)?;
+        if file.is_published {
+            self.count_replaced(&file.path)?;
+        }
+        Ok(file)
+    }
+
+    fn judge(&mut self, raw: &[u8]) -> Result<Entered, ArchiveError> {
+        let (path, is_wanted) = match path::system_file(raw)? {
+            Some(path) => (path, false),
             None => (path::judge(raw, Names::File)?, true),
         };
         let published = self.root.published(&path)?.map(str::to_owned);
@@ -61,6 +90,7 @@ impl Inventory {
         let is_published = published.is_some();
         let path = published.unwrap_or(path);
         if is_published {
+            path::check_reserved(&path)?;
             self.check_room(&path)?;
         }
         Ok(Entered { path, is_published, bytes: 0 })
@@ -69,7 +99,7 @@ impl Inventory {
     /// Enters a further path of a file that came before, as an archiver writes it that has the content already. Returns both
     /// paths, unless it is not published.
     pub(super) fn enter_link(&mut self, raw: &[u8], target: &[u8]) -> Result<Option<(String, String)>, ArchiveError> {
-        let link = self.enter(raw)?;
+        let link = self.judge(raw)?;
         // Where it leads is judged also when it is not published.
         let aim = path::judge(target, Names::File)?;
         let aim = self.root.published(&aim)?;
@@ -83,10 +113,19 @@ impl Inventory {
                 format!("{link} is a hard link to {target}, which is no file that stands before it in the archive");
             return Err(ArchiveError::invalid(why));
         };
+        if aim == link.path {
+            return Ok(None); // it is there already
+        }
+        self.count_replaced(&link.path)?;
         self.count_bytes(bytes)?;
         let path = link.path.clone();
-        self.keep(Entered { bytes, ..link })?;
+        self.keep(Entered { bytes, ..link });
         Ok(Some((path, aim)))
+    }
+
+    /// Whether a file of this path has come before.
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.sizes.contains_key(path)
     }
 
     /// Notes a file whose name was not in UTF-8.
@@ -113,15 +152,11 @@ impl Inventory {
         self.count_bytes(read)
     }
 
-    /// Keeps a file whose body was read, in the place of one that had its path.
-    pub(super) fn keep(&mut self, file: Entered) -> Result<(), ArchiveError> {
-        if file.is_published
-            && let Some(before) = self.sizes.insert(file.path, file.bytes)
-        {
-            self.bytes -= before;
-            self.count_rest(before)?;
+    /// Keeps a file whose body was read.
+    pub(super) fn keep(&mut self, file: Entered) {
+        if file.is_published {
+            self.sizes.insert(file.path, file.bytes);
         }
-        Ok(())
     }
 
     /// Counts bytes of headers, folders and padding.
@@ -156,11 +191,22 @@ impl Inventory {
     }
 
     fn check_room(&self, path: &str) -> Result<(), ArchiveError> {
+        if self.is_past_end && !self.sizes.contains_key(path) {
+            return Err(ArchiveError::past_end(path));
+        }
         if self.sizes.len() == *ARCHIVE_FILES.end() && !self.sizes.contains_key(path) {
             let why = format!("the archive has more than {} files", ARCHIVE_FILES.end());
             return Err(ArchiveError::invalid(why));
         }
         Ok(())
+    }
+
+    /// Counts a file that is about to be replaced among those that are not published: before its successor is read, so that a
+    /// site at the limit may hold a file twice.
+    fn count_replaced(&mut self, path: &str) -> Result<(), ArchiveError> {
+        let Some(before) = self.sizes.get_mut(path).map(std::mem::take) else { return Ok(()) };
+        self.bytes -= before;
+        self.count_rest(before)
     }
 
     fn count_bytes(&mut self, bytes: u64) -> Result<(), ArchiveError> {

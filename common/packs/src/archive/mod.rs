@@ -9,6 +9,7 @@ mod codepage;
 mod decode;
 mod header;
 mod inventory;
+mod layout;
 mod path;
 mod pax;
 mod root;
@@ -65,6 +66,13 @@ impl ArchiveError {
         matches!(self, Self::TooLarge(_))
     }
 
+    /// Refuses a file that changes what stands before the end of an archive, and stands where programs differ in whether it has
+    /// ended.
+    pub fn past_end(path: &str) -> Self {
+        let path = path::shown(path.as_bytes());
+        Self::Invalid(format!("{path} follows a single block of zeros, where the archive ends for some programs"))
+    }
+
     fn invalid(why: impl Into<String>) -> Self {
         Self::Invalid(why.into())
     }
@@ -118,6 +126,9 @@ pub enum Member<'m, 'b> {
         path: &'m str,
         /// Its content.
         body: &'m mut Body<'b>,
+        /// Whether it stands where some programs no longer read. Its path has come before; what is read here must be equal, or
+        /// the archive is refused with [`ArchiveError::past_end`].
+        must_repeat: bool,
     },
     /// A further path of a file that came before. It has no content of its own.
     Link {
@@ -125,6 +136,8 @@ pub enum Member<'m, 'b> {
         path: &'m str,
         /// The path under which the file came.
         target: &'m str,
+        /// Whether both paths must have the same content already, as for a file.
+        must_repeat: bool,
     },
 }
 
@@ -201,8 +214,8 @@ impl Body<'_> {
     /// Shows the file to `visit`, if it is published, and reads what that left.
     fn visit(mut self, visit: &mut Visit<'_>) -> Result<(), WriteError> {
         if self.file.is_published {
-            let path = self.file.path.clone();
-            visit(Member::File { path: &path, body: &mut self })?;
+            let (path, must_repeat) = (self.file.path.clone(), self.inventory.is_past_end());
+            visit(Member::File { path: &path, body: &mut self, must_repeat })?;
         }
         let mut skipped = [0; SKIP_BYTES];
         while self.read(&mut skipped)? > 0 {}

@@ -1,11 +1,16 @@
 //! The rules for paths, judged on their raw bytes.
 
+use domain::gate;
+
 use super::ArchiveError;
 
 /// Bytes of a path, at most.
 const PATH_BYTES: usize = 1_024;
 /// Characters of a path that a message shows.
 const SHOWN_CHARS: usize = 120;
+
+/// Endings that an address leaves out of a page's name.
+const PAGE_ENDINGS: [&str; 1] = [".html"];
 
 /// The rules of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +62,7 @@ fn is_drive(path: &str) -> bool {
 /// The path of a file that a system makes for itself and no site needs, judged like any other; none when it is another file.
 ///
 /// macOS puts what its disks know of a file beside it in archives (`._name`), and marks folders with `.DS_Store` and `Icon\r`.
-pub(super) fn without_litter(raw: &[u8]) -> Result<Option<String>, ArchiveError> {
+pub(super) fn system_file(raw: &[u8]) -> Result<Option<String>, ArchiveError> {
     let name = raw.rsplit(|&b| b == b'/').next().unwrap_or_default();
     if let Some(icon) = raw.strip_suffix(b"\r").filter(|_| name == b"Icon\r") {
         return judge(icon, Names::File).map(Some);
@@ -66,6 +71,22 @@ pub(super) fn without_litter(raw: &[u8]) -> Result<Option<String>, ArchiveError>
         return judge(raw, Names::File).map(Some);
     }
     Ok(None)
+}
+
+/// Refuses what would stand at an address that belongs to the platform on every site, and could never be read: that of the password
+/// form, or the one at which a ticket is redeemed. Such a path may be a file, a page without its ending, or a folder.
+pub(super) fn check_reserved(path: &str) -> Result<(), ArchiveError> {
+    let Some(rest) = path.strip_prefix(gate::PLATFORM_FOLDER) else { return Ok(()) };
+    let first = rest.split('/').next().unwrap_or_default();
+    let page = PAGE_ENDINGS.iter().find_map(|ending| first.strip_suffix(ending)).unwrap_or(first);
+    if [gate::FORM_PATH, gate::ENTER_PATH].iter().any(|path| path.rsplit('/').next() == Some(page)) {
+        let path = shown(path.as_bytes());
+        return Err(ArchiveError::invalid(format!(
+            "{path} cannot be published: /{}{page} is an address of the service on every site; rename it",
+            gate::PLATFORM_FOLDER
+        )));
+    }
+    Ok(())
 }
 
 /// Refuses a set of files of which one is the folder of another.
@@ -84,7 +105,7 @@ pub(super) fn check_collisions(files: &mut [&str]) -> Result<(), ArchiveError> {
 }
 
 /// A path for people to read, whatever its bytes are.
-pub(super) fn shown(raw: &[u8]) -> String {
+pub(crate) fn shown(raw: &[u8]) -> String {
     let end = raw.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
     let text = String::from_utf8_lossy(&raw[..end.min(PATH_BYTES)]);
     let mut escaped: String = text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect();
@@ -155,16 +176,26 @@ mod tests {
     }
 
     #[test]
-    fn what_systems_litter_is_known() {
-        let litter = |raw: &str| without_litter(raw.as_bytes()).map_err(|_| ());
+    fn files_that_systems_make_are_known() {
+        let known = |raw: &str| system_file(raw.as_bytes()).map_err(|_| ());
         for raw in ["._index.html", "a/._b", "./.DS_Store", "a/Icon\r", "__MACOSX/a/._b"] {
-            assert!(litter(raw).unwrap().is_some(), "{raw:?}");
+            assert!(known(raw).unwrap().is_some(), "{raw:?}");
         }
         for raw in ["a._b", "._a/b", ".DS_Store/a", "Icon", "DS_Store", "icon\r", "my-Icon\r"] {
-            assert_eq!(litter(raw), Ok(None), "{raw:?}");
+            assert_eq!(known(raw), Ok(None), "{raw:?}");
         }
         for raw in ["../._x", "/.DS_Store", "a\\b/Icon\r", "a\n/._b"] {
-            assert_eq!(litter(raw), Err(()), "{raw:?}");
+            assert_eq!(known(raw), Err(()), "{raw:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_the_platform_are_refused() {
+        for path in [".svc/gate", ".svc/enter", ".svc/gate.html", ".svc/gate/index.html", ".svc/enter/a/b"] {
+            assert!(check_reserved(path).is_err(), "{path}");
+        }
+        for path in [".svc/up.json", ".svc/gateway", ".svc/gate.txt", "a/.svc/gate", "svc/gate", ".svc", "gate"] {
+            assert_eq!(check_reserved(path), Ok(()), "{path}");
         }
     }
 

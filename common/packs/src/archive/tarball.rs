@@ -1,18 +1,15 @@
 //! Reads a tar archive with the `tar` crate, entry by entry as they stand there.
 //!
-//! The crate walks; what it reads was judged and made plain before ([`Blocks`]), and names that are announced for the next
+//! The crate walks; what it reads was judged and normalized before ([`Blocks`]), and names that are announced for the next
 //! entry are put together here, where their length has a bound.
 
-use std::{
-    cell::Cell,
-    io::{self, Read},
-};
+use std::io::{self, Read};
 
 use tar::{Archive, Entry, Header};
 
 use super::{
-    ArchiveError, Body, METADATA_BYTES, Member, Visit,
-    blocks::Blocks,
+    ArchiveError, Body, METADATA_BYTES, Member, OVERHEAD_BYTES, Visit,
+    blocks::{Blocks, Progress},
     decode::Decoder,
     header::{self, BLOCK, Kind},
     inventory::Inventory,
@@ -72,25 +69,24 @@ pub(super) fn read<R: Read>(
     inventory: &mut Inventory,
     visit: &mut Visit<'_>,
 ) -> Result<(), WriteError> {
-    let announced = Cell::new(None);
-    let mut archive = Archive::new(Blocks::new(decoder, &announced));
+    let progress = Progress::default();
+    let mut archive = Archive::new(Blocks::new(decoder, &progress, OVERHEAD_BYTES));
     let mut extras = Extras::default();
     for entry in archive.entries().map_err(cause)?.raw(true) {
         let mut entry = entry.map_err(cause)?;
         inventory.count_overhead(BLOCK as u64)?;
-        read_entry(&mut entry, &announced, &mut extras, inventory, visit)?;
+        if progress.is_past_zeros() && !inventory.is_past_end() {
+            check_announced(&extras)?;
+            inventory.set_past_end();
+        }
+        read_entry(&mut entry, &progress, &mut extras, inventory, visit)?;
     }
-    if !extras.is_empty() {
-        return Err(ArchiveError::invalid("the archive ends where an entry was announced").into());
+    if !inventory.is_past_end() {
+        check_announced(&extras)?;
     }
-    // Whatever follows the end is no part of the archive: padding, or what another archive left there. It is read for the
-    // sake of the checksums, which say that the archive is whole.
+    // Whatever follows the end is no part of the archive: padding, or the rest of another archive. It is read for its checksums,
+    // which say that the archive is whole.
     let mut decoder = archive.into_inner().into_inner();
-    let mut next = [0; BLOCK];
-    if decoder.read_full(&mut next)? == BLOCK && header::is_header(&next) {
-        // node-tar goes on to read here, others do not.
-        return Err(ArchiveError::invalid("an entry follows a single block of zeros, where the archive ends").into());
-    }
     let mut rest = [0; REST_CHUNK];
     loop {
         let read = decoder.read(&mut rest)?;
@@ -101,9 +97,17 @@ pub(super) fn read<R: Read>(
     }
 }
 
+/// Fails where the archive ends and something was announced of an entry.
+fn check_announced(extras: &Extras) -> Result<(), ArchiveError> {
+    if extras.is_empty() {
+        return Ok(());
+    }
+    Err(ArchiveError::invalid("the archive ends where an entry was announced"))
+}
+
 fn read_entry<R: Read>(
     entry: &mut Entry<'_, Blocks<'_, R>>,
-    announced: &Cell<Option<u64>>,
+    progress: &Progress,
     extras: &mut Extras,
     inventory: &mut Inventory,
     visit: &mut Visit<'_>,
@@ -114,7 +118,7 @@ fn read_entry<R: Read>(
         Kind::Pax => {
             let records = Records::parse(&metadata(entry, inventory)?)?;
             extras.records(records)?;
-            announced.set(extras.pax.as_ref().and_then(|pax| pax.size));
+            progress.announced.set(extras.pax.as_ref().and_then(|pax| pax.size));
         }
         Kind::LongName => extras.name(long_name(entry, inventory)?)?,
         Kind::LongLink => extras.disagree |= !announce(&mut extras.long_link, Some(long_name(entry, inventory)?)),
@@ -136,7 +140,8 @@ fn read_entry<R: Read>(
             match kind {
                 Kind::HardLink => {
                     if let Some((path, target)) = inventory.enter_link(&raw, &link)? {
-                        visit(Member::Link { path: &path, target: &target })?;
+                        let must_repeat = inventory.is_past_end();
+                        visit(Member::Link { path: &path, target: &target, must_repeat })?;
                     }
                 }
                 Kind::Skipped => Inventory::pass(&raw)?,
@@ -158,7 +163,7 @@ fn read_entry<R: Read>(
                     let mut file = inventory.enter(&raw)?;
                     inventory.count_overhead(size.next_multiple_of(BLOCK as u64) - size)?;
                     Body { source: entry, cause, inventory, file: &mut file }.visit(visit)?;
-                    inventory.keep(file)?;
+                    inventory.keep(file);
                 }
             }
         }
@@ -184,6 +189,7 @@ fn names(header: &Header, extras: Extras) -> Result<(Vec<u8>, Vec<u8>, bool), Ar
 /// The body of a GNU entry that names another.
 fn long_name(entry: &mut impl Read, inventory: &mut Inventory) -> Result<Vec<u8>, WriteError> {
     let mut name = metadata(entry, inventory)?;
+    // GNU tar ends the name with one NUL, others fill the block with them. A NUL within the name stays, and is refused with it.
     name.truncate(name.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1));
     Ok(name)
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use packs::{
     WriteError,
-    archive::{Archive, Format, Member},
+    archive::{Archive, ArchiveError, Format, Member},
 };
 use sha2::{Digest as _, Sha256};
 
@@ -14,7 +14,7 @@ pub(crate) fn read(bytes: &[u8], format: Format) -> Result<Files, String> {
     let mut files = Files::new();
     let read = Archive::new(bytes, format).read(|member| {
         match member {
-            Member::File { path, body } => {
+            Member::File { path, body, must_repeat } => {
                 let mut hash = Sha256::new();
                 let mut chunk = [0; 4_096];
                 loop {
@@ -24,11 +24,11 @@ pub(crate) fn read(bytes: &[u8], format: Format) -> Result<Files, String> {
                     }
                     hash.update(&chunk[..read]);
                 }
-                files.insert(path.to_owned(), hex::encode(hash.finalize()));
+                repeat(&mut files, path, hex::encode(hash.finalize()), must_repeat)?;
             }
-            Member::Link { path, target } => {
+            Member::Link { path, target, must_repeat } => {
                 let target = files[target].clone();
-                files.insert(path.to_owned(), target);
+                repeat(&mut files, path, target, must_repeat)?;
             }
         }
         Ok(())
@@ -38,6 +38,14 @@ pub(crate) fn read(bytes: &[u8], format: Format) -> Result<Files, String> {
         Err(WriteError::Archive(error)) => Err(error.to_string()),
         Err(WriteError::Store(error)) => panic!("{error}"),
     }
+}
+
+fn repeat(files: &mut Files, path: &str, hash: String, must_repeat: bool) -> Result<(), ArchiveError> {
+    if must_repeat && files.get(path) != Some(&hash) {
+        return Err(ArchiveError::past_end(path));
+    }
+    files.insert(path.to_owned(), hash);
+    Ok(())
 }
 
 /// The tar archive in one that is compressed.

@@ -13,7 +13,7 @@ const read = (data) =>
     const files = new Map();
     const names = [];
     const links = [];
-    const parser = new tar.Parser({ strict: true });
+    const parser = new tar.Parser();
     parser.on("entry", (entry) => {
       const hash = createHash("sha256");
       names.push(entry.path);

@@ -91,7 +91,7 @@ impl Worker {
         let mut line = String::new();
         self.from.read_line(&mut line).expect("it answers");
         match serde_json::from_str(&line).expect("JSON") {
-            Answer::Read(reading) => Ok(without_litter(reading)),
+            Answer::Read(reading) => Ok(without_system_files(reading)),
             Answer::Refused { error } => Err(error),
         }
     }
@@ -120,6 +120,8 @@ impl Readers {
                 ("bsdtar", self.extract(archive, &["bsdtar", "-xf", "FILE"])),
                 ("7-Zip", self.extract(archive, &["7zz", "x", "-y", "-bd", "FILE"])),
                 ("BusyBox", self.extract(archive, &["busybox", "unzip", "-q", "FILE"])),
+                // It cannot seek there, and reads from the front.
+                ("bsdtar from a pipe", self.extract(archive, &["sh", "-c", "cat \"$0\" | bsdtar -xf -", "FILE"])),
             ];
         }
         let tar = ours::decompressed(archive, format);
@@ -165,7 +167,7 @@ impl Readers {
         let told = [ended.stdout, ended.stderr].concat();
         let told = String::from_utf8_lossy(&told);
         reading.names = told.lines().map(|line| line.strip_prefix("x ").unwrap_or(line).to_owned()).collect();
-        Ok(without_litter(reading))
+        Ok(without_system_files(reading))
     }
 }
 
@@ -196,7 +198,7 @@ fn walk(root: &Path, folder: &Path, reading: &mut Reading) -> Result<(), String>
 }
 
 /// Files that we leave out are no files here.
-fn without_litter(mut reading: Reading) -> Reading {
+fn without_system_files(mut reading: Reading) -> Reading {
     reading.files.retain(|path, _| {
         let name = path.rsplit('/').next().unwrap_or_default();
         !(name.starts_with("._") || name == ".DS_Store" || name == "Icon\r")
