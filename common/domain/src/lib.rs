@@ -26,6 +26,7 @@ pub mod networks;
 pub mod opaque;
 pub mod orgs;
 pub mod plans;
+pub mod private_files;
 pub mod repo;
 pub mod role;
 mod share_words;

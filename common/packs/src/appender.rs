@@ -8,6 +8,9 @@ use std::{
 
 use super::{Span, digest::BlockHasher};
 
+/// Bytes moved at once.
+const CHUNK_BYTES: usize = 128 * 1024;
+
 /// Writes drafts at the end of a file. A draft that is not kept is overwritten by the next.
 pub(super) struct Appender<'f> {
     file: &'f File,
@@ -23,6 +26,11 @@ impl<'f> Appender<'f> {
     /// Appends to `file`, which is empty.
     pub(super) fn new(file: &'f File) -> Self {
         Self { file, kept: 0, draft: 0, hasher: BlockHasher::default(), failed: None }
+    }
+
+    /// Appends whole bodies, of which the SHA-256 is asked for, to `file`, which is empty.
+    pub(super) fn of_bodies(file: &'f File) -> Self {
+        Self { hasher: BlockHasher::of_whole(), ..Self::new(file) }
     }
 
     /// Bytes of the draft.
@@ -41,13 +49,23 @@ impl<'f> Appender<'f> {
         Ok((span, self.hasher.finish()))
     }
 
+    /// Ends a draft that is a whole body. Returns its SHA-256 and the digests of its blocks, if it has more than one.
+    pub(super) fn finish_body(&mut self) -> ([u8; 32], String) {
+        self.hasher.finish_whole()
+    }
+
     /// Forgets the draft.
     pub(super) fn discard(&mut self) {
         self.draft = 0;
-        self.hasher = BlockHasher::default();
+        self.hasher.finish();
     }
 
-    /// Cuts the last draft off, and gives the file.
+    /// The file, in which the kept drafts are.
+    pub(super) fn file(&self) -> &'f File {
+        self.file
+    }
+
+    /// Cuts off what was written of a draft that was not kept: it would be billed and stored. Returns the file.
     pub(super) fn finish(&mut self) -> io::Result<&'f File> {
         self.draft = 0;
         self.file.set_len(self.kept)?;
@@ -74,4 +92,20 @@ impl Write for Appender<'_> {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Moves bytes within a file towards its beginning.
+pub(super) fn move_down(file: &File, from: Span, to: u64) -> io::Result<()> {
+    if from.offset == to {
+        return Ok(());
+    }
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut moved = 0;
+    while moved < from.len {
+        let most = usize::try_from(from.len - moved).unwrap_or(usize::MAX).min(CHUNK_BYTES);
+        file.read_exact_at(&mut chunk[..most], from.offset + moved)?;
+        file.write_all_at(&chunk[..most], to + moved)?;
+        moved += most as u64;
+    }
+    Ok(())
 }

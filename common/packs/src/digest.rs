@@ -171,16 +171,33 @@ pub(super) struct BlockHasher {
     /// Bytes of the block so far.
     filled: usize,
     digests: String,
+    /// The hash of the whole body, once it has more than one block: until then it is the block's.
+    whole: Option<Sha256>,
+    /// Whether the hash of the whole body is asked for.
+    is_whole: bool,
 }
 
 impl BlockHasher {
+    /// A hasher of blocks and of whole bodies.
+    pub(super) fn of_whole() -> Self {
+        Self { is_whole: true, ..Self::default() }
+    }
+
     /// The next bytes.
     pub(super) fn update(&mut self, mut bytes: &[u8]) {
+        if let Some(whole) = &mut self.whole {
+            whole.update(bytes);
+        }
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(DIGEST_BLOCK_BYTES - self.filled));
             self.block.update(now);
             self.filled += now.len();
             if self.filled == DIGEST_BLOCK_BYTES {
+                if self.is_whole && self.whole.is_none() {
+                    let mut whole = self.block.clone();
+                    whole.update(later);
+                    self.whole = Some(whole);
+                }
                 self.end_block();
             }
             bytes = later;
@@ -192,7 +209,21 @@ impl BlockHasher {
         if self.filled > 0 {
             self.end_block();
         }
+        self.whole = None;
         std::mem::take(&mut self.digests)
+    }
+
+    /// The SHA-256 of all that came, if it was asked for, and the digests of its blocks. A body of one block has none: its hash is
+    /// its block's, and small bodies are hashed once. Begins again.
+    pub(super) fn finish_whole(&mut self) -> ([u8; 32], String) {
+        let Some(whole) = self.whole.take() else {
+            self.filled = 0;
+            return (std::mem::take(&mut self.block).finalize().into(), String::new());
+        };
+        let digests = self.finish();
+        // Exactly one block.
+        let is_one = digests.len() == 2 * DIGEST_BYTES;
+        (whole.finalize().into(), if is_one { String::new() } else { digests })
     }
 
     fn end_block(&mut self) {

@@ -7,6 +7,7 @@
 //! What is stored proves itself: the manifest is sealed ([`seal`]) and has a digest of each block of the data ([`digest`]); [`check`]
 //! reads all of a pack, [`copies`] takes it to and from a replica. Start with [`PackStore`] and [`manifest`].
 
+mod advice;
 mod appender;
 pub mod archive;
 mod bucket;

@@ -5,9 +5,10 @@
 //! appended in the end. No body is ever in memory as a whole, so memory does not grow with the upload.
 
 use std::{
-    collections::{BTreeMap, HashMap, hash_map},
+    collections::{BTreeMap, HashMap, HashSet, hash_map},
     fs::File,
-    io::{self, Seek as _, SeekFrom, Write},
+    io::{self, Read as _, Seek as _, SeekFrom, Write},
+    os::unix::fs::FileExt as _,
     panic,
     path::Path,
     sync::{
@@ -18,12 +19,12 @@ use std::{
     thread,
 };
 
-use domain::Timestamp;
-use sha2::{Digest as _, Sha256};
+use domain::{Timestamp, private_files};
 
 use super::{
-    ArchiveError, DIGEST_BLOCK_BYTES, FileEntry, Manifest, Span, StoreError, WriteError, WrittenPack,
-    appender::Appender,
+    ArchiveError, FileEntry, Manifest, Span, StoreError, WriteError, WrittenPack,
+    advice::{self, Replaced},
+    appender::{self, Appender},
     archive::{Archive, Body as ArchivedBody, Format, Member, Root},
     compress::{self, Compressor},
     files::{self, Utf8Check},
@@ -41,8 +42,6 @@ const CHUNK_BYTES: usize = 128 * 1024;
 const SEARCHED_BYTES: usize = 256 * 1024;
 /// Bodies that wait to be compressed, at most; then reading waits.
 const QUEUED_BODIES: usize = 256;
-/// Files of which a warning says that they came more than once; of more their number.
-const REPLACED_NAMED: usize = 20;
 /// Threads that compress one upload, at most.
 const WORKERS: usize = 4;
 
@@ -99,13 +98,6 @@ struct Contents<'d> {
     written: WrittenPack,
 }
 
-/// Files that came again with another content.
-#[derive(Default)]
-struct Replaced {
-    paths: Vec<String>,
-    unnamed: usize,
-}
-
 /// A distinct content.
 struct Body {
     sha256: [u8; 32],
@@ -113,6 +105,8 @@ struct Body {
     is_utf8: bool,
     /// Whether it loads parts of the same site, if it is a page; none when nobody has looked.
     loads_parts: Option<bool>,
+    /// Whether it has a private key, if its name lets expect one.
+    has_key: bool,
     queued: bool,
     variants: Vec<(Encoding, Span)>,
     /// The digests of its blocks, then those of each variant.
@@ -142,7 +136,7 @@ struct Compressed {
 
 fn read_archive(archive: Archive<File>, data: &File, queue: SyncSender<Job>) -> Result<Contents<'_>, WriteError> {
     let mut contents = Contents {
-        data: Appender::new(data),
+        data: Appender::of_bodies(data),
         bodies: Vec::new(),
         known: HashMap::new(),
         files: BTreeMap::new(),
@@ -191,25 +185,6 @@ fn read_rules(body: &mut ArchivedBody<'_>, chunk: &mut [u8]) -> Result<Vec<u8>, 
     }
 }
 
-impl Replaced {
-    fn add(&mut self, path: &str) {
-        if self.paths.len() < REPLACED_NAMED {
-            self.paths.push(path.to_owned());
-        } else {
-            self.unnamed += 1;
-        }
-    }
-
-    fn into_warnings(self) -> impl Iterator<Item = String> {
-        let Self { paths, unnamed } = self;
-        let named = paths.into_iter().map(|path| {
-            format!("`{path}` is in the archive more than once, with different contents: the last one is published")
-        });
-        let others = (unnamed > 0).then(|| format!("{unnamed} more files are in the archive more than once"));
-        named.chain(others)
-    }
-}
-
 impl Contents<'_> {
     /// Takes in a member, unless it is a file of rules: those are not stored.
     fn add<'m>(&mut self, member: Member<'m, '_>, chunk: &mut [u8]) -> Result<Option<Added<'m>>, WriteError> {
@@ -234,6 +209,7 @@ impl Contents<'_> {
             }
             Member::Link { path, target, must_repeat } => {
                 let index = self.linked(path, target)?;
+                self.inspect_linked(path, index)?;
                 Ok(Some(Added { path, index, must_repeat }))
             }
         }
@@ -248,66 +224,105 @@ impl Contents<'_> {
         })
     }
 
+    /// Reads what a link's name says of its content, which came under another name.
+    fn inspect_linked(&mut self, path: &str, index: usize) -> Result<(), StoreError> {
+        let len = searched(path);
+        let Body { span, loads_parts: known, .. } = self.bodies[index];
+        if len > 0 && !(files::is_page(path) && known.is_some()) {
+            let mut beginning = vec![0; usize::try_from(span.len).unwrap_or(usize::MAX).min(len)];
+            self.data.file().read_exact_at(&mut beginning, span.offset)?;
+            self.inspect(path, index, &beginning);
+        }
+        Ok(())
+    }
+
+    /// Notes what the beginning of a file says.
+    fn inspect(&mut self, path: &str, index: usize, beginning: &[u8]) {
+        if path == ROBOTS_FILE {
+            self.robots = Robots::compile(beginning);
+        }
+        if may_be_key(path) {
+            self.bodies[index].has_key = private_files::has_private_key(beginning);
+        }
+        if files::is_page(path) {
+            self.bodies[index].loads_parts.get_or_insert_with(|| loads_parts(beginning));
+        }
+    }
+
     /// Streams the archive's current file into the data file, unless its content is there already.
     fn add_body(&mut self, archived: &mut ArchivedBody<'_>, chunk: &mut [u8], path: &str) -> Result<usize, WriteError> {
-        let is_page = files::is_page(path);
-        let searched = match path {
-            ROBOTS_FILE => RULES_BYTES,
-            _ if is_page => SEARCHED_BYTES,
-            _ => 0,
-        };
+        let searched = searched(path);
         let mut beginning = Vec::new();
-        let mut hash = Sha256::new();
         let mut utf8 = Utf8Check::default();
         loop {
             let read = archived.read(chunk)?;
             if read == 0 {
                 break;
             }
-            hash.update(&chunk[..read]);
             utf8.update(&chunk[..read]);
             beginning.extend_from_slice(&chunk[..read.min(searched - beginning.len())]);
             self.data.write_all(&chunk[..read]).map_err(StoreError::Io)?;
         }
-        if path == ROBOTS_FILE {
-            self.robots = Robots::compile(&beginning);
-        }
-        let loads_parts = is_page.then(|| loads_parts(&beginning));
-        let sha256: [u8; 32] = hash.finalize().into();
-        match self.known.entry(sha256) {
+        let (sha256, digests) = self.data.finish_body();
+        let index = match self.known.entry(sha256) {
             hash_map::Entry::Occupied(known) => {
                 self.data.discard();
-                let index = *known.get();
-                let body = &mut self.bodies[index];
-                body.loads_parts = body.loads_parts.or(loads_parts);
-                Ok(index)
+                *known.get()
             }
             hash_map::Entry::Vacant(place) => {
-                let (span, mut digests) = self.data.keep().map_err(StoreError::Io)?;
-                let is_utf8 = utf8.finish();
-                if span.len <= DIGEST_BLOCK_BYTES as u64 {
-                    digests.clear(); // the same as its SHA-256
-                }
-                let (variants, digests) = (Vec::new(), vec![digests]);
-                let body = Body { sha256, span, is_utf8, loads_parts, queued: false, variants, digests };
+                let (span, _) = self.data.keep().map_err(StoreError::Io)?;
+                let (is_utf8, variants, digests) = (utf8.finish(), Vec::new(), vec![digests]);
+                let body =
+                    Body { sha256, span, is_utf8, loads_parts: None, has_key: false, queued: false, variants, digests };
                 self.bodies.push(body);
-                Ok(*place.insert(self.bodies.len() - 1))
+                *place.insert(self.bodies.len() - 1)
             }
+        };
+        self.inspect(path, index, &beginning);
+        Ok(index)
+    }
+
+    /// Moves the bodies that are published to the beginning of the data, over those that others replaced: what is not published
+    /// is neither stored nor billed.
+    fn drop_replaced(&mut self, data: &File, published: &HashSet<usize>) -> io::Result<()> {
+        let mut end = 0;
+        // The bodies stand in the data in this order, so that none is written over before it was moved.
+        for (_, body) in self.bodies.iter_mut().enumerate().filter(|(index, _)| published.contains(index)) {
+            appender::move_down(data, body.span, end)?;
+            body.span.offset = end;
+            end += body.span.len;
         }
+        data.set_len(end)
     }
 
     fn append_variants(&mut self, compressed: Vec<Compressed>) -> io::Result<()> {
         let mut data = self.data.finish()?;
+        let published: Option<HashSet<usize>> = self.replaced.is_any().then(|| self.files.values().copied().collect());
+        if let Some(published) = &published {
+            self.drop_replaced(data, published)?;
+        }
         let mut end = data.seek(SeekFrom::End(0))?;
         for Compressed { mut file, variants } in compressed {
             file.rewind()?;
-            let copied = io::copy(&mut file, &mut data)?;
+            if published.is_none() {
+                io::copy(&mut file, &mut data)?;
+            }
+            let start = end;
             for (body, encoding, Span { offset, len }, digests) in variants {
+                let mut place = start + offset;
+                if let Some(published) = &published {
+                    if !published.contains(&body) {
+                        continue;
+                    }
+                    file.seek(SeekFrom::Start(offset))?;
+                    io::copy(&mut (&file).take(len), &mut data)?;
+                    place = end;
+                }
+                end += len;
                 let body = &mut self.bodies[body];
-                body.variants.push((encoding, Span { offset: end + offset, len }));
+                body.variants.push((encoding, Span { offset: place, len }));
                 body.digests.push(digests);
             }
-            end += copied;
         }
         Ok(())
     }
@@ -319,6 +334,10 @@ impl Contents<'_> {
         written.warnings.extend(warnings);
         let (redirects, warnings) = rules::redirects::compile(&self.redirects.unwrap_or_default());
         written.warnings.extend(warnings);
+        let paths = self.files.keys().map(String::as_str);
+        written.warnings.extend(advice::missing_index(paths, &redirects));
+        let keys = self.files.iter().map(|(path, &body)| (&**path, may_be_key(path) && self.bodies[body].has_key));
+        written.warnings.extend(advice::private_files(keys));
         let files: BTreeMap<String, FileEntry> = self
             .files
             .into_iter()
@@ -339,6 +358,20 @@ impl Contents<'_> {
         let (version, created_at, robots) = (Manifest::VERSION, now.unix_seconds(), self.robots);
         (Manifest { version, created_at, files, headers, redirects, robots }, written)
     }
+}
+
+/// Bytes of a file that are searched for what they say of the site.
+fn searched(path: &str) -> usize {
+    match path {
+        ROBOTS_FILE => RULES_BYTES,
+        _ if files::is_page(path) => SEARCHED_BYTES,
+        _ if may_be_key(path) => private_files::KEY_SEARCH_BYTES,
+        _ => 0,
+    }
+}
+
+fn may_be_key(path: &str) -> bool {
+    private_files::may_be_key(path.rsplit('/').next().unwrap_or(path))
 }
 
 /// A worker: compresses bodies until there are no more.

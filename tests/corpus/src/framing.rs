@@ -108,6 +108,9 @@ fn tar_framing(cases: &mut Vec<Case>) {
     invalid(cases, "tar_announced_before_one_end_block", {
         one_file().pax("path", "b").zeros(BLOCK).file("index.html", b"<h1>It works</h1>").end()
     });
+    let mut blank = [0; BLOCK];
+    blank[155] = 1;
+    good(cases, "tar_one_end_block_then_no_checksum", lone().raw(&blank).file("b", b"x").end(), FILES);
     good(cases, "tar_one_end_block_then_text_to_the_end", lone().raw(&[b'x'; 3 * BLOCK + 9]).cut(), FILES);
     good(cases, "tar_one_end_block_then_text", one_file().zeros(BLOCK).raw(&[b'x'; 3 * BLOCK]).cut(), FILES);
     good(cases, "tar_file_after_the_end", one_file().zeros(2 * BLOCK).file("../b", b"x").end(), FILES);

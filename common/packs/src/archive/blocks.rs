@@ -71,8 +71,9 @@ impl<'a, R: Read> Blocks<'a, R> {
                 }
                 return Ok(false);
             }
-            if *block == [0; BLOCK] {
+            if *block == [0; BLOCK] || is_after_zeros && header::is_blank(block) {
                 if is_after_zeros {
+                    block.fill(0); // the crate ends there
                     break;
                 }
                 is_after_zeros = true;
@@ -107,6 +108,12 @@ impl<'a, R: Read> Blocks<'a, R> {
         if self.given == BLOCK && self.left > 0 {
             let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buf.len());
             let read = self.decoder.read(&mut buf[..most])?;
+            if read == 0 && most > 0 && self.progress.is_past_zeros() {
+                // Programs that still read are not disturbed. A file that goes on with zeros is none that came before.
+                buf[..most].fill(0);
+                self.left -= most as u64;
+                return Ok(most);
+            }
             if read == 0 && most > 0 {
                 let path = shown(&self.header.path_bytes());
                 let why = format!("the archive ends in the middle of {path}; upload it again");

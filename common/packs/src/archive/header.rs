@@ -127,6 +127,15 @@ pub(super) fn is_header(block: &[u8; BLOCK]) -> bool {
     check_sum(block).is_ok()
 }
 
+/// Whether a block holds nothing, or nothing but what stands in the place of a checksum and is none. To node-tar and `BusyBox` that
+/// is a block of zeros.
+pub(super) fn is_blank(block: &[u8; BLOCK]) -> bool {
+    let is_zero = |bytes: &[u8]| bytes.iter().all(|&b| b == 0);
+    is_zero(&block[..CHECKSUM.start])
+        && is_zero(&block[CHECKSUM.end..])
+        && number(&block[CHECKSUM]).is_none_or(|sum| sum == 0)
+}
+
 /// Returns the sum of the bytes, and fails unless the checksum is right. Some old programs took the bytes for signed ones.
 fn check_sum(block: &[u8; BLOCK]) -> Result<u32, ArchiveError> {
     let field = &block[CHECKSUM];

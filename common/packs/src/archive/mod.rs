@@ -21,6 +21,7 @@ use std::{
     io::{self, Read, Seek as _},
 };
 
+pub(crate) use self::path::shown;
 pub use self::root::Root;
 use domain::{
     limits::{DEPLOYMENT_BYTES, MB},

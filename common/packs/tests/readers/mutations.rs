@@ -111,6 +111,8 @@ fn compare(readers: &mut Readers, tar: &[u8]) -> Result<String, String> {
         (Ok(ours), Some(agreed)) if is_of_symlinks(&ours, agreed) => Ok("published without symlinks".to_owned()),
         (Ok(ours), Some(agreed)) => Err(format!("all read {:?}, and we {:?}", agreed.files.keys(), ours.keys())),
         (Ok(_), None) => Ok("published, read in different ways".to_owned()),
+        // An archive without a file is refused, whatever else is the matter with it.
+        (Err(_), Some(agreed)) if agreed.files.is_empty() => Ok("refused by a rule of ours".to_owned()),
         (Err(why), Some(_)) if RULES.iter().any(|rule| why.contains(rule)) => {
             Ok("refused by a rule of ours".to_owned())
         }

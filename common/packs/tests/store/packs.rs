@@ -35,6 +35,67 @@ fn encodings(file: &FileEntry) -> Vec<Encoding> {
 }
 
 #[tokio::test]
+async fn a_replaced_content_is_neither_stored_nor_billed() {
+    let world = World::new();
+    let page = |text: &str| format!("<p>{text}</p>\n").repeat(2_000).into_bytes();
+    let old = || Tarball::new().file("first.html", &page("first")).file("index.html", &page("old and long"));
+    let rest = |tarball: Tarball| tarball.file("last.html", &page("last")).file("index.html", &page("new"));
+    let (_, _, plain) = publish(&world, rest(Tarball::new().file("first.html", &page("first")))).await;
+    let (id, manifest, published) = publish(&world, rest(old())).await;
+    assert_eq!((published.files, published.stored_bytes), (3, plain.stored_bytes));
+    assert_eq!(published.warnings.len(), 1, "{:?}", published.warnings);
+    for (path, text) in [("first.html", "first"), ("last.html", "last"), ("index.html", "new")] {
+        let file = &manifest.files[path];
+        assert_eq!(read(&world, &id, file.identity).await, page(text), "{path}");
+        assert_eq!(file.variants.len(), 3);
+        for &(encoding, span) in &file.variants {
+            assert_eq!(decoded(encoding, &read(&world, &id, span).await), page(text), "{path} as {encoding:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_site_of_the_largest_size_may_hold_a_file_twice() {
+    const FILE: usize = 25 * 1024 * 1024;
+    let world = World::new();
+    let largest = || (0..10).fold(Tarball::new(), |tarball, n| tarball.zero_file(format!("{n}"), FILE));
+    let (_, _, published) = publish(&world, largest().zero_file("0", FILE)).await;
+    assert_eq!((published.files, published.bytes), (10, 10 * FILE as u64));
+}
+
+#[tokio::test]
+async fn a_hard_link_counts_as_what_its_name_says() {
+    let world = World::new();
+    let rules = b"User-agent: *\nDisallow: /private/\n";
+    let site = || Tarball::new().file("index.html", b"x");
+    let (_, plain, _) = publish(&world, site().file("robots.txt", rules)).await;
+    let (_, linked, _) = publish(&world, site().file("rules.txt", rules).link(b'1', "robots.txt", "rules.txt")).await;
+    assert_eq!(linked.robots, plain.robots);
+    assert!(!linked.robots.is_empty());
+    let page = b"<!doctype html><link rel=stylesheet href=/a.css>";
+    let (_, manifest, _) = publish(&world, site().file("page", page).link(b'1', "page.html", "page")).await;
+    assert!(manifest.files["page.html"].loads_parts);
+}
+
+#[tokio::test]
+async fn what_may_not_have_been_meant_is_said() {
+    let world = World::new();
+    let key = b"-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----\n";
+    let site = Tarball::new()
+        .file("dist/index.html", b"x")
+        .file("dist/a/index.html", b"x")
+        .file(".env", b"A=b")
+        .file("dist/tls.pem", key)
+        .file("dist/ca.pem", b"-----BEGIN CERTIFICATE-----");
+    let (_, manifest, published) = publish(&world, site).await;
+    assert_eq!((published.files, manifest.files.len()), (5, 5));
+    let [index, environment, keys] = &published.warnings[..] else { panic!("{:?}", published.warnings) };
+    assert!(index.contains("was `dist` meant?"), "{index}");
+    assert!(environment.contains("`.env` is published"), "{environment}");
+    assert!(keys.contains("`dist/tls.pem` is published") && keys.contains("private keys"), "{keys}");
+}
+
+#[tokio::test]
 async fn every_form_of_every_file_can_be_read_back() {
     let world = World::new();
     let bodies: Vec<(String, Vec<u8>)> = (0..60)
@@ -94,12 +155,13 @@ async fn rules_are_compiled_and_never_served() {
         Tarball::new()
             .file("_headers", b"/*\n  X-A: b\n  nonsense\n")
             .file("_redirects", b"/old /new 301\n/bad\n")
+            .file("index.html", b"x")
             .file("sub/_headers", b"a file like any other"),
     )
     .await;
-    assert_eq!(manifest.files.keys().collect::<Vec<_>>(), ["sub/_headers"]);
+    assert_eq!(manifest.files.keys().collect::<Vec<_>>(), ["index.html", "sub/_headers"]);
     assert_eq!((manifest.headers.len(), manifest.redirects.len()), (1, 1));
-    assert_eq!(published.files, 3);
+    assert_eq!(published.files, 4);
     assert_eq!(
         published.warnings,
         [
