@@ -24,7 +24,8 @@ Examples:
   svc --json projects | jq              every command speaks JSON
 
 Files:
-  .svcignore     what not to publish, in gitignore's syntax
+  .svcignore     what not to publish, in gitignore's syntax; a line such as !.npmrc publishes what is
+                 usually left out
   .svcproject    the project's name, so that --project can be left out
 
 Exit codes:

@@ -108,7 +108,7 @@ pub(super) async fn upload(
     for warning in &uploaded.warnings {
         output::warning(warning);
     }
-    if !uploaded.warnings.is_empty() {
+    if uploaded.warnings.iter().any(|warning| is_of_line(warning)) {
         output.note("Such lines have no effect; everything else is published.");
     }
     Ok(Published {
@@ -121,6 +121,11 @@ pub(super) async fn upload(
         linked: selection.linked.into_iter().map(|linked| linked.target).collect(),
         propagation,
     })
+}
+
+/// Whether a warning is about a line of a file of rules. Others say themselves what was done.
+fn is_of_line(warning: &str) -> bool {
+    ["_headers", "_redirects"].iter().any(|file| warning.starts_with(file))
 }
 
 /// Shows that the upload to `path` is live as soon as an event says so, while the answer waits for the edges. The answer has all
@@ -182,6 +187,14 @@ fn git_sha(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_rules_are_told_from_other_warnings() {
+        assert!(is_of_line("_headers line 3: a header has the form `Name: value`"));
+        assert!(is_of_line("_redirects: 9950 more lines were left out"));
+        assert!(!is_of_line("`.env` is published, and looks like environment variables: leave it out"));
+        assert!(!is_of_line("`_headers` is in the archive more than once"));
+    }
 
     #[test]
     fn what_was_left_out_is_named() {

@@ -7,38 +7,19 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use anyhow::Context as _;
 use domain::limits;
 use ignore::WalkBuilder;
 
+use super::left_out::{self, IGNORE_FILE, LeftOut, Rules, Skipped};
 use crate::{
     failure::{Failure, Kind},
     output::{count, size},
 };
 
-/// The name of the files that hold patterns of what is not published, in gitignore's syntax. Honoured in every folder.
-const IGNORE_FILE: &str = ".svcignore";
-/// Names of files and folders that are never published: version control, secrets, dependencies, our own files.
-const NEVER: [&str; 11] = [
-    ".git",
-    ".hg",
-    ".svn",
-    ".svc",
-    IGNORE_FILE,
-    crate::project::PROJECT_FILE,
-    ".DS_Store",
-    FOLDER_ICON,
-    "Thumbs.db",
-    "node_modules",
-    ".env",
-];
-/// The beginning of the names under which macOS keeps what other disks cannot hold of a file.
-const APPLE_DOUBLE: &str = "._";
-/// The name of the file in which macOS keeps the picture of a folder.
-const FOLDER_ICON: &str = "Icon\r";
 /// Folders in which build tools put the site they make.
 const BUILD_FOLDERS: [&str; 4] = ["dist", "build", "out", "_site"];
 /// Most files that are collected: one more than may be published.
@@ -78,14 +59,6 @@ pub(crate) struct Selection {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Files or folders that were left out for one reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Skipped {
-    pub(crate) times: u64,
-    /// The first of their paths below the published folder, by name.
-    pub(crate) first: PathBuf,
-}
-
 /// Selects the files of `path`, and fails when they exceed the service's limits.
 pub(crate) fn select(path: &Path) -> anyhow::Result<Selection> {
     let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
@@ -119,6 +92,8 @@ fn folder(root: &Path) -> anyhow::Result<Selection> {
     let root = root.canonicalize().map_err(|error| unreadable(root, &error))?;
     let skipped = LeftOut::new(&root);
     let left_out = skipped.clone();
+    let rules = Arc::new(Rules::new(&root));
+    let warning = rules.warning();
     let inside = root.clone();
     let walk = WalkBuilder::new(&root)
         .standard_filters(false)
@@ -128,14 +103,13 @@ fn folder(root: &Path) -> anyhow::Result<Selection> {
             if entry.depth() == 0 {
                 return true;
             }
-            let name = entry.file_name().to_string_lossy();
-            if is_never_published(&name) {
-                if name != IGNORE_FILE && name != crate::project::PROJECT_FILE {
-                    left_out.add(label(&name), entry.path());
+            if let Some(reason) = rules.reason(entry.path(), entry.file_type().is_some_and(|kind| kind.is_dir())) {
+                if let Some(label) = reason.label() {
+                    left_out.add(label, entry.path());
                 }
                 return false;
             }
-            match entry.path_is_symlink().then(|| why_not_followed(&inside, entry)).flatten() {
+            match entry.path_is_symlink().then(|| why_not_followed(&inside, &rules, entry)).flatten() {
                 Some(why) => {
                     left_out.add(why, entry.path());
                     false
@@ -177,65 +151,29 @@ fn folder(root: &Path) -> anyhow::Result<Selection> {
     }
     selection.entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     selection.skipped = skipped.into_inner();
+    selection.warnings.extend(warning);
     if let Some(build) = likely_build_folder(&root) {
         selection.warnings.push(format!("This is a source folder. Did you mean its {build}/ folder?"));
     }
     Ok(selection)
 }
 
-/// What the walk left out. Clones share it.
-#[derive(Clone)]
-struct LeftOut {
-    root: PathBuf,
-    by_reason: Arc<Mutex<BTreeMap<String, Skipped>>>,
-}
-
-impl LeftOut {
-    fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), by_reason: Arc::default() }
-    }
-
-    fn add(&self, why: &str, path: &Path) {
-        let path = path.strip_prefix(&self.root).unwrap_or(path);
-        let mut by_reason = self.by_reason.lock().unwrap_or_else(PoisonError::into_inner);
-        let skipped = by_reason.entry(why.to_owned()).or_insert_with(|| Skipped { times: 0, first: path.to_owned() });
-        skipped.times += 1;
-        if path < skipped.first {
-            path.clone_into(&mut skipped.first);
-        }
-    }
-
-    fn into_inner(self) -> BTreeMap<String, Skipped> {
-        std::mem::take(&mut *self.by_reason.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-fn is_never_published(name: &str) -> bool {
-    NEVER.contains(&name) || name.starts_with(".env.") || name.starts_with(APPLE_DOUBLE)
-}
-
-/// The name under which what was left out is reported. Names that macOS makes are many, or cannot be shown.
-fn label(name: &str) -> &str {
-    match name {
-        FOLDER_ICON => "Icon\\r",
-        _ if name.starts_with(APPLE_DOUBLE) => "._*",
-        _ => name,
-    }
-}
-
 /// The reason for leaving out a symlink that leads to a file or a folder; none when it is followed.
-fn why_not_followed(root: &Path, link: &ignore::DirEntry) -> Option<&'static str> {
+fn why_not_followed(root: &Path, rules: &Rules, link: &ignore::DirEntry) -> Option<&'static str> {
     let Ok(target) = link.path().canonicalize() else { return Some(BROKEN) };
     let is_inside = target.starts_with(root);
     if !is_inside && link.file_type().is_some_and(|kind| kind.is_dir()) {
         return Some("symlink to a folder elsewhere");
     }
-    // Only what lies beyond the folder that both have in common: a site may well be built somewhere below ~/.cache.
-    let shared = root.iter().zip(&target).take_while(|(a, b)| a == b).count();
-    let is_hidden = target.iter().skip(shared).map(|part| part.to_string_lossy()).any(|part| {
-        // Inside, hidden files such as .well-known are published like any other.
-        is_never_published(&part) || (!is_inside && part.starts_with('.'))
-    });
+    let is_hidden = if is_inside {
+        // Hidden files such as .well-known are published like any other.
+        rules.reason_within(&target).is_some()
+    } else {
+        // Only what lies beyond the folder that both have in common: a site may well be built somewhere below ~/.cache.
+        let shared = root.iter().zip(&target).take_while(|(a, b)| a == b).count();
+        let mut parts = target.iter().skip(shared).map(|part| part.to_string_lossy());
+        parts.any(|part| part.starts_with('.') || left_out::is_private_name(&part)) || left_out::has_key(&target)
+    };
     is_hidden.then_some("symlink to something hidden")
 }
 
@@ -304,159 +242,4 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    fn site(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, body) in files {
-            let path = dir.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, body).unwrap();
-        }
-        dir
-    }
-
-    fn names(selection: &Selection) -> Vec<&str> {
-        selection.entries.iter().map(|entry| entry.name.as_str()).collect()
-    }
-
-    #[test]
-    fn ignored_files_and_what_never_belongs_are_left_out() {
-        let dir = site(&[
-            ("index.html", "x"),
-            ("a/b.css", "x"),
-            ("a/draft.md", "x"),
-            ("a/keep.md", "x"),
-            (".well-known/security.txt", "x"),
-            (".svcignore", "*.md\n!keep.md\n/private/\n"),
-            ("private/x.html", "x"),
-            ("a/private/y.html", "x"),
-            (".gitignore", "index.html"),
-            (".git/config", "x"),
-            (".env", "x"),
-            (".env.local", "x"),
-            (".svc/up.json", "x"),
-            ("node_modules/x/y.js", "x"),
-            (".svcproject", "docs"),
-            ("._index.html", "x"),
-            ("a/._b.css", "x"),
-            ("a/Icon\r", "x"),
-            ("a/.DS_Store", "x"),
-        ]);
-        let selection = select(dir.path()).unwrap();
-        assert_eq!(
-            names(&selection),
-            [".gitignore", ".well-known/security.txt", "a/b.css", "a/keep.md", "a/private/y.html", "index.html"]
-        );
-        let skipped: Vec<&str> = selection.skipped.keys().map(String::as_str).collect();
-        assert_eq!(skipped, [".DS_Store", "._*", ".env", ".env.local", ".git", ".svc", "Icon\\r", "node_modules"]);
-    }
-
-    #[test]
-    fn a_single_file_becomes_index_html() {
-        let dir = site(&[("page.html", "hello"), ("picture.png", "x")]);
-        let selection = select(&dir.path().join("page.html")).unwrap();
-        assert_eq!((names(&selection), selection.bytes), (vec!["index.html"], 5));
-        assert!(selection.warnings.is_empty());
-        assert_eq!(select(&dir.path().join("picture.png")).unwrap().warnings.len(), 1);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn symlinks_to_files_and_to_folders_inside_are_followed() {
-        let dir = site(&[("site/v3/index.html", "three"), ("site/index.html", "x"), ("share/jquery.js", "jquery")]);
-        let link = |to: &str, at: &str| std::os::unix::fs::symlink(to, dir.path().join(at)).unwrap();
-        link("v3", "site/latest");
-        link("../share/jquery.js", "site/jquery.js");
-        link("v3/index.html", "site/three.html");
-        link("site", "named");
-        let selection = select(&dir.path().join("named")).unwrap();
-        let wanted = ["index.html", "jquery.js", "latest/index.html", "three.html", "v3/index.html"];
-        assert_eq!(names(&selection), wanted);
-        assert_eq!(selection.bytes, 1 + 6 + 3 * 5);
-        assert!(selection.skipped.is_empty(), "{:?}", selection.skipped);
-        let target = dir.path().canonicalize().unwrap().join("share/jquery.js");
-        assert_eq!(selection.linked, [Linked { name: "jquery.js".into(), target }]);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn symlinks_that_lead_astray_are_left_out() {
-        let dir = site(&[
-            ("site/index.html", "x"),
-            ("site/a/page.html", "a"),
-            ("site/b/page.html", "b"),
-            ("site/.env", "secret"),
-            ("site/.well-known/x", "public"),
-            ("elsewhere/page.html", "x"),
-            (".ssh/key", "secret"),
-        ]);
-        let link = |to: &str, at: &str| std::os::unix::fs::symlink(to, dir.path().join(at)).unwrap();
-        link("../elsewhere", "site/elsewhere");
-        link("/", "site/root");
-        link("../.ssh/key", "site/key");
-        link(".env", "site/settings");
-        link("nowhere", "site/broken");
-        link("loop", "site/loop");
-        link("..", "site/a/up");
-        link("../b", "site/a/b");
-        link("../a", "site/b/a");
-        link(".well-known/x", "site/x");
-        let selection = select(&dir.path().join("site")).unwrap();
-        assert_eq!(
-            names(&selection),
-            [".well-known/x", "a/b/page.html", "a/page.html", "b/a/page.html", "b/page.html", "index.html", "x"]
-        );
-        let describe = |(what, Skipped { times, first })| (what, times, first.display().to_string());
-        let skipped: Vec<_> = selection.skipped.into_iter().map(describe).collect();
-        let skipped: Vec<(&str, u64, &str)> =
-            skipped.iter().map(|(what, times, first)| (&**what, *times, &**first)).collect();
-        assert_eq!(
-            skipped,
-            [
-                (".env", 1, ".env"),
-                ("broken symlink", 2, "broken"),
-                ("symlink in a circle", 4, "a/b/a"),
-                ("symlink to a folder elsewhere", 2, "elsewhere"),
-                ("symlink to something hidden", 2, "key")
-            ]
-        );
-        assert!(selection.linked.is_empty());
-    }
-
-    #[test]
-    fn an_empty_source_folder_points_to_the_build() {
-        let dir = site(&[(".git/config", "x")]);
-        let failure = crate::failure::of(&select(dir.path()).unwrap_err());
-        assert_eq!(failure.code, "empty_folder");
-
-        let dir = site(&[("package.json", "{}"), ("dist/index.html", "x"), (".svcignore", "*\n")]);
-        let failure = crate::failure::of(&select(dir.path()).unwrap_err());
-        assert!(failure.hint.unwrap().contains("dist"));
-    }
-
-    #[test]
-    fn a_file_over_the_limit_is_named() {
-        let dir = site(&[("index.html", "x")]);
-        fs::File::create(dir.path().join("film.mp4")).unwrap().set_len(limits::FILE_BYTES + 1).unwrap();
-        let failure = crate::failure::of(&select(dir.path()).unwrap_err());
-        assert_eq!(failure.kind, Kind::Limit);
-        assert!(failure.message.contains("film.mp4"), "{}", failure.message);
-    }
-
-    #[test]
-    fn a_missing_path_is_a_mistake_of_usage() {
-        let failure = crate::failure::of(&select(Path::new("/no/such/folder")).unwrap_err());
-        assert_eq!(failure.kind, Kind::Usage);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_backslash_in_a_name_is_refused_before_the_upload() {
-        let dir = site(&[("index.html", "x"), ("a\\b", "x")]);
-        assert_eq!(crate::failure::of(&select(dir.path()).unwrap_err()).code, "bad_file_name");
-    }
-}
+mod tests;

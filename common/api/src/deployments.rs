@@ -53,7 +53,7 @@ pub struct Uploaded {
     /// The time at which it expires; null for ordinary projects.
     pub expires_at: Option<Timestamp>,
     /// Lines of `_headers` and `_redirects` and files of the archive that were left out, files that it held more than once with
-    /// different contents, and the reasons; absent when there are none.
+    /// different contents, a missing `index.html`, files that look private, and the reasons; absent when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

@@ -1,0 +1,240 @@
+//! What is left out of a folder although the person did not exclude it: what systems and editors keep there, secrets, repositories
+//! and installed packages.
+//!
+//! A line of an ignore file that begins with `!` and names such a thing includes it. Lines that include everything, such as `!*/`,
+//! name nothing: they are written with other files in mind.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use domain::private_files;
+use ignore::{
+    Match,
+    gitignore::{Gitignore, GitignoreBuilder},
+};
+
+use super::dependencies::{Dependencies, NODE_MODULES};
+
+/// The name of the files that hold patterns of what is not published, in gitignore's syntax. Honoured in every folder.
+pub(super) const IGNORE_FILE: &str = ".svcignore";
+/// Our own folder. What is in it belongs to this machine, and its addresses on a site to the service.
+const OWN_FOLDER: &str = ".svc";
+/// The beginning of the names under which macOS keeps what other disks cannot hold of a file.
+const APPLE_DOUBLE: &str = "._";
+/// The name of the file in which macOS keeps the picture of a folder.
+const FOLDER_ICON: &str = "Icon\r";
+/// Names, in small letters, that systems, editors and other servers give to what no site needs.
+const FOREIGN: [&str; 12] = [
+    ".ds_store",
+    "thumbs.db",
+    "ehthumbs.db",
+    "desktop.ini",
+    ".spotlight-v100",
+    ".trashes",
+    ".fseventsd",
+    ".temporaryitems",
+    "__macosx",
+    ".idea",
+    ".vscode",
+    ".htaccess",
+];
+
+/// Files or folders that were left out for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Skipped {
+    pub(crate) times: u64,
+    /// The first of their paths below the published folder, by name.
+    pub(crate) first: PathBuf,
+}
+
+/// What a walk left out. Clones share it.
+#[derive(Clone)]
+pub(super) struct LeftOut {
+    root: PathBuf,
+    by_reason: Arc<Mutex<BTreeMap<String, Skipped>>>,
+}
+
+impl LeftOut {
+    pub(super) fn new(root: &Path) -> Self {
+        Self { root: root.to_owned(), by_reason: Arc::default() }
+    }
+
+    pub(super) fn add(&self, why: &str, path: &Path) {
+        let path = path.strip_prefix(&self.root).unwrap_or(path);
+        let mut by_reason = self.by_reason.lock().unwrap_or_else(PoisonError::into_inner);
+        let skipped = by_reason.entry(why.to_owned()).or_insert_with(|| Skipped { times: 0, first: path.to_owned() });
+        skipped.times += 1;
+        if path < skipped.first {
+            path.clone_into(&mut skipped.first);
+        }
+    }
+
+    pub(super) fn into_inner(self) -> BTreeMap<String, Skipped> {
+        std::mem::take(&mut *self.by_reason.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Why something is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// It is ours, and nobody misses it.
+    Own,
+    /// Its name, as it is reported.
+    Name(String),
+    /// It has a private key.
+    Key,
+}
+
+impl Reason {
+    /// The word under which it is reported; none for what nobody misses.
+    pub(super) fn label(&self) -> Option<&str> {
+        match self {
+            Self::Own => None,
+            Self::Name(name) => Some(name),
+            Self::Key => Some("private key"),
+        }
+    }
+}
+
+/// The rules of one folder that is published.
+pub(super) struct Rules {
+    root: PathBuf,
+    dependencies: Dependencies,
+    /// The lines of ignore files that name something, by folder.
+    lines: Mutex<HashMap<PathBuf, Arc<Gitignore>>>,
+}
+
+impl Rules {
+    pub(super) fn new(root: &Path) -> Self {
+        Self { root: root.to_owned(), dependencies: Dependencies::of(root), lines: Mutex::default() }
+    }
+
+    /// Why the file or folder at `path` is left out; none when it is published.
+    pub(super) fn reason(&self, path: &Path, is_folder: bool) -> Option<Reason> {
+        let name = path.file_name()?.to_string_lossy();
+        if name == IGNORE_FILE || name == crate::project::PROJECT_FILE {
+            return Some(Reason::Own);
+        }
+        if name == OWN_FOLDER {
+            return Some(Reason::Name(OWN_FOLDER.to_owned()));
+        }
+        let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        let is_left_out = if name == NODE_MODULES {
+            is_folder && self.dependencies.are_at(path)
+        } else {
+            is_foreign(&name) || private_files::kind_in(&folder, &name).is_some()
+        };
+        let reason = if is_left_out {
+            Reason::Name(label(&name).to_owned())
+        } else if !is_folder && has_key(path) {
+            Reason::Key
+        } else {
+            return None;
+        };
+        (!self.is_included(path, is_folder)).then_some(reason)
+    }
+
+    /// Why the file at `path`, or a folder in which it is, is left out: inside the published folder.
+    pub(super) fn reason_within(&self, path: &Path) -> Option<Reason> {
+        let within = path.strip_prefix(&self.root).ok()?;
+        let mut at = self.root.clone();
+        within.iter().find_map(|part| {
+            at.push(part);
+            self.reason(&at, at.is_dir())
+        })
+    }
+
+    /// What the person should know of packages that are left out.
+    pub(super) fn warning(&self) -> Option<String> {
+        let page = self.dependencies.missing_from()?;
+        let is_included = self.is_included(&self.root.join(NODE_MODULES), true);
+        (!is_included).then(|| {
+            format!(
+                "{page} refers to {NODE_MODULES}/, which is left out because package.json stands beside it. \
+                 The line !{NODE_MODULES}/ in {IGNORE_FILE} publishes it."
+            )
+        })
+    }
+
+    /// Whether a line of an ignore file includes what is at `path` by its name. The folder closest to it has the word.
+    fn is_included(&self, path: &Path, is_folder: bool) -> bool {
+        let folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.root));
+        let said = folders.map(|folder| match self.lines_of(folder).matched(path, is_folder) {
+            Match::None => None,
+            Match::Ignore(_) => Some(false),
+            Match::Whitelist(_) => Some(true),
+        });
+        said.flatten().next() == Some(true)
+    }
+
+    fn lines_of(&self, folder: &Path) -> Arc<Gitignore> {
+        let mut known = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lines) = known.get(folder) {
+            return Arc::clone(lines);
+        }
+        let text = std::fs::read_to_string(folder.join(IGNORE_FILE)).unwrap_or_default();
+        let mut builder = GitignoreBuilder::new(folder);
+        for line in text.lines().filter(|line| !line.starts_with('!') || names_something(line)) {
+            // The walk itself says which line is none.
+            let _ = builder.add_line(None, line);
+        }
+        let lines = Arc::new(builder.build().unwrap_or_else(|_| Gitignore::empty()));
+        known.insert(folder.to_owned(), Arc::clone(&lines));
+        lines
+    }
+}
+
+/// Whether what a symlink leads to outside the folder should not be followed, by this part of its path.
+pub(super) fn is_private_name(name: &str) -> bool {
+    name == NODE_MODULES || name == OWN_FOLDER || is_foreign(name) || private_files::kind_of_name(name).is_some()
+}
+
+/// Whether the file at `path` has a private key.
+pub(super) fn has_key(path: &Path) -> bool {
+    if !path.file_name().is_some_and(|name| private_files::may_be_key(&name.to_string_lossy())) {
+        return false;
+    }
+    let mut beginning = Vec::new();
+    let read =
+        File::open(path).and_then(|file| file.take(private_files::KEY_SEARCH_BYTES as u64).read_to_end(&mut beginning));
+    read.is_ok() && private_files::has_private_key(&beginning)
+}
+
+fn is_foreign(name: &str) -> bool {
+    name == FOLDER_ICON || name.starts_with(APPLE_DOUBLE) || FOREIGN.contains(&&*name.to_ascii_lowercase())
+}
+
+/// Whether a pattern says more of a name than that there is one.
+fn names_something(pattern: &str) -> bool {
+    let name = pattern.trim_end().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    name.chars().any(char::is_alphanumeric)
+}
+
+/// The name under which what was left out is reported. Names that macOS makes are many, or cannot be shown.
+fn label(name: &str) -> &str {
+    match name {
+        FOLDER_ICON => "Icon\\r",
+        _ if name.starts_with(APPLE_DOUBLE) => "._*",
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_that_include_everything_name_nothing() {
+        for pattern in ["!*", "!*/", "!**/", "!.*", "!*.*", "!/", "!a/*", "!?"] {
+            assert!(!names_something(pattern), "{pattern}");
+        }
+        for pattern in ["!.env", "!node_modules/", "!/a/.git", "!*.pem", "!.env*", "!id_*"] {
+            assert!(names_something(pattern), "{pattern}");
+        }
+    }
+}
