@@ -1,6 +1,6 @@
 // The files of what was dropped on the page, or chosen with a button.
 
-import { isLeftOut, MOST_FILES, type Chosen } from './rules.ts';
+import { isInstalled, isLeftOut, MOST_FILES, type Chosen } from './rules.ts';
 
 /** All files below the dropped entries. Has to be called while the drop is handled: later the browser forgets them. */
 export async function dropped(transfer: DataTransfer): Promise<Chosen[]> {
@@ -8,7 +8,9 @@ export async function dropped(transfer: DataTransfer): Promise<Chosen[]> {
     .map((item) => item.webkitGetAsEntry())
     .filter((entry) => entry !== null);
   const found: Chosen[] = [];
-  for (const entry of entries) await walk(entry, entry.name, found);
+  // A folder that was dropped alone is the root.
+  const root = entries.length === 1 && entries[0]?.isDirectory ? -1 : 0;
+  for (const entry of entries) await walk(entry, entry.name, root, entries, found);
   return found;
 }
 
@@ -16,10 +18,18 @@ export function picked(list: FileList): Chosen[] {
   return [...list].map((file) => ({ path: file.webkitRelativePath || file.name, file }));
 }
 
-async function walk(entry: FileSystemEntry, path: string, found: Chosen[]): Promise<void> {
+async function walk(
+  entry: FileSystemEntry,
+  path: string,
+  depth: number,
+  siblings: FileSystemEntry[],
+  found: Chosen[],
+): Promise<void> {
   // One more than allowed is enough to say so. What is left out does not count: it may be most of a folder.
   if (found.length > MOST_FILES) return;
-  if (isLeftOut(entry.name)) {
+  const names = siblings.map(({ name }) => name);
+  const isWithin = path.split('/').slice(0, -1).includes('node_modules');
+  if (isLeftOut(entry.name) || (!isWithin && isInstalled(entry.name, depth, names))) {
     found.push({ path, file: new File([], entry.name) });
     return;
   }
@@ -31,12 +41,14 @@ async function walk(entry: FileSystemEntry, path: string, found: Chosen[]): Prom
     return;
   }
   const reader = (entry as FileSystemDirectoryEntry).createReader();
+  const children: FileSystemEntry[] = [];
   for (;;) {
     // A reader gives its entries in parts, an empty one at the end.
     const part = await new Promise<FileSystemEntry[]>((resolve, reject) =>
       reader.readEntries(resolve, reject),
     );
-    if (part.length === 0) return;
-    for (const child of part) await walk(child, `${path}/${child.name}`, found);
+    if (part.length === 0) break;
+    children.push(...part);
   }
+  for (const child of children) await walk(child, `${path}/${child.name}`, depth + 1, children, found);
 }

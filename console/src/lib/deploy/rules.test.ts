@@ -22,6 +22,25 @@ test('what is no part of a site is left out and told', () => {
   expect(leftOut).toEqual(['.env.local', '.git', 'node_modules']);
 });
 
+test('secrets are left out, examples of them are not', () => {
+  const secret = ['.env.production', '.npmrc', '.ssh/config', 'a/id_rsa', 'a/b.pfx', '.bash_history', '.ENV'];
+  const open = ['.env.example', 'a/id_card.png', 'environment.js', 'index.html', 'key.pem'];
+  const { files, leftOut } = select(chosen(...[...secret, ...open].map((path) => `s/${path}`)));
+  expect(files.map(({ path }) => path)).toEqual(open);
+  expect(leftOut).toHaveLength(secret.length);
+});
+
+test('packages that a bundler put into a site are published, installed ones are not', () => {
+  const paths = (...all: string[]) => select(chosen(...all)).files.map(({ path }) => path);
+  const nested = 's/assets/node_modules/a/node_modules/b.ttf';
+  expect(paths('s/index.html', nested, 's/assets/node_modules/a/package.json')).toHaveLength(3);
+  expect(paths('s/index.html', 's/node_modules/a.js')).toEqual(['index.html']);
+  expect(paths('s/i.html', 's/web/package.json', 's/web/node_modules/a.js')).toEqual([
+    'i.html',
+    'web/package.json',
+  ]);
+});
+
 test('what the API would refuse is said before anything is sent', () => {
   expect(select([]).problems).toEqual(['There is no file in it.']);
   expect(select(chosen('s/a\u0007b')).problems[0]).toContain('control character');

@@ -7,26 +7,45 @@ export const SITE_BYTES = 250 * MB;
 export const MOST_FILES = 10_000;
 const NAME_BYTES = 1024;
 
-/** Files and folders that are left out, as `svc deploy` leaves them out. */
+/** Files and folders that are left out, as `svc deploy` leaves them out; in small letters. */
 const LEFT_OUT = new Set([
-  '.git',
-  '.hg',
-  '.svn',
-  '.svc',
-  '.DS_Store',
-  'Thumbs.db',
-  'node_modules',
-  '.svcproject',
+  // Repositories and our own.
+  ...['.git', '.hg', '.svn', '.bzr', '.jj', '.svc', '.svcproject'],
+  // What systems and editors keep.
+  ...['.ds_store', 'icon\r', 'thumbs.db', 'ehthumbs.db', 'desktop.ini', '__macosx', '.spotlight-v100'],
+  ...['.trashes', '.fseventsd', '.temporaryitems', '.idea', '.vscode', '.htaccess'],
+  // Secrets.
+  ...['.envrc', '.flaskenv', '.npmrc', '.yarnrc', '.yarnrc.yml', '.pypirc', '.netrc', '_netrc'],
+  ...['.git-credentials', '.htpasswd', '.pgpass', '.my.cnf', '.mylogin.cnf', '.s3cfg', '.boto', '.aws'],
+  ...['.azure', '.gcloud', '.kube', '.docker', '.dockercfg', '.vault-token', '.terraformrc', '.terraform'],
+  ...['.rclone.conf', 'rclone.conf', '.ftpconfig', '.ftppass', 'sftp-config.json', 'wp-config.php'],
+  ...['.msmtprc', '.fetchmailrc', '.subversion', '.ssh', '.gnupg', 'id_rsa', 'id_dsa', 'id_ecdsa'],
+  ...['id_ed25519', 'id_ecdsa_sk', 'id_ed25519_sk', 'id_xmss'],
 ]);
+const LEFT_OUT_FORMS = [
+  /^\._/,
+  /^\.(env|dev\.vars)(?!.*\.(example|sample|template|dist|defaults|schema)$)(\.|$)/,
+  /\.(p12|pfx|jks|keystore|kdbx|ppk|tfstate|tfvars|tfvars\.json)$/,
+  /\.tfstate\./,
+  /^\..*_history$/,
+];
+const NODE_MODULES = 'node_modules';
+const PACKAGE_FILE = 'package.json';
 /** Patterns of what is not published, which are not read here. */
 const IGNORE_FILE = '.svcignore';
-const LEFT_OUT_BEGINNINGS = ['.env'];
 
-/** Whether files and folders of this name are left out. */
+/** Whether files and folders of this name are left out, wherever they are. */
 export function isLeftOut(part: string): boolean {
-  return (
-    LEFT_OUT.has(part) || LEFT_OUT_BEGINNINGS.some((begin) => part === begin || part.startsWith(`${begin}.`))
-  );
+  const name = part.toLowerCase();
+  return LEFT_OUT.has(name) || LEFT_OUT_FORMS.some((form) => form.test(name));
+}
+
+/**
+ * Whether a folder holds installed packages: at the root of what is published, and beside a `package.json`. Others are parts of
+ * what a bundler made.
+ */
+export function isInstalled(name: string, depth: number, siblings: Iterable<string>): boolean {
+  return name === NODE_MODULES && (depth === 0 || [...siblings].includes(PACKAGE_FILE));
 }
 
 /** A file that was chosen, with its path inside the site. */
@@ -51,9 +70,17 @@ export function select(chosen: Chosen[]): Selection {
   const leftOut = new Set<string>();
   const files: Chosen[] = [];
   const problems: string[] = [];
+  const packages = new Set(
+    inside.filter(({ path }) => `/${path}`.endsWith(`/${PACKAGE_FILE}`)).map(({ path }) => folderOf(path)),
+  );
   for (const { path, file } of inside) {
     const parts = path.split('/');
-    const end = parts.findIndex(isLeftOut);
+    const modules = parts.indexOf(NODE_MODULES);
+    const beside = packages.has(parts.slice(0, modules).join('/')) ? [PACKAGE_FILE] : [];
+    // What is within one that is published goes with it.
+    const isOut = (part: string, at: number) =>
+      isLeftOut(part) || (at === modules && isInstalled(part, at, beside));
+    const end = parts.findIndex(isOut);
     if (end >= 0) {
       leftOut.add(parts.slice(0, end + 1).join('/'));
       continue;
@@ -75,6 +102,10 @@ export function select(chosen: Chosen[]): Selection {
   if (total > SITE_BYTES)
     problems.push(`The files are larger than the ${bytes(SITE_BYTES)} a site may have.`);
   return { files, bytes: total, leftOut: [...leftOut].sort(), problems: problems.slice(0, 20) };
+}
+
+function folderOf(path: string): string {
+  return path.split('/').slice(0, -1).join('/');
 }
 
 /** 1 when everything lies in one folder. */
