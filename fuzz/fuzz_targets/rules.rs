@@ -8,7 +8,7 @@
 
 use http::{HeaderName, HeaderValue};
 use libfuzzer_sys::fuzz_target;
-use packs::rules::{VALUE_BYTES, headers, redirects};
+use packs::rules::{VALUE_BYTES, headers, path::RequestPath, redirects};
 use url::Url;
 
 fuzz_target!(|input: &[u8]| {
@@ -22,26 +22,27 @@ fuzz_target!(|input: &[u8]| {
         return;
     }
 
-    let (rules, warnings) = headers::compile(file);
-    assert!(rules.len() <= 100 && warnings.len() <= 51);
-    for rule in rules {
+    let path = RequestPath::new(uri.path());
+    let compiled = headers::compile(file);
+    assert!(compiled.rules.len() <= 100 && compiled.warnings.len() <= 51);
+    for rule in compiled.rules {
         for (name, value) in &rule.set {
             assert!(HeaderName::try_from(name).is_ok(), "{name}");
             assert!(HeaderValue::try_from(value).is_ok(), "{value}");
         }
-        if let Some(captures) = rule.pattern.matches(&host, uri.path()) {
+        if let Some(captures) = rule.pattern.matches(&host, &path) {
             for (_, value) in &rule.set {
-                let Some(filled) = captures.substitute(value, VALUE_BYTES) else { continue };
+                let Some(filled) = captures.substitute_in_header(value, VALUE_BYTES) else { continue };
                 assert!(filled.len() <= VALUE_BYTES && HeaderValue::try_from(filled).is_ok(), "{value}");
             }
         }
     }
 
-    let (rules, warnings) = redirects::compile(file);
+    let (rules, warnings) = redirects::compile(file, |path| path.len() % 2 == 0);
     assert!(rules.len() <= 2_100 && warnings.len() <= 51);
     let here = Url::parse("https://here.example/page").expect("a URL");
     for rule in rules {
-        let Some(captures) = rule.pattern.matches(&host, uri.path()) else { continue };
+        let Some(captures) = rule.pattern.matches(&host, &path) else { continue };
         let Some(to) = captures.substitute(&rule.to, VALUE_BYTES) else { continue };
         assert!(HeaderValue::try_from(&to).is_ok(), "{to}");
         let (Ok(written), Ok(leads)) = (here.join(&rule.to), here.join(&to)) else { continue };

@@ -1,6 +1,10 @@
 //! `_redirects` and `_headers`.
 
 use super::{both_versions, docs, world_with};
+use crate::{
+    shares::base64,
+    world::{Site, World},
+};
 
 #[tokio::test]
 async fn redirect_rules() {
@@ -49,4 +53,50 @@ async fn header_rules_cannot_break_the_answer() {
     assert_eq!(answer.header("x-good"), "1");
     assert_eq!(answer.find_header("content-encoding"), None);
     assert_ne!(answer.find_header("content-length"), Some("1"));
+}
+
+#[tokio::test]
+async fn rules_that_lead_in_circles_are_refused_by_name() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    let rules = "/ /index.html 301\n/about /about.html\n/a /b\n/b /a\n/p/:code/:name /x?code=:code&name=:name\n/* /index.html 200\n";
+    let uploaded =
+        ada.upload("engine", &Site::page("home").file("about.html", "about").file("_redirects", rules)).await.created();
+    let warnings: Vec<_> = uploaded["warnings"].as_array().unwrap().iter().map(|w| w.as_str().unwrap()).collect();
+    let wanted =
+        ["1: this leads in a circle: / →", "2: this leads in a circle: /about →", "4: this leads in a circle: /a →"];
+    assert_eq!(warnings.len(), wanted.len(), "{warnings:?}");
+    for (warning, wanted) in warnings.iter().zip(wanted) {
+        assert!(warning.starts_with(&format!("_redirects line {wanted}")), "{warning}");
+    }
+    let url = world.site_url("engine");
+    world.edge().get(&url).await.assert_body(200, "home");
+    world.edge().get(&format!("{url}/about")).await.assert_body(200, "about");
+    world.edge().get(&format!("{url}/any/thing")).await.assert_body(200, "home");
+    both_versions(world.edge(), &format!("{url}/a")).await.assert_redirect(302, "/b");
+    both_versions(world.edge(), &format!("{url}/p/a%26b/c")).await.assert_redirect(302, "/x?code=a%26b&name=c");
+}
+
+#[tokio::test]
+async fn paths_behind_basic_auth() {
+    let rules = "/guide/*\n  Basic-Auth: ann:open-sesame\n";
+    let site = docs().file("_headers", rules).file("_redirects", "/alias /guide/deep/page.html 200\n");
+    let (world, url) = world_with(site).await;
+    let right = format!("Basic {}", base64("ann:open-sesame"));
+    for path in ["/guide/", "/guide/deep/page", "/guide/nothing", "/alias"] {
+        let url = format!("{url}{path}");
+        let refused = both_versions(world.edge(), &url).await.assert_status(401);
+        assert_eq!(refused.header("www-authenticate"), "Basic realm=\"private\", charset=\"UTF-8\"");
+        assert_eq!(refused.header("cache-control"), "private, no-store");
+        let shown = world.edge().get(&url).header("authorization", &right).await;
+        assert_eq!(shown.header("cache-control"), "private, no-store", "{path}");
+        assert_ne!(shown.status, 401, "{path}");
+    }
+    world.edge().get(&format!("{url}/alias")).header("authorization", &right).await.assert_body(200, "deep");
+    both_versions(world.edge(), &format!("{url}/about")).await.assert_body(200, "about");
+    for file in world.stored_files() {
+        let stored = std::fs::read(&file).unwrap();
+        assert!(!stored.windows(11).any(|bytes| bytes == b"open-sesame"), "{}", file.display());
+    }
 }

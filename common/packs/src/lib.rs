@@ -169,7 +169,7 @@ impl OpenManifest {
         let json = self.read_json().await?;
         let manifest: Manifest =
             serde_json::from_slice(&json).map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))?;
-        if manifest.version != Manifest::VERSION {
+        if !Manifest::is_readable(manifest.version) {
             return Err(StoreError::Damaged(format!("its manifest has form {}", manifest.version)));
         }
         Ok(manifest)

@@ -204,7 +204,7 @@ impl<'de, F: FnMut(String, FileEntry)> Visitor<'de> for ManifestSeed<F> {
                 _ => drop(fields.next_value::<IgnoredAny>()?),
             }
         }
-        if version == Some(Manifest::VERSION) { Ok(()) } else { Err(A::Error::custom("its form is unknown")) }
+        if version.is_some_and(Manifest::is_readable) { Ok(()) } else { Err(A::Error::custom("its form is unknown")) }
     }
 }
 
@@ -260,6 +260,8 @@ mod tests {
             files,
             headers: Vec::new(),
             redirects: Vec::new(),
+            extended_redirects: Vec::new(),
+            access: crate::manifest::Access::default(),
             robots: crate::rules::robots::Robots::default(),
         };
         serde_json::to_vec(&manifest).unwrap()
@@ -307,7 +309,7 @@ mod tests {
             "",
             "{}",
             "[]",
-            r#"{"version":2,"files":{}}"#,
+            r#"{"version":3,"files":{}}"#,
             r#"{"version":1,"files":[]}"#,
             &sorted.replace("\"a\"", "\"b\""),
             &format!("{sorted}x"),

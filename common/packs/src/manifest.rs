@@ -22,14 +22,60 @@ pub struct Manifest {
     /// Compiled `_redirects`, in file order; the first match wins.
     #[serde(default)]
     pub redirects: Vec<RedirectRule>,
+    /// Rules of `_redirects` that programs before them would misread, each with the number of `redirects` that stand above it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extended_redirects: Vec<(usize, RedirectRule)>,
+    /// The paths behind `Basic-Auth`. A manifest that has any is written as [`Manifest::GUARDED_VERSION`].
+    #[serde(default, skip_serializing_if = "Access::is_empty")]
+    pub access: Access,
     /// Compiled `robots.txt`.
     #[serde(default, skip_serializing_if = "Robots::is_empty")]
     pub robots: Robots,
 }
 
 impl Manifest {
-    /// The form this program writes.
+    /// The form of a manifest.
     pub const VERSION: u32 = 1;
+    /// The form of a manifest with guarded paths: a program that knows of no guards must refuse it, not serve its files to everybody.
+    pub const GUARDED_VERSION: u32 = 2;
+
+    /// Returns whether this program reads manifests of the form `version`.
+    pub fn is_readable(version: u32) -> bool {
+        [Self::VERSION, Self::GUARDED_VERSION].contains(&version)
+    }
+
+    /// Returns the form that a manifest with these guarded paths has.
+    pub fn version_with(access: &Access) -> u32 {
+        if access.is_empty() { Self::VERSION } else { Self::GUARDED_VERSION }
+    }
+
+    /// Splits compiled `_redirects` into what every program reads and what only newer ones do: the values of
+    /// `redirects` and `extended_redirects`.
+    pub fn split_redirects(rules: Vec<RedirectRule>) -> (Vec<RedirectRule>, Vec<(usize, RedirectRule)>) {
+        let (mut plain, mut extended) = (Vec::new(), Vec::new());
+        for rule in rules {
+            if rule.is_extended() {
+                extended.push((plain.len(), rule));
+            } else {
+                plain.push(rule);
+            }
+        }
+        (plain, extended)
+    }
+
+    /// Takes out the compiled `_redirects`, all in file order.
+    pub fn take_redirects(&mut self) -> Vec<RedirectRule> {
+        let mut extended = std::mem::take(&mut self.extended_redirects).into_iter().peekable();
+        let mut rules = Vec::with_capacity(self.redirects.len() + extended.len());
+        for (at, rule) in std::mem::take(&mut self.redirects).into_iter().enumerate() {
+            while let Some((_, before)) = extended.next_if(|(before, _)| *before <= at) {
+                rules.push(before);
+            }
+            rules.push(rule);
+        }
+        rules.extend(extended.map(|(_, rule)| rule));
+        rules
+    }
 }
 
 /// One file: its content and the forms it is stored in.
@@ -78,6 +124,9 @@ pub enum Encoding {
 }
 
 impl Encoding {
+    /// Every coding.
+    pub const ALL: [Self; 3] = [Self::Zstd, Self::Br, Self::Gzip];
+
     /// Returns the coding's token in `Content-Encoding`.
     pub const fn token(self) -> &'static str {
         match self {
@@ -97,6 +146,9 @@ pub struct HeaderRule {
     pub set: Vec<(String, String)>,
     /// Headers to take away.
     pub unset: Vec<String>,
+    /// The coding that the files are uploaded in already, by `Content-Encoding`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_encoding: Option<Encoding>,
 }
 
 /// One line of `_redirects`.
@@ -106,8 +158,93 @@ pub struct RedirectRule {
     pub pattern: Pattern,
     /// The target; may hold `:splat` and `:placeholder`.
     pub to: String,
-    /// 200 (a rewrite inside the site), 301, 302, 303, 307 or 308.
+    /// 301, 302, 303, 307 or 308; or that of an answer with the file `to` of the site: 200, 404 or 410.
     pub status: u16,
+    /// Whether a file at the path that was asked for stands back: the status was written with `!`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_forced: bool,
+    /// What else a request must meet.
+    #[serde(default, skip_serializing_if = "Conditions::is_empty")]
+    pub conditions: Conditions,
+}
+
+impl RedirectRule {
+    /// Whether programs that know neither conditions nor [`Self::is_forced`] nor errors would do something else with it.
+    fn is_extended(&self) -> bool {
+        let is_error = matches!(self.status, 404 | 410);
+        is_error || !self.conditions.is_empty() || (self.is_forced && self.status == 200)
+    }
+}
+
+/// What a request must meet beside the path of its rule: all of it, of each list any one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Conditions {
+    /// Parameters of the query, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub query: Vec<(String, Parameter)>,
+    /// Languages, as tags in lower case.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub languages: Vec<String>,
+    /// Countries, as two capital letters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub countries: Vec<String>,
+}
+
+impl Conditions {
+    /// Whether every request meets them.
+    pub fn is_empty(&self) -> bool {
+        self.query.is_empty() && self.languages.is_empty() && self.countries.is_empty()
+    }
+}
+
+/// The value that a parameter of the query must have.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Parameter {
+    /// This one, decoded.
+    Value(String),
+    /// Any, which `:name` in the target stands for.
+    Placeholder(String),
+}
+
+/// Paths that a site shows to nobody without a user name and a password, by `Basic-Auth` in `_headers`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    /// Everybody who is named anywhere; a name is there once.
+    pub accounts: Vec<Account>,
+    /// The guarded paths.
+    pub guards: Vec<Guard>,
+}
+
+impl Access {
+    /// Whether no path is guarded.
+    pub fn is_empty(&self) -> bool {
+        self.guards.is_empty()
+    }
+}
+
+/// A user name and the hash of its password.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// The name.
+    pub user: String,
+    /// The password's argon2id hash, as a PHC string.
+    pub hash: String,
+}
+
+impl std::fmt::Debug for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Account")
+    }
+}
+
+/// Paths, and who may see what is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guard {
+    /// The paths, at whichever host.
+    pub pattern: Pattern,
+    /// Places in [`Access::accounts`]. Without any, nobody may.
+    pub accounts: Vec<usize>,
 }
 
 /// A path pattern of `_headers` and `_redirects` (Cloudflare Pages' syntax), parsed.
@@ -130,4 +267,35 @@ pub enum Segment {
     Placeholder(String),
     /// `*`: anything, also nothing. At most one a pattern.
     Splat,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::{headers, redirects};
+
+    #[test]
+    fn plain_rules_are_written_as_ever() {
+        let (redirects, _) = redirects::compile(b"/a /b 301!\n/c/:d-:e /f\n/* /g 200\n/h /i 200!\n", |_| false);
+        let (redirects, extended_redirects) = Manifest::split_redirects(redirects);
+        let headers = headers::compile(b"/*\n X-A: b\n");
+        let mut manifest = Manifest {
+            version: Manifest::version_with(&headers.access),
+            created_at: 0,
+            files: BTreeMap::new(),
+            headers: headers.rules,
+            redirects,
+            extended_redirects: Vec::new(),
+            access: headers.access,
+            robots: Robots::default(),
+        };
+        let json = serde_json::to_string(&manifest).unwrap();
+        assert!(json.starts_with(r#"{"version":1,"#), "{json}");
+        for newer in ["extended", "access", "conditions", "encoding"] {
+            assert!(!json.contains(newer), "{newer}: {json}");
+        }
+        assert_eq!((manifest.redirects.len(), extended_redirects.len()), (3, 1));
+        manifest.access = headers::compile(b"/a\n Basic-Auth: ann:sesame\n").access;
+        assert_eq!(Manifest::version_with(&manifest.access), 2);
+    }
 }

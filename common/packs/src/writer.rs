@@ -31,7 +31,8 @@ use super::{
     manifest::Encoding,
     parts::loads_parts,
     rules::{
-        self, HEADERS_FILE, REDIRECTS_FILE, RULES_BYTES,
+        self, HEADERS_FILE, REDIRECTS_BYTES, REDIRECTS_FILE, RULES_BYTES,
+        headers::CompiledHeaders,
         robots::{ROBOTS_FILE, Robots},
     },
 };
@@ -172,7 +173,7 @@ fn read_archive(archive: Archive<File>, data: &File, queue: SyncSender<Job>) -> 
 }
 
 /// Reads a file of rules, as much of it as counts.
-fn read_rules(body: &mut ArchivedBody<'_>, chunk: &mut [u8]) -> Result<Vec<u8>, WriteError> {
+fn read_rules(body: &mut ArchivedBody<'_>, chunk: &mut [u8], most: usize) -> Result<Vec<u8>, WriteError> {
     let mut text = Vec::new();
     loop {
         let read = body.read(chunk)?;
@@ -180,7 +181,7 @@ fn read_rules(body: &mut ArchivedBody<'_>, chunk: &mut [u8]) -> Result<Vec<u8>, 
             return Ok(text);
         }
         // One byte more than count: the compilers of rules then know, and say, that there were more.
-        let room = (RULES_BYTES + 1).saturating_sub(text.len());
+        let room = (most + 1).saturating_sub(text.len());
         text.extend_from_slice(&chunk[..read.min(room)]);
     }
 }
@@ -190,7 +191,8 @@ impl Contents<'_> {
     fn add<'m>(&mut self, member: Member<'m, '_>, chunk: &mut [u8]) -> Result<Option<Added<'m>>, WriteError> {
         match member {
             Member::File { path, body, must_repeat } if path == HEADERS_FILE || path == REDIRECTS_FILE => {
-                let text = read_rules(body, chunk)?;
+                let most = if path == HEADERS_FILE { RULES_BYTES } else { REDIRECTS_BYTES };
+                let text = read_rules(body, chunk, most)?;
                 let rules = if path == HEADERS_FILE { &mut self.headers } else { &mut self.redirects };
                 let before = rules.replace(text);
                 if before != *rules {
@@ -330,14 +332,17 @@ impl Contents<'_> {
     fn into_pack(self, now: Timestamp) -> (Manifest, WrittenPack) {
         let mut written = self.written;
         written.warnings.extend(self.replaced.into_warnings());
-        let (headers, warnings) = rules::headers::compile(&self.headers.unwrap_or_default());
+        let CompiledHeaders { rules: headers, access, warnings } =
+            rules::headers::compile(&self.headers.unwrap_or_default());
         written.warnings.extend(warnings);
-        let (redirects, warnings) = rules::redirects::compile(&self.redirects.unwrap_or_default());
+        let has_file = |path: &str| self.files.contains_key(path);
+        let (redirects, warnings) = rules::redirects::compile(&self.redirects.unwrap_or_default(), has_file);
         written.warnings.extend(warnings);
         let paths = self.files.keys().map(String::as_str);
         written.warnings.extend(advice::missing_index(paths, &redirects));
         let keys = self.files.iter().map(|(path, &body)| (&**path, may_be_key(path) && self.bodies[body].has_key));
         written.warnings.extend(advice::private_files(keys));
+        let (redirects, extended_redirects) = Manifest::split_redirects(redirects);
         let files: BTreeMap<String, FileEntry> = self
             .files
             .into_iter()
@@ -355,8 +360,8 @@ impl Contents<'_> {
                 (path, entry)
             })
             .collect();
-        let (version, created_at, robots) = (Manifest::VERSION, now.unix_seconds(), self.robots);
-        (Manifest { version, created_at, files, headers, redirects, robots }, written)
+        let (version, created_at, robots) = (Manifest::version_with(&access), now.unix_seconds(), self.robots);
+        (Manifest { version, created_at, files, headers, redirects, extended_redirects, access, robots }, written)
     }
 }
 

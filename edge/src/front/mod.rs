@@ -43,7 +43,7 @@ use crate::{
     metrics,
     platform::{Platform, PublicName},
     sites::Sites,
-    traffic::{Claim, Requested, Traffic},
+    traffic::{Claim, Country, Requested, Traffic},
 };
 
 /// `Strict-Transport-Security` under our own domains: a year, as is customary.
@@ -305,7 +305,15 @@ impl Front {
             (traffic, traffic.client(&claim, &site.project))
         });
         let agent = counted.as_ref().and_then(|(_, client)| client.agent());
-        let visit = Visit { client: visitor.address, tls: visitor.tls, host, public_port: self.public_port, agent };
+        let country = counted.as_ref().map(|(traffic, _)| connection.country(traffic, visitor.address));
+        let visit = Visit {
+            client: visitor.address,
+            tls: visitor.tls,
+            host,
+            public_port: self.public_port,
+            agent,
+            country: country.and_then(Country::known),
+        };
         let mut response = match head.method {
             Method::GET | Method::HEAD => self.sites.respond(&head, body, &visit, &site).await,
             _ => Box::pin(self.visit_with_body(&site, &visit, &head, body)).await,
@@ -313,8 +321,7 @@ impl Front {
         if site.is_over_bandwidth(|| self.now()) {
             response = self.settings().paces.slow(response, &site, visitor.address.into());
         }
-        let Some((traffic, client)) = counted else { return response.map(Body::Site) };
-        let country = connection.country(traffic, visitor.address);
+        let Some(((traffic, client), country)) = counted.zip(country) else { return response.map(Body::Site) };
         // What is done with is handed on: each new reference costs at both of its ends.
         let counted_host = if visit.host == place.counted_host { visit.host } else { place.counted_host.clone() };
         let path = head.uri.into_parts().path_and_query;

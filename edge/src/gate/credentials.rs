@@ -22,24 +22,30 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// Credentials that were right a moment ago.
 pub(super) struct Verified {
     mac: Hmac<Sha256>,
+    of_paths: Hmac<Sha256>,
     known: Cache<[u8; 32], ()>,
 }
 
 /// The password in an `Authorization: Basic`; none when it is anything else.
 pub(super) fn basic_password(authorization: &HeaderValue) -> Option<String> {
+    basic(authorization).map(|(_, password)| password)
+}
+
+/// The name and the password in an `Authorization: Basic`; none when it is anything else.
+pub(super) fn basic(authorization: &HeaderValue) -> Option<(String, String)> {
     let text = authorization.to_str().ok().filter(|text| text.len() <= CREDENTIALS_BYTES)?;
     let (scheme, encoded) = text.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
     let decoded = String::from_utf8(BASE64.decode(encoded.trim()).ok()?).ok()?;
-    decoded.split_once(':').map(|(_, password)| password.to_owned())
+    decoded.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()))
 }
 
 impl Verified {
     pub(super) fn new(key: &[u8; 32]) -> Self {
         let known = Cache::builder().max_capacity(VERIFIED_CREDENTIALS).time_to_live(VERIFIED_LIFE).build();
-        Self { mac: keyed(key, b"basic\0"), known }
+        Self { mac: keyed(key, b"basic\0"), of_paths: keyed(key, b"basic of paths\0"), known }
     }
 
     /// Whether this password was right for the site as it is protected now.
@@ -50,6 +56,25 @@ impl Verified {
     /// Remembers that this password is right for the site as it is protected now.
     pub(super) fn remember(&self, site: &Site, host: &str, password: &str) {
         self.known.insert(self.digest(site, host, password), ());
+    }
+
+    /// Whether this password was found to be the one behind `hash`, an account's of the site's own.
+    pub(super) fn knows_account(&self, site: &Site, host: &str, hash: &str, password: &str) -> bool {
+        self.known.contains_key(&self.account_digest(site, host, hash, password))
+    }
+
+    /// Remembers that this password is the one behind `hash`.
+    pub(super) fn remember_account(&self, site: &Site, host: &str, hash: &str, password: &str) {
+        self.known.insert(self.account_digest(site, host, hash, password), ());
+    }
+
+    fn account_digest(&self, site: &Site, host: &str, hash: &str, password: &str) -> [u8; 32] {
+        let mut mac = bound(&self.of_paths, site, host);
+        // A hash has no zero byte.
+        mac.update(hash.as_bytes());
+        mac.update(b"\0");
+        mac.update(password.as_bytes());
+        mac.finalize().into_bytes().into()
     }
 
     fn digest(&self, site: &Site, host: &str, password: &str) -> [u8; 32] {

@@ -9,6 +9,7 @@ mod form;
 mod guesses;
 mod member;
 mod org;
+mod paths;
 
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ use http_body::Body;
 use secrets::{EdgeKey, passwords};
 use url::Url;
 
+pub(crate) use self::paths::challenge as path_challenge;
 use self::{
     cookie::Cookies,
     credentials::Verified,

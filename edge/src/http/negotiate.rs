@@ -77,7 +77,7 @@ pub(crate) fn accepts_html(headers: &HeaderMap) -> bool {
 }
 
 /// The `q` of an item, in thousandths: 1000 when absent, 0 when it is not a number.
-fn quality(parameters: &str) -> u16 {
+pub(crate) fn quality(parameters: &str) -> u16 {
     let q = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
     let Some((_, q)) = q.into_iter().find(|(name, _)| name.trim().eq_ignore_ascii_case("q")) else { return 1000 };
     let (whole, fraction) = q.trim().split_once('.').unwrap_or((q.trim(), ""));

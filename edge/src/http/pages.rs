@@ -162,6 +162,11 @@ pub fn not_found() -> Response<SiteBody> {
     PAGE_NOT_FOUND.response()
 }
 
+/// 410: the site says that what was at this address will not come back.
+pub(crate) fn gone_for_good() -> Response<SiteBody> {
+    page(StatusCode::GONE, "Page gone", "This page was removed and will not come back.")
+}
+
 /// 404, without a page: for what a page loads, and for programs.
 pub(crate) fn no_such_file() -> Response<SiteBody> {
     const TEXT: &[u8] = b"There is no such file on this site.\n";

@@ -21,4 +21,6 @@ pub struct Visit {
     pub public_port: Option<u16>,
     /// The program that asks, when it says its name.
     pub agent: Option<&'static Agent>,
+    /// The client's country, as two capital letters, where it is known.
+    pub country: Option<[u8; 2]>,
 }

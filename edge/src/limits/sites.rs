@@ -56,3 +56,9 @@ pub(crate) const KEPT_LOOKS: usize = 8;
 pub(crate) const KEPT_WAIT: Duration = Duration::from_secs(3);
 /// Ranges that a request may ask for. Beyond it the whole file is sent.
 pub(crate) const RANGES: usize = 16;
+/// Parameters of a request's query that the conditions of `_redirects` look at.
+pub(crate) const QUERY_PARAMETERS: usize = 100;
+/// Languages of a visitor that are weighed.
+pub(crate) const LANGUAGES: usize = 50;
+/// Packs of which one answer may be guarded by accounts of their own: the live one, and one that lends a file.
+pub(crate) const GUARDED_PACKS: usize = 2;

@@ -7,8 +7,8 @@ use domain::traffic::agents::Agent;
 use http::{
     HeaderMap, HeaderValue, Method, Response, StatusCode,
     header::{
-        ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, LAST_MODIFIED,
-        RANGE, VARY,
+        ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE,
+        LAST_MODIFIED, RANGE, VARY,
     },
 };
 use packs::{Span, StoredBody};
@@ -16,10 +16,10 @@ use packs::{Span, StoredBody};
 use super::{
     cache::Bodies,
     conditional::{Validators, Verdict},
+    guards::Granted,
     header_rules,
-    pack::{File, Form, Pack, PackData},
+    pack::{File, Form, Pack, PackData, REVALIDATE},
     packs::PackError,
-    path::encode,
     pieces::{Piece, Pieces},
     ranges::{Wanted, wanted},
 };
@@ -36,6 +36,12 @@ pub(crate) struct Asked<'r> {
     pub(crate) host: &'r str,
     /// Decoded, with its leading slash.
     pub(crate) path: &'r str,
+    /// As it was sent, without its query.
+    pub(crate) sent: &'r str,
+    /// The visitor's country, where it is known.
+    pub(crate) country: Option<[u8; 2]>,
+    /// The accounts whose credentials the request has, as far as they were asked for.
+    pub(crate) granted: &'r Granted,
     /// The program that asks, when it says its name.
     pub(crate) agent: Option<&'static Agent>,
 }
@@ -49,6 +55,19 @@ pub(crate) enum Role {
     SinglePage,
     /// The page that says that nothing was found.
     NotFound,
+    /// The page that says that something is gone for good.
+    Gone,
+}
+
+impl Role {
+    /// The status of an error; none where the file is what is wanted.
+    fn error(self) -> Option<StatusCode> {
+        match self {
+            Self::Found | Self::SinglePage => None,
+            Self::NotFound => Some(StatusCode::NOT_FOUND),
+            Self::Gone => Some(StatusCode::GONE),
+        }
+    }
 }
 
 /// An answer whose status and headers are decided. It borrows nothing from the pack; the first block of its body may still have
@@ -105,31 +124,41 @@ impl First {
 
 /// Decides on the answer with a file of `pack`.
 pub(crate) fn send(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Result<Decided, PackError> {
+    pack.guards.admit_to_file(file, asked)?;
     let mut decided = conditional(pack, file, asked, role)?;
-    if role != Role::NotFound {
+    if role.error().is_none() {
         decided.response.body_mut().serve(file.served);
     }
     Ok(decided)
 }
 
 fn conditional(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Result<Decided, PackError> {
-    // A 404 answers no conditions and has no parts.
-    let range = asked.headers.get(RANGE).filter(|_| asked.method == Method::GET && role != Role::NotFound);
+    // An error answers no conditions and has no parts.
+    let range = asked.headers.get(RANGE).filter(|_| asked.method == Method::GET && role.error().is_none());
     let Some(form) = choose(file.forms(), asked.headers, range.is_some()) else {
         return Err(PackError::unavailable("a file without a form"));
     };
     let mut headers = pack.headers_of(file, form);
+    if role.error().is_some() {
+        headers.insert(CACHE_CONTROL, REVALIDATE);
+    }
     if !pack.headers.is_empty() {
-        header_rules::apply(&pack.headers, asked.host, &encode(asked.path), &mut headers);
+        header_rules::apply(&pack.headers, asked.host, asked.sent, &mut headers);
+        if let Some(encoding) = header_rules::content_encoding(&pack.headers, asked.host, asked.sent) {
+            // Below whatever it was compressed with here.
+            let ours = form.encoding.map(|ours| format!("{}, {}", encoding.token(), ours.token()));
+            let value = ours.as_deref().unwrap_or(encoding.token());
+            headers.insert(CONTENT_ENCODING, HeaderValue::try_from(value).map_err(PackError::unavailable)?);
+        }
     }
     if role == Role::SinglePage || (role == Role::NotFound && pack.has_own_single_page()) {
         headers.append(VARY, HeaderValue::from_static("Accept"));
     }
-    if role == Role::NotFound {
+    if let Some(status) = role.error() {
         for name in [ETAG, LAST_MODIFIED, ACCEPT_RANGES] {
             headers.remove(name);
         }
-        return Ok(whole(pack, form, asked, StatusCode::NOT_FOUND, headers));
+        return Ok(whole(pack, form, asked, status, headers));
     }
     let validators = Validators { etag: form.etag(), modified: pack.modified };
     match validators.judge(asked.headers) {

@@ -1,18 +1,27 @@
 //! What a site's `_headers` does to its answers.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE, EXPIRES, PRAGMA},
+};
 use packs::{
-    manifest::{HeaderRule, Segment},
-    rules::{VALUE_BYTES, headers::refusal},
+    Encoding,
+    manifest::HeaderRule,
+    rules::{VALUE_BYTES, headers::refusal, path::RequestPath},
 };
 
 use super::rules::Rules;
 use crate::limits::{FIELD_OVERHEAD_BYTES, SITE_FIELDS_BYTES};
 
+/// Headers of a file that a redirect does not have: those of its body, and for how long it is kept.
+const OF_FILES: [HeaderName; 7] =
+    [CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE, EXPIRES, PRAGMA];
+
 /// One block of `_headers`, ready to be applied.
 pub(crate) struct HeaderChange {
     set: Vec<(HeaderName, Value)>,
     unset: Vec<HeaderName>,
+    content_encoding: Option<Encoding>,
 }
 
 enum Value {
@@ -25,43 +34,59 @@ impl HeaderChange {
     /// Of a rule. What cannot be a header, or is not the site's to say, is left out.
     pub(crate) fn new(rule: HeaderRule) -> Self {
         let name = |text: &str| text.parse::<HeaderName>().ok().filter(|name| refusal(name.as_str()).is_none());
-        let names: Vec<_> = rule.pattern.segments.iter().filter_map(placeholder).collect();
+        let names: Vec<_> = rule.pattern.names().collect();
         let set = rule.set.into_iter().filter_map(|(key, value)| {
             let is_template = names.iter().any(|name| value.contains(name));
             let value = if is_template { Value::Template(value) } else { Value::Fixed(value.parse().ok()?) };
             Some((name(&key)?, value))
         });
         let unset = rule.unset.iter().filter_map(|key| name(key));
-        Self { set: set.collect(), unset: unset.collect() }
-    }
-}
-
-/// The way in which values refer to what a segment matched.
-fn placeholder(segment: &Segment) -> Option<String> {
-    match segment {
-        Segment::Literal(_) => None,
-        Segment::Placeholder(name) => Some(format!(":{name}")),
-        Segment::Splat => Some(":splat".to_owned()),
+        Self { set: set.collect(), unset: unset.collect(), content_encoding: rule.content_encoding }
     }
 }
 
 /// Applies every rule that the request meets. A header set by several has all their values. What is larger than
 /// [`VALUE_BYTES`] once its placeholders are filled in, or has no room among [`SITE_FIELDS_BYTES`], is left out.
 pub(crate) fn apply(rules: &Rules<HeaderChange>, host: &str, path: &str, headers: &mut HeaderMap) {
+    apply_but(rules, host, path, headers, &[]);
+}
+
+/// Applies every rule to a redirect, which has no body of the site's, and is kept for as long as the service says.
+pub(crate) fn apply_to_redirect(rules: &Rules<HeaderChange>, host: &str, path: &str, headers: &mut HeaderMap) {
+    apply_but(rules, host, path, headers, &OF_FILES);
+}
+
+/// The coding that the site says its file at `path` was uploaded in, where the file's name says so as well: a rule for the whole site
+/// is for those files alone.
+pub(crate) fn content_encoding(rules: &Rules<HeaderChange>, host: &str, path: &str) -> Option<Encoding> {
+    let named = |encoding: &Encoding| {
+        let ends: &[&str] = match encoding {
+            Encoding::Zstd => &[".zst"],
+            Encoding::Br => &[".br"],
+            Encoding::Gzip => &[".gz", ".svgz"],
+        };
+        ends.iter().any(|end| path.ends_with(end))
+    };
+    let said = rules.met(host, &RequestPath::new(path)).filter_map(|(_, change, _)| change.content_encoding).last();
+    said.filter(named)
+}
+
+fn apply_but(rules: &Rules<HeaderChange>, host: &str, path: &str, headers: &mut HeaderMap, left_out: &[HeaderName]) {
+    let path = RequestPath::new(path);
     let mut room = SITE_FIELDS_BYTES;
     let mut seen: Vec<&HeaderName> = Vec::new();
-    for (change, captures) in rules.met(host, path) {
-        for name in &change.unset {
+    for (_, change, captures) in rules.met(host, &path) {
+        for name in change.unset.iter().filter(|name| !left_out.contains(name)) {
             headers.remove(name);
         }
-        for (name, value) in &change.set {
+        for (name, value) in change.set.iter().filter(|(name, _)| !left_out.contains(name)) {
             // Known before the placeholders are filled in, so that no more is written than is sent.
             let Some(most) = room.checked_sub(name.as_str().len() + FIELD_OVERHEAD_BYTES) else { continue };
             let value = match value {
                 Value::Fixed(value) if value.len() <= most => Some(value.clone()),
                 Value::Fixed(_) => None,
                 Value::Template(text) => {
-                    captures.substitute(text, most.min(VALUE_BYTES)).and_then(|text| text.parse().ok())
+                    captures.substitute_in_header(text, most.min(VALUE_BYTES)).and_then(|text| text.parse().ok())
                 }
             };
             let Some(value) = value else { continue };
@@ -79,7 +104,7 @@ pub(crate) fn apply(rules: &Rules<HeaderChange>, host: &str, path: &str, headers
 #[cfg(test)]
 mod tests {
     use http::header::{CACHE_CONTROL, LINK, X_CONTENT_TYPE_OPTIONS};
-    use packs::manifest::Pattern;
+    use packs::manifest::{Pattern, Segment};
 
     use super::*;
 
@@ -89,7 +114,7 @@ mod tests {
         let pattern = Pattern { host: None, segments: std::iter::once(literal).chain(splat).collect() };
         let set = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let unset = unset.iter().map(|name| (*name).to_owned()).collect();
-        (pattern.clone(), HeaderChange::new(HeaderRule { pattern, set, unset }))
+        (pattern.clone(), HeaderChange::new(HeaderRule { pattern, set, unset, content_encoding: None }))
     }
 
     #[test]

@@ -8,11 +8,13 @@ mod cache;
 pub(crate) mod conditional;
 mod copies;
 mod faults;
+mod guards;
 mod header_rules;
 mod pack;
 mod packs;
 mod path;
 mod pieces;
+mod preferences;
 mod ranges;
 mod resolve;
 mod rules;
@@ -33,7 +35,7 @@ use http_body::Body;
 
 pub use packs::{PackError, Packs};
 
-use self::{answer::Asked, cache::PackCache, copies::Copies};
+use self::{cache::PackCache, copies::Copies};
 use crate::{
     gate::Gatekeeper,
     http::{GateAnswer, SiteBody, Visit, pages, reserved},
@@ -114,9 +116,7 @@ impl Sites {
             answer.extensions_mut().insert(GateAnswer);
             return answer;
         }
-        let (host, agent) = (&*visit.host, visit.agent);
-        let asked = Asked { method: &head.method, headers: &head.headers, host, path: "", agent };
-        self.serve(&head.method, &head.uri, asked, site).await
+        self.admitted(head, visit, site).await
     }
 }
 

@@ -21,7 +21,14 @@ use packs::{
     rules::{self, robots::Robots},
 };
 
-use super::{cache::Bodies, conditional, copies::number, header_rules::HeaderChange, rules::Rules};
+use super::{
+    cache::Bodies,
+    conditional,
+    copies::number,
+    guards::Guards,
+    header_rules::HeaderChange,
+    rules::{Redirect, Rules},
+};
 use crate::http::{self as own, Served, pages::NOSNIFF};
 
 /// For a file that may be kept for ever: its name changes when its content does.
@@ -51,13 +58,16 @@ pub(crate) struct PackData {
 /// A deployment's files.
 pub(crate) struct Pack {
     pub(crate) data: Arc<PackData>,
-    pub(crate) redirects: Rules<RedirectRule>,
+    pub(crate) redirects: Rules<Redirect>,
+    /// Whether a redirect depends on more than the path.
+    pub(crate) has_conditions: bool,
+    pub(crate) guards: Guards,
     pub(crate) headers: Rules<HeaderChange>,
     pub(crate) modified: SystemTime,
     single_page: Option<SinglePage>,
     robots: Robots,
     modified_value: HeaderValue,
-    files: HashMap<Box<str>, File>,
+    files: HashMap<Arc<str>, File>,
     kinds: Vec<Kind>,
     weight: u64,
 }
@@ -89,6 +99,8 @@ pub(crate) struct File {
     pub(crate) fingerprinted: bool,
     /// What it is to those who count visits.
     pub(crate) served: Served,
+    /// Its path, in a pack that has guarded paths.
+    pub(crate) path: Option<Arc<str>>,
     /// Its place in the pack's kinds.
     kind: usize,
     /// What it is stored in: as it is, then the compressed ones.
@@ -111,17 +123,25 @@ impl Pack {
     pub(crate) fn new(id: DeploymentId, mut manifest: Manifest, bodies: Arc<Bodies>) -> Self {
         let (mut kinds, mut known) = (Vec::new(), HashMap::new());
         manifest.headers = rules::headers::within_bounds(manifest.headers);
-        manifest.redirects = rules::redirects::within_bounds(manifest.redirects);
-        let weight = weight_of(&manifest);
+        let redirects = rules::redirects::within_bounds(manifest.take_redirects());
+        let has_conditions = redirects.iter().any(|rule| !rule.conditions.is_empty());
+        let weight = weight_of(&manifest, &redirects);
+        let guards = Guards::new(std::mem::take(&mut manifest.access));
         let modified = conditional::instant(manifest.created_at);
         let files: HashMap<_, _> = manifest
             .files
             .into_iter()
-            .map(|(path, entry)| (path.into_boxed_str(), File::new(entry, &mut kinds, &mut known)))
+            .map(|(path, entry)| {
+                let path: Arc<str> = path.into();
+                let guarded = (!guards.is_empty()).then(|| path.clone());
+                (path, File::new(entry, guarded, &mut kinds, &mut known))
+            })
             .collect();
         Self {
             data: Arc::new(PackData { number: number(&id), id, bodies }),
-            redirects: Rules::new(manifest.redirects.into_iter().map(|rule| (rule.pattern.clone(), rule)).collect()),
+            redirects: Rules::new(redirects.into_iter().map(Redirect::new).collect()),
+            has_conditions,
+            guards,
             headers: Rules::new(
                 manifest.headers.into_iter().map(|rule| (rule.pattern.clone(), HeaderChange::new(rule))).collect(),
             ),
@@ -176,7 +196,7 @@ impl Pack {
 }
 
 impl SinglePage {
-    fn of(files: &HashMap<Box<str>, File>) -> Option<Self> {
+    fn of(files: &HashMap<Arc<str>, File>) -> Option<Self> {
         let has_404 = || files.keys().any(|path| &**path == "404.html" || path.ends_with("/404.html"));
         if files.contains_key(Self::Own.path()) {
             Some(Self::Own)
@@ -196,7 +216,7 @@ impl SinglePage {
 }
 
 /// Bytes that the pack of a manifest takes beside its kinds, about, once every form of every file was asked for.
-fn weight_of(manifest: &Manifest) -> usize {
+fn weight_of(manifest: &Manifest, redirects: &[RedirectRule]) -> usize {
     let files = manifest.files.iter().map(|(path, file)| {
         let digests: usize = file.digests.iter().map(|hex| hex.len() / 2).sum();
         path.len() + file.sha256.len() + digests + FILE_WEIGHT + (1 + file.variants.len()) * FORM_WEIGHT
@@ -213,9 +233,11 @@ fn weight_of(manifest: &Manifest) -> usize {
         let unset = rule.unset.iter().map(|name| RULE_PART_WEIGHT + name.len());
         pattern(&rule.pattern) + set.chain(unset).sum::<usize>()
     });
-    // A redirect keeps its own copy of the pattern.
-    let redirects = manifest.redirects.iter().map(|rule| 2 * pattern(&rule.pattern) + rule.to.len());
-    files.chain(headers).chain(redirects).sum::<usize>() + manifest.robots.weight()
+    let redirects = redirects.iter().map(|rule| pattern(&rule.pattern) + rules::redirects::bytes_of(rule));
+    let guards = manifest.access.guards.iter().map(|guard| pattern(&guard.pattern) + 8 * guard.accounts.len());
+    let accounts = manifest.access.accounts.iter().map(|account| account.user.len() + account.hash.len());
+    let access = guards.chain(accounts).sum::<usize>();
+    files.chain(headers).chain(redirects).sum::<usize>() + access + manifest.robots.weight()
 }
 
 impl Kind {
@@ -260,7 +282,12 @@ impl File {
     }
 
     /// `kinds` are those met so far, `known` where: ten thousand files share a dozen.
-    fn new(entry: FileEntry, kinds: &mut Vec<Kind>, known: &mut HashMap<(String, bool), usize>) -> Self {
+    fn new(
+        entry: FileEntry,
+        path: Option<Arc<str>>,
+        kinds: &mut Vec<Kind>,
+        known: &mut HashMap<(String, bool), usize>,
+    ) -> Self {
         let fingerprinted = entry.fingerprinted;
         let (served, bodies) = (served(&entry), entry.bodies().collect());
         let kind = *known.entry((entry.content_type, fingerprinted)).or_insert_with_key(|(text, _)| {
@@ -274,6 +301,7 @@ impl File {
             sha256: entry.sha256.into_boxed_str(),
             fingerprinted,
             served,
+            path,
             kind,
             bodies,
             forms: OnceLock::new(),

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use domain::DeploymentId;
 use fairness::budget::{Account, Grant, Patience};
-use packs::{Manifest, PackStore, StoreError};
+use packs::{Manifest, PackStore, StoreError, manifest::Account as PathAccount};
 
 use crate::limits::{FLIGHT_WAIT, MANIFEST_FLIGHT_DIVISOR, STORE_WAIT};
 
@@ -36,6 +36,9 @@ pub enum PackError {
     /// The store does not answer.
     #[error("the store failed: {0}")]
     Unavailable(Arc<str>),
+    /// The answer is only for some of these accounts, and the request is none of theirs so far.
+    #[error("its paths are guarded")]
+    Guarded(Arc<[PathAccount]>),
 }
 
 impl PackError {
@@ -46,7 +49,7 @@ impl PackError {
 
     /// Whether the pack is at fault, and not the way to it.
     pub(crate) fn is_of_pack(&self) -> bool {
-        !matches!(self, Self::Unavailable(_))
+        !matches!(self, Self::Unavailable(_) | Self::Guarded(_))
     }
 }
 

@@ -1,12 +1,30 @@
-//! Which of a site's `_redirects` or `_headers` a request meets. What a pattern matches is decided in
+//! Which of a site's `_redirects` or `_headers` a request meets, and where its redirects lead. What a pattern matches is decided in
 //! [`packs::rules::pattern`]; here is the finding, which is quick where sites have thousands of rules.
 
 use std::collections::HashMap;
 
+use http::{Response, StatusCode, Uri};
 use packs::{
-    manifest::{Pattern, Segment},
-    rules::pattern::Captures,
+    manifest::{Conditions, Pattern, RedirectRule},
+    rules::{Captures, Query, VALUE_BYTES, path::RequestPath},
 };
+use percent_encoding::percent_decode_str;
+
+use super::{
+    answer::Asked,
+    header_rules,
+    pack::{Pack, REVALIDATE},
+    path::with_query,
+    preferences::{Languages, Varying},
+    resolve::{Found, resolve},
+};
+use crate::{
+    http::{SiteBody, pages},
+    limits::QUERY_PARAMETERS,
+};
+
+/// The status of a rule that answers with another file instead of redirecting.
+const REWRITE: u16 = 200;
 
 /// Rules in the order of their file. Those without wildcards are found by hash.
 pub(crate) struct Rules<T> {
@@ -21,7 +39,7 @@ impl<T> Rules<T> {
         let mut exact: HashMap<String, Vec<usize>> = HashMap::new();
         let mut wild = Vec::new();
         for (at, (pattern, _)) in in_order.iter().enumerate() {
-            match literal(pattern) {
+            match pattern.literal() {
                 Some(path) => exact.entry(path).or_default().push(at),
                 None => wild.push(at),
             }
@@ -34,10 +52,13 @@ impl<T> Rules<T> {
         self.in_order.is_empty()
     }
 
-    /// The rules that a request for `path` meets, first in the file first, each with what its wildcards stand for.
-    /// `path` is encoded as [`super::path::encode`] does it, which is how patterns are kept.
-    pub(crate) fn met<'m>(&'m self, host: &'m str, path: &'m str) -> impl Iterator<Item = (&'m T, Captures)> {
-        let mut exact = self.exact.get(path).map_or(&[][..], Vec::as_slice).iter().copied().peekable();
+    /// The rules that a request for `path` meets, first in the file first, each with its place there and what its wildcards stand for.
+    pub(crate) fn met<'m>(
+        &'m self,
+        host: &'m str,
+        path: &'m RequestPath<'_>,
+    ) -> impl Iterator<Item = (usize, &'m T, Captures)> {
+        let mut exact = self.exact.get(path.canonical()).map_or(&[][..], Vec::as_slice).iter().copied().peekable();
         let mut wild = self.wild.iter().copied().peekable();
         let order = std::iter::from_fn(move || match (exact.peek(), wild.peek()) {
             (Some(e), Some(w)) if e < w => exact.next(),
@@ -46,37 +67,185 @@ impl<T> Rules<T> {
         });
         order.filter_map(move |at| {
             let (pattern, rule) = self.in_order.get(at)?;
-            Some((rule, pattern.matches(host, path)?))
+            Some((at, rule, pattern.matches(host, path)?))
         })
     }
 }
 
-/// The one path that a pattern without wildcards matches.
-fn literal(pattern: &Pattern) -> Option<String> {
-    let pieces = pattern.segments.iter().map(|segment| match segment {
-        Segment::Literal(text) => Some(text.as_str()),
-        Segment::Placeholder(_) | Segment::Splat => None,
-    });
-    pieces.collect()
+/// A redirect, or an answer with another file, without the paths that it is for.
+pub(crate) struct Redirect {
+    to: String,
+    status: u16,
+    /// Whether a file at the path that was asked for goes before it.
+    stands_back: bool,
+    conditions: Conditions,
+}
+
+impl Redirect {
+    /// Of a rule.
+    pub(crate) fn new(rule: RedirectRule) -> (Pattern, Self) {
+        let answers = !rule.redirects();
+        // `/app/* /app/index.html 200` is how single-page sites are written: it must not hide the site's own files.
+        let stands_back = answers && rule.pattern.is_dynamic() && !rule.is_forced;
+        (rule.pattern, Self { to: rule.to, status: rule.status, stands_back, conditions: rule.conditions })
+    }
+
+    fn redirects(&self) -> bool {
+        !matches!(self.status, REWRITE | 404 | 410)
+    }
+}
+
+/// The outcome of `_redirects`.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made, and kept nowhere")]
+pub(crate) enum Followed {
+    /// No rule applies.
+    Nothing,
+    /// A redirect.
+    Redirect(Response<SiteBody>),
+    /// A rule applies, but where it leads is longer than an address may be, because of what the visitor asked for.
+    TooLong,
+    /// Serve this path's file instead.
+    Rewrite {
+        /// Decoded.
+        to: String,
+        /// With this status.
+        status: StatusCode,
+        /// Because there is no file at the path that was asked for.
+        is_fallback: bool,
+    },
+}
+
+/// Follows the first of the pack's redirects that a request meets.
+pub(crate) fn follow(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Followed {
+    let path = RequestPath::new(asked.sent);
+    let query = if pack.has_conditions { query_of(uri) } else { Query::default() };
+    let languages = preferred(pack, asked, &path, &query);
+    let mut has_file = None;
+    for (at, rule, mut captures) in pack.redirects.met(asked.host, &path) {
+        if rule.stands_back && *has_file.get_or_insert_with(|| !matches!(resolve(pack, asked.path), Found::Nothing)) {
+            continue;
+        }
+        if !is_met(&rule.conditions, asked, &query, &mut captures) || !languages.prefers(&rule.conditions.languages) {
+            continue;
+        }
+        let Some(to) = captures.substitute(&rule.to, VALUE_BYTES) else { return Followed::TooLong };
+        if !rule.redirects() {
+            let file = to.split(['?', '#']).next().unwrap_or_default();
+            let Ok(file) = percent_decode_str(file).decode_utf8() else { continue };
+            if file == asked.path && rule.status == REWRITE {
+                return Followed::Nothing;
+            }
+            let status = StatusCode::from_u16(rule.status).unwrap_or(StatusCode::OK);
+            return Followed::Rewrite { to: file.into_owned(), status, is_fallback: rule.stands_back };
+        }
+        // A rule that leads where the visitor is would send them round for ever.
+        if to == path.canonical() || leads_back(pack, at, asked, &to) {
+            continue;
+        }
+        let status = StatusCode::from_u16(rule.status).unwrap_or(StatusCode::FOUND);
+        let query = match uri.query() {
+            Some(query) if !rule.conditions.query.is_empty() => {
+                Some(rule.conditions.rest_of_query(query)).filter(|rest| !rest.is_empty())
+            }
+            query => query.map(str::to_owned),
+        };
+        if let Some(response) = redirect(pack, asked, status, &to, query.as_deref()) {
+            return Followed::Redirect(response);
+        }
+    }
+    Followed::Nothing
+}
+
+/// What the answer to a request depends on beside its path, whichever it is.
+pub(crate) fn varying(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Varying {
+    let mut varying = Varying::default();
+    if !pack.has_conditions {
+        return varying;
+    }
+    let query = query_of(uri);
+    for (_, rule, mut captures) in pack.redirects.met(asked.host, &RequestPath::new(asked.sent)) {
+        if rule.conditions.meets_query(&query, &mut captures) {
+            varying.by_language |= !rule.conditions.languages.is_empty();
+            varying.by_country |= !rule.conditions.countries.is_empty();
+        }
+    }
+    varying
+}
+
+/// A redirect to `location` that keeps the request's `query`, with the site's headers.
+pub(crate) fn redirect(
+    pack: &Pack,
+    asked: Asked<'_>,
+    status: StatusCode,
+    location: &str,
+    query: Option<&str>,
+) -> Option<Response<SiteBody>> {
+    let location = with_query(location, query)?;
+    let mut response = pages::with(pages::redirect(status, location), http::header::CACHE_CONTROL, REVALIDATE);
+    if !pack.headers.is_empty() {
+        header_rules::apply_to_redirect(&pack.headers, asked.host, asked.sent, response.headers_mut());
+    }
+    Some(response)
+}
+
+/// The query of a request, as far as it is looked at.
+fn query_of(uri: &Uri) -> Query<'_> {
+    Query::new(uri.query().unwrap_or_default(), QUERY_PARAMETERS)
+}
+
+/// Whether a request meets all conditions but that on languages, which are weighed against each other.
+fn is_met(conditions: &Conditions, asked: Asked<'_>, query: &Query<'_>, captures: &mut Captures) -> bool {
+    let countries = &conditions.countries;
+    let is_there = |country: [u8; 2]| countries.iter().any(|wanted| wanted.as_bytes() == country);
+    (countries.is_empty() || asked.country.is_some_and(is_there)) && conditions.meets_query(query, captures)
+}
+
+/// The visitor's languages, and which of those that the site has for this request they like best.
+fn preferred(pack: &Pack, asked: Asked<'_>, path: &RequestPath<'_>, query: &Query<'_>) -> Languages {
+    if !pack.has_conditions {
+        return Languages::default();
+    }
+    let mut languages = Languages::of(asked.headers);
+    for (_, rule, mut captures) in pack.redirects.met(asked.host, path) {
+        if is_met(&rule.conditions, asked, query, &mut captures) {
+            languages.offer(&rule.conditions.languages);
+        }
+    }
+    languages
+}
+
+/// Whether the address that the redirect at place `at` leads to redirects to the one that was asked for, because that is its file's
+/// clean address. A circle that every path of a rule is in was refused at upload; this one only some are in.
+fn leads_back(pack: &Pack, at: usize, asked: Asked<'_>, to: &str) -> bool {
+    let to = to.split(['?', '#']).next().unwrap_or_default();
+    if !to.starts_with('/') {
+        return false;
+    }
+    let Ok(file) = percent_decode_str(to).decode_utf8() else { return false };
+    let is_back = matches!(resolve(pack, &file), Found::Cleaner(clean) if clean == asked.path);
+    // Unless another rule takes the visitor elsewhere from there.
+    is_back
+        && pack.redirects.met(asked.host, &RequestPath::new(to)).all(|(other, rule, _)| other == at || rule.stands_back)
 }
 
 #[cfg(test)]
 mod tests {
-    use packs::rules::{VALUE_BYTES, redirects};
+    use packs::rules::redirects;
 
     use super::*;
 
     fn met(rules: &str, path: &str) -> Vec<String> {
-        let (rules, warnings) = redirects::compile(rules.as_bytes());
+        let (rules, warnings) = redirects::compile(rules.as_bytes(), |_| false);
         assert_eq!(warnings, Vec::<String>::new());
         let rules = Rules::new(rules.into_iter().map(|rule| (rule.pattern, rule.to)).collect());
-        rules.met("a.example", path).map(|(to, captures)| captures.substitute(to, VALUE_BYTES).unwrap()).collect()
+        let path = RequestPath::new(path);
+        rules.met("a.example", &path).map(|(_, to, captures)| captures.substitute(to, VALUE_BYTES).unwrap()).collect()
     }
 
     #[test]
     fn rules_are_met_in_the_order_of_their_file() {
-        assert_eq!(met("/a /1\n/:x /2/:x\n/b /3\n/* /4/:splat", "/a"), ["/1", "/2/a", "/4/a"]);
-        assert_eq!(met("/* /4/:splat\n/a /1", "/a"), ["/4/a", "/1"]);
+        assert_eq!(met("/a /1\n/:x /2/:x\n/b /3\n/* https://h/4/:splat", "/a"), ["/1", "/2/a", "https://h/4/a"]);
+        assert_eq!(met("/* https://h/4/:splat\n/a /1", "/a"), ["https://h/4/a", "/1"]);
         assert_eq!(met("/é/x /1\n/b /2", "/%C3%A9/x"), ["/1"]);
         assert!(met("/a /1\n/a/* /2", "/b").is_empty());
     }

@@ -4,22 +4,20 @@ use domain::{
     DeploymentId,
     site::{Gate, Site, SiteKind},
 };
-use http::{HeaderValue, Method, Response, StatusCode, Uri, header::CACHE_CONTROL};
-use packs::rules::VALUE_BYTES;
-use percent_encoding::percent_decode_str;
+use http::{Method, Response, StatusCode, Uri};
 
 use super::{
     Sites,
     answer::{Asked, Decided, Role, send},
-    pack::{Pack, REVALIDATE},
+    guards,
+    pack::Pack,
     packs::PackError,
-    path::{BadPath, decode, encode, with_query},
+    path::{BadPath, decode, encode},
     resolve::{Found, not_found_page, resolve, target},
+    rules::{Followed, follow, redirect, varying},
 };
 use crate::http::{SiteBody, accepts_html, pages};
 
-/// The status of a rule that answers with another file instead of redirecting.
-const REWRITE: u16 = 200;
 /// Extensions of what pages load. A script's place is never answered with a page, whatever the request accepts.
 const ASSETS: [&str; 34] = [
     "avif",
@@ -83,6 +81,7 @@ impl Sites {
             }
             // What is at fault was logged where it was read.
             Err(PackError::Lost | PackError::Damaged(_)) => pages::unavailable(),
+            Err(PackError::Guarded(accounts)) => guards::closed(accounts),
         }
     }
 
@@ -93,18 +92,20 @@ impl Sites {
         asked: Asked<'_>,
         site: &Site,
     ) -> Result<Response<SiteBody>, PackError> {
-        let look = {
+        let (look, varying) = {
             let pack = self.packs.pack(deployment).await?;
             let mut look = look_up(&pack, uri, asked, may_be_lent(asked, site))?;
             if asked.agent.is_some_and(|agent| pack.disallows(agent, uri)) {
                 look.disallow();
             }
-            look
+            (look, varying(&pack, uri, asked))
         };
-        match look {
+        let mut response = match look {
             Look::Decided(decided) => decided.begin().await,
             Look::Elsewhere(missing) => Box::pin(self.lent_or_missing(deployment, asked, site, missing)).await,
-        }
+        }?;
+        varying.mark(response.headers_mut());
+        Ok(response)
     }
 
     /// The answer to a path that an earlier deployment may have.
@@ -121,7 +122,7 @@ impl Sites {
         let mut decided = {
             let pack = self.packs.pack(live).await?;
             match missing.rewritten {
-                Some(to) => rewritten(&pack, &to, asked)?,
+                Some((to, status)) => rewritten(&pack, &to, status, asked)?,
                 None => missing_in(&pack, asked)?,
             }
         };
@@ -169,10 +170,6 @@ impl Sites {
 }
 
 /// The outcome of a look at the live deployment.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large one is the usual one, and a box would be an allocation for each request"
-)]
 enum Look {
     /// This answer.
     Decided(Decided),
@@ -182,14 +179,14 @@ enum Look {
 
 /// A path without a file.
 struct Missing {
-    /// The path whose file a rule wants to be served where no deployment has one (decoded).
-    rewritten: Option<String>,
+    /// The path whose file a rule wants to be served where no deployment has one (decoded), and with which status.
+    rewritten: Option<(String, StatusCode)>,
     /// Whether the site's `robots.txt` disallows the answer for the client that asked.
     is_disallowed: bool,
 }
 
 impl Look {
-    fn elsewhere(rewritten: Option<String>) -> Self {
+    fn elsewhere(rewritten: Option<(String, StatusCode)>) -> Self {
         Self::Elsewhere(Missing { rewritten, is_disallowed: false })
     }
 
@@ -204,20 +201,24 @@ impl Look {
 
 /// Looks up a path in the live deployment. What is missing there may be lent by another where `may_be_lent`.
 fn look_up(pack: &Pack, uri: &Uri, asked: Asked<'_>, may_be_lent: bool) -> Result<Look, PackError> {
+    pack.guards.admit(asked)?;
     if !pack.redirects.is_empty() {
-        match follow_rules(pack, uri, asked) {
+        match follow(pack, uri, asked) {
             Followed::Nothing => {}
             Followed::Redirect(response) => return Ok(Look::Decided(response.into())),
             // Not the next rule: the site says that this path is not for it.
             Followed::TooLong => return Ok(Look::Decided(pages::too_long().into())),
-            Followed::Rewrite { to, is_wild } if is_wild && may_be_lent => return Ok(Look::elsewhere(Some(to))),
-            Followed::Rewrite { to, .. } => return rewritten(pack, &to, asked).map(Look::Decided),
+            Followed::Rewrite { to, status, is_fallback } if is_fallback && may_be_lent => {
+                return Ok(Look::elsewhere(Some((to, status))));
+            }
+            Followed::Rewrite { to, status, .. } => return rewritten(pack, &to, status, asked).map(Look::Decided),
         }
     }
     match resolve(pack, asked.path) {
         Found::File(file) => send(pack, file, asked, Role::Found).map(Look::Decided),
         Found::Cleaner(path) => {
-            let response = redirect(StatusCode::PERMANENT_REDIRECT, &encode(&path), uri);
+            pack.guards.admit_to_path(&path, asked)?;
+            let response = redirect(pack, asked, StatusCode::PERMANENT_REDIRECT, &encode(&path), uri.query());
             Ok(Look::Decided(response.unwrap_or_else(pages::bad_request).into()))
         }
         Found::Nothing if may_be_lent => Ok(Look::elsewhere(None)),
@@ -226,9 +227,16 @@ fn look_up(pack: &Pack, uri: &Uri, asked: Asked<'_>, may_be_lent: bool) -> Resul
 }
 
 /// The file that a rule serves in the place of the one that was asked for.
-fn rewritten(pack: &Pack, to: &str, asked: Asked<'_>) -> Result<Decided, PackError> {
+fn rewritten(pack: &Pack, to: &str, status: StatusCode, asked: Asked<'_>) -> Result<Decided, PackError> {
+    let role = match status {
+        StatusCode::NOT_FOUND => Role::NotFound,
+        StatusCode::GONE => Role::Gone,
+        _ => Role::Found,
+    };
     match target(pack, to) {
-        Some(file) => send(pack, file, asked, Role::Found),
+        Some(file) => send(pack, file, asked, role),
+        None if role == Role::Gone => Ok(pages::gone_for_good().into()),
+        None if role == Role::NotFound => Ok(pages::not_found().into()),
         None => missing_in(pack, asked),
     }
 }
@@ -255,55 +263,6 @@ fn may_be_lent(asked: Asked<'_>, site: &Site) -> bool {
 fn could_be_fingerprinted(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     name.len() >= FINGERPRINTED_NAME && name.contains('.')
-}
-
-/// The outcome of `_redirects`.
-#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made, and kept nowhere")]
-enum Followed {
-    /// No rule applies.
-    Nothing,
-    Redirect(Response<SiteBody>),
-    /// A rule applies, but where it leads is longer than an address may be, because of what the visitor asked for.
-    TooLong,
-    /// Serve this path's file instead.
-    Rewrite {
-        /// Decoded.
-        to: String,
-        /// By a rule that also stands for other paths.
-        is_wild: bool,
-    },
-}
-
-fn follow_rules(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Followed {
-    let path = encode(asked.path);
-    for (rule, captures) in pack.redirects.met(asked.host, &path) {
-        // `/app/* /app/index.html 200` is how single-page sites are written: it must not hide the site's own files.
-        let is_wild = rule.pattern.is_dynamic();
-        if rule.status == REWRITE && is_wild && !matches!(resolve(pack, asked.path), Found::Nothing) {
-            continue;
-        }
-        let Some(to) = captures.substitute(&rule.to, VALUE_BYTES) else { return Followed::TooLong };
-        if rule.status == REWRITE {
-            let file = to.split(['?', '#']).next().unwrap_or_default();
-            let Ok(file) = percent_decode_str(file).decode_utf8() else { continue };
-            return Followed::Rewrite { to: file.into_owned(), is_wild };
-        }
-        // A rule that leads where the visitor is would send them round for ever.
-        if to == path {
-            continue;
-        }
-        let status = StatusCode::from_u16(rule.status).unwrap_or(StatusCode::FOUND);
-        if let Some(response) = redirect(status, &to, uri) {
-            return Followed::Redirect(response);
-        }
-    }
-    Followed::Nothing
-}
-
-/// A redirect that keeps the request's query.
-fn redirect(status: StatusCode, location: &str, uri: &Uri) -> Option<Response<SiteBody>> {
-    let location: HeaderValue = with_query(location, uri.query())?;
-    Some(pages::with(pages::redirect(status, location), CACHE_CONTROL, REVALIDATE))
 }
 
 fn is_navigation(asked: Asked<'_>) -> bool {

@@ -43,6 +43,11 @@ impl Country {
         letters.iter().all(u8::is_ascii_alphabetic).then(|| Self(letters.map(|letter| letter.to_ascii_uppercase())))
     }
 
+    /// The letters; none where the country is not known.
+    pub(crate) fn known(self) -> Option<[u8; 2]> {
+        (self != Self::UNKNOWN).then_some(self.0)
+    }
+
     /// The letters.
     pub(super) fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or(UNKNOWN_COUNTRY)

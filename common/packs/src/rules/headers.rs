@@ -2,8 +2,12 @@
 
 use http::{HeaderName, HeaderValue};
 
-use super::{HEADERS_FILE, VALUE_BYTES, Warnings, lines, pattern_bytes, text_of, within_bytes};
-use crate::manifest::{HeaderRule, Pattern};
+use super::{
+    HEADERS_FILE, RULES_BYTES, VALUE_BYTES, Warnings,
+    accounts::{Accounts, BASIC_AUTH},
+    lines, pattern_bytes, text_of, within_bytes,
+};
+use crate::manifest::{Access, Encoding, HeaderRule, Pattern};
 
 /// Rules of a file, at most.
 const RULES: usize = 100;
@@ -12,9 +16,10 @@ const FIELDS: usize = 20;
 
 /// Headers that a site does not decide about, because they frame the answer, are computed from the file, or speak for
 /// the platform.
-const OF_THE_SERVICE: [&str; 23] = [
+const OF_THE_SERVICE: [&str; 24] = [
     "accept-ranges",
     "age",
+    BASIC_AUTH,
     "connection",
     "content-encoding",
     "content-length",
@@ -63,21 +68,42 @@ const BEYOND_THE_SITE_BEGINNINGS: [&str; 9] =
 /// `CDN-Cache-Control`, and what each network calls its own.
 const CACHE_CONTROL_END: &str = "-cache-control";
 
-/// Compiles `_headers`.
-pub fn compile(file: &[u8]) -> (Vec<HeaderRule>, Vec<String>) {
+/// What `_headers` says.
+#[derive(Debug, Default)]
+pub struct CompiledHeaders {
+    /// The headers of paths, in file order.
+    pub rules: Vec<HeaderRule>,
+    /// The paths behind `Basic-Auth`.
+    pub access: Access,
+    /// What is wrong with lines that were left out.
+    pub warnings: Vec<String>,
+}
+
+/// A block under way.
+struct Block {
+    /// The number of its first line.
+    number: usize,
+    rule: HeaderRule,
+    /// Whether a header follows, be it one that was left out with a word of its own.
+    says_something: bool,
+}
+
+/// Compiles `_headers`. Hashes the passwords in it, which takes tens of milliseconds each.
+pub fn compile(file: &[u8]) -> CompiledHeaders {
     let mut warnings = Warnings::new(HEADERS_FILE);
-    let mut rules: Vec<(usize, HeaderRule)> = Vec::new();
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut accounts = Accounts::default();
     // Headers below a path that was left out are left out with it, without a word of their own.
     let mut orphans_said = false;
     let mut current = false;
     let mut bound_said = false;
-    let text = text_of(file, &mut warnings);
+    let text = text_of(file, RULES_BYTES, &mut warnings);
     for (number, line) in lines(&text, &mut warnings) {
         if line.starts_with('/') || is_url(line) {
             orphans_said = true;
             current = false;
             match Pattern::parse(line) {
-                Ok(_) if rules.len() >= RULES => {
+                Ok(_) if blocks.len() >= RULES => {
                     if !bound_said {
                         let why =
                             format_args!("only the first {RULES} rules count; this one and all below are left out");
@@ -86,18 +112,34 @@ pub fn compile(file: &[u8]) -> (Vec<HeaderRule>, Vec<String>) {
                     bound_said = true;
                 }
                 Ok(pattern) => {
-                    rules.push((number, HeaderRule { pattern, set: Vec::new(), unset: Vec::new() }));
+                    let rule = HeaderRule { pattern, set: Vec::new(), unset: Vec::new(), content_encoding: None };
+                    blocks.push(Block { number, rule, says_something: false });
                     current = true;
                 }
                 Err(why) => warnings.add(number, why),
             }
             continue;
         }
-        match rules.last_mut().filter(|_| current) {
-            Some((_, rule)) => {
-                if let Err(why) = add_header(rule, line) {
-                    warnings.add(number, why);
+        match blocks.last_mut().filter(|_| current) {
+            Some(block) => {
+                block.says_something = true;
+                match basic_auth(line) {
+                    Some(value) => {
+                        for why in accounts.add(block.number, &block.rule.pattern, value) {
+                            warnings.add(number, why);
+                        }
+                    }
+                    None => {
+                        if let Err(why) = add_header(&mut block.rule, line) {
+                            warnings.add(number, why);
+                        }
+                    }
                 }
+            }
+            None if basic_auth(line).is_some() => {
+                warnings
+                    .add(number, "`Basic-Auth` counts for nothing without its path: the files are open to everybody");
+                orphans_said = true;
             }
             None if orphans_said => {}
             None => {
@@ -106,14 +148,23 @@ pub fn compile(file: &[u8]) -> (Vec<HeaderRule>, Vec<String>) {
             }
         }
     }
-    rules.retain(|(number, rule)| {
-        let says_something = !rule.set.is_empty() || !rule.unset.is_empty();
-        if !says_something {
-            warnings.add(*number, "no header follows this path");
-        }
-        says_something
-    });
-    (rules.into_iter().map(|(_, rule)| rule).collect(), warnings.into_vec())
+    for block in blocks.iter().filter(|block| !block.says_something) {
+        warnings.add(block.number, "no header follows this path");
+    }
+    let rules = blocks.into_iter().map(|block| block.rule);
+    let says_something =
+        |rule: &HeaderRule| !rule.set.is_empty() || !rule.unset.is_empty() || rule.content_encoding.is_some();
+    CompiledHeaders {
+        rules: rules.filter(says_something).collect(),
+        access: accounts.into_access(),
+        warnings: warnings.into_vec(),
+    }
+}
+
+/// The value of a line of `Basic-Auth`.
+fn basic_auth(line: &str) -> Option<&str> {
+    let (name, value) = line.split_once(':')?;
+    name.trim().eq_ignore_ascii_case(BASIC_AUTH).then(|| value.trim())
 }
 
 /// Whether the line is a URL rather than a header: `https://…`, not `Link: <…>`.
@@ -133,8 +184,18 @@ fn add_header(rule: &mut HeaderRule, line: &str) -> Result<(), String> {
         return Ok(());
     }
     let (name, value) = line.split_once(':').ok_or("a header has the form `Name: value`")?;
-    let name = header_name(name.trim())?;
-    let value = value.trim();
+    let (name, value) = (name.trim(), value.trim());
+    // Every answer has it.
+    if name.eq_ignore_ascii_case("x-content-type-options") && value.eq_ignore_ascii_case("nosniff") {
+        return Ok(());
+    }
+    if name.eq_ignore_ascii_case("content-encoding")
+        && let Some(encoding) = Encoding::ALL.into_iter().find(|known| known.token().eq_ignore_ascii_case(value))
+    {
+        rule.content_encoding = Some(encoding);
+        return Ok(());
+    }
+    let name = header_name(name)?;
     if value.is_empty() {
         return Err(format!("`{name}` has no value; `! {name}` takes a header away"));
     }
@@ -184,12 +245,18 @@ pub fn within_bounds(rules: Vec<HeaderRule>) -> Vec<HeaderRule> {
         let set = rule.set.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
         pattern_bytes(&rule.pattern) + set + rule.unset.iter().map(String::len).sum::<usize>()
     };
-    within_bytes(counted, bytes).collect()
+    within_bytes(counted, RULES_BYTES, bytes).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::RULES_BYTES, *};
+    use super::*;
+
+    /// The rules and the warnings.
+    fn compile(file: &[u8]) -> (Vec<HeaderRule>, Vec<String>) {
+        let compiled = super::compile(file);
+        (compiled.rules, compiled.warnings)
+    }
 
     #[test]
     fn rules_are_compiled() {
@@ -234,6 +301,18 @@ mod tests {
     }
 
     #[test]
+    fn what_the_service_does_already_is_no_mistake() {
+        let (rules, warnings) = compile(b"/*\n X-Content-Type-Options: NoSniff\n/b/*.br\n Content-Encoding: br\n");
+        assert_eq!((rules.len(), rules[0].content_encoding), (1, Some(Encoding::Br)));
+        assert_eq!(warnings, Vec::<String>::new());
+        let (rules, warnings) = compile(b"/*\n X-Content-Type-Options: none\n/b\n Content-Encoding: identity\n/c\n");
+        let said = ["2: `X-Content-Type-Options`", "4: `Content-Encoding`"]
+            .map(|of| format!("_headers line {of} is set by the service"));
+        assert_eq!((rules.len(), &warnings[..2]), (0, &said[..]), "one word for each");
+        assert_eq!(warnings[2..], ["_headers line 5: no header follows this path"]);
+    }
+
+    #[test]
     fn the_bounds_hold() {
         let many = "/a\n X-A: b\n".repeat(RULES + 3);
         let (rules, warnings) = compile(many.as_bytes());
@@ -252,7 +331,7 @@ mod tests {
         assert_eq!(warnings.len(), 1);
         let (_, warnings) = compile("/*/*\n".repeat(10_000).as_bytes());
         assert_eq!(warnings.last().map(String::as_str), Some("_headers: 9950 more lines were left out"));
-        assert_eq!(compile(b"\xff\xfe\x00").0, []);
+        assert_eq!(compile(b"\xff\xfe/\x00").1.len(), 1, "in UTF-16");
         let wide: Vec<String> = (0..FIELDS + 2).map(|n| format!(" X-{n}: b\n")).collect();
         let wide = wide.concat();
         let (rules, warnings) = compile(format!("/a\n{wide} ! X-Away\n X-0: again\n").as_bytes());
@@ -283,6 +362,7 @@ mod tests {
             pattern: Pattern::parse("/*").expect("valid"),
             set: (0..set).map(|n| (format!("x-{n}"), "b".repeat(bytes))).collect(),
             unset: vec!["x-away".into(); 30],
+            content_encoding: None,
         };
         let cut = within_bounds(vec![rule(5, 10); 300]);
         assert_eq!((cut.len(), cut[0].set.len(), cut[0].unset.len()), (RULES, 5, FIELDS - 5));
@@ -292,6 +372,7 @@ mod tests {
             pattern: Pattern::parse("/*").expect("valid"),
             set: vec![("Clear-Site-Data".into(), "\"cookies\"".into()), ("x-fine".into(), "1".into())],
             unset: vec!["ETag".into()],
+            content_encoding: None,
         };
         let cut = within_bounds(vec![reaching]);
         assert_eq!(cut[0].set, [("x-fine".to_owned(), "1".to_owned())]);

@@ -1,14 +1,23 @@
 //! `_headers` and `_redirects` at a site's root, in Cloudflare Pages' syntax, and what its `robots.txt` asks of programs.
 //!
-//! They are compiled at upload ([`headers`], [`redirects`], [`robots`]) and matched by the edge ([`pattern`]). A line that is
+//! They are compiled at upload ([`headers`], [`redirects`], [`robots`]) and matched by the edge ([`path`], [`pattern`]). A line that is
 //! wrong never fails a deployment: it is left out, and one of the first two becomes a warning that names it.
 
+mod accounts;
+mod circles;
+mod conditions;
 pub mod headers;
+mod matching;
+pub mod path;
 pub mod pattern;
 pub mod redirects;
 pub mod robots;
+mod template;
 
 use std::{borrow::Cow, fmt::Display};
+
+pub use conditions::Query;
+pub use template::Captures;
 
 use crate::manifest::{Pattern, Segment};
 
@@ -16,8 +25,10 @@ use crate::manifest::{Pattern, Segment};
 pub const HEADERS_FILE: &str = "_headers";
 /// Name of the file of redirect rules, at the root.
 pub const REDIRECTS_FILE: &str = "_redirects";
-/// Bytes of a file of rules that count; what follows them is left out.
+/// Bytes of `_headers` that count; what follows them is left out.
 pub const RULES_BYTES: usize = 100 * 1024;
+/// Bytes of `_redirects` that count: as many lines as there may be rules have room, with whatever a line may say.
+pub const REDIRECTS_BYTES: usize = 9 * 1024 * 1024;
 /// Bytes of a header's value or a redirect's target, at most, when its placeholders are filled in. A few bytes of a
 /// rule stand for as many as a path has, once for each placeholder, so that a rule by itself bounds nothing.
 pub const VALUE_BYTES: usize = 2 * 1024;
@@ -26,17 +37,23 @@ const LINE_CHARS: usize = 2_000;
 /// Warnings of one file, at most: one line of each kind of mistake is worth more than a thousand of one.
 const WARNINGS: usize = 50;
 
+/// Whether lines are trimmed of `c`, and words end at it: what JavaScript takes for white space.
+fn is_space(c: char) -> bool {
+    (c.is_whitespace() && c != '\u{85}') || c == '\u{feff}'
+}
+
 /// The lines of a file of rules that mean something, with their numbers; what is wrong with the others goes into
 /// `warnings`.
 fn lines<'a>(text: &'a str, warnings: &mut Warnings) -> Vec<(usize, &'a str)> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // Old Macs end lines so; to everybody else it is white space.
+    let end = if text.contains('\n') { '\n' } else { '\r' };
     let mut lines = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.trim();
+    for (number, line) in (1..).zip(text.split(end)) {
+        let line = line.trim_matches(is_space);
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if line.len() > LINE_CHARS {
+        if line.encode_utf16().count() > LINE_CHARS {
             warnings.add(number, format_args!("longer than {LINE_CHARS} characters"));
             continue;
         }
@@ -45,24 +62,34 @@ fn lines<'a>(text: &'a str, warnings: &mut Warnings) -> Vec<(usize, &'a str)> {
     lines
 }
 
-/// The text of a file of rules, as far as it counts: whole lines only, since half of one could be a rule that nobody
-/// wrote. Bytes that are not UTF-8 only spoil the lines they are in.
-fn text_of<'b>(bytes: &'b [u8], warnings: &mut Warnings) -> Cow<'b, str> {
-    let Some(counted) = bytes.get(..RULES_BYTES).filter(|_| bytes.len() > RULES_BYTES) else {
+/// The text of a file of rules, as far as it counts: `most` bytes, and whole lines only, since half of one could be a rule that
+/// nobody wrote. Bytes that are not UTF-8 only spoil the lines they are in, unless the whole file is in another encoding.
+fn text_of<'b>(bytes: &'b [u8], most: usize, warnings: &mut Warnings) -> Cow<'b, str> {
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") || bytes.contains(&0) {
+        warnings.add_of_file(
+            "the file is not UTF-8, so none of it counts; save it as UTF-8 (in PowerShell by `-Encoding utf8`)",
+        );
+        return Cow::Borrowed("");
+    }
+    let Some(counted) = bytes.get(..most).filter(|_| bytes.len() > most) else {
         return String::from_utf8_lossy(bytes);
     };
     let whole_lines = counted.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
     warnings.add_of_file(format_args!(
         "only the first {} count; the lines after them were left out",
-        domain::size(RULES_BYTES as u64)
+        domain::size(most as u64)
     ));
     String::from_utf8_lossy(&counted[..whole_lines])
 }
 
 /// Keeps the rules that come first, as long as all that they say has room in one file of rules: packs that were made
 /// before there was a bound may hold more.
-fn within_bytes<T>(rules: impl IntoIterator<Item = T>, bytes: impl Fn(&T) -> usize) -> impl Iterator<Item = T> {
-    let mut left = RULES_BYTES;
+fn within_bytes<T>(
+    rules: impl IntoIterator<Item = T>,
+    most: usize,
+    bytes: impl Fn(&T) -> usize,
+) -> impl Iterator<Item = T> {
+    let mut left = most;
     rules.into_iter().take_while(move |rule| match left.checked_sub(bytes(rule)) {
         Some(rest) => {
             left = rest;

@@ -1,16 +1,20 @@
 //! Path patterns: which requests a rule is for, and what its `*` and `:placeholders` stood for.
 //!
-//! A pattern has at most one `*`, and no two wildcards share a path segment, so matching never goes back: it takes
-//! time linear in the path, whatever the pattern.
+//! A pattern has at most one `*`; a placeholder stands for a part of one path segment. How the parts of a path are found is in
+//! [`super::matching`].
 
 use std::borrow::Cow;
 
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS};
 
+use super::{
+    matching::{SPLAT, match_path, split},
+    path::RequestPath,
+    template::Captures,
+};
 use crate::manifest::{Pattern, Segment};
 
-/// Bytes of a path that are written as `%XX`. What is left is harmless in a URL and in a header. Whoever compares a path
-/// with a pattern encodes it by this.
+/// Bytes of a path that are written as `%XX`. What is left is harmless in a URL and in a header.
 pub const ENCODED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -26,13 +30,8 @@ pub const ENCODED: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// The name under which templates refer to what `*` stood for.
-const SPLAT: &str = "splat";
-
-/// The parts of a path that the wildcards of a pattern matched, percent-encoded.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Captures(Vec<(String, String)>);
-
+/// Wildcards of a pattern, at most.
+const WILDCARDS: usize = 20;
 impl Pattern {
     /// Parses `/path/:with/*` or `https://host/path`. The error says what is wrong.
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
@@ -50,7 +49,8 @@ impl Pattern {
         if path.contains(['?', '#']) {
             return Err("a pattern has no query and no fragment");
         }
-        let segments = parse_path(path)?;
+        let mut names: Vec<&str> = host.iter().flat_map(|host| host_names(host)).collect();
+        let segments = parse_path(&without_dot_segments(path), &mut names)?;
         Ok(Self { host, segments })
     }
 
@@ -60,77 +60,74 @@ impl Pattern {
             || self.host.as_ref().is_some_and(|host| host.contains(':'))
     }
 
-    /// Matches a request for `path`, as it was sent but without its query, at `host`. Returns what the wildcards
-    /// matched.
-    pub fn matches(&self, host: &str, path: &str) -> Option<Captures> {
+    /// The one path that a pattern without wildcards matches, in its canonical spelling.
+    pub fn literal(&self) -> Option<String> {
+        let pieces = self.segments.iter().map(|segment| match segment {
+            Segment::Literal(text) => Some(text.as_str()),
+            Segment::Placeholder(_) | Segment::Splat => None,
+        });
+        pieces.collect()
+    }
+
+    /// The names by which values refer to what the pattern matched, with their colons.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        let path = self.segments.iter().filter_map(|segment| match segment {
+            Segment::Literal(_) => None,
+            Segment::Placeholder(name) => Some(format!(":{name}")),
+            Segment::Splat => Some(format!(":{SPLAT}")),
+        });
+        path.chain(self.host.iter().flat_map(|host| host_names(host)).map(|name| format!(":{name}")))
+    }
+
+    /// Matches a request for `path` at `host`. Returns what the wildcards matched.
+    pub fn matches(&self, host: &str, path: &RequestPath<'_>) -> Option<Captures> {
+        let text = path.canonical();
+        // Most patterns are for other paths, which their beginning tells.
+        if let Some(Segment::Literal(first)) = self.segments.first()
+            && !text.starts_with(first.as_str())
+        {
+            return None;
+        }
         let mut captures = Captures::default();
         if let Some(pattern) = &self.host
             && !matches_host(pattern, host, &mut captures)
         {
             return None;
         }
-        let path = canonical(path);
-        let splat = self.segments.iter().position(|segment| matches!(segment, Segment::Splat));
-        let Some(splat) = splat else {
-            return consume(&self.segments, &path, &mut captures)?.is_empty().then_some(captures);
-        };
-        let rest = consume(&self.segments[..splat], &path, &mut captures)?;
-        let (end, after) = split_after_splat(&self.segments[splat + 1..]);
-        // The segments after the splat are the last ones of the path.
-        let slashes = after.iter().map(|piece| literal(piece).matches('/').count()).sum::<usize>();
-        let tail = match slashes {
-            0 => rest.len(),
-            _ => rest.rmatch_indices('/').nth(slashes - 1)?.0,
-        };
-        captures.add(SPLAT, rest[..tail].strip_suffix(end)?);
-        consume(&after, &rest[tail..], &mut captures)?.is_empty().then_some(captures)
+        for (name, range) in match_path(&split(&self.segments), text)? {
+            captures.add(name, path.sent(range)?);
+        }
+        Some(captures)
+    }
+
+    /// Whether the pattern is for `path` at some host.
+    pub fn matches_path(&self, path: &RequestPath<'_>) -> bool {
+        match_path(&split(&self.segments), path.canonical()).is_some()
     }
 }
 
-impl Captures {
-    /// Replaces every `:name` of this match in `template`; none when the result would have more than `most` bytes, of
-    /// which no more than `most` are ever written. A template that begins with `/` stays on this host: what was captured
-    /// cannot turn it into `//another.host`.
-    pub fn substitute(&self, template: &str, most: usize) -> Option<String> {
-        let mut out = String::with_capacity(template.len().min(most));
-        let mut push = |text: &str| {
-            let fits = out.len() + text.len() <= most;
-            fits.then(|| out.push_str(text))
-        };
-        let mut rest = template;
-        while let Some(colon) = rest.find(':') {
-            let (before, from_colon) = rest.split_at(colon);
-            push(before)?;
-            let name = name_at(&from_colon[1..]);
-            match self.0.iter().find(|(known, _)| known == name) {
-                Some((_, value)) => push(value)?,
-                None => push(&from_colon[..=name.len()])?,
-            }
-            rest = &from_colon[1 + name.len()..];
-        }
-        push(rest)?;
-        if template.starts_with('/') {
-            let path = out.trim_start_matches(['/', '\\']);
-            if path.len() + 1 < out.len() {
-                return Some(format!("/{path}"));
-            }
-        }
-        Some(out)
-    }
-
-    fn add(&mut self, name: &str, value: &str) {
-        self.0.push((name.to_owned(), value.to_owned()));
-    }
-}
-
-/// The one spelling of a path: decoded, then encoded where it must be.
-pub(super) fn canonical(path: &str) -> Cow<'_, str> {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&b);
-    if path.bytes().all(plain) {
+/// `path` without `.` and `..`, as browsers write it before they send it.
+pub(super) fn without_dot_segments(path: &str) -> Cow<'_, str> {
+    if !super::path::has_dot_segment(path) {
         return Cow::Borrowed(path);
     }
-    let decoded: Vec<u8> = percent_decode_str(path).collect();
-    Cow::Owned(percent_encode(&decoded, ENCODED).to_string())
+    let mut kept: Vec<&str> = Vec::new();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        let is_last = segments.peek().is_none();
+        match super::path::dots(segment) {
+            0 => kept.push(segment),
+            dots => {
+                if dots == 2 {
+                    kept.pop();
+                }
+                if is_last {
+                    kept.push("");
+                }
+            }
+        }
+    }
+    Cow::Owned(format!("/{}", kept.join("/")))
 }
 
 /// The placeholder name that `text` begins with; empty when there is none.
@@ -140,6 +137,10 @@ pub(super) fn name_at(text: &str) -> &str {
     }
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
     &text[..end]
+}
+
+fn host_names(host: &str) -> impl Iterator<Item = &str> {
+    host.split('.').filter_map(|label| label.strip_prefix(':'))
 }
 
 fn parse_host(host: &str) -> Result<String, &'static str> {
@@ -163,43 +164,40 @@ fn parse_host(host: &str) -> Result<String, &'static str> {
         .join("."))
 }
 
-fn parse_path(path: &str) -> Result<Vec<Segment>, &'static str> {
+/// `names` are those that the host has already.
+fn parse_path<'p>(path: &'p str, names: &mut Vec<&'p str>) -> Result<Vec<Segment>, &'static str> {
     let mut pieces: Vec<Segment> = Vec::new();
-    let mut names: Vec<&str> = Vec::new();
     let mut text = String::new();
-    let mut wildcard_in_segment = false;
     let mut rest = path;
     while let Some(c) = rest.chars().next() {
         let name = if c == ':' { name_at(&rest[1..]) } else { "" };
-        if c == '*' || !name.is_empty() {
-            if wildcard_in_segment {
-                return Err("two wildcards share a path segment; put a / between them");
-            }
-            wildcard_in_segment = true;
-            let name = if c == '*' { SPLAT } else { name };
-            if names.contains(&name) {
-                return Err(if c == '*' { "only one * is allowed" } else { "a placeholder is named twice" });
-            }
-            names.push(name);
-            if !text.is_empty() {
-                pieces.push(Segment::Literal(canonical(&text).into_owned()));
-                text.clear();
-            }
-            if c == '*' {
-                pieces.push(Segment::Splat);
-                rest = &rest[1..];
-            } else {
-                pieces.push(Segment::Placeholder(name.to_owned()));
-                rest = &rest[1 + name.len()..];
-            }
+        if c != '*' && name.is_empty() {
+            text.push(c);
+            rest = &rest[c.len_utf8()..];
             continue;
         }
-        wildcard_in_segment &= c != '/';
-        text.push(c);
-        rest = &rest[c.len_utf8()..];
+        let name = if c == '*' { SPLAT } else { name };
+        if names.contains(&name) {
+            return Err(if c == '*' { "only one * is allowed" } else { "a placeholder is named twice" });
+        }
+        if names.len() >= WILDCARDS {
+            return Err("a pattern has 20 wildcards at most");
+        }
+        names.push(name);
+        if !text.is_empty() {
+            pieces.push(Segment::Literal(RequestPath::new(&text).into_canonical()));
+            text.clear();
+        }
+        if c == '*' {
+            pieces.push(Segment::Splat);
+            rest = &rest[1..];
+        } else {
+            pieces.push(Segment::Placeholder(name.to_owned()));
+            rest = &rest[1 + name.len()..];
+        }
     }
     if !text.is_empty() {
-        pieces.push(Segment::Literal(canonical(&text).into_owned()));
+        pieces.push(Segment::Literal(RequestPath::new(&text).into_canonical()));
     }
     Ok(pieces)
 }
@@ -209,7 +207,7 @@ fn matches_host(pattern: &str, host: &str, captures: &mut Captures) -> bool {
     for wanted in pattern.split('.') {
         let Some(label) = labels.next() else { return false };
         match wanted.strip_prefix(':') {
-            Some(name) if !label.is_empty() => captures.add(name, &canonical(label)),
+            Some(name) if !label.is_empty() => captures.add(name, super::path::encoded(label.as_bytes())),
             None if wanted.eq_ignore_ascii_case(label) => {}
             _ => return false,
         }
@@ -217,51 +215,15 @@ fn matches_host(pattern: &str, host: &str, captures: &mut Captures) -> bool {
     labels.next().is_none()
 }
 
-/// Takes what `pieces` (without a splat) match off the beginning of `text`, and gives the rest.
-fn consume<'t>(pieces: &[Segment], mut text: &'t str, captures: &mut Captures) -> Option<&'t str> {
-    for (at, piece) in pieces.iter().enumerate() {
-        match piece {
-            Segment::Literal(literal) => text = text.strip_prefix(literal.as_str())?,
-            Segment::Placeholder(name) => {
-                // It takes its whole path segment but for the literal that ends the segment.
-                let (segment, _) = text.split_at(text.find('/').unwrap_or(text.len()));
-                let next = pieces.get(at + 1).map_or("", literal);
-                let end = &next[..next.find('/').unwrap_or(next.len())];
-                let value = segment.strip_suffix(end).filter(|value| !value.is_empty())?;
-                captures.add(name, value);
-                text = &text[value.len()..];
-            }
-            Segment::Splat => return None,
-        }
-    }
-    Some(text)
-}
-
-/// Splits the pieces after a splat: the literal that ends the splat's own segment, and the segments that follow.
-fn split_after_splat(pieces: &[Segment]) -> (&str, Vec<Segment>) {
-    let Some(Segment::Literal(first)) = pieces.first() else { return ("", pieces.to_vec()) };
-    let (end, next) = first.split_at(first.find('/').unwrap_or(first.len()));
-    let mut after = pieces.to_vec();
-    match after.first_mut() {
-        Some(piece) if !next.is_empty() => *piece = Segment::Literal(next.to_owned()),
-        _ => drop(after.drain(..1)),
-    }
-    (end, after)
-}
-
-fn literal(piece: &Segment) -> &str {
-    match piece {
-        Segment::Literal(text) => text,
-        _ => "",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn captured(pattern: &str, path: &str) -> Option<Vec<(String, String)>> {
-        Pattern::parse(pattern).expect(pattern).matches("my.site.test", path).map(|captures| captures.0)
+        let captures = Pattern::parse(pattern).expect(pattern).matches("my.site.test", &RequestPath::new(path))?;
+        let mut pairs = captures.pairs().to_vec();
+        pairs.sort();
+        Some(pairs)
     }
 
     #[test]
@@ -297,6 +259,30 @@ mod tests {
             ("/caf\u{e9}", "/caf%c3%a9", Some("")),
             ("/a b", "/a%20b", Some("")),
             ("/admin/*", "/%61dmin/x", Some("splat=x")),
+            ("/p/:code/:name", "/p/a%26b/c%2f%2Fd", Some("code=a%26b name=c%2f%2Fd")),
+            ("/p/:code", "/p/a%2Fb/c", None),
+            ("/%2Fx/:a", "/%2fx/1", Some("a=1")),
+            ("/%2Fx", "//x", None),
+            ("/b/:y-:m-:d-:slug", "/b/2020-01-02-foo", Some("y=2020 m=01 d=02 slug=foo")),
+            ("/b/:y-:m-:d-:slug", "/b/2020-01-02-foo-bar", Some("y=2020-01 m=02 d=foo slug=bar")),
+            ("/b/:y-:m-:d-:slug", "/b/2020-01-02", None),
+            ("/b/:y-:m", "/b/--", None),
+            ("/b/:y-:m", "/b/---", Some("y=- m=-")),
+            ("/:a:b", "/xyz", Some("a=xy b=z")),
+            ("/:a:b", "/x%C3%A9", Some("a=x%C3 b=%A9")),
+            ("/:a:b", "/x", None),
+            ("/*2:b", "/x%2Fy2z", Some("splat=x%2Fy b=z")),
+            ("/*2:b", "/x%2Fy", None),
+            ("/v:major.:minor/x", "/v1.2/x", Some("major=1 minor=2")),
+            ("/:a*", "/xy/z", Some("a=xy splat=/z")),
+            ("/:a-*", "/p-q-r/s-t", Some("a=p-q splat=r/s-t")),
+            ("/:a-*-z", "/p-q-z", Some("a=p splat=q")),
+            ("/:a-*-z", "/p-z", None),
+            ("/:a-*-z", "/p--z", Some("a=p splat=")),
+            ("/*:a", "/x/yz", Some("splat=x/y a=z")),
+            ("/*-:a/b", "/x/y-z-w/b", Some("splat=x/y-z a=w")),
+            ("/*.:ext", "/a.b/c.tar.gz", Some("splat=a.b/c.tar ext=gz")),
+            ("/a/../b/./:x", "/b/1", Some("x=1")),
             ("https://my.site.test/*", "/x", Some("splat=x")),
             ("https://MY.site.test/x", "/x", Some("")),
             ("https://other.site.test/*", "/x", None),
@@ -304,10 +290,13 @@ mod tests {
             ("https://:sub.my.site.test/x", "/x", None),
         ] {
             let wanted = wanted.map(|text| {
-                text.split_whitespace()
+                let mut pairs: Vec<_> = text
+                    .split_whitespace()
                     .map(|pair| pair.split_once('=').expect("name=value"))
                     .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                    .collect::<Vec<_>>()
+                    .collect();
+                pairs.sort();
+                pairs
             });
             assert_eq!(captured(pattern, path), wanted, "{pattern} {path}");
         }
@@ -320,8 +309,8 @@ mod tests {
             "a",
             "/*/*",
             "/:a/:a",
-            "/:a:b",
-            "/:a*",
+            "/*/:splat",
+            "https://:a.x/:a",
             "http://x/y",
             "https:///x",
             "https://x:1/y",
@@ -333,52 +322,13 @@ mod tests {
     }
 
     #[test]
-    fn captures_fill_templates() {
-        let captures = Captures(vec![("splat".into(), "a/b".into()), ("id".into(), "7".into())]);
-        for (template, wanted) in [
-            ("/new/:splat", "/new/a/b"),
-            ("/new/:splat?id=:id", "/new/a/b?id=7"),
-            ("https://x.test:8080/:id", "https://x.test:8080/7"),
-            ("/:unknown/:id", "/:unknown/7"),
-            ("/:idx", "/:idx"),
-            ("/a:", "/a:"),
-        ] {
-            assert_eq!(captures.substitute(template, 100).as_deref(), Some(wanted));
-        }
-    }
-
-    #[test]
-    fn nothing_grows_beyond_its_bound() {
-        let captures = Captures(vec![("x".into(), "a".repeat(7_000))]);
-        let template = ":x".repeat(900);
-        assert_eq!(captures.substitute(&template, 2_048), None);
-        assert_eq!(captures.substitute(":x", 7_000).map(|value| value.len()), Some(7_000));
-        assert_eq!(captures.substitute(":x", 6_999), None);
-        assert_eq!(captures.substitute("12345", 4), None);
-        assert_eq!(captures.substitute("a:y:b", 5).as_deref(), Some("a:y:b"));
-    }
-
-    #[test]
-    fn captures_never_lead_to_another_host() {
-        for (pattern, path) in [
-            ("/go/*", "/go//evil.test"),
-            ("/go/*", "/go/%2Fevil.test"),
-            ("/go/*", "/go/%5Cevil.test"),
-            ("/go/*", "/go///evil.test"),
-            ("/go/*", "/go/\\evil.test"),
-            ("/go/*", "/go/%09/evil.test"),
-        ] {
-            let captures = Pattern::parse(pattern).expect("valid").matches("h", path).expect("matches");
-            let to = captures.substitute("/:splat", 100).expect("short");
-            assert!(to.starts_with('/') && !to[1..].starts_with(['/', '\\']), "{path} leads to {to}");
-            assert!(to.bytes().all(|b| b.is_ascii_graphic()), "{to}");
-        }
-    }
-
-    #[test]
     fn matching_takes_linear_time() {
         let pattern = Pattern::parse("/*a/:x-b/:y-c/d").expect("valid");
         let path = format!("/{}", "a/-b-".repeat(200_000));
-        assert_eq!(pattern.matches("h", &path), None);
+        assert_eq!(pattern.matches("h", &RequestPath::new(&path)), None);
+        let pattern = Pattern::parse(&format!("/{}*{}/d", ":a22".replace('a', "b"), "-:c")).expect("valid");
+        for text in ["%22", "22", "-"] {
+            assert_eq!(pattern.matches("h", &RequestPath::new(&format!("/{}/e", text.repeat(200_000)))), None);
+        }
     }
 }

@@ -1,32 +1,60 @@
-//! `_redirects`: `from to [status]` a line; the first that matches wins.
+//! `_redirects`: `from [name=value …] to [status] [Country=…] [Language=…]` a line; the first that a request meets wins.
+//!
+//! Cloudflare's dialect is read as Cloudflare reads it. Beyond it, from Netlify's: conditions, `!` after a status, 404 and 410.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-use super::{REDIRECTS_FILE, Warnings, lines, pattern::name_at, pattern_bytes, text_of, within_bytes};
-use crate::manifest::{Pattern, RedirectRule};
+use super::{
+    REDIRECTS_BYTES, REDIRECTS_FILE, VALUE_BYTES, Warnings, circles,
+    conditions::{check_conditions, is_parameter, parse_condition, parse_parameter},
+    is_space, lines,
+    pattern::{name_at, without_dot_segments},
+    pattern_bytes, text_of, within_bytes,
+};
+use crate::manifest::{Conditions, Parameter, Pattern, RedirectRule};
 
-/// Rules without wildcards, at most.
+/// Rules without wildcards and conditions, at most.
 const STATIC_RULES: usize = 2_000;
-/// Rules with wildcards, at most.
+/// Rules with wildcards or conditions, at most.
 const DYNAMIC_RULES: usize = 100;
+/// Bytes of a path that a rule is for, or of its target, at most, with their escapes: a longer one could never be met or sent.
+const PATH_BYTES: usize = VALUE_BYTES;
+/// Bytes of all rules, at most: each has room for as much as a rule may say.
+const ALL_BYTES: usize = (STATIC_RULES + DYNAMIC_RULES) * 2 * PATH_BYTES;
 /// The status of a line that names none.
 const DEFAULT_STATUS: u16 = 302;
 /// The status that means: answer with that file, at this address.
 const REWRITE: u16 = 200;
+/// The statuses of errors that a file of the site explains.
+const ERRORS: [u16; 2] = [404, 410];
+pub(super) const FORM: &str = "a rule has the form `from [name=value] to [status] [Country=…] [Language=…]`";
 
 /// Bytes of a target that are written as `%XX`; what is a URL already stays as it is.
 const ENCODED: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
 
-/// Compiles `_redirects`.
-pub fn compile(file: &[u8]) -> (Vec<RedirectRule>, Vec<String>) {
+impl RedirectRule {
+    /// Whether it redirects, rather than answer with a file.
+    pub fn redirects(&self) -> bool {
+        self.status != REWRITE && !ERRORS.contains(&self.status)
+    }
+
+    /// Whether it stands for more than one path, or not for every request.
+    fn is_dynamic(&self) -> bool {
+        self.pattern.is_dynamic() || !self.conditions.is_empty()
+    }
+}
+
+/// Compiles `_redirects` of a site that has the files of which `has_file` is true, by their paths without the leading slash.
+pub fn compile(file: &[u8], has_file: impl Fn(&str) -> bool) -> (Vec<RedirectRule>, Vec<String>) {
     let mut warnings = Warnings::new(REDIRECTS_FILE);
     let mut rules = Vec::new();
+    let mut numbers = Vec::new();
     let mut seen = HashSet::new();
     let (mut fixed, mut dynamic) = (0, 0);
-    let text = text_of(file, &mut warnings);
+    let text = text_of(file, REDIRECTS_BYTES, &mut warnings);
     for (number, line) in lines(&text, &mut warnings) {
         let rule = match parse(line) {
             Ok(rule) => rule,
@@ -35,8 +63,8 @@ pub fn compile(file: &[u8]) -> (Vec<RedirectRule>, Vec<String>) {
                 continue;
             }
         };
-        let (count, most, kind) = if rule.pattern.is_dynamic() {
-            (&mut dynamic, DYNAMIC_RULES, "with wildcards")
+        let (count, most, kind) = if rule.is_dynamic() {
+            (&mut dynamic, DYNAMIC_RULES, "with wildcards or conditions")
         } else {
             (&mut fixed, STATIC_RULES, "without wildcards")
         };
@@ -49,60 +77,95 @@ pub fn compile(file: &[u8]) -> (Vec<RedirectRule>, Vec<String>) {
                 warnings.add(number, why);
             }
             *count += 1;
-        } else if !seen.insert(line.split_whitespace().next()) {
+        } else if !seen.insert((format!("{:?}", rule.pattern.segments), rule.conditions.clone())) {
             warnings.add(number, "a rule above is for the same path");
         } else {
             *count += 1;
+            numbers.push(number);
             rules.push(rule);
         }
     }
-    (rules, warnings.into_vec())
+    let circles: HashMap<usize, String> = circles::find(&rules, &has_file).into_iter().collect();
+    for (rule, why) in &circles {
+        warnings.add(numbers.get(*rule).copied().unwrap_or_default(), why);
+    }
+    let kept = rules.into_iter().enumerate().filter(|(at, _)| !circles.contains_key(at)).map(|(_, rule)| rule);
+    (kept.collect(), warnings.into_vec())
 }
 
 /// The rules of a stored pack, as far as [`compile`] would have let them through.
 pub fn within_bounds(rules: Vec<RedirectRule>) -> Vec<RedirectRule> {
     let (mut fixed, mut dynamic) = (0, 0);
     let counted = rules.into_iter().filter(|rule| {
-        let (count, most) =
-            if rule.pattern.is_dynamic() { (&mut dynamic, DYNAMIC_RULES) } else { (&mut fixed, STATIC_RULES) };
+        let (count, most) = if rule.is_dynamic() { (&mut dynamic, DYNAMIC_RULES) } else { (&mut fixed, STATIC_RULES) };
         *count += 1;
         *count <= most
     });
-    within_bytes(counted, |rule| pattern_bytes(&rule.pattern) + rule.to.len()).collect()
+    within_bytes(counted, ALL_BYTES, bytes_of).collect()
+}
+
+/// Bytes of all that a rule says.
+pub fn bytes_of(rule: &RedirectRule) -> usize {
+    let Conditions { query, languages, countries } = &rule.conditions;
+    let query = query.iter().map(|(name, parameter)| match parameter {
+        Parameter::Value(text) | Parameter::Placeholder(text) => name.len() + text.len(),
+    });
+    let lists = languages.iter().chain(countries).map(String::len);
+    pattern_bytes(&rule.pattern) + rule.to.len() + query.chain(lists).sum::<usize>()
 }
 
 fn parse(line: &str) -> Result<RedirectRule, String> {
-    let words: Vec<&str> = line.split_whitespace().take_while(|word| !word.starts_with('#')).collect();
-    let (from, to, status) = match words[..] {
-        [from, to] => (from, to, DEFAULT_STATUS),
-        [from, to, status] => (from, to, parse_status(status)?),
-        _ => return Err("a rule has the form `from to [status]`".into()),
-    };
-    if !from.starts_with('/') {
+    let mut words =
+        line.split(is_space).filter(|word| !word.is_empty()).take_while(|word| !word.starts_with('#')).peekable();
+    let from = words.next().ok_or(FORM)?;
+    let mut conditions = Conditions::default();
+    while let Some(word) = words.next_if(|word| is_parameter(word)) {
+        conditions.query.push(parse_parameter(word)?);
+    }
+    let to = words.next().ok_or(FORM)?;
+    let status = words.next_if(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let (status, is_forced) = status.map_or(Ok((DEFAULT_STATUS, false)), parse_status)?;
+    for word in words {
+        let (name, values) = word.split_once('=').ok_or(FORM)?;
+        parse_condition(name, values, &mut conditions)?;
+    }
+    if from.contains("://") {
         return Err("the path a rule is for starts with /".into());
     }
-    let pattern = Pattern::parse(from)?;
+    let from = if from.starts_with('/') { from.to_owned() } else { format!("/{from}") };
+    if from.contains('?') {
+        return Err("a path has no query here; `/a id=1 /b` is for requests of `/a?id=1`".into());
+    }
+    let pattern = Pattern::parse(&from)?;
     check_target(to)?;
     let is_path = to.starts_with('/');
-    if status == REWRITE && !is_path {
-        return Err("a 200 rule answers with a file of this site: its target starts with /".into());
+    if !is_path && (status == REWRITE || ERRORS.contains(&status)) {
+        return Err(format!("a {status} rule answers with a file of this site: its target starts with /"));
     }
-    if status == REWRITE && from == "/*" && !to.contains(":splat") {
-        return Err("this would answer every path with one file, the site's own files too; unknown pages are \
-                    answered with its 200.html anyway, or with its index.html where it has no 404.html"
-            .into());
+    check_conditions(&conditions, &pattern)?;
+    let end = to.find(['?', '#']).unwrap_or(to.len());
+    let to = if is_path { format!("{}{}", without_dot_segments(&to[..end]), &to[end..]) } else { with_path(to) };
+    let to = utf8_percent_encode(&to, ENCODED).to_string();
+    if to.len() > PATH_BYTES || pattern_bytes(&pattern) > PATH_BYTES {
+        return Err(format!("its path or its target has more than {}", domain::size(PATH_BYTES as u64)));
     }
-    if is_path && to.split(['?', '#']).next() == Some(from) && !pattern.is_dynamic() {
-        return Err("this leads to itself".into());
-    }
-    Ok(RedirectRule { pattern, to: utf8_percent_encode(to, ENCODED).to_string(), status })
+    Ok(RedirectRule { pattern, to, status, is_forced, conditions })
 }
 
-fn parse_status(text: &str) -> Result<u16, String> {
-    match text.parse() {
-        Ok(status @ (REWRITE | 301 | 302 | 303 | 307 | 308)) => Ok(status),
-        _ => Err(format!("`{text}` is not one of the statuses 200, 301, 302, 303, 307, 308")),
+fn parse_status(text: &str) -> Result<(u16, bool), String> {
+    let (number, is_forced) = text.strip_suffix('!').map_or((text, false), |number| (number, true));
+    match number.parse() {
+        Ok(status @ (REWRITE | 301 | 302 | 303 | 307 | 308 | 404 | 410)) => Ok((status, is_forced)),
+        _ => Err(format!("`{text}` is not one of the statuses 200, 301, 302, 303, 307, 308, 404, 410")),
     }
+}
+
+/// A URL with the path that it has in a request.
+fn with_path(url: &str) -> String {
+    let host = url.find("://").map_or(0, |scheme| scheme + 3);
+    let end = url[host..].find(['/', '?', '#']).map_or(url.len(), |end| host + end);
+    let slash = if url[end..].starts_with('/') { "" } else { "/" };
+    format!("{}{slash}{}", &url[..end], &url[end..])
 }
 
 /// A target is a path of this site or an `http(s)://` URL whose host is written out: were it captured from the
@@ -128,9 +191,14 @@ fn check_target(to: &str) -> Result<(), &'static str> {
 mod tests {
     use super::*;
 
+    /// Of a site without files.
+    fn compiled(file: &[u8]) -> (Vec<RedirectRule>, Vec<String>) {
+        compile(file, |_| false)
+    }
+
     #[test]
     fn rules_are_compiled() {
-        let (rules, warnings) = compile(
+        let (rules, warnings) = compiled(
             b"# moved\n/a /b\n/old/* https://new.test:8443/:splat 301 # gone\n/app/* /app/index.html 200\n/x\t/y?z=1#f  308\n",
         );
         assert_eq!(warnings, Vec::<String>::new());
@@ -144,11 +212,10 @@ mod tests {
     #[test]
     fn wrong_lines_become_warnings_and_the_rest_stays() {
         for (line, wanted) in [
-            ("/x", "a rule has the form `from to [status]`"),
-            ("/x /y 301 US", "a rule has the form `from to [status]`"),
-            ("/x /y 404", "`404` is not one of the statuses 200, 301, 302, 303, 307, 308"),
-            ("/x /y 200!", "`200!` is not one of the statuses 200, 301, 302, 303, 307, 308"),
-            ("x /y", "the path a rule is for starts with /"),
+            ("/x", FORM),
+            ("/x /y 301 US", FORM),
+            ("/x /y 500", "`500` is not one of the statuses 200, 301, 302, 303, 307, 308, 404, 410"),
+            ("/x /y 301!!", "`301!!` is not one of the statuses 200, 301, 302, 303, 307, 308, 404, 410"),
             ("https://h.test/x /y", "the path a rule is for starts with /"),
             ("/x y", "the target starts with /, https:// or http://"),
             ("/x javascript:alert(1)", "the target starts with /, https:// or http://"),
@@ -157,20 +224,37 @@ mod tests {
             ("/x/* https://a.test:splat/y", "the target's host cannot be a placeholder"),
             ("/x https:///y", "the target has no host"),
             ("/x https://h.test/y 200", "a 200 rule answers with a file of this site: its target starts with /"),
-            ("/x /x?y 301", "this leads to itself"),
+            ("/x https://h.test/y 404", "a 404 rule answers with a file of this site: its target starts with /"),
+            ("/x /x?y 301", "this leads in a circle: /x → /x"),
             ("/ok /other", "a rule above is for the same path"),
+            ("ok /other", "a rule above is for the same path"),
+            ("/./no/../ok /other", "a rule above is for the same path"),
             ("/*/* /x", "only one * is allowed"),
+            ("/a id=:a x=:a /y", "a placeholder is named twice"),
+            ("/a/:id id=:id /y", "a placeholder is named twice"),
+            ("/a /y 301 Country=usa", "`usa` is not a country: two letters, as in `Country=us,de`"),
+            ("/a /y 301 Language=en_US", "`en_US` is not a language's tag, as in `Language=en,pt-BR`"),
+            ("/a /y Role=admin", "conditions on Roles are not known here, so the rule would be for everybody"),
+            ("/a /y 200! Cookie=is_in", "conditions on Cookies are not known here, so the rule would be for everybody"),
+            ("/a /y 301 Country=", "`` is not a country: two letters, as in `Country=us,de`"),
+            ("/a /y 302 Day=monday", "`Day=` is not one of the conditions Country, Language"),
         ] {
-            let (rules, warnings) = compile(format!("/ok /fine\n{line}\n").as_bytes());
+            let (rules, warnings) = compiled(format!("/ok /fine\n{line}\n").as_bytes());
             assert_eq!(warnings, [format!("_redirects line 2: {wanted}")], "{line}");
             assert_eq!(rules.len(), 1, "{line}");
         }
     }
 
     #[test]
-    fn the_rule_that_would_hide_the_whole_site_is_left_out() {
-        let (rules, warnings) = compile(b"/* /index.html 200");
-        assert_eq!((rules.len(), warnings.len()), (0, 1));
+    fn a_file_that_is_not_utf_8_is_one_warning() {
+        let utf16: Vec<u8> = "\u{feff}/a /b\r\n".repeat(99).encode_utf16().flat_map(u16::to_le_bytes).collect();
+        for file in [&utf16[..], &utf16[2..], b"/a /b\n\0"] {
+            let (rules, warnings) = compiled(file);
+            assert_eq!((rules.len(), warnings.len()), (0, 1), "{warnings:?}");
+            assert!(warnings[0].starts_with("_redirects: the file is not UTF-8"), "{warnings:?}");
+        }
+        assert_eq!(compiled(b"\xef\xbb\xbf/a /b\r/c /d\r").0.len(), 2, "old Macs' line ends");
+        assert_eq!(compiled("/a\u{a0}/b\u{2003}301".as_bytes()).0[0].status, 301);
     }
 
     #[test]
@@ -183,13 +267,16 @@ mod tests {
         for n in 0..DYNAMIC_RULES + 3 {
             let _ = writeln!(file, "/d{n}/* /t");
         }
-        let (rules, warnings) = compile(file.as_bytes());
+        let (rules, warnings) = compiled(file.as_bytes());
         assert_eq!((rules.len(), warnings.len()), (STATIC_RULES + DYNAMIC_RULES, 2));
-        assert!(compile(b"\xff\xfe / \n\0 \0 \0").0.is_empty());
         assert_eq!(within_bounds(rules.clone()), rules);
         let twice = within_bounds(rules.iter().chain(&rules).cloned().collect());
         assert_eq!(twice, rules, "the bounds hold for stored packs too");
-        let long = RedirectRule { to: format!("/{}", "t".repeat(1_023)), ..rules[0].clone() };
-        assert_eq!(within_bounds(vec![long; STATIC_RULES]).len(), super::super::RULES_BYTES / 1_027);
+        let long = |n: usize| format!("/{}{n:04} https://h.test/{}\n", "s".repeat(900), "t".repeat(1_000));
+        let (rules, warnings) = compiled((0..STATIC_RULES).map(long).collect::<String>().as_bytes());
+        assert_eq!((rules.len(), warnings), (STATIC_RULES, Vec::new()), "whatever their bytes");
+        assert_eq!(within_bounds(rules.clone()).len(), STATIC_RULES);
+        let (rules, warnings) = compiled(format!("/{} /b\n/c /{}\n", "é".repeat(400), "é".repeat(400)).as_bytes());
+        assert_eq!((rules.len(), warnings.len()), (0, 2), "{warnings:?}");
     }
 }

@@ -4,6 +4,7 @@ mod damage;
 mod files;
 mod forms;
 mod gates;
+mod guards;
 mod hostile;
 mod members;
 mod rules;
@@ -173,11 +174,21 @@ impl Folder {
     }
 
     fn into_pack(self) -> (Manifest, Vec<u8>) {
-        let (redirects, redirect_warnings) = redirects::compile(self.redirects.as_bytes());
-        let (headers, header_warnings) = headers::compile(self.headers.as_bytes());
-        assert_eq!([redirect_warnings, header_warnings].concat(), Vec::<String>::new());
-        let (version, robots) = (Manifest::VERSION, Robots::default());
-        let manifest = Manifest { version, created_at: NOW / 1000, files: self.files, headers, redirects, robots };
+        let (redirects, redirect_warnings) =
+            redirects::compile(self.redirects.as_bytes(), |path| self.files.contains_key(path));
+        let headers = headers::compile(self.headers.as_bytes());
+        assert_eq!([redirect_warnings, headers.warnings].concat(), Vec::<String>::new());
+        let (redirects, extended_redirects) = Manifest::split_redirects(redirects);
+        let manifest = Manifest {
+            version: Manifest::version_with(&headers.access),
+            created_at: NOW / 1000,
+            files: self.files,
+            headers: headers.rules,
+            redirects,
+            extended_redirects,
+            access: headers.access,
+            robots: Robots::default(),
+        };
         (manifest, self.data)
     }
 }
@@ -276,6 +287,7 @@ impl World {
                 host: "site.svc.test".into(),
                 public_port: Some(8443),
                 agent: None,
+                country: None,
             },
             time,
         }

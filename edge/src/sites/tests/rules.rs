@@ -20,7 +20,8 @@ async fn redirects_come_before_files() {
         ("/home", (302, "/")),
         ("/blog/2026/%C3%A9?x=y", (308, "https://blog.example:8443/2026/%C3%A9?x=y")),
         ("/u/ann", (302, "/users?name=ann")),
-        ("/u/a%26b?q=1", (302, "/users?name=a&b")),
+        ("/u/a%26b?q=1", (302, "/users?name=a%26b")),
+        ("/u/a&b=c+d?q=1", (302, "/users?name=a%26b%3Dc%2Bd")),
         ("/app/users/7", (200, "<app/index.html>")),
         ("/app/main.js", (200, "<app/main.js>")),
         ("/app/index.html", (308, "/app/")),
@@ -62,9 +63,157 @@ async fn headers_are_set_on_whatever_is_a_file() {
     assert_eq!((part.status.as_u16(), part.header("x-frame-options")), (206, "DENY"));
     let missing = world.get("/missing/thing").await;
     assert_eq!((missing.status.as_u16(), missing.header("x-what")), (404, "thing"));
-    assert_eq!(world.get("/r").await.header("x-frame-options"), "");
+    let redirect = world.get("/r").await;
+    assert_eq!((redirect.header("x-frame-options"), redirect.header("vary-by")), ("DENY", "x"));
 
     // What a site says of caching does not open its gate.
     world.site.gate = Gate::Org(domain::OrgId::new(now()));
     assert_eq!(world.get("/a.js").await.header("cache-control"), "private, no-store");
+}
+
+#[tokio::test]
+async fn redirects_have_the_headers_of_the_site_but_those_of_a_body() {
+    let folder = Folder::of(&["index.html", "a.html"]).redirects("/r /a\n/old/:x /a?x=:x\n").headers(
+        "/*\n Access-Control-Allow-Origin: *\n Cache-Control: max-age=60\n Content-Type: text/x\n Expires: 0\n\
+         Content-Disposition: attachment\n! Cache-Control\n/old/:x\n X-From: :x\nhttps://:sub.svc.test/*\n X-Sub: :sub\n",
+    );
+    let world = World::new(folder);
+    for target in ["/r", "/a.html", "/old/b%2Cc,d"] {
+        let answer = world.get(target).await;
+        assert!(answer.status.is_redirection(), "{target}");
+        assert_eq!(answer.header("access-control-allow-origin"), "*", "{target}");
+        assert_eq!(answer.header("cache-control"), "public, max-age=0, must-revalidate", "{target}");
+        assert_eq!(answer.header("x-sub"), "site", "{target}");
+        for absent in ["content-type", "content-disposition", "expires"] {
+            assert_eq!(answer.header(absent), "", "{target} {absent}");
+        }
+    }
+    let answer = world.get("/old/b%2Cc,d").await;
+    assert_eq!((answer.header("location"), answer.header("x-from")), ("/a?x=b%2Cc,d", "b%2Cc%2Cd"));
+}
+
+#[tokio::test]
+async fn an_encoding_of_its_own_is_said_of_a_file() {
+    let folder = Folder::of(&["g.wasm.br", "a.js"])
+        .headers("/*\n Content-Encoding: br\n/*.br\n Content-Type: application/wasm\n");
+    let world = World::new(folder);
+    let answer = world.get("/g.wasm.br").await;
+    assert_eq!((answer.header("content-encoding"), answer.header("content-type")), ("br", "application/wasm"));
+    assert_eq!(world.get("/a.js").await.header("content-encoding"), "");
+}
+
+#[tokio::test]
+async fn a_page_for_whatever_has_no_file() {
+    let folder = Folder::of(&["index.html", "app.html", "a.js", "deep/b.html"]).redirects("/* /app.html 200\n");
+    let world = World::new(folder);
+    for (target, expected) in [
+        ("/", (200, "<index.html>")),
+        ("/a.js", (200, "<a.js>")),
+        ("/deep/b", (200, "<deep/b.html>")),
+        ("/deep/b.html", (308, "/deep/b")),
+        ("/deep/x", (200, "<app.html>")),
+        ("/x.js", (200, "<app.html>")),
+    ] {
+        assert_eq!(world.get(target).await.brief(), expected, "{target}");
+    }
+}
+
+#[tokio::test]
+async fn statuses_and_force_of_netlify() {
+    let folder = Folder::of(&[
+        "index.html",
+        "404.html",
+        "gone-h4sh3d1.html",
+        "old/kept.html",
+        "secret/x.html",
+        "app.html",
+        "new.html",
+    ])
+    .redirects(
+        "/old/* /gone-h4sh3d1.html 410\n/secret/* /404.html 404!\n/new /app.html 200!\n/moved /new 301!\n/none /nothing 410\n\
+         /none2 /nothing 404\n",
+    );
+    let world = World::new(folder);
+    for (target, expected) in [
+        ("/old/x", (410, "<gone-h4sh3d1.html>")),
+        ("/old/kept", (200, "<old/kept.html>")),
+        ("/secret/x", (404, "<404.html>")),
+        ("/secret/y", (404, "<404.html>")),
+        ("/new", (200, "<app.html>")),
+        ("/moved", (301, "/new")),
+        ("/none", (410, "our page")),
+        ("/none2", (404, "our page")),
+    ] {
+        assert_eq!(world.get(target).await.brief(), expected, "{target}");
+    }
+    let conditional = Request::get("/old/x").header("if-none-match", "*").header("range", "bytes=0-0");
+    let gone = world.send(conditional).await;
+    assert_eq!((gone.status.as_u16(), gone.header("etag"), gone.header("accept-ranges")), (410, "", ""));
+    assert!(!gone.header("cache-control").contains("immutable"));
+    let head = world.send(Request::head("/old/x")).await;
+    assert_eq!((head.status.as_u16(), head.body.as_str()), (410, ""));
+}
+
+#[tokio::test]
+async fn conditions_on_queries_carry_their_values_as_data() {
+    let folder = Folder::of(&["index.html"]).redirects(
+        "/articles id=:id tag=:tag /posts/:tag/:id 301\n/articles id=:id /posts/:id 301\n/articles kind=a%20b /kinds/ab?x=1\n",
+    );
+    let world = World::new(folder);
+    for (target, expected) in [
+        ("/articles?id=7&tag=x", (301, "/posts/x/7")),
+        ("/articles?tag=x&more=1&id=7", (301, "/posts/x/7?more=1")),
+        ("/articles?id=7", (301, "/posts/7")),
+        ("/articles?id=7%2F8%26&tag=..", (301, "/posts/7%2F8%26?tag=..")),
+        ("/articles?id=//evil.example", (301, "/posts/%2F%2Fevil.example")),
+        ("/articles?id=a+b", (301, "/posts/a%20b")),
+        ("/articles?kind=a+b", (302, "/kinds/ab?x=1")),
+        ("/articles?id=", (404, NO_SUCH_FILE)),
+        ("/articles", (404, NO_SUCH_FILE)),
+    ] {
+        assert_eq!(world.get(target).await.brief(), expected, "{target}");
+    }
+}
+
+#[tokio::test]
+async fn languages_and_countries_decide_and_no_cache_shares_it() {
+    let folder = Folder::of(&["index.html", "de/index.html", "h4-h4sh3d12.js", "us.js"]).redirects(
+        "/ /de/ 302 Language=de\n/ /fr/ 302 Language=fr\n/h4-h4sh3d12.js /us.js 200 Country=us,ca\n/x id=1 /de/ Language=de\n",
+    );
+    let mut world = World::new(folder);
+    let asked = |language: &'static str| Request::get("/").header("accept-language", language);
+    for (language, expected) in [
+        ("de-AT,de;q=0.9,en;q=0.5", (302, "/de/")),
+        ("fr;q=0.9, de;q=0.2", (302, "/fr/")),
+        ("en, de;q=0.1", (302, "/de/")),
+        ("en", (200, "<index.html>")),
+        ("*", (200, "<index.html>")),
+        ("de;q=0", (200, "<index.html>")),
+    ] {
+        let answer = world.send(asked(language)).await;
+        assert_eq!(answer.brief(), expected, "{language}");
+        assert!(answer.headers.get_all("vary").iter().any(|value| value == "Accept-Language"), "{language}");
+        assert_eq!(answer.header("cache-control"), "private, max-age=0, must-revalidate");
+    }
+    assert_eq!(world.send(asked("de").uri("/de/")).await.header("cache-control"), "public, max-age=0, must-revalidate");
+    assert_eq!(world.send(asked("de").uri("/x?id=2")).await.header("vary"), "");
+    for (country, body) in [(None, "<h4-h4sh3d12.js>"), (Some(*b"DE"), "<h4-h4sh3d12.js>"), (Some(*b"CA"), "<us.js>")] {
+        world.visit.country = country;
+        let answer = world.get("/h4-h4sh3d12.js").await;
+        assert_eq!(
+            (answer.body.as_str(), answer.header("cache-control")),
+            (body, "private, max-age=0, must-revalidate")
+        );
+        assert!(!answer.headers.get_all("vary").iter().any(|value| value == "Accept-Language"));
+    }
+}
+
+#[tokio::test]
+async fn a_rule_of_many_paths_leads_no_file_in_a_circle() {
+    let folder =
+        Folder::of(&["index.html", "blog/a.html", "blog/b/index.html"]).redirects("/blog/:slug /blog/:slug/ 301\n");
+    let world = World::new(folder);
+    assert_eq!(world.get("/blog/a").await.brief(), (200, "<blog/a.html>"));
+    assert_eq!(world.get("/blog/b").await.brief(), (301, "/blog/b/"));
+    assert_eq!(world.get("/blog/c").await.brief(), (301, "/blog/c/"));
 }

@@ -1,0 +1,177 @@
+//! Finding what the wildcards of a pattern stand for in a path.
+//!
+//! Wildcards take as much as they can, the first one first, as those of Cloudflare's regular expressions do. Each segment is gone
+//! through once, from its end, so matching takes time linear in the path, whatever the pattern.
+
+use crate::manifest::Segment;
+
+/// The name under which templates refer to what `*` stood for.
+pub(super) const SPLAT: &str = "splat";
+
+/// A part of a segment of a pattern.
+#[derive(Clone, Copy)]
+pub(super) enum Piece<'p> {
+    Literal(&'p str),
+    Placeholder(&'p str),
+    Splat,
+}
+
+/// What a wildcard stood for: its name, and where in the canonical path that is.
+pub(super) type Found<'p> = (&'p str, std::ops::Range<usize>);
+
+/// The ends of a text at which the pieces of a segment must begin or end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Anchors {
+    Both,
+    Start,
+    End,
+}
+
+/// The pieces of a pattern by path segment. The first one is what stands before the first `/`: nothing.
+pub(super) fn split(segments: &[Segment]) -> Vec<Vec<Piece<'_>>> {
+    let (mut split, mut last) = (Vec::new(), Vec::new());
+    for segment in segments {
+        match segment {
+            Segment::Placeholder(name) => last.push(Piece::Placeholder(name)),
+            Segment::Splat => last.push(Piece::Splat),
+            Segment::Literal(text) => {
+                for (at, part) in text.split('/').enumerate() {
+                    if at > 0 {
+                        split.push(std::mem::take(&mut last));
+                    }
+                    if !part.is_empty() {
+                        last.push(Piece::Literal(part));
+                    }
+                }
+            }
+        }
+    }
+    split.push(last);
+    split
+}
+
+/// Matches the segments of a pattern with a canonical path.
+pub(super) fn match_path<'p>(wanted: &[Vec<Piece<'p>>], text: &str) -> Option<Vec<Found<'p>>> {
+    let mut found = Vec::new();
+    let is_splat = |pieces: &Vec<Piece<'_>>| pieces.iter().any(|piece| matches!(piece, Piece::Splat));
+    let Some(splat) = wanted.iter().position(is_splat) else {
+        let (mut segments, mut at) = (text.split('/'), 0);
+        for pieces in wanted {
+            let segment = segments.next()?;
+            assign(pieces, segment, at, Anchors::Both, &mut found)?;
+            at += segment.len() + 1;
+        }
+        return segments.next().is_none().then_some(found);
+    };
+    // The segments before the splat are the first ones of the path, those after it the last ones.
+    let mut start = 0;
+    for pieces in &wanted[..splat] {
+        let end = start + text[start..].find('/')?;
+        assign(pieces, &text[start..end], start, Anchors::Both, &mut found)?;
+        start = end + 1;
+    }
+    let mut end = text.len();
+    for pieces in wanted[splat + 1..].iter().rev() {
+        let slash = start + text[start..end].rfind('/')?;
+        assign(pieces, &text[slash + 1..end], slash + 1, Anchors::Both, &mut found)?;
+        end = slash;
+    }
+    let pieces = &wanted[splat];
+    let middle = pieces.iter().position(|piece| matches!(piece, Piece::Splat))?;
+    let (before, after) = (&pieces[..middle], &pieces[middle + 1..]);
+    // What follows the splat in its segment takes as little as it can, and ends where the splat's last segment does.
+    let last = text[start..end].rfind('/').map_or(start, |slash| start + slash + 1);
+    let (after, _) = assign(after, &text[last..end], last, Anchors::End, &mut found)?;
+    let first = text[start..after].find('/').map_or(after, |slash| start + slash);
+    let (_, before) = assign(before, &text[start..first], start, Anchors::Start, &mut found)?;
+    found.push((SPLAT, before..after));
+    Some(found)
+}
+
+/// Finds the places of the pieces of one segment in `text`, which stands at `at` of the path: the last ones that there are, so
+/// that the first wildcards get most. Returns where they begin and end.
+fn assign<'p>(
+    pieces: &[Piece<'p>],
+    text: &str,
+    at: usize,
+    anchors: Anchors,
+    found: &mut Vec<Found<'p>>,
+) -> Option<(usize, usize)> {
+    if pieces.is_empty() {
+        return match anchors {
+            Anchors::Both => text.is_empty().then_some((at, at)),
+            Anchors::Start => Some((at, at)),
+            Anchors::End => Some((at + text.len(), at + text.len())),
+        };
+    }
+    // Where what was placed last begins, and where it all ends.
+    let (mut begin, mut end) = (text.len(), text.len());
+    // The placeholder to the left of that, whose own beginning is not known yet.
+    let mut open: Option<&str> = None;
+    for (index, piece) in pieces.iter().enumerate().rev() {
+        match *piece {
+            Piece::Literal(literal) => {
+                let limit = if open.is_some() { boundary_before(text, begin)? } else { begin };
+                let is_last = index + 1 == pieces.len();
+                let start = if index == 0 && anchors != Anchors::End {
+                    let is_whole = is_last && anchors == Anchors::Both;
+                    let fits = literal.len() <= limit && (!is_whole || literal.len() == limit);
+                    (fits && text.starts_with(literal)).then_some(0)?
+                } else if open.is_none() && (!is_last || anchors != Anchors::Start) {
+                    let start = limit.checked_sub(literal.len())?;
+                    (text[..limit].ends_with(literal) && is_boundary(text, start)).then_some(start)?
+                } else {
+                    last_place(&text[..limit], literal)?
+                };
+                match open.take() {
+                    Some(name) => found.push((name, at + start + literal.len()..at + begin)),
+                    None if is_last => end = start + literal.len(),
+                    None => {}
+                }
+                begin = start;
+            }
+            Piece::Placeholder(name) => {
+                // Of two in a row, the second one has one character.
+                if let Some(second) = open.replace(name) {
+                    let start = boundary_before(text, begin)?;
+                    found.push((second, at + start..at + begin));
+                    begin = start;
+                }
+            }
+            Piece::Splat => return None,
+        }
+    }
+    if let Some(name) = open {
+        let start = if anchors == Anchors::End { boundary_before(text, begin)? } else { 0 };
+        if start >= begin {
+            return None;
+        }
+        found.push((name, at + start..at + begin));
+        begin = start;
+    }
+    Some((at + begin, at + end))
+}
+
+/// The last place of `literal` in `text` that is not within an escape.
+fn last_place(text: &str, literal: &str) -> Option<usize> {
+    let mut limit = text.len();
+    loop {
+        let place = text[..limit].rfind(literal)?;
+        if is_boundary(text, place) {
+            return Some(place);
+        }
+        limit = place + literal.len() - 1;
+    }
+}
+
+/// Whether `at` is not within a `%XX` of a canonical path, in which each `%` begins one.
+fn is_boundary(text: &str, at: usize) -> bool {
+    let is_escape = |back: usize| at.checked_sub(back).is_some_and(|at| text.as_bytes().get(at) == Some(&b'%'));
+    !is_escape(1) && !is_escape(2)
+}
+
+/// Where the character that ends at `at` begins; none at the beginning.
+fn boundary_before(text: &str, at: usize) -> Option<usize> {
+    let escape = at.checked_sub(3).filter(|&escape| text.as_bytes().get(escape) == Some(&b'%'));
+    escape.or_else(|| at.checked_sub(1))
+}

@@ -1,0 +1,129 @@
+//! The path of a request in two spellings: the one in which patterns are kept, which paths are compared by, and the one that the
+//! visitor sent, which is what wildcards stand for.
+
+use std::{borrow::Cow, ops::Range};
+
+use percent_encoding::{AsciiSet, percent_encode};
+
+use super::pattern::ENCODED;
+
+/// [`ENCODED`], in a text that has escapes already.
+const UNSENDABLE: &AsciiSet = &ENCODED.remove(b'%');
+
+/// A request's path, without its query.
+#[derive(Debug)]
+pub struct RequestPath<'p> {
+    sent: &'p str,
+    canonical: Cow<'p, str>,
+    /// Where in `sent` the character begins that each byte of `canonical` is of, and the end; empty where both are the same.
+    places: Vec<usize>,
+}
+
+impl<'p> RequestPath<'p> {
+    /// Takes a path as it was sent. Its canonical spelling has each character decoded and then encoded where it must be. An encoded
+    /// slash stays one: it separates nothing.
+    pub fn new(sent: &'p str) -> Self {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&b);
+        if sent.bytes().all(is_plain) {
+            return Self { sent, canonical: Cow::Borrowed(sent), places: Vec::new() };
+        }
+        let (mut canonical, mut places) = (String::with_capacity(sent.len()), Vec::with_capacity(sent.len()));
+        let (bytes, mut at) = (sent.as_bytes(), 0);
+        while let Some(&byte) = bytes.get(at) {
+            let escaped = escape_at(bytes, at);
+            let before = canonical.len();
+            match escaped {
+                Some(b'/') => canonical.push_str("%2F"),
+                _ => canonical.extend(percent_encode(&[escaped.unwrap_or(byte)], ENCODED)),
+            }
+            places.resize(places.len() + canonical.len() - before, at);
+            at += if escaped.is_some() { 3 } else { 1 };
+        }
+        places.push(sent.len());
+        Self { sent, canonical: Cow::Owned(canonical), places }
+    }
+
+    /// The spelling in which paths and patterns are compared. All of it is ASCII.
+    pub fn canonical(&self) -> &str {
+        &self.canonical
+    }
+
+    /// The canonical spelling alone.
+    pub(super) fn into_canonical(self) -> String {
+        self.canonical.into_owned()
+    }
+
+    /// What the visitor sent for a part of the canonical spelling, with the escapes it has, and those it lacks. None where it would
+    /// change the path that it is put into, as `..` does.
+    pub(super) fn sent(&self, range: Range<usize>) -> Option<String> {
+        let place = |at: usize| if self.places.is_empty() { Some(at) } else { self.places.get(at).copied() };
+        let sent = self.sent.as_bytes().get(place(range.start)?..place(range.end)?)?;
+        let sent = encoded(sent);
+        (!has_dot_segment(&sent)).then_some(sent)
+    }
+}
+
+/// The byte that an escape at `at` stands for.
+fn escape_at(bytes: &[u8], at: usize) -> Option<u8> {
+    let &[b'%', high, low] = bytes.get(at..at + 3)? else { return None };
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    Some(digit(high)? << 4 | digit(low)?)
+}
+
+/// Text of a visitor as it can stand in a URL: escapes stay as they are, and what cannot be sent becomes one.
+pub(super) fn encoded(sent: &[u8]) -> String {
+    let (mut out, mut at) = (String::with_capacity(sent.len()), 0);
+    while let Some(byte) = sent.get(at) {
+        let is_escape = escape_at(sent, at).is_some();
+        let set = if is_escape { UNSENDABLE } else { ENCODED };
+        out.extend(percent_encode(std::slice::from_ref(byte), set));
+        at += 1;
+    }
+    out
+}
+
+/// How many dots a segment consists of, escaped ones too; 0 when it is another segment, or has more.
+pub(super) fn dots(segment: &str) -> usize {
+    match segment.to_ascii_lowercase().replace("%2e", ".").as_str() {
+        "." => 1,
+        ".." => 2,
+        _ => 0,
+    }
+}
+
+/// Whether browsers would take a part out of the path.
+pub(super) fn has_dot_segment(path: &str) -> bool {
+    let may_have = path.contains('.') || path.contains("%2e") || path.contains("%2E");
+    may_have && path.split('/').any(|segment| segment.len() <= 6 && dots(segment) > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_one_spelling_and_keeps_the_other() {
+        for (sent, canonical) in [
+            ("/a/b", "/a/b"),
+            ("/%61/%c3%a9", "/a/%C3%A9"),
+            ("/%40%5B%26", "/@[&"),
+            ("/a%2fb%5cc", "/a%2Fb%5Cc"),
+            ("/a%", "/a%25"),
+            ("/%4", "/%254"),
+            ("/%00\u{7f}\\", "/%00%7F%5C"),
+            ("/\u{e9}", "/%C3%A9"),
+        ] {
+            let path = RequestPath::new(sent);
+            assert_eq!(path.canonical(), canonical, "{sent}");
+            let whole = path.sent(0..canonical.len()).expect(sent);
+            assert_eq!(RequestPath::new(&whole).canonical(), canonical, "{sent}");
+            assert!(whole.bytes().all(|b| b.is_ascii_graphic()), "{whole}");
+        }
+        let path = RequestPath::new("/x%26y%2f%C3%A9z");
+        assert_eq!(path.canonical(), "/x&y%2F%C3%A9z");
+        assert_eq!(path.sent(1..4).as_deref(), Some("x%26y"));
+        assert_eq!(path.sent(4..13).as_deref(), Some("%2f%C3%A9"));
+        assert_eq!(RequestPath::new("/a/%2e%2E/b").sent(0..10), None);
+        assert_eq!(RequestPath::new("/a/..b/...").sent(0..10).as_deref(), Some("/a/..b/..."));
+    }
+}

@@ -1,0 +1,64 @@
+//! The credentials for paths that a site guards itself, by `Basic-Auth` in its `_headers`. They are weighed as the site's password
+//! is: hashed in turn, few guesses a minute, right ones remembered for a while.
+
+use std::sync::Arc;
+
+use domain::site::Site;
+use http::{
+    HeaderValue, Response, StatusCode,
+    header::{AUTHORIZATION, WWW_AUTHENTICATE},
+    request::Parts,
+};
+use packs::manifest::Account;
+use subtle::{Choice, ConstantTimeEq as _};
+
+use super::{Gatekeeper, Guess, credentials, to_https, too_many};
+use crate::http::{SiteBody, Visit, pages};
+
+impl Gatekeeper {
+    /// Finds the one of `accounts` whose name and password a request carries, and returns the hash of its password. Fails with the
+    /// answer to a request that carries none of them.
+    pub(crate) async fn identify(
+        &self,
+        head: &Parts,
+        visit: &Visit,
+        site: &Site,
+        accounts: &[Account],
+    ) -> Result<Arc<str>, Box<Response<SiteBody>>> {
+        // Passwords do not travel in the clear.
+        if !visit.tls {
+            return Err(Box::new(to_https(head, visit)));
+        }
+        let sent = head.headers.get(AUTHORIZATION).and_then(credentials::basic);
+        let Some((user, password)) = sent else { return Err(Box::new(challenge())) };
+        let (mut found, mut place) = (Choice::from(0), 0);
+        for (at, account) in accounts.iter().enumerate() {
+            let is_it = account.user.as_bytes().ct_eq(user.as_bytes());
+            place = if bool::from(is_it) { at } else { place };
+            found |= is_it;
+        }
+        let Some(account) = accounts.get(place) else { return Err(Box::new(challenge())) };
+        let is_known = bool::from(found);
+        let hash: Arc<str> = account.hash.as_str().into();
+        if is_known && self.verified.knows_account(site, &visit.host, &hash, &password) {
+            return Ok(hash);
+        }
+        // A name that nobody has costs a hash, too, so that time does not tell which names there are.
+        match self.guess(visit, site, &hash, password.clone()).await {
+            Guess::Right if is_known => {
+                self.verified.remember_account(site, &visit.host, &hash, &password);
+                Ok(hash)
+            }
+            Guess::Right | Guess::Wrong => Err(Box::new(challenge())),
+            Guess::TooMany(seconds) => Err(Box::new(too_many(seconds))),
+            Guess::Busy => Err(Box::new(pages::unavailable())),
+        }
+    }
+}
+
+/// 401: asks for a name and a password, in the browser's own dialogue.
+pub(crate) fn challenge() -> Response<SiteBody> {
+    let text = "This page is for people with a name and a password for it.";
+    let page = pages::page(StatusCode::UNAUTHORIZED, "Sign in to see this page", text);
+    pages::with(page, WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"private\", charset=\"UTF-8\""))
+}
