@@ -1,6 +1,7 @@
 //! Sites without sockets: packs in a test's memory, requests in, answers out.
 
 mod damage;
+mod dialect;
 mod files;
 mod forms;
 mod gates;
