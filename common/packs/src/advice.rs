@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::private_files::{self, PrivateKind};
 
-use super::{archive::shown, manifest::RedirectRule};
+use super::{archive::shown, manifest::RedirectRule, rules::RequestPath};
 
 /// Files of which a warning says that they came more than once; of more their number.
 const REPLACED_NAMED: usize = 20;
@@ -49,7 +49,7 @@ pub(super) fn missing_index<'p>(
     redirects: &[RedirectRule],
 ) -> Option<String> {
     let is_answered = paths.clone().any(|path| path == INDEX || path == FALLBACK)
-        || redirects.iter().any(|rule| rule.pattern.matches("", "/").is_some());
+        || redirects.iter().any(|rule| rule.pattern.matches_path(&RequestPath::new("/")));
     if is_answered {
         return None;
     }
