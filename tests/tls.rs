@@ -40,15 +40,26 @@ async fn assert_alive(world: &World) {
 async fn both_versions_of_tls_are_spoken() {
     let world = world_with_site().await;
     for version in [&TLS12, &TLS13] {
-        for (alpn, chosen) in
-            [(vec!["h2", "http/1.1"], Some("h2")), (vec!["http/1.1"], Some("http/1.1")), (vec![], None)]
-        {
+        for (alpn, chosen) in [
+            (vec!["h2", "http/1.1"], Some("h2")),
+            (vec!["http/1.0", "http/1.1"], Some("http/1.1")),
+            (vec!["http/1.1"], Some("http/1.1")),
+            (vec!["http/1.0"], Some("http/1.0")),
+            (vec![], None),
+        ] {
             let config = Arc::new(tls(world.ca(), &[version], &alpn));
             let mut stream = connect_tls(world.public_port(), HOST, config).await.unwrap();
             let (_, connection) = stream.get_ref();
             assert_eq!(connection.protocol_version(), Some(version.version));
             assert_eq!(connection.alpn_protocol(), chosen.map(str::as_bytes));
-            if chosen != Some("h2") {
+            if chosen == Some("http/1.0") {
+                // As `curl -0` asks. Such a client knows no chunks, and reads until the end.
+                let request = format!("GET / HTTP/1.0\r\nHost: {HOST}\r\n\r\n");
+                let answer = converse(&mut stream, request.as_bytes()).await;
+                let text = String::from_utf8_lossy(&answer).to_ascii_lowercase();
+                assert_eq!(statuses(&answer), [200], "{text}");
+                assert!(text.contains("content-length: 4") && !text.contains("transfer-encoding"), "{text}");
+            } else if chosen != Some("h2") {
                 assert_eq!(statuses(&converse(&mut stream, &get(HOST)).await), [200]);
             }
         }

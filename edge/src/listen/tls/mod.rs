@@ -116,7 +116,8 @@ fn server_config(
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_no_client_auth()
         .with_cert_resolver(certificate);
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // The last is what a client of HTTP/1.0 offers, and nothing else; such a client is served as without TLS.
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec(), b"http/1.0".to_vec()];
     // The first of our suites that both have, not the one that a client names first.
     config.ignore_client_order = true;
     config.ticketer = tickets.clone();
