@@ -10,7 +10,10 @@ const OLD_ASSET: &str = "/assets/app-5d41402abc4b.js";
 async fn redeployed() -> (World, Actor, String) {
     let world = World::start().await;
     let ada = world.user("ada").await;
-    let old = Site::page("old").file(&OLD_ASSET[1..], "old code").file("assets/plain.js", "plain");
+    let names = format!("<script src={OLD_ASSET}></script><a href=/files/a-5d41402abc4b.pdf>, /assets/plain.js");
+    let old =
+        Site::page("old").file(&OLD_ASSET[1..], "old code").file("assets/plain.js", "plain").file("x.html", names);
+    let old = old.file("files/a-5d41402abc4b.pdf", "old report").file("files/a1234567.pdf", "old secret");
     let url = ada.publish("engine", &old).await.url;
     ada.deploy("engine", &Site::page("new").file("assets/app-7d793037a076.js", "new code")).await;
     (world, ada, url)
@@ -26,6 +29,12 @@ async fn a_fingerprinted_asset_of_a_recent_deployment_is_served() {
     // Only what carries its content's hash in its name can be lent.
     world.edge().get(&format!("{url}/assets/plain.js")).await.assert_status(404);
     world.edge().get(&format!("{url}/assets/app-000000000000.js")).await.assert_status(404);
+    // A document is opened, not loaded: what was taken off a site is gone.
+    for document in ["/files/a-5d41402abc4b.pdf", "/files/a1234567.pdf", "/x"] {
+        world.edge().get(&format!("{url}{document}")).await.assert_status(404);
+    }
+    let opened = world.edge().get(&format!("{url}{OLD_ASSET}")).header("sec-fetch-dest", "document").await;
+    opened.assert_status(404);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::private_files::{self, PrivateKind};
 
-use super::{archive::shown, manifest::RedirectRule, rules::RequestPath};
+use super::{archive::shown, manifest::RedirectRule, rules::path::RequestPath};
 
 /// Files of which a warning says that they came more than once; of more their number.
 const REPLACED_NAMED: usize = 20;
@@ -98,7 +98,7 @@ mod tests {
     use crate::rules::redirects;
 
     fn index(paths: &[&str], rules: &str) -> Option<String> {
-        missing_index(paths.iter().copied(), &redirects::compile(rules.as_bytes()).0)
+        missing_index(paths.iter().copied(), &redirects::compile(rules.as_bytes(), |path| paths.contains(&path)).0)
     }
 
     #[test]

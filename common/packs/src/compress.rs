@@ -55,16 +55,21 @@ fn is_compressible(content_type: &str) -> bool {
                 | "application/vnd.ms-fontobject"
                 | "application/wasm"
                 | "application/x-javascript"
+                | "application/sql"
+                | "application/toml"
+                | "application/vnd.apple.mpegurl"
                 | "application/x-sh"
+                | "application/x-subrip"
                 | "application/x-tex"
                 | "application/xml"
+                | "application/xml-dtd"
                 | "application/yaml"
                 | "font/otf"
                 | "font/ttf"
-                | "application/x-font-ttf"
                 | "image/bmp"
-                | "image/x-icon"
                 | "image/vnd.microsoft.icon"
+                | "model/obj"
+                | "model/stl"
         )
 }
 

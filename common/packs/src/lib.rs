@@ -15,7 +15,9 @@ mod check;
 mod compress;
 mod copies;
 mod digest;
+mod encoded;
 mod files;
+mod fingerprints;
 mod folder;
 mod identity;
 mod listing;
@@ -27,6 +29,7 @@ pub mod rules;
 mod seal;
 mod space;
 mod trash;
+mod types;
 mod writer;
 
 use std::{

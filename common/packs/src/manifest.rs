@@ -16,6 +16,10 @@ pub struct Manifest {
     /// Files by path: relative, `/` between segments, no leading `/`, as in the archive. `_headers` and `_redirects`
     /// at the root are not among them.
     pub files: BTreeMap<String, FileEntry>,
+    /// The way in which [`FileEntry::fingerprinted`] was decided: [`Manifest::FINGERPRINTS`], or 0 in packs from when the
+    /// spelling of a name was enough, of which no file is immutable.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub fingerprints: u32,
     /// Compiled `_headers`, in file order.
     #[serde(default)]
     pub headers: Vec<HeaderRule>,
@@ -36,6 +40,8 @@ pub struct Manifest {
 impl Manifest {
     /// The form of a manifest.
     pub const VERSION: u32 = 1;
+    /// The way in which this program decides what is fingerprinted: by what the site refers to.
+    pub const FINGERPRINTS: u32 = 1;
     /// The form of a manifest with guarded paths: a program that knows of no guards must refuse it, not serve its files to everybody.
     pub const GUARDED_VERSION: u32 = 2;
 
@@ -85,8 +91,11 @@ pub struct FileEntry {
     pub content_type: String,
     /// SHA-256 of the identity body, 64 hexadecimal digits.
     pub sha256: String,
-    /// Whether the file's name carries a hash of its content, so that it may be cached for ever.
+    /// Whether the file's name carries a hash of its content, so that it may be cached for ever: see [`Manifest::fingerprints`].
     pub fingerprinted: bool,
+    /// The coding in which the file was uploaded and is sent. It then has no variants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoded: Option<Encoding>,
     /// The body as uploaded.
     pub identity: Span,
     /// Compressed variants, only those that are smaller than the identity; at most one an encoding.
@@ -135,6 +144,16 @@ impl Encoding {
             Self::Gzip => "gzip",
         }
     }
+
+    /// Returns the coding that `token` names.
+    pub fn of_token(token: &str) -> Option<Self> {
+        [Self::Zstd, Self::Br, Self::Gzip].into_iter().find(|coding| token.trim().eq_ignore_ascii_case(coding.token()))
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// One block of `_headers`: what to set on, and take from, answers whose path matches.
@@ -146,9 +165,6 @@ pub struct HeaderRule {
     pub set: Vec<(String, String)>,
     /// Headers to take away.
     pub unset: Vec<String>,
-    /// The coding that the files are uploaded in already, by `Content-Encoding`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub content_encoding: Option<Encoding>,
 }
 
 /// One line of `_redirects`.
@@ -283,6 +299,7 @@ mod tests {
             version: Manifest::version_with(&headers.access),
             created_at: 0,
             files: BTreeMap::new(),
+            fingerprints: 0,
             headers: headers.rules,
             redirects,
             extended_redirects: Vec::new(),

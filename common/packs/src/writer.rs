@@ -27,7 +27,9 @@ use super::{
     appender::{self, Appender},
     archive::{Archive, Body as ArchivedBody, Format, Member, Root},
     compress::{self, Compressor},
-    files::{self, Utf8Check},
+    encoded::{self, Sayings},
+    files,
+    fingerprints::{Fingerprints, Source, Verified},
     manifest::Encoding,
     parts::loads_parts,
     rules::{
@@ -35,6 +37,7 @@ use super::{
         headers::CompiledHeaders,
         robots::{ROBOTS_FILE, Robots},
     },
+    types::{self, CharsetCheck},
 };
 
 /// Bytes of a body that are in memory at once.
@@ -43,6 +46,8 @@ const CHUNK_BYTES: usize = 128 * 1024;
 const SEARCHED_BYTES: usize = 256 * 1024;
 /// Bodies that wait to be compressed, at most; then reading waits.
 const QUEUED_BODIES: usize = 256;
+/// Files of whose coding `_headers` is wrong that a warning names, at most.
+const MISNAMED: usize = 20;
 /// Threads that compress one upload, at most.
 const WORKERS: usize = 4;
 
@@ -69,7 +74,11 @@ pub(super) fn write_pack(
             .collect();
         // The workers alone hold the other end of the queue: when all have failed, sending fails instead of waiting.
         drop(jobs);
-        let read = read_archive(archive, data, queue);
+        let read = read_archive(archive, data, queue).and_then(|mut contents| {
+            // While the workers compress what was read last.
+            contents.judge_names(data).map_err(StoreError::Io)?;
+            Ok(contents)
+        });
         given_up.store(read.is_err(), Ordering::Relaxed);
         let compressed: Vec<_> = workers
             .into_iter()
@@ -93,9 +102,16 @@ struct Contents<'d> {
     known: HashMap<[u8; 32], usize>,
     files: BTreeMap<String, usize>,
     headers: Option<Vec<u8>>,
+    compiled_headers: CompiledHeaders,
     redirects: Option<Vec<u8>>,
     robots: Robots,
     replaced: Replaced,
+    /// The paths of files that are sent as they are stored, compressed.
+    encoded: HashMap<String, Encoding>,
+    /// Files of which `_headers` says a coding that they do not have.
+    misnamed: Vec<String>,
+    /// The paths of files that may be cached for ever.
+    fingerprinted: HashSet<String>,
     written: WrittenPack,
 }
 
@@ -142,16 +158,20 @@ fn read_archive(archive: Archive<File>, data: &File, queue: SyncSender<Job>) -> 
         known: HashMap::new(),
         files: BTreeMap::new(),
         headers: None,
+        compiled_headers: CompiledHeaders::default(),
         redirects: None,
         robots: Robots::default(),
         replaced: Replaced::default(),
+        encoded: HashMap::new(),
+        misnamed: Vec::new(),
+        fingerprinted: HashSet::new(),
         written: WrittenPack { files: 0, bytes: 0, stored_bytes: 0, warnings: Vec::new() },
     };
     let mut chunk = vec![0; CHUNK_BYTES];
     let summary = archive.read(|member| {
         let Some(Added { path, index, must_repeat }) = contents.add(member, &mut chunk)? else { return Ok(()) };
         let body = &mut contents.bodies[index];
-        if !body.queued && compress::is_worth_it(&files::content_type(path, body.is_utf8), body.span.len) {
+        if !body.queued && compress::is_worth_it(types::essence(path), body.span.len) && !encoded::is_claimed(path) {
             body.queued = true;
             let job = Job { body: index, span: body.span };
             queue.send(job).map_err(|_| StoreError::Stopping)?;
@@ -255,13 +275,13 @@ impl Contents<'_> {
     fn add_body(&mut self, archived: &mut ArchivedBody<'_>, chunk: &mut [u8], path: &str) -> Result<usize, WriteError> {
         let searched = searched(path);
         let mut beginning = Vec::new();
-        let mut utf8 = Utf8Check::default();
+        let mut charset = CharsetCheck::default();
         loop {
             let read = archived.read(chunk)?;
             if read == 0 {
                 break;
             }
-            utf8.update(&chunk[..read]);
+            charset.update(&chunk[..read]);
             beginning.extend_from_slice(&chunk[..read.min(searched - beginning.len())]);
             self.data.write_all(&chunk[..read]).map_err(StoreError::Io)?;
         }
@@ -273,7 +293,7 @@ impl Contents<'_> {
             }
             hash_map::Entry::Vacant(place) => {
                 let (span, _) = self.data.keep().map_err(StoreError::Io)?;
-                let (is_utf8, variants, digests) = (utf8.finish(), Vec::new(), vec![digests]);
+                let (is_utf8, variants, digests) = (charset.finish(), Vec::new(), vec![digests]);
                 let body =
                     Body { sha256, span, is_utf8, loads_parts: None, has_key: false, queued: false, variants, digests };
                 self.bodies.push(body);
@@ -295,6 +315,31 @@ impl Contents<'_> {
             end += body.span.len;
         }
         data.set_len(end)
+    }
+
+    /// Decides what of the files depends on all of them: which are stored encoded, and which names carry hashes.
+    fn judge_names(&mut self, data: &File) -> io::Result<()> {
+        let compiled = rules::headers::compile(&self.headers.take().unwrap_or_default());
+        let sayings = Sayings::of(&compiled.rules);
+        let loaders: HashSet<&str> = self.files.keys().filter_map(|path| encoded::unity_folder(path)).collect();
+        for (path, index) in &self.files {
+            let claimed = encoded::claimed(path, |folder| loaders.contains(folder)).map(|claim| claim.encoding);
+            let said = sayings.of_path(path);
+            let Some(encoding) = said.or(claimed) else { continue };
+            if encoded::is_encoded(data, self.bodies[*index].span, encoding)? {
+                self.encoded.insert(path.clone(), encoding);
+            } else if said.is_some() && self.misnamed.len() < MISNAMED {
+                self.misnamed.push(format!(
+                    "`_headers` says that `{path}` is encoded as {}, which it is not: it is sent without `Content-Encoding`",
+                    encoding.token()
+                ));
+            }
+        }
+        let files = self.files.iter().map(|(path, index)| Source { path, span: self.bodies[*index].span }).collect();
+        let found = Fingerprints::new(files).decide(Verified::new(data))?;
+        self.fingerprinted = found.into_iter().map(str::to_owned).collect();
+        self.compiled_headers = compiled;
+        Ok(())
     }
 
     fn append_variants(&mut self, compressed: Vec<Compressed>) -> io::Result<()> {
@@ -332,8 +377,8 @@ impl Contents<'_> {
     fn into_pack(self, now: Timestamp) -> (Manifest, WrittenPack) {
         let mut written = self.written;
         written.warnings.extend(self.replaced.into_warnings());
-        let CompiledHeaders { rules: headers, access, warnings } =
-            rules::headers::compile(&self.headers.unwrap_or_default());
+        written.warnings.extend(self.misnamed);
+        let CompiledHeaders { rules: headers, access, warnings } = self.compiled_headers;
         written.warnings.extend(warnings);
         let has_file = |path: &str| self.files.contains_key(path);
         let (redirects, warnings) = rules::redirects::compile(&self.redirects.unwrap_or_default(), has_file);
@@ -348,20 +393,39 @@ impl Contents<'_> {
             .into_iter()
             .map(|(path, index)| {
                 let body = &self.bodies[index];
+                let encoded = self.encoded.get(&path).copied();
+                let claim = encoded::claimed(&path, |_| true).filter(|claim| encoded == Some(claim.encoding));
+                let essence = types::essence(claim.map_or(&*path, |claim| claim.inner));
+                let forms = if encoded.is_some() { 0 } else { body.variants.len() };
+                let mut digests = body.digests.clone();
+                digests.truncate(1 + forms);
                 let entry = FileEntry {
-                    content_type: files::content_type(&path, body.is_utf8),
+                    content_type: types::content_type(essence, body.is_utf8),
                     sha256: hex::encode(body.sha256),
-                    fingerprinted: files::is_fingerprinted(&path),
+                    fingerprinted: self.fingerprinted.contains(&path),
+                    encoded,
                     identity: body.span,
-                    variants: body.variants.clone(),
+                    variants: body.variants[..forms].to_vec(),
                     loads_parts: files::is_page(&path) && body.loads_parts == Some(true),
-                    digests: body.digests.clone(),
+                    digests,
                 };
                 (path, entry)
             })
             .collect();
         let (version, created_at, robots) = (Manifest::version_with(&access), now.unix_seconds(), self.robots);
-        (Manifest { version, created_at, files, headers, redirects, extended_redirects, access, robots }, written)
+        let fingerprints = Manifest::FINGERPRINTS;
+        let manifest = Manifest {
+            version,
+            created_at,
+            files,
+            fingerprints,
+            headers,
+            redirects,
+            extended_redirects,
+            access,
+            robots,
+        };
+        (manifest, written)
     }
 }
 

@@ -51,6 +51,8 @@ pub(crate) struct Asked<'r> {
 pub(crate) enum Role {
     /// The file that was asked for.
     Found,
+    /// The file that a rule serves in the place of the one that was asked for.
+    Rewritten,
     /// The page that stands in for any address of a navigation.
     SinglePage,
     /// The page that says that nothing was found.
@@ -63,9 +65,24 @@ impl Role {
     /// The status of an error; none where the file is what is wanted.
     fn error(self) -> Option<StatusCode> {
         match self {
-            Self::Found | Self::SinglePage => None,
+            Self::Found | Self::Rewritten | Self::SinglePage => None,
             Self::NotFound => Some(StatusCode::NOT_FOUND),
             Self::Gone => Some(StatusCode::GONE),
+        }
+    }
+}
+
+impl Role {
+    /// Whether the site's word on caching counts, which `headers` hold. It is for its files (200, 206, 304): what it says of the
+    /// addresses of assets must not keep a 404, or a page in the place of an asset, in browsers for a year.
+    fn takes_cache_control(self, headers: &HeaderMap) -> bool {
+        match self {
+            Self::Found | Self::Rewritten => true,
+            Self::NotFound | Self::Gone => false,
+            Self::SinglePage => {
+                let mut values = headers.get_all(CACHE_CONTROL).iter().filter_map(|value| value.to_str().ok());
+                !values.any(|value| value.to_ascii_lowercase().contains("immutable"))
+            }
         }
     }
 }
@@ -139,16 +156,14 @@ fn conditional(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Result
         return Err(PackError::unavailable("a file without a form"));
     };
     let mut headers = pack.headers_of(file, form);
-    if role.error().is_some() {
+    if role != Role::Found {
+        // The address says nothing of the content: the next deployment may have another there.
         headers.insert(CACHE_CONTROL, REVALIDATE);
     }
     if !pack.headers.is_empty() {
         header_rules::apply(&pack.headers, asked.host, asked.sent, &mut headers);
-        if let Some(encoding) = header_rules::content_encoding(&pack.headers, asked.host, asked.sent) {
-            // Below whatever it was compressed with here.
-            let ours = form.encoding.map(|ours| format!("{}, {}", encoding.token(), ours.token()));
-            let value = ours.as_deref().unwrap_or(encoding.token());
-            headers.insert(CONTENT_ENCODING, HeaderValue::try_from(value).map_err(PackError::unavailable)?);
+        if !role.takes_cache_control(&headers) {
+            headers.insert(CACHE_CONTROL, REVALIDATE);
         }
     }
     if role == Role::SinglePage || (role == Role::NotFound && pack.has_own_single_page()) {

@@ -2,10 +2,12 @@
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
-    header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE, EXPIRES, PRAGMA},
+    header::{
+        CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE,
+        EXPIRES, PRAGMA,
+    },
 };
 use packs::{
-    Encoding,
     manifest::HeaderRule,
     rules::{VALUE_BYTES, headers::refusal, path::RequestPath},
 };
@@ -21,7 +23,6 @@ const OF_FILES: [HeaderName; 7] =
 pub(crate) struct HeaderChange {
     set: Vec<(HeaderName, Value)>,
     unset: Vec<HeaderName>,
-    content_encoding: Option<Encoding>,
 }
 
 enum Value {
@@ -31,9 +32,11 @@ enum Value {
 }
 
 impl HeaderChange {
-    /// Of a rule. What cannot be a header, or is not the site's to say, is left out.
+    /// Of a rule. What cannot be a header, or is not the site's to say, is left out; so is the coding of a file, which the file has
+    /// from its upload on.
     pub(crate) fn new(rule: HeaderRule) -> Self {
-        let name = |text: &str| text.parse::<HeaderName>().ok().filter(|name| refusal(name.as_str()).is_none());
+        let is_said = |name: &HeaderName| refusal(name.as_str()).is_none() && name != CONTENT_ENCODING;
+        let name = |text: &str| text.parse::<HeaderName>().ok().filter(is_said);
         let names: Vec<_> = rule.pattern.names().collect();
         let set = rule.set.into_iter().filter_map(|(key, value)| {
             let is_template = names.iter().any(|name| value.contains(name));
@@ -41,7 +44,7 @@ impl HeaderChange {
             Some((name(&key)?, value))
         });
         let unset = rule.unset.iter().filter_map(|key| name(key));
-        Self { set: set.collect(), unset: unset.collect(), content_encoding: rule.content_encoding }
+        Self { set: set.collect(), unset: unset.collect() }
     }
 }
 
@@ -54,21 +57,6 @@ pub(crate) fn apply(rules: &Rules<HeaderChange>, host: &str, path: &str, headers
 /// Applies every rule to a redirect, which has no body of the site's, and is kept for as long as the service says.
 pub(crate) fn apply_to_redirect(rules: &Rules<HeaderChange>, host: &str, path: &str, headers: &mut HeaderMap) {
     apply_but(rules, host, path, headers, &OF_FILES);
-}
-
-/// The coding that the site says its file at `path` was uploaded in, where the file's name says so as well: a rule for the whole site
-/// is for those files alone.
-pub(crate) fn content_encoding(rules: &Rules<HeaderChange>, host: &str, path: &str) -> Option<Encoding> {
-    let named = |encoding: &Encoding| {
-        let ends: &[&str] = match encoding {
-            Encoding::Zstd => &[".zst"],
-            Encoding::Br => &[".br"],
-            Encoding::Gzip => &[".gz", ".svgz"],
-        };
-        ends.iter().any(|end| path.ends_with(end))
-    };
-    let said = rules.met(host, &RequestPath::new(path)).filter_map(|(_, change, _)| change.content_encoding).last();
-    said.filter(named)
 }
 
 fn apply_but(rules: &Rules<HeaderChange>, host: &str, path: &str, headers: &mut HeaderMap, left_out: &[HeaderName]) {
@@ -114,7 +102,7 @@ mod tests {
         let pattern = Pattern { host: None, segments: std::iter::once(literal).chain(splat).collect() };
         let set = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let unset = unset.iter().map(|name| (*name).to_owned()).collect();
-        (pattern.clone(), HeaderChange::new(HeaderRule { pattern, set, unset, content_encoding: None }))
+        (pattern.clone(), HeaderChange::new(HeaderRule { pattern, set, unset }))
     }
 
     #[test]

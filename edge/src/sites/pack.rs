@@ -85,7 +85,9 @@ enum SinglePage {
 /// what is each file's own. One for each form, in the order of [`Kind::slot`].
 struct Kind {
     content_type: HeaderValue,
-    fingerprinted: bool,
+    is_immutable: bool,
+    /// The coding in which the site uploaded the files.
+    encoded: Option<Encoding>,
     headers: [OnceLock<HeaderMap>; 4],
 }
 
@@ -95,8 +97,8 @@ pub(crate) struct File {
     pub(crate) content_type: HeaderValue,
     /// SHA-256 of the file as it is, in hexadecimal.
     pub(crate) sha256: Box<str>,
-    /// Whether its name carries a hash of its content.
-    pub(crate) fingerprinted: bool,
+    /// Whether it is lent to tabs that were opened before the deployment after its own.
+    pub(crate) is_lent: bool,
     /// What it is to those who count visits.
     pub(crate) served: Served,
     /// Its path, in a pack that has guarded paths.
@@ -107,6 +109,9 @@ pub(crate) struct File {
     bodies: Box<[(Option<Encoding>, StoredBody)]>,
     forms: OnceLock<Box<[Form]>>,
 }
+
+/// The places of kinds, by what makes them.
+type KnownKinds = HashMap<(String, bool, Option<Encoding>), usize>;
 
 /// One form in which a file can be sent.
 pub(crate) struct Form {
@@ -128,13 +133,15 @@ impl Pack {
         let weight = weight_of(&manifest, &redirects);
         let guards = Guards::new(std::mem::take(&mut manifest.access));
         let modified = conditional::instant(manifest.created_at);
+        // What was decided by spelling alone is worth a revalidation.
+        let is_decided = manifest.fingerprints >= Manifest::FINGERPRINTS;
         let files: HashMap<_, _> = manifest
             .files
             .into_iter()
             .map(|(path, entry)| {
                 let path: Arc<str> = path.into();
                 let guarded = (!guards.is_empty()).then(|| path.clone());
-                (path, File::new(entry, guarded, &mut kinds, &mut known))
+                (path, File::new(entry, guarded, is_decided, &mut kinds, &mut known))
             })
             .collect();
         Self {
@@ -258,14 +265,14 @@ impl Kind {
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         headers.insert(ETAG, HeaderValue::from_static(""));
         headers.insert(LAST_MODIFIED, modified.clone());
-        headers.insert(CACHE_CONTROL, if self.fingerprinted { IMMUTABLE } else { REVALIDATE });
+        headers.insert(CACHE_CONTROL, if self.is_immutable { IMMUTABLE } else { REVALIDATE });
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
         // Set on every answer anyway; from here it takes no room that each would have to make.
         headers.insert(SERVER, own::SERVER);
         // Also where there is only one form: the next deployment of the same address may have more.
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-        if let Some(encoding) = encoding {
+        if let Some(encoding) = encoding.or(self.encoded) {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding.token()));
         }
         headers
@@ -281,25 +288,28 @@ impl File {
         })
     }
 
-    /// `kinds` are those met so far, `known` where: ten thousand files share a dozen.
+    /// `is_decided` tells whether fingerprints are more than spelling. `kinds` are those met so far, `known` where: ten thousand
+    /// files share a dozen.
     fn new(
         entry: FileEntry,
         path: Option<Arc<str>>,
+        is_decided: bool,
         kinds: &mut Vec<Kind>,
-        known: &mut HashMap<(String, bool), usize>,
+        known: &mut KnownKinds,
     ) -> Self {
-        let fingerprinted = entry.fingerprinted;
+        let (is_immutable, encoded) = (entry.fingerprinted && is_decided, entry.encoded);
+        let is_lent = entry.fingerprinted && is_loaded_by_pages(&entry.content_type);
         let (served, bodies) = (served(&entry), entry.bodies().collect());
-        let kind = *known.entry((entry.content_type, fingerprinted)).or_insert_with_key(|(text, _)| {
+        let kind = *known.entry((entry.content_type, is_immutable, encoded)).or_insert_with_key(|(text, ..)| {
             let content_type = HeaderValue::try_from(text);
             let content_type = content_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
-            kinds.push(Kind { content_type, fingerprinted, headers: Default::default() });
+            kinds.push(Kind { content_type, is_immutable, encoded, headers: Default::default() });
             kinds.len() - 1
         });
         Self {
             content_type: kinds[kind].content_type.clone(),
             sha256: entry.sha256.into_boxed_str(),
-            fingerprinted,
+            is_lent,
             served,
             path,
             kind,
@@ -307,6 +317,15 @@ impl File {
             forms: OnceLock::new(),
         }
     }
+}
+
+/// Whether a page loads files of this media type by itself: scripts, styles, fonts, images, programs. What a person opens or saves
+/// is the deployment's that is live.
+fn is_loaded_by_pages(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    matches!(essence, "text/javascript" | "text/css" | "application/wasm" | "application/vnd.ms-fontobject")
+        || essence.starts_with("image/")
+        || essence.starts_with("font/")
 }
 
 /// What a file is to those who count visits, by its media type.

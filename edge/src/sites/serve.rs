@@ -4,7 +4,7 @@ use domain::{
     DeploymentId,
     site::{Gate, Site, SiteKind},
 };
-use http::{Method, Response, StatusCode, Uri};
+use http::{HeaderMap, Method, Response, StatusCode, Uri};
 
 use super::{
     Sites,
@@ -146,7 +146,7 @@ impl Sites {
         for id in self.recent.recent(&site.project).await.iter().filter(|id| *id != live) {
             let decided = match self.packs.pack(id).await {
                 Ok(pack) => {
-                    let Some(file) = pack.file(path).filter(|file| file.fingerprinted) else { continue };
+                    let Some(file) = pack.file(path).filter(|file| file.is_lent) else { continue };
                     send(&pack, file, asked, Role::Found)
                 }
                 Err(error) => Err(error),
@@ -231,7 +231,7 @@ fn rewritten(pack: &Pack, to: &str, status: StatusCode, asked: Asked<'_>) -> Res
     let role = match status {
         StatusCode::NOT_FOUND => Role::NotFound,
         StatusCode::GONE => Role::Gone,
-        _ => Role::Found,
+        _ => Role::Rewritten,
     };
     match target(pack, to) {
         Some(file) => send(pack, file, asked, role),
@@ -256,7 +256,18 @@ fn missing_in(pack: &Pack, asked: Asked<'_>) -> Result<Decided, PackError> {
 
 /// Whether an earlier deployment may have what the live one does not: it is worth asking the manifests, which know.
 fn may_be_lent(asked: Asked<'_>, site: &Site) -> bool {
-    site.kind == SiteKind::Live && site.gate == Gate::Public && could_be_fingerprinted(asked.path)
+    site.kind == SiteKind::Live
+        && site.gate == Gate::Public
+        && could_be_fingerprinted(asked.path)
+        && !is_opened(asked.headers)
+}
+
+/// Whether a browser says that it opens what it asks for, rather than that a page loads it.
+fn is_opened(headers: &HeaderMap) -> bool {
+    let destination = headers.get("sec-fetch-dest").and_then(|value| value.to_str().ok());
+    destination.is_some_and(|destination| {
+        matches!(destination, "document" | "frame" | "iframe" | "embed" | "object" | "fencedframe")
+    })
 }
 
 /// Whether a path's name has room for a hash.

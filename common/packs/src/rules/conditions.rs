@@ -165,6 +165,7 @@ mod tests {
             version: 1,
             created_at: 0,
             files: std::collections::BTreeMap::new(),
+            fingerprints: 0,
             headers: Vec::new(),
             redirects: plain,
             extended_redirects: extended,

@@ -7,7 +7,10 @@ use super::{
     accounts::{Accounts, BASIC_AUTH},
     lines, pattern_bytes, text_of, within_bytes,
 };
-use crate::manifest::{Access, Encoding, HeaderRule, Pattern};
+use crate::{
+    encoded,
+    manifest::{Access, Encoding, HeaderRule, Pattern},
+};
 
 /// Rules of a file, at most.
 const RULES: usize = 100;
@@ -16,12 +19,11 @@ const FIELDS: usize = 20;
 
 /// Headers that a site does not decide about, because they frame the answer, are computed from the file, or speak for
 /// the platform.
-const OF_THE_SERVICE: [&str; 24] = [
+const OF_THE_SERVICE: [&str; 23] = [
     "accept-ranges",
     "age",
     BASIC_AUTH,
     "connection",
-    "content-encoding",
     "content-length",
     "content-range",
     "date",
@@ -112,7 +114,7 @@ pub fn compile(file: &[u8]) -> CompiledHeaders {
                     bound_said = true;
                 }
                 Ok(pattern) => {
-                    let rule = HeaderRule { pattern, set: Vec::new(), unset: Vec::new(), content_encoding: None };
+                    let rule = HeaderRule { pattern, set: Vec::new(), unset: Vec::new() };
                     blocks.push(Block { number, rule, says_something: false });
                     current = true;
                 }
@@ -152,8 +154,7 @@ pub fn compile(file: &[u8]) -> CompiledHeaders {
         warnings.add(block.number, "no header follows this path");
     }
     let rules = blocks.into_iter().map(|block| block.rule);
-    let says_something =
-        |rule: &HeaderRule| !rule.set.is_empty() || !rule.unset.is_empty() || rule.content_encoding.is_some();
+    let says_something = |rule: &HeaderRule| !rule.set.is_empty() || !rule.unset.is_empty();
     CompiledHeaders {
         rules: rules.filter(says_something).collect(),
         access: accounts.into_access(),
@@ -177,6 +178,9 @@ fn add_header(rule: &mut HeaderRule, line: &str) -> Result<(), String> {
     let too_many = || Err(format!("only the first {FIELDS} headers of a rule count"));
     if let Some(name) = line.strip_prefix('!') {
         let name = header_name(name.trim())?;
+        if name == encoded::FIELD {
+            return Err("`Content-Encoding` belongs to the file".to_owned());
+        }
         if is_full {
             return too_many();
         }
@@ -189,18 +193,15 @@ fn add_header(rule: &mut HeaderRule, line: &str) -> Result<(), String> {
     if name.eq_ignore_ascii_case("x-content-type-options") && value.eq_ignore_ascii_case("nosniff") {
         return Ok(());
     }
-    if name.eq_ignore_ascii_case("content-encoding")
-        && let Some(encoding) = Encoding::ALL.into_iter().find(|known| known.token().eq_ignore_ascii_case(value))
-    {
-        rule.content_encoding = Some(encoding);
-        return Ok(());
-    }
     let name = header_name(name)?;
     if value.is_empty() {
         return Err(format!("`{name}` has no value; `! {name}` takes a header away"));
     }
     if HeaderValue::from_str(value).is_err() || !value.is_ascii() {
         return Err(format!("the value of `{name}` holds characters that headers may not hold"));
+    }
+    if name == encoded::FIELD && Encoding::of_token(value).is_none() {
+        return Err("`Content-Encoding` is br, gzip or zstd".to_owned());
     }
     match rule.set.iter_mut().find(|(known, _)| *known == name) {
         Some((_, known)) if known.len() + ", ".len() + value.len() > VALUE_BYTES => {
@@ -303,11 +304,11 @@ mod tests {
     #[test]
     fn what_the_service_does_already_is_no_mistake() {
         let (rules, warnings) = compile(b"/*\n X-Content-Type-Options: NoSniff\n/b/*.br\n Content-Encoding: br\n");
-        assert_eq!((rules.len(), rules[0].content_encoding), (1, Some(Encoding::Br)));
+        assert_eq!((rules.len(), &rules[0].set[..]), (1, &[("content-encoding".to_owned(), "br".to_owned())][..]));
         assert_eq!(warnings, Vec::<String>::new());
         let (rules, warnings) = compile(b"/*\n X-Content-Type-Options: none\n/b\n Content-Encoding: identity\n/c\n");
-        let said = ["2: `X-Content-Type-Options`", "4: `Content-Encoding`"]
-            .map(|of| format!("_headers line {of} is set by the service"));
+        let said = ["2: `X-Content-Type-Options` is set by the service", "4: `Content-Encoding` is br, gzip or zstd"]
+            .map(|said| format!("_headers line {said}"));
         assert_eq!((rules.len(), &warnings[..2]), (0, &said[..]), "one word for each");
         assert_eq!(warnings[2..], ["_headers line 5: no header follows this path"]);
     }
@@ -362,7 +363,6 @@ mod tests {
             pattern: Pattern::parse("/*").expect("valid"),
             set: (0..set).map(|n| (format!("x-{n}"), "b".repeat(bytes))).collect(),
             unset: vec!["x-away".into(); 30],
-            content_encoding: None,
         };
         let cut = within_bounds(vec![rule(5, 10); 300]);
         assert_eq!((cut.len(), cut[0].set.len(), cut[0].unset.len()), (RULES, 5, FIELDS - 5));
@@ -372,7 +372,6 @@ mod tests {
             pattern: Pattern::parse("/*").expect("valid"),
             set: vec![("Clear-Site-Data".into(), "\"cookies\"".into()), ("x-fine".into(), "1".into())],
             unset: vec!["ETag".into()],
-            content_encoding: None,
         };
         let cut = within_bounds(vec![reaching]);
         assert_eq!(cut[0].set, [("x-fine".to_owned(), "1".to_owned())]);

@@ -181,9 +181,6 @@ fn outcome(pack: &Pack, target: &str, names: &BTreeSet<String>) -> Outcome {
     }
     let before = headers.clone();
     header_rules::apply(&pack.headers, HOST, uri.path(), &mut headers);
-    if let Some(encoding) = header_rules::content_encoding(&pack.headers, HOST, uri.path()) {
-        headers.insert("content-encoding", encoding.token().parse().unwrap());
-    }
     let value = |headers: &HeaderMap, name: &String| {
         let values: Vec<_> = headers.get_all(name).iter().map(|value| value.to_str().unwrap()).collect();
         (!values.is_empty()).then(|| values.join(", "))
@@ -220,6 +217,7 @@ async fn differences(world: &World, case: &Case, verdict: &Verdict) -> Vec<(Stri
     let manifest = Manifest {
         version: Manifest::version_with(&headers.access),
         created_at: 0,
+        fingerprints: Manifest::FINGERPRINTS,
         files: BTreeMap::new(),
         headers: headers.rules,
         redirects,

@@ -1,5 +1,6 @@
 //! Sites without sockets: packs in a test's memory, requests in, answers out.
 
+mod caching;
 mod damage;
 mod dialect;
 mod files;
@@ -124,6 +125,8 @@ struct Folder {
     data: Vec<u8>,
     redirects: &'static str,
     headers: &'static str,
+    /// Whether it was published when names alone were judged.
+    is_old: bool,
 }
 
 impl Folder {
@@ -136,6 +139,9 @@ impl Folder {
         let content_type = match path.rsplit_once('.').map_or("", |(_, extension)| extension) {
             "html" => "text/html; charset=utf-8",
             "js" => "text/javascript; charset=utf-8",
+            "css" => "text/css; charset=utf-8",
+            "png" => "image/png",
+            "pdf" => "application/pdf",
             _ => "application/octet-stream",
         };
         let sha256 = Sha256::digest(content).iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
@@ -143,6 +149,7 @@ impl Folder {
             content_type: content_type.into(),
             sha256,
             fingerprinted: path.contains("-h4sh3d"),
+            encoded: None,
             identity,
             variants: Vec::new(),
             loads_parts: false,
@@ -158,6 +165,15 @@ impl Folder {
         file.variants.push((encoding, span));
         file.digests.push(packs::block_digests(content.as_bytes()));
         self
+    }
+
+    fn encoded(mut self, path: &str, encoding: Encoding) -> Self {
+        self.files.get_mut(path).unwrap().encoded = Some(encoding);
+        self
+    }
+
+    fn old(self) -> Self {
+        Self { is_old: true, ..self }
     }
 
     fn store(&mut self, bytes: &[u8]) -> Span {
@@ -184,6 +200,7 @@ impl Folder {
             version: Manifest::version_with(&headers.access),
             created_at: NOW / 1000,
             files: self.files,
+            fingerprints: if self.is_old { 0 } else { Manifest::FINGERPRINTS },
             headers: headers.rules,
             redirects,
             extended_redirects,

@@ -1,0 +1,192 @@
+//! Files that are stored compressed and are sent so: `Content-Encoding` is part of what they are.
+//!
+//! The name says so for the forms that programs load (`app.wasm.br`, `logo.svgz`), and the site's `_headers` for any file. A
+//! download stays one: `data.csv.gz` is meant to be saved as it is.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    os::unix::fs::FileExt as _,
+};
+
+use percent_encoding::utf8_percent_encode;
+
+use super::{
+    Span,
+    manifest::{Encoding, HeaderRule},
+    rules::{path::RequestPath, pattern::ENCODED},
+};
+
+/// The header field, as rules have it.
+pub(super) const FIELD: &str = "content-encoding";
+/// Bytes at the beginning of a file by which its coding is recognized.
+const PROBED_BYTES: usize = 16 * 1024;
+/// Extensions under which a `.br` file holds what a page loads.
+const BROTLI_INNER: [&str; 7] = ["js", "mjs", "css", "wasm", "json", "svg", "data"];
+/// Extensions under which a `.gz` file does. Everything else that is called `.gz` is a download.
+const GZIP_INNER: [&str; 5] = ["js", "mjs", "css", "wasm", "data"];
+/// Extension of the memory images that Unity's programs load, of which only a name beside a loader is one.
+const UNITY_DATA: &str = "data";
+
+/// The coding that a file's name claims, and the name of what is inside.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Claim<'p> {
+    pub(super) encoding: Encoding,
+    /// The path by which its media type is found.
+    pub(super) inner: &'p str,
+}
+
+/// Returns what the name of the file at `path` claims. `has_loader` tells whether the folder of that path holds a program of
+/// Unity's.
+pub(super) fn claimed(path: &str, has_loader: impl Fn(&str) -> bool) -> Option<Claim<'_>> {
+    let (inner, last) = path.rsplit_once('.')?;
+    let (encoding, extensions): (_, &[&str]) = match &*last.to_ascii_lowercase() {
+        "svgz" => return Some(Claim { encoding: Encoding::Gzip, inner: path }),
+        "br" => (Encoding::Br, &BROTLI_INNER),
+        "gz" => (Encoding::Gzip, &GZIP_INNER),
+        _ => return None,
+    };
+    let (stem, extension) = inner.rsplit_once('.').filter(|(stem, _)| !stem.is_empty() && !stem.ends_with('/'))?;
+    let folder = stem.rfind('/').map_or("", |at| &stem[..at]);
+    let is_loaded = extensions.contains(&extension)
+        || (extension == "json" && stem.ends_with(".symbols") && encoding == Encoding::Gzip);
+    let is_loaded = is_loaded && (extension != UNITY_DATA || has_loader(folder));
+    is_loaded.then_some(Claim { encoding, inner })
+}
+
+/// Whether the name of the file at `path` claims anything.
+pub(super) fn is_claimed(path: &str) -> bool {
+    claimed(path, |_| true).is_some()
+}
+
+/// Returns the folder of the file at `path`, if it is the loader or the framework of a program of Unity's.
+pub(super) fn unity_folder(path: &str) -> Option<&str> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let name = name.strip_suffix(".br").or_else(|| name.strip_suffix(".gz")).unwrap_or(name);
+    (name.ends_with(".loader.js") || name.ends_with(".framework.js")).then_some(folder)
+}
+
+/// The rules of a site's `_headers` that say a `Content-Encoding`, for whichever host.
+pub(super) struct Sayings<'r>(Vec<(&'r HeaderRule, Encoding)>);
+
+impl<'r> Sayings<'r> {
+    /// Finds those among `rules`.
+    pub(super) fn of(rules: &'r [HeaderRule]) -> Self {
+        let said = rules.iter().filter(|rule| rule.pattern.host.is_none()).filter_map(|rule| {
+            let (_, value) = rule.set.iter().find(|(name, _)| name == FIELD)?;
+            Some((rule, Encoding::of_token(value)?))
+        });
+        Self(said.collect())
+    }
+
+    /// Returns the coding said for the file at `path`; the last rule counts.
+    pub(super) fn of_path(&self, path: &str) -> Option<Encoding> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let address = format!("/{}", utf8_percent_encode(path, ENCODED));
+        let address = RequestPath::new(&address);
+        let mut met = self.0.iter().filter(|(rule, _)| rule.pattern.matches_path(&address));
+        met.next_back().map(|(_, encoding)| *encoding)
+    }
+}
+
+/// Whether the content at `span` of `data` begins as `encoding` does.
+pub(super) fn is_encoded(data: &File, span: Span, encoding: Encoding) -> io::Result<bool> {
+    let len = usize::try_from(span.len).unwrap_or(usize::MAX).min(PROBED_BYTES);
+    let mut beginning = vec![0; len];
+    data.read_exact_at(&mut beginning, span.offset)?;
+    Ok(match encoding {
+        Encoding::Gzip => beginning.starts_with(b"\x1f\x8b\x08"),
+        Encoding::Zstd => beginning.starts_with(b"\x28\xb5\x2f\xfd"),
+        Encoding::Br => is_brotli(&beginning, len as u64 == span.len),
+    })
+}
+
+/// Brotli has no mark: what decodes to something is taken for it.
+fn is_brotli(beginning: &[u8], is_whole: bool) -> bool {
+    let mut decoder = brotli::Decompressor::new(beginning, PROBED_BYTES);
+    let mut decoded = [0; 1024];
+    let mut bytes = 0;
+    loop {
+        match decoder.read(&mut decoded) {
+            Ok(0) => return !beginning.is_empty(),
+            Ok(read) => bytes += read,
+            // The beginning of a longer one ends too early, after something.
+            Err(_) => return !is_whole && bytes > 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn names_say_which_files_are_loaded_encoded() {
+        let claim =
+            |path: &'static str| claimed(path, |folder| folder == "Build").map(|claim| (claim.encoding, claim.inner));
+        for (path, encoding, inner) in [
+            ("Build/g.wasm.br", Encoding::Br, "Build/g.wasm"),
+            ("Build/g.data.br", Encoding::Br, "Build/g.data"),
+            ("Build/g.data.gz", Encoding::Gzip, "Build/g.data"),
+            ("Build/g.framework.js.gz", Encoding::Gzip, "Build/g.framework.js"),
+            ("Build/g.symbols.json.br", Encoding::Br, "Build/g.symbols.json"),
+            ("Build/g.symbols.json.gz", Encoding::Gzip, "Build/g.symbols.json"),
+            ("app.css.br", Encoding::Br, "app.css"),
+            ("img/logo.svgz", Encoding::Gzip, "img/logo.svgz"),
+            ("img/LOGO.SVGZ", Encoding::Gzip, "img/LOGO.SVGZ"),
+        ] {
+            assert_eq!(claim(path), Some((encoding, inner)), "{path}");
+        }
+        for path in [
+            "backup.tar.gz",
+            "data.csv.gz",
+            "x.svg.gz",
+            "x.json.gz",
+            "experiment.data.gz",
+            "x.data.br",
+            "notes.txt.br",
+            "page.html.gz",
+            "g.unityweb",
+            "js.br",
+            ".js.br",
+            "a/.js.gz",
+            "app.js",
+            "br",
+            "gz",
+        ] {
+            assert_eq!(claim(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn content_is_recognized() {
+        let text = b"let answer = 42; ".repeat(4_000);
+        let mut br = Vec::new();
+        brotli::BrotliCompress(&mut &text[..], &mut br, &brotli::enc::BrotliEncoderParams::default())
+            .expect("compressed");
+        let noise: Vec<u8> = (0..60_000_u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
+        let mut long = Vec::new();
+        brotli::BrotliCompress(&mut &noise[..], &mut long, &brotli::enc::BrotliEncoderParams::default())
+            .expect("compressed");
+        let gzip = b"\x1f\x8b\x08\0\0\0\0\0";
+        for (content, encoding, wanted) in [
+            (&br[..], Encoding::Br, true),
+            (&long, Encoding::Br, true),
+            (&text, Encoding::Br, false),
+            (b"", Encoding::Br, false),
+            (gzip, Encoding::Gzip, true),
+            (&text, Encoding::Gzip, false),
+            (gzip, Encoding::Zstd, false),
+            (b"\x28\xb5\x2f\xfd\x04\0", Encoding::Zstd, true),
+        ] {
+            let mut file = tempfile::tempfile().expect("a file");
+            file.write_all(b"before").and_then(|()| file.write_all(content)).expect("written");
+            let span = Span { offset: 6, len: content.len() as u64 };
+            assert_eq!(is_encoded(&file, span, encoding).expect("read"), wanted, "{encoding:?} {}", content.len());
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Names of real builds and real files.
+//!
+//! `builds.txt` has the files of sites that generators made: `+` before a name that carries a hash and is referred to, `-` before another.
+//! `files.txt` has names of files that carry none, from archives, cameras and packages.
+
+use std::{collections::HashSet, io::Write as _};
+
+use super::{
+    names::{Candidate, Place, Strength},
+    *,
+};
+use crate::Span;
+
+const BUILDS: &str = include_str!("../../tests/fixtures/builds.txt");
+const FILES: &str = include_str!("../../tests/fixtures/files.txt");
+/// Of a thousand hashes in names, those that may stay unseen.
+const MISSED_PER_MILLE: usize = 5;
+
+/// Decides on `paths`, of a site with one script that refers to all of them.
+fn fingerprinted<'p>(paths: &[&'p str]) -> HashSet<&'p str> {
+    let mut data = tempfile::tempfile().expect("a file");
+    let references = paths.join("\n");
+    data.write_all(references.as_bytes()).expect("written");
+    let script = Source { path: "references.js", span: Span { offset: 0, len: references.len() as u64 } };
+    let empty = Span { offset: references.len() as u64, len: 0 };
+    let files = paths.iter().map(|path| Source { path, span: empty }).chain([script]).collect();
+    Fingerprints::new(files).decide(Verified::new(&data)).expect("read")
+}
+
+#[test]
+fn hashes_in_the_names_of_real_builds_are_found_and_nothing_else() {
+    let (mut hashed, mut others, mut missed, mut wrong) = (0, 0, Vec::new(), Vec::new());
+    for build in BUILDS.split("# ").skip(1) {
+        let mut lines = build.lines().filter(|line| !line.is_empty());
+        let name = lines.next().expect("a name");
+        let names: Vec<(bool, &str)> =
+            lines.map(|line| (line.starts_with('+'), line.get(2..).expect("a name after the mark"))).collect();
+        let paths: Vec<&str> = names.iter().map(|(_, path)| *path).collect();
+        let found = fingerprinted(&paths);
+        for (is_hashed, path) in names {
+            match (is_hashed, found.contains(path)) {
+                (true, is_found) => {
+                    hashed += 1;
+                    if !is_found {
+                        missed.push(format!("{name}: {path}"));
+                    }
+                }
+                (false, is_found) => {
+                    others += 1;
+                    if is_found {
+                        wrong.push(format!("{name}: {path}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(hashed >= 1_000 && others >= 250, "{hashed} {others}");
+    assert_eq!(wrong, Vec::<String>::new());
+    assert!(missed.len() * 1_000 <= hashed * MISSED_PER_MILLE, "{} of {hashed}: {missed:#?}", missed.len());
+}
+
+#[test]
+fn names_of_real_files_are_not_taken_for_hashes_in_the_sites_of_generators() {
+    let names: Vec<&str> = FILES.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(names.len() >= 1_000, "{}", names.len());
+    // Beside the output of each generator, where its folder and its forms are.
+    for (folder, beside) in [
+        ("", &[][..]),
+        ("assets", &["assets/index-BkX3d9aQ.js", "assets/index-C_7zZ-1a.css", "assets/vendor-t5CeUkWN.js"]),
+        (
+            "static/media",
+            &["static/js/main.3f2a9c1b.js", "static/js/1.7e37652d.chunk.js", "static/css/main.4a95ea77.css"],
+        ),
+        ("js", &["js/chunk-5QRT2ZXK.js", "js/chunk-3R5AUIHD.js", "js/chunk-3ZM73QZE.js"]),
+        ("img", &["app.3f2a9c1b4a95ea77.js", "3f2a9c1b.js", "4a95ea77.js", "app-365b1cacbdb00addcf0210f63f86955b.js"]),
+    ] {
+        let published: Vec<String> = names.iter().map(|name| format!("{folder}/{name}")).collect();
+        let published: Vec<&str> = published.iter().map(|path| path.trim_start_matches('/')).collect();
+        let paths: Vec<&str> = published.iter().copied().chain(beside.iter().copied()).collect();
+        let found = fingerprinted(&paths);
+        assert!(beside.iter().all(|path| found.contains(path)), "{folder}: {found:?}");
+        let wrong: Vec<&&str> = published.iter().filter(|path| found.contains(**path)).collect();
+        assert_eq!(wrong, Vec::<&&str>::new(), "in {folder}");
+    }
+}
+
+#[test]
+fn a_name_that_nothing_refers_to_proves_nothing() {
+    let mut data = tempfile::tempfile().expect("a file");
+    let page = b"<script src=assets/index-BkX3d9aQ.js></script>";
+    let script = b"import './chunk-C_7zZ-1a.js'; //# sourceMappingURL=index-BkX3d9aQ.js.map index-Bt5CeUkW.js";
+    data.write_all(page).and_then(|()| data.write_all(script)).expect("written");
+    let (page, script) = (page.len() as u64, script.len() as u64);
+    let files = [
+        ("index.html", Span { offset: 0, len: page }),
+        ("assets/index-BkX3d9aQ.js", Span { offset: page, len: script }),
+        ("assets/index-BkX3d9aQ.js.map", Span { offset: 0, len: page }),
+        ("assets/chunk-C_7zZ-1a.js", Span { offset: page, len: 0 }),
+        // Its own bytes name it, and no others.
+        ("assets/index-Bt5CeUkW.css", Span { offset: page, len: script }),
+        ("assets/old-DmDZ0-yr.js", Span { offset: page, len: 0 }),
+        ("assets/old-DmDZ0-yr.js.map", Span { offset: page, len: 0 }),
+    ];
+    let files = files.into_iter().map(|(path, span)| Source { path, span }).collect();
+    let mut found: Vec<&str> =
+        Fingerprints::new(files).decide(Verified::new(&data)).expect("read").into_iter().collect();
+    found.sort_unstable();
+    let referred = ["assets/chunk-C_7zZ-1a.js", "assets/index-BkX3d9aQ.js", "assets/index-BkX3d9aQ.js.map"];
+    assert_eq!(found, referred, "a style that names itself is not among them");
+}
+
+#[test]
+fn the_beginning_of_a_hash_of_the_content_is_one() {
+    let mut data = tempfile::tempfile().expect("a file");
+    let names = [
+        "img/5d41402abc4b2a76b9719d911017c592.png",
+        "photo-aaf4c61d.jpg",
+        "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824.woff2",
+        "img/205e460b479e2e5b48aec07710c08d50.png",
+        "docs/5d41402abc4b2a76b9719d911017c592.pdf",
+    ];
+    let page = names.join(" ");
+    data.write_all(b"hello").and_then(|()| data.write_all(page.as_bytes())).expect("written");
+    let hello = Span { offset: 0, len: 5 };
+    let page = Source { path: "index.html", span: Span { offset: 5, len: page.len() as u64 } };
+    let files = names.iter().map(|path| Source { path, span: hello }).chain([page]).collect();
+    let found = Fingerprints::new(files).decide(Verified::new(&data)).expect("read");
+    assert_eq!(found, names[..3].iter().copied().collect());
+}
+
+#[test]
+fn the_table_of_generators() {
+    for (path, hash, place, strength) in [
+        ("assets/index-BkX3d9aQ.js", "BkX3d9aQ", Place::Dash, Strength::Strong),
+        ("assets/codeMirrorModule--QdMvsKi.css", "-QdMvsKi", Place::Dash, Strength::Strong),
+        ("assets/guide_index.md.BkX3d9aQ.lean.js", "BkX3d9aQ", Place::Dot, Strength::Strong),
+        ("_app/immutable/chunks/BkX3d9aQ.js", "BkX3d9aQ", Place::Whole, Strength::Strong),
+        ("_app/immutable/entry/start.ee3f1196.js", "ee3f1196", Place::Dot, Strength::Strong),
+        ("_astro/hero.DlKzqp9V_Z1abCd.webp", "DlKzqp9V", Place::Dot, Strength::Strong),
+        ("_nuxt/3f2a9c1.js", "3f2a9c1", Place::Whole, Strength::Strong),
+        ("_next/static/css/04976b17264ffa53.css", "04976b17264ffa53", Place::Whole, Strength::Strong),
+        ("_next/static/media/07c7676b89ed2778-s.p.woff2", "07c7676b89ed2778", Place::Whole, Strength::Strong),
+        ("_next/static/chunks/turbopack-3l524wkd38i9n.js", "3l524wkd38i9n", Place::Dash, Strength::Strong),
+        (
+            "_next/static/ZhMFnleSiLMOj1jOKdhqS/_buildManifest.js",
+            "ZhMFnleSiLMOj1jOKdhqS",
+            Place::Whole,
+            Strength::Strong,
+        ),
+        ("static/js/main.abcdef12.chunk.js", "abcdef12", Place::Dot, Strength::Weak),
+        ("static/media/logo.c654bf0a4dcb4117785d.png", "c654bf0a4dcb4117785d", Place::Dot, Strength::Strong),
+        ("151cfcfa1bd74779aadb.png", "151cfcfa1bd74779aadb", Place::Whole, Strength::Strong),
+        ("assets/js/runtime~main.3f2a9c1b.js", "3f2a9c1b", Place::Dot, Strength::Strong),
+        (
+            "assets/images/logo-0ab54153eeeca0ce03978cc463b257f7.png",
+            "0ab54153eeeca0ce03978cc463b257f7",
+            Place::Dash,
+            Strength::Strong,
+        ),
+        ("index.3f2a9c1b.css", "3f2a9c1b", Place::Dot, Strength::Strong),
+        ("chunk-5QRT2ZXK.js", "5QRT2ZXK", Place::Dash, Strength::Strong),
+        (
+            "_expo/static/js/web/entry-365b1cacbdb00addcf0210f63f86955b.js",
+            "365b1cacbdb00addcf0210f63f86955b",
+            Place::Dash,
+            Strength::Strong,
+        ),
+        (
+            "assets/logo.365b1cacbdb00addcf0210f63f86955b@2x.png",
+            "365b1cacbdb00addcf0210f63f86955b",
+            Place::Dot,
+            Strength::Strong,
+        ),
+        ("app-0884a5c2d1d2d99b_bg.wasm", "0884a5c2d1d2d99b", Place::Dash, Strength::Strong),
+        ("css/base.27e20196a850.css", "27e20196a850", Place::Dot, Strength::Strong),
+        ("_framework/System.Runtime.a1b2c3d4zz.wasm", "a1b2c3d4zz", Place::Dot, Strength::Strong),
+        ("js/main.7e37652d.min.js", "7e37652d", Place::Dot, Strength::Strong),
+        (
+            "Build/0ab54153eeeca0ce03978cc463b257f7.wasm.br",
+            "0ab54153eeeca0ce03978cc463b257f7",
+            Place::Whole,
+            Strength::Strong,
+        ),
+        ("assets/inter-SemiBold.woff2", "SemiBold", Place::Dash, Strength::Written),
+        ("cafe2024.jpg", "cafe2024", Place::Whole, Strength::Written),
+    ] {
+        let found = Candidate::find(path).unwrap_or_else(|| panic!("{path}"));
+        assert_eq!((found.hash, found.place, found.strength), (hash, place, strength), "{path}");
+    }
+}
+
+#[test]
+fn what_has_no_place_for_a_hash_or_is_a_document() {
+    for path in [
+        "index.html",
+        "app.3f2a9c1b.html",
+        "docs/a1234567.pdf",
+        "data.3f2a9c1b.json",
+        "app.3f2a9c1b.zip",
+        "feed.3f2a9c1b.xml",
+        "main.3f2a9c1b.js.LICENSE.txt",
+        "jquery-3.7.1.min.js",
+        "sw.js",
+        "app.3f2a9.js",
+        "main.dart.js",
+        "3f2a9c1b",
+        "3f2a9c1b-1234-4abc-8def-0123456789ab.png",
+        "u/photo-3f2a9c1b-1234-4abc-8def-0123456789ab.png",
+        "dQw4w9WgXcQ.jpg",
+        "flutter_bootstrap.js",
+        "canvaskit/canvaskit.wasm",
+        "_next/static/build/_buildManifest.js",
+    ] {
+        assert!(Candidate::find(path).is_none(), "{path}: {:?}", Candidate::find(path));
+    }
+}

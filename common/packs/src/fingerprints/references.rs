@@ -1,0 +1,220 @@
+//! Whether a site refers to names: a search for their hashes in its pages, scripts, styles and manifests.
+//!
+//! A hash is what a reference always has. The rest of the name may be put together by a script, as webpack's runtime and Vite's
+//! map of chunks do. A hash counts where it ends a run of letters, digits, `-`, `_` and `~`, and begins it or follows one of the marks.
+
+use std::collections::HashMap;
+
+/// Bytes of a run that are looked at: its last ones. Tokens are shorter.
+const RUN_BYTES: usize = 256;
+/// Bits of the filter that most runs do not pass.
+const FILTER_BITS: usize = 1 << 16;
+/// Bytes by whose value tokens are found; the shortest token has one less.
+const KEY_BYTES: usize = 8;
+/// Bytes of the shortest token.
+const FEWEST: usize = KEY_BYTES - 1;
+/// An odd number that spreads keys over the filter.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// What stands for a slash, where it is escaped, before a name.
+const ESCAPED_SLASHES: [&[u8]; 4] = [b"u002F", b"u002f", b"2F", b"2f"];
+
+/// A search for tokens.
+pub(super) struct Search<'t> {
+    tokens: &'t [&'t str],
+    by_key: HashMap<u64, Vec<usize>>,
+    filter: Box<[u64]>,
+    found: Vec<bool>,
+    missing: usize,
+    has_short: bool,
+    /// The run that goes on in the next chunk.
+    run: Vec<u8>,
+}
+
+impl<'t> Search<'t> {
+    /// Searches for `tokens`, which may hold the same one several times.
+    pub(super) fn new(tokens: &'t [&'t str]) -> Self {
+        let mut by_key: HashMap<u64, Vec<usize>> = HashMap::new();
+        let mut filter = vec![0; FILTER_BITS / 64].into_boxed_slice();
+        for (at, token) in tokens.iter().enumerate() {
+            let key = key(token.as_bytes(), KEY_BYTES.min(token.len()));
+            by_key.entry(key).or_default().push(at);
+            let (word, bit) = place(key);
+            filter[word] |= bit;
+        }
+        let has_short = tokens.iter().any(|token| token.len() < KEY_BYTES);
+        Self {
+            tokens,
+            by_key,
+            filter,
+            found: vec![false; tokens.len()],
+            missing: tokens.len(),
+            has_short,
+            run: Vec::new(),
+        }
+    }
+
+    /// Whether nothing is left to be found.
+    pub(super) fn is_done(&self) -> bool {
+        self.missing == 0
+    }
+
+    /// Looks through the next chunk of a text. What it says of `own`, tokens by their places, does not count: a file's name for
+    /// itself is no reference.
+    pub(super) fn feed(&mut self, chunk: &[u8], own: &[usize]) {
+        let mut rest = chunk;
+        if !self.run.is_empty() {
+            let end = rest.iter().position(|byte| !is_run(*byte)).unwrap_or(rest.len());
+            let (more, after) = rest.split_at(end);
+            self.continue_run(more);
+            if after.is_empty() {
+                return;
+            }
+            self.end(own);
+            rest = after;
+        }
+        // Before `at` stands no byte of a run. Where the last of the fewest bytes that a run of interest has is none of a run, all of
+        // them are passed over unseen: most of a text is.
+        let mut at = 0;
+        while let Some(&probe) = rest.get(at + FEWEST - 1) {
+            if !is_run(probe) {
+                at += FEWEST;
+                continue;
+            }
+            let start = run_start(rest, at, at + FEWEST - 1);
+            let end = (at + FEWEST..rest.len()).find(|end| !is_run(rest[*end])).unwrap_or(rest.len());
+            if end == rest.len() {
+                at = start;
+                break;
+            }
+            if end - start >= FEWEST {
+                self.look(&rest[start..end], own);
+            }
+            at = end + 1;
+        }
+        let start = run_start(rest, at.min(rest.len()), rest.len());
+        self.continue_run(&rest[start..]);
+    }
+
+    /// Ends a text.
+    pub(super) fn end(&mut self, own: &[usize]) {
+        let run = std::mem::take(&mut self.run);
+        self.look(&run, own);
+    }
+
+    /// For each token, whether it was found.
+    pub(super) fn into_found(self) -> Vec<bool> {
+        self.found
+    }
+
+    fn continue_run(&mut self, more: &[u8]) {
+        self.run.extend_from_slice(&more[more.len().saturating_sub(RUN_BYTES)..]);
+        let surplus = self.run.len().saturating_sub(RUN_BYTES);
+        self.run.drain(..surplus);
+    }
+
+    fn look(&mut self, run: &[u8], own: &[usize]) {
+        if run.len() >= KEY_BYTES {
+            self.look_by(key(run, KEY_BYTES), run, own);
+        }
+        if self.has_short && run.len() >= FEWEST {
+            self.look_by(key(run, FEWEST), run, own);
+        }
+    }
+
+    fn look_by(&mut self, key: u64, run: &[u8], own: &[usize]) {
+        let (word, bit) = place(key);
+        if self.filter[word] & bit == 0 {
+            return;
+        }
+        let Some(places) = self.by_key.get(&key) else { return };
+        for &at in places {
+            let token = self.tokens[at].as_bytes();
+            let is_there = !self.found[at]
+                && run.strip_suffix(token).is_some_and(is_boundary)
+                && !own.iter().any(|own| self.tokens[*own].as_bytes() == token);
+            if is_there {
+                self.found[at] = true;
+                self.missing -= 1;
+            }
+        }
+    }
+}
+
+/// Whether what stands before a token within its run sets it apart.
+fn is_boundary(before: &[u8]) -> bool {
+    before.last().is_none_or(|last| matches!(last, b'-' | b'_' | b'~'))
+        || ESCAPED_SLASHES.iter().any(|slash| before.ends_with(slash))
+}
+
+/// Where the run that ends before `end` begins, at `from` or later.
+fn run_start(text: &[u8], from: usize, end: usize) -> usize {
+    (from..end).rev().find(|at| !is_run(text[*at])).map_or(from, |at| at + 1)
+}
+
+fn is_run(byte: u8) -> bool {
+    IS_RUN[usize::from(byte)]
+}
+
+const IS_RUN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        table[byte as usize] = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~');
+        byte += 1;
+    }
+    table
+};
+
+/// The last `bytes` of `text` as a number.
+fn key(text: &[u8], bytes: usize) -> u64 {
+    text[text.len() - bytes..].iter().fold(0, |key, byte| key << 8 | u64::from(*byte))
+}
+
+fn place(key: u64) -> (usize, u64) {
+    let bit = (key.wrapping_mul(SPREAD) >> 48) as usize % FILTER_BITS;
+    (bit / 64, 1 << (bit % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_found_however_they_are_written() {
+        let tokens = ["BkX3d9aQ", "-QdMvsKi", "3f2a9c1", "0884a5c2d1d2d99b_bg", "3f2a9c1b"];
+        for (text, wanted) in [
+            ("<script src=/assets/index-BkX3d9aQ.js>", vec![0]),
+            ("{12:\"3f2a9c1b\"}[e]+\".js\"", vec![4]),
+            ("\"\\u002Fassets\\u002FBkX3d9aQ.js\"", vec![0]),
+            ("%2FBkX3d9aQ.js", vec![0]),
+            ("\"\\/assets\\/x--QdMvsKi.css\"", vec![1]),
+            ("import('./3f2a9c1.js')", vec![2]),
+            ("app-0884a5c2d1d2d99b_bg.wasm", vec![3]),
+            ("vendors~BkX3d9aQ", vec![0]),
+            ("xBkX3d9aQ.js BkX3d9aQx.js bkx3d9aq", vec![]),
+            ("0884a5c2d1d2d99b", vec![]),
+        ] {
+            for size in [1, 3, 7, 1000] {
+                let mut search = Search::new(&tokens);
+                text.as_bytes().chunks(size).for_each(|chunk| search.feed(chunk, &[]));
+                search.end(&[]);
+                let found: Vec<usize> =
+                    search.into_found().iter().enumerate().filter(|(_, is)| **is).map(|(at, _)| at).collect();
+                assert_eq!(found, wanted, "{text} by {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_files_own_name_and_a_run_across_files_are_no_references() {
+        let tokens = ["BkX3d9aQ", "BkX3d9aQ", "3f2a9c1b"];
+        let mut search = Search::new(&tokens);
+        search.feed(b"//# sourceMappingURL=index-BkX3d9aQ.js.map", &[0]);
+        search.end(&[0]);
+        search.feed(b"3f2a", &[]);
+        search.end(&[]);
+        search.feed(b"9c1b", &[]);
+        search.end(&[]);
+        assert_eq!(search.into_found(), [false; 3]);
+    }
+}

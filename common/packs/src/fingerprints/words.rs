@@ -1,0 +1,264 @@
+//! Whether letters and digits could have been written by a person.
+
+/// For each letter, the letters that follow it somewhere in the 3,000 commonest words of technical prose, the first bit `a`.
+const FOLLOWERS: [u32; 26] = [
+    33_471_854, 1_460_497, 18_763_157, 20_343_129, 33_552_895, 18_499_889, 1_468_881, 18_501_905, 45_022_335, 16_401,
+    1_321_232, 20_770_109, 1_366_291, 20_774_269, 25_099_647, 18_794_905, 1_048_576, 20_905_343, 22_871_477,
+    22_989_213, 981_375, 16_657, 418_193, 557_333, 848_146, 17,
+];
+/// Words and names of hexadecimal digits that people put before or after a number.
+const HEX_WORDS: [&str; 59] = [
+    "abba", "abbe", "abc", "abed", "accede", "acdc", "ace", "aced", "ada", "add", "added", "baa", "babe", "bad",
+    "bade", "bbc", "bcd", "bead", "beaded", "bed", "bedded", "bee", "beef", "beefed", "cab", "cad", "cafe", "caff",
+    "cbc", "cdc", "cede", "ceded", "dab", "dace", "dad", "dada", "dead", "deaf", "deb", "dec", "decade", "decaf",
+    "deed", "def", "deface", "ebb", "ebbed", "efface", "fab", "facade", "face", "faced", "fad", "fade", "faded", "feb",
+    "fed", "fee", "feed",
+];
+/// Counts the runs of small letters, capitals, digits and marks in `text`; a capital begins the run of the small letters after it.
+pub(super) fn runs(text: &str) -> usize {
+    let mut runs = 0;
+    let mut last = None;
+    for byte in text.bytes() {
+        let kind = Kind::of(byte);
+        if last != Some(kind) && (last, kind) != (Some(Kind::Upper), Kind::Lower) {
+            runs += 1;
+        }
+        last = Some(kind);
+    }
+    runs
+}
+
+#[derive(PartialEq, Eq, Clone, Copy)]
+enum Kind {
+    Upper,
+    Lower,
+    Digit,
+    Mark,
+}
+
+impl Kind {
+    fn of(byte: u8) -> Self {
+        match byte {
+            b'A'..=b'Z' => Self::Upper,
+            b'a'..=b'z' => Self::Lower,
+            b'0'..=b'9' => Self::Digit,
+            _ => Self::Mark,
+        }
+    }
+}
+
+/// Whether `text` (letters, digits, `-` and `_`) could be words and numbers: `SemiBold`, `iPhone15`, `big-icon`, `IMG_0042`.
+pub(super) fn is_wordlike(text: &str) -> bool {
+    if !text.contains(['-', '_']) {
+        return is_compound(text);
+    }
+    // Words with marks between them are each of one case.
+    let mut parts = text.split(['-', '_']);
+    let has_word = || {
+        text.split(['-', '_']).any(|part| {
+            let letters = part.trim_end_matches(|c: char| c.is_ascii_digit());
+            (letters.len() >= 4 && is_word(letters)) || (part.len() >= 3 && is_number(part))
+        })
+    };
+    let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+    parts.all(is_of_one_case) && (is_lower || has_word())
+}
+
+/// Whether `part` is a number, or letters of one case and perhaps a number.
+fn is_of_one_case(part: &str) -> bool {
+    let letters = part.trim_end_matches(|c: char| c.is_ascii_digit());
+    let rest = letters.get(1..).unwrap_or_default();
+    let all = |is: fn(u8) -> bool, text: &str| text.bytes().all(is);
+    !part.is_empty()
+        && all(|byte| byte.is_ascii_alphabetic(), letters)
+        && (all(|byte| byte.is_ascii_lowercase(), rest) || all(|byte| byte.is_ascii_uppercase(), letters))
+}
+
+/// Whether `text` could be one or two words and a number: `Overview`, `JohnDoe1`, `SVGImage`, `1200x630`.
+fn is_compound(text: &str) -> bool {
+    let letters = text.trim_end_matches(|c: char| c.is_ascii_digit());
+    if is_number(text) || (letters.len() <= 3 && is_of_one_case(text)) {
+        return true;
+    }
+    if text.split_once('x').is_some_and(|(width, height)| is_number(width) && is_number(height)) {
+        return true;
+    }
+    let is_caps = |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase());
+    match *split_words(letters).collect::<Vec<_>>() {
+        // Nobody's word is without a digit, a capital and a meaning; and no generator's hash is.
+        [word] => word.bytes().all(|byte| byte.is_ascii_lowercase()) && word.len() == text.len() || is_word(word),
+        [first, second] if is_caps(first) => first.len() <= 4 && is_word(second) && !is_caps(second),
+        [first, second] if is_caps(second) => second.len() >= 3 && first.len() >= 4 && is_word(first),
+        [first, second] => is_word(second) && (first.len() <= 2 || is_word(first)),
+        [first, second, third] => {
+            let is_lead = first.len() == 1 && !is_caps(second) && !is_caps(third);
+            is_lead && [second, third].into_iter().all(|word| word.len() == 3 && is_word(word))
+        }
+        _ => false,
+    }
+}
+
+/// Whether `text` is two pronounceable names, and perhaps a number, of any letters: `JohnDoe1`.
+pub(super) fn is_name(text: &str) -> bool {
+    let letters = text.trim_end_matches(|c: char| c.is_ascii_digit());
+    let words: Vec<&str> = split_words(letters).collect();
+    words.len() == 2
+        && words
+            .iter()
+            .all(|word| word.len() >= 3 && is_of_one_case(word) && word.contains(['a', 'e', 'i', 'o', 'u', 'y']))
+}
+
+/// Whether the letters of `text` are words, and what is left of them no more than two.
+pub(super) fn is_made_of_words(text: &str) -> bool {
+    text.split(|c: char| c.is_ascii_digit()).all(|run| run.len() <= 2 || is_word(run))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Splits `MyModule` into `My` and `Module`, `SVGIcon` into `SVG` and `Icon`.
+fn split_words(text: &str) -> impl Iterator<Item = &str> {
+    let bytes = text.as_bytes();
+    let is_upper = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_uppercase);
+    let is_lower = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_lowercase);
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        if start >= bytes.len() {
+            return None;
+        }
+        let mut end = start + 1;
+        while end < bytes.len() {
+            let is_break = is_upper(end) && (!is_upper(end - 1) || is_lower(end + 1));
+            if is_break {
+                break;
+            }
+            end += 1;
+        }
+        let word = &text[start..end];
+        start = end;
+        Some(word)
+    })
+}
+
+/// Whether a reader could pronounce the letters of `word`.
+fn is_word(word: &str) -> bool {
+    let letters: Vec<u8> = word.bytes().map(|byte| byte.to_ascii_lowercase()).collect();
+    if word.len() < 3
+        || !letters.iter().all(u8::is_ascii_lowercase)
+        || !letters.iter().any(|byte| b"aeiouy".contains(byte))
+    {
+        return false;
+    }
+    word.len() == 3
+        || letters.windows(2).all(|pair| {
+            let follows = FOLLOWERS.get(usize::from(pair[0] - b'a')).copied().unwrap_or_default();
+            follows >> (pair[1] - b'a') & 1 == 1
+        })
+}
+
+/// What hexadecimal digits look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hex {
+    /// As no person writes them.
+    Mixed,
+    /// Like the end of a name with a number, or a number: as some hashes are.
+    Plain,
+    /// A word, a date, a word and a number, the same digit again and again.
+    Written,
+}
+
+/// Judges hexadecimal digits in small letters.
+pub(super) fn hex(text: &str) -> Hex {
+    let letters: Vec<&str> = text.split(|c: char| c.is_ascii_digit()).filter(|run| !run.is_empty()).collect();
+    let has_word = letters.iter().any(|run| is_hex_word(run, text.len() - run.len()));
+    let distinct = text.bytes().fold(0_u128, |seen, byte| seen | 1 << (byte & 127)).count_ones();
+    match runs(text) {
+        _ if distinct <= 2 => Hex::Written,
+        1 if letters.is_empty() => {
+            if text.len() == 8 && !is_date(text) {
+                Hex::Plain
+            } else {
+                Hex::Written
+            }
+        }
+        1 => Hex::Written,
+        2 if has_word || ends_in_year(text) || text.len() > 12 => Hex::Written,
+        2 => Hex::Plain,
+        3 if has_word => Hex::Plain,
+        _ => Hex::Mixed,
+    }
+}
+
+/// Whether `run` is a word beside a number of so many `digits`. A long number beside a short word is rather a hash.
+fn is_hex_word(run: &str, digits: usize) -> bool {
+    (HEX_WORDS.contains(&run) && (run.len() > 3 || digits <= 4)) || (run.len() >= 4 && is_word(run))
+}
+
+fn ends_in_year(text: &str) -> bool {
+    let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
+    digits.len() == 4 && (digits.starts_with("19") || digits.starts_with("20"))
+}
+
+/// Whether eight digits are a date of the last and this century, in one of the three orders.
+fn is_date(digits: &str) -> bool {
+    let number =
+        |from: usize, to: usize| digits.get(from..to).and_then(|text| text.parse::<u32>().ok()).unwrap_or_default();
+    let is = |year: u32, one: u32, other: u32| {
+        (1900..2100).contains(&year)
+            && (1..=31).contains(&one)
+            && (1..=31).contains(&other)
+            && (one <= 12 || other <= 12)
+    };
+    is(number(0, 4), number(4, 6), number(6, 8)) || is(number(4, 8), number(0, 2), number(2, 4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_write_is_told_from_hashes() {
+        for text in [
+            "iPhone15", "iPadPro4", "SemiBold", "MyModule", "Settings", "overview", "VERSION2", "release2", "Calendar",
+            "UserList", "DataGrid", "big-icon", "IMG_0042", "DSC_0042", "img_0042", "v2-Final", "SVG-Icon", "ile-name",
+            "to-start", "my_photo", "HomePage",
+        ] {
+            assert!(is_wordlike(text), "{text}");
+        }
+        for text in [
+            "BkX3d9aQ", "DfGhJkLm", "C_7zZ-1a", "5QRT2ZXK", "-QdMvsKi", "B_TqY17P", "DmDZ0-yr", "Cz3FdIBi", "SHDqe9XR",
+            "BwdlfHaE", "k3-x9_ab", "t5CeUkWN", "6osJUigr", "--------",
+        ] {
+            assert!(!is_wordlike(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn hexadecimal_words_dates_and_numbers_are_told_from_hashes() {
+        for (text, wanted) in [
+            ("3f2a9c1b", Hex::Mixed),
+            ("7e37652d", Hex::Mixed),
+            ("c654bf0a4dcb4117785d", Hex::Mixed),
+            ("0884a5c2d1d2d99b", Hex::Mixed),
+            ("42954947", Hex::Plain),
+            ("a1234567", Hex::Plain),
+            ("1decade2", Hex::Plain),
+            ("cafe2024", Hex::Written),
+            ("decade80", Hex::Written),
+            ("feed2024", Hex::Written),
+            ("acdc1980", Hex::Written),
+            ("abef2024", Hex::Written),
+            ("20240101", Hex::Written),
+            ("31122024", Hex::Written),
+            ("12312024", Hex::Written),
+            ("deadbeef", Hex::Written),
+            ("00000000", Hex::Written),
+            ("ff00ff00", Hex::Written),
+            ("1700000000", Hex::Written),
+            ("202401011230", Hex::Written),
+        ] {
+            assert_eq!(hex(text), wanted, "{text}");
+        }
+    }
+}
