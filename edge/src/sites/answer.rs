@@ -70,9 +70,7 @@ impl Role {
             Self::Gone => Some(StatusCode::GONE),
         }
     }
-}
 
-impl Role {
     /// Whether the site's word on caching counts, which `headers` hold. It is for its files (200, 206, 304): what it says of the
     /// addresses of assets must not keep a 404, or a page in the place of an asset, in browsers for a year.
     fn takes_cache_control(self, headers: &HeaderMap) -> bool {
