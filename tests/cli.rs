@@ -117,6 +117,46 @@ async fn a_folder_is_deployed_again_and_rolled_back() {
 }
 
 #[tokio::test]
+async fn what_is_left_out_and_what_was_perhaps_not_meant_is_said() {
+    let (world, shell) = signed_in().await;
+    for (path, body) in [
+        ("site/web/index.html", "<script src=app.js></script>"),
+        ("site/web/assets/node_modules/icons/font.ttf", "font"),
+        ("site/.well-known/security.txt", "Contact: mailto:a@example.org"),
+        ("site/.env", "A=b"),
+        ("site/.npmrc", "token"),
+        ("site/web/.htpasswd", "ada:x"),
+        ("site/key.pem", "-----BEGIN PRIVATE KEY-----"),
+        ("site/node_modules/a/index.js", "x"),
+        ("site/.svcignore", "!.npmrc\n"),
+    ] {
+        shell.write(path, body);
+    }
+    let deployed = shell.run(&["deploy", "site", "--project", "engine"]).await;
+    assert_eq!(deployed.code, 0, "{}{}", deployed.out, deployed.err);
+    let left_out = deployed.err.lines().find(|line| line.contains("Left out")).unwrap_or_default();
+    for name in [".env", "web/.htpasswd", "key.pem", "node_modules"] {
+        assert!(left_out.contains(name), "{name}: {}", deployed.err);
+    }
+    assert!(deployed.err.contains("was `web` meant?"), "{}", deployed.err);
+    assert!(deployed.err.contains("`.npmrc` is published"), "{}", deployed.err);
+    assert!(!deployed.err.contains("Such lines have no effect"), "{}", deployed.err);
+    let url = world.site_url("engine");
+    let published = ["/web/assets/node_modules/icons/font.ttf", "/.well-known/security.txt", "/.npmrc"];
+    for path in published {
+        world.edge().get(&format!("{url}{path}")).await.assert_status(200);
+    }
+    for path in ["/.env", "/web/.htpasswd", "/key.pem", "/node_modules/a/index.js"] {
+        world.edge().get(&format!("{url}{path}")).await.assert_status(404);
+    }
+    shell.write("site/index.html", "home");
+    shell.write("site/_headers", "nonsense\n");
+    let deployed = shell.run(&["deploy", "site", "--project", "engine"]).await;
+    assert!(deployed.err.contains("Such lines have no effect"), "{}", deployed.err);
+    assert!(!deployed.err.contains("meant?"), "{}", deployed.err);
+}
+
+#[tokio::test]
 async fn a_file_that_a_symlink_leads_to_is_published() {
     let (world, shell) = signed_in().await;
     shell.write("docs/index.html", "<script src=jquery.js></script>");

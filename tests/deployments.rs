@@ -392,6 +392,34 @@ async fn warnings_name_the_lines_that_were_left_out() {
 }
 
 #[tokio::test]
+async fn warnings_name_what_was_perhaps_not_meant() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    let url = world.site_url("engine");
+    let site =
+        Site::new().file("dist/index.html", "x").file(".env", "A=b").file("api/.env.local", "A=c").file(".npmrc", "x");
+    let body = ada.upload("engine", &site).await.created();
+    let warnings: Vec<_> = body["warnings"].as_array().unwrap().iter().map(|w| w.as_str().unwrap()).collect();
+    let [index, environment, credentials] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(index.contains("`dist/index.html` is there: was `dist` meant?"), "{index}");
+    assert!(environment.contains("`.env` and one more file are published"), "{environment}");
+    assert!(credentials.contains("`.npmrc` is published"), "{credentials}");
+    // An archive is explicit: what is in it is published.
+    world.edge().get(&format!("{url}/.env")).await.assert_body(200, "A=b");
+
+    let clean = ada.upload("engine", &Site::page("x").file(".env.example", "A=")).await.created();
+    assert!(clean["warnings"].is_null(), "{clean}");
+    for reserved in [".svc/gate", ".svc/enter/index.html"] {
+        let refused = ada.upload("engine", &Site::page("y").file(reserved, "mine")).await;
+        let message = refused.assert_error(400, "invalid_archive");
+        assert!(message.contains("an address of the service"), "{message}");
+    }
+    world.edge().get(&url).await.assert_body(200, "x");
+    ada.upload("engine", &Site::page("z").file(".svc/up.json", "{}")).await.created();
+}
+
+#[tokio::test]
 async fn of_a_commit_two_hundred_characters_are_recorded() {
     let world = World::start().await;
     let ada = world.user("ada").await;
