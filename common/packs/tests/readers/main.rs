@@ -12,6 +12,7 @@ mod ours;
 mod random;
 mod site;
 mod theirs;
+mod zip_mutations;
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
@@ -126,4 +127,19 @@ fn mutations_are_read_as_all_readers_read_them_or_refused() {
         .filter(|tar| tar.len() <= mutations::LARGEST)
         .collect();
     mutations::judge(&seeds, count);
+}
+
+#[test]
+fn mutations_of_zip_archives_are_read_as_all_readers_read_them_or_refused() {
+    let count = std::env::var("SVC_TEST_MUTATIONS").map_or(150, |count| count.parse().expect("a number"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let plain = written(folder.path()).into_iter().filter(|(site, ..)| site == "plain");
+    let written = plain.filter(|(_, _, format, _)| *format == Format::Zip).map(|(_, _, _, bytes)| bytes);
+    let cases = corpus::cases().into_iter().filter(|case| {
+        let is_published = matches!(case.expect, corpus::Expect::Files(_));
+        case.form == corpus::Form::Zip && is_published && !READ_DIFFERENTLY.contains(&&*case.name)
+    });
+    let seeds: Vec<Vec<u8>> = written.chain(cases.map(|case| case.bytes)).collect();
+    let seeds: Vec<Vec<u8>> = seeds.into_iter().filter(|zip| zip.len() <= mutations::LARGEST).collect();
+    zip_mutations::judge(&seeds, count);
 }

@@ -116,7 +116,7 @@ impl Readers {
         if format == Format::Zip {
             return vec![
                 ("Python", self.python.read("zip", archive)),
-                ("unzip", self.extract(archive, &["unzip", "-q", "FILE"])),
+                ("unzip", self.extract(archive, &["unzip", "-qo", "FILE"])),
                 ("bsdtar", self.extract(archive, &["bsdtar", "-xf", "FILE"])),
                 ("7-Zip", self.extract(archive, &["7zz", "x", "-y", "-bd", "FILE"])),
                 ("BusyBox", self.extract(archive, &["busybox", "unzip", "-q", "FILE"])),
@@ -159,7 +159,9 @@ impl Readers {
         let mut reading = Reading::default();
         let walked = walk(&folder, &folder, &mut reading);
         let _ = fs::remove_dir_all(&folder);
-        if !ended.status.success() {
+        // unzip's status 1 is that of a warning: it has read the archive.
+        let is_warned = command[0] == "unzip" && ended.status.code() == Some(1);
+        if !ended.status.success() && !is_warned {
             return Err(String::from_utf8_lossy(&ended.stderr).trim().to_owned());
         }
         walked?;

@@ -1,0 +1,138 @@
+//! Zip archives that were changed by chance. Programs find the parts of one in many ways: what we publish, each of them that reads the
+//! archive at all must read as well, and nothing else.
+
+use packs::archive::Format;
+
+use crate::{ours, random::Random, theirs::Readers};
+
+/// What begins the parts of an archive.
+const SIGNATURES: [&[u8; 4]; 6] =
+    [b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07", b"PK\x07\x08"];
+/// Bytes of a part that are changed.
+const PART_BYTES: usize = 46;
+const BYTES: [&[u8]; 9] = [b"\0", b"\x01", b"\x08", b"\x10", b"\xff", b"a", b"/", b"PK", b"\xff\xff\xff\xff"];
+
+/// Changes `count` archives and asks everybody.
+pub(crate) fn judge(seeds: &[Vec<u8>], count: usize) {
+    let mut readers = Readers::start();
+    let (mut published, mut readings) = (0, 0);
+    let mut wrong = Vec::new();
+    for number in 0..count {
+        let zip = mutation(seeds, number);
+        let Ok(ours) = ours::read(&zip, Format::Zip) else { continue };
+        published += 1;
+        let read = readers.read_all(&zip, Format::Zip);
+        // Other names are guessed, and what is a symlink stands in the directory alone.
+        let has_links = read.iter().any(|(_, read)| read.as_ref().is_ok_and(|read| !read.links.is_empty()));
+        if has_links || !ours.keys().all(|path| path.is_ascii()) {
+            continue;
+        }
+        for (reader, read) in read {
+            // One that cannot read an archive sees no other files in it.
+            let Ok(read) = read else { continue };
+            readings += 1;
+            if read.files != ours {
+                if let Some(folder) = std::env::var_os("SVC_TEST_KEEP") {
+                    let path = std::path::Path::new(&folder).join(format!("{number}.zip"));
+                    std::fs::write(path, &zip).expect("written");
+                }
+                let (theirs, ours) = (read.files.keys(), ours.keys());
+                wrong.push(format!("mutation {number}: {reader} reads {theirs:?}, and we {ours:?}"));
+            }
+        }
+    }
+    println!("{count} mutations of {} zip archives: {published} published, {readings} readings", seeds.len());
+    assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(published > count / 20, "{published} of {count} were published");
+}
+
+fn mutation(seeds: &[Vec<u8>], number: usize) -> Vec<u8> {
+    let mut random = Random(number as u64 ^ 0x7a69_7021);
+    let mut zip = seeds[random.below(seeds.len())].clone();
+    for _ in 0..=random.below(2) {
+        change(&mut random, &mut zip, seeds);
+    }
+    zip
+}
+
+fn change(random: &mut Random, zip: &mut Vec<u8>, seeds: &[Vec<u8>]) {
+    let parts = parts(zip);
+    let part = parts[random.below(parts.len())];
+    let other = parts[random.below(parts.len())];
+    match random.below(12) {
+        0..=3 => set(zip, part + 4 + random.below(PART_BYTES), random.one_of(&BYTES)),
+        4..=5 => {
+            // The same in what stands before a file and in the directory, where it stands two bytes further on.
+            let (at, bytes) = (4 + random.below(26), random.one_of(&BYTES));
+            let entry = random.below(64);
+            for (signature, further) in [(SIGNATURES[0], 0), (SIGNATURES[1], 2)] {
+                let same: Vec<usize> = parts.iter().copied().filter(|&at| zip[at..].starts_with(signature)).collect();
+                if let Some(part) = same.get(entry % same.len().max(1)) {
+                    set(zip, part + at + further, bytes);
+                }
+            }
+        }
+        6 => {
+            let bytes = zip[part.min(other)..part.max(other)].to_vec();
+            let at = parts[random.below(parts.len())];
+            insert(random, zip, at, &bytes);
+        }
+        7 => {
+            let bytes = seeds[random.below(seeds.len())].clone();
+            let at = [part, 0, zip.len()][random.below(3)];
+            insert(random, zip, at, &bytes);
+        }
+        8 => {
+            let bytes = vec![u8::try_from(random.below(3)).expect("small"); 1 + random.below(40)];
+            insert(random, zip, part, &bytes);
+        }
+        9 => drop(zip.drain(part.min(other)..part.max(other))),
+        10 => {
+            let zeros = random.below(3_000);
+            zip.resize(zip.len() + zeros, 0);
+        }
+        _ => {
+            let comment = random.one_of::<[u8]>(&[b"PK\x05\x06", b"plain", &[0; 30]]);
+            if let Some(end) = zip.windows(4).rposition(|bytes| bytes == SIGNATURES[2]) {
+                set(zip, end + 20, &[u8::try_from(comment.len()).expect("short"), 0]);
+                zip.extend_from_slice(comment);
+            }
+        }
+    }
+}
+
+fn set(zip: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(there) = zip.get_mut(at..at + bytes.len()) {
+        there.copy_from_slice(bytes);
+    }
+}
+
+/// Inserts bytes, and mostly moves what the archive says stands behind them.
+fn insert(random: &mut Random, zip: &mut Vec<u8>, at: usize, bytes: &[u8]) {
+    zip.splice(at..at, bytes.iter().copied());
+    if random.below(4) == 0 {
+        return;
+    }
+    for part in parts(zip) {
+        let field = match &zip[part..part + 4] {
+            signature if signature == SIGNATURES[1] => part + 42,
+            signature if signature == SIGNATURES[2] => part + 16,
+            _ => continue,
+        };
+        let Some(offset) = zip.get(field..field + 4).and_then(|field| field.try_into().ok()).map(u32::from_le_bytes)
+        else {
+            continue;
+        };
+        if offset as usize >= at && offset != u32::MAX {
+            let moved = offset.wrapping_add(u32::try_from(bytes.len()).expect("small"));
+            set(zip, field, &moved.to_le_bytes());
+        }
+    }
+}
+
+/// Where the parts of an archive begin.
+fn parts(zip: &[u8]) -> Vec<usize> {
+    let is_part = |bytes: &[u8]| SIGNATURES.iter().any(|signature| bytes == *signature);
+    let found: Vec<usize> = zip.windows(4).enumerate().filter(|(_, bytes)| is_part(bytes)).map(|(at, _)| at).collect();
+    if found.is_empty() { vec![0] } else { found }
+}
