@@ -174,6 +174,8 @@ fn entries_that_are_no_files(cases: &mut Vec<Case>) {
     invalid(cases, "symlink_with_two_names", with(link().local_name("c.html")));
     invalid(cases, "symlink_with_two_sizes", with(link().local_size(5)));
     invalid(cases, "file_that_is_marked_as_a_folder", with(Entry::new("c", b"x").of_system(0, 0x10)));
+    invalid(cases, "file_that_is_marked_as_a_label", with(Entry::new("c", b"x").of_system(0, 0x08)));
+    invalid(cases, "file_of_an_unknown_kind", with(Entry::new("c", b"x").unix(0o170_777)));
     invalid(cases, "file_that_is_a_folder_of_unix", with(Entry::new("c", b"x").unix(0o040_755)));
     invalid(cases, "symlink_of_another_system", with(Entry::new("c", b"x").of_system(19, 0o120_777 << 16)));
     for (name, path) in [("form", ".svc/gate"), ("ticket", ".svc/enter")] {

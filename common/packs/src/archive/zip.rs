@@ -33,6 +33,8 @@ const KIND_BITS: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 const FOLDER: u32 = 0o040_000;
 const SYMLINK: u32 = 0o120_000;
+/// The attribute of DOS that marks the name of a disk, which unzip passes over.
+const VOLUME_LABEL: u32 = 0x08;
 
 /// Reads the archive to its end, and enters what it holds. `len` is its length in bytes.
 pub(super) fn read(
@@ -161,7 +163,10 @@ fn is_file(record: &ZipFileHeaderRecord<'_>) -> Result<bool, ArchiveError> {
     let said = record.external_attributes() >> 16 & KIND_BITS;
     let kind = record.mode().value() & KIND_BITS;
     // Some go by the mark and some by the name, and some know of symlinks of Unix alone.
-    if kind == FOLDER || said == FOLDER || said == SYMLINK && !is_dos && system != CreatorSystem::UNIX {
+    let is_unix = system == CreatorSystem::UNIX;
+    let is_label = !is_unix && record.external_attributes() & VOLUME_LABEL != 0;
+    let is_unknown = is_unix && said == KIND_BITS;
+    if kind == FOLDER || said == FOLDER || said == SYMLINK && !is_dos && !is_unix || is_label || is_unknown {
         return Err(contradiction(record.file_path().as_bytes()));
     }
     Ok(matches!(kind, 0 | REGULAR))
