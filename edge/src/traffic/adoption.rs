@@ -76,9 +76,8 @@ impl Collector {
             let look = traffic::is_being_recorded(&self.db, taken_over.elapsed());
             match timeout(limits::TRAFFIC_WAIT, look).await {
                 Ok(Ok(false)) => return,
-                Ok(Ok(true)) => {}
+                Ok(Ok(true)) | Err(_) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "the statements of a dead edge cannot be looked for"),
-                Err(_) => {}
             }
             sleep(limits::TRAFFIC_ENDED_LOOK).await;
         }
