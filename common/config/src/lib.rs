@@ -7,12 +7,14 @@
 mod load;
 pub mod machine;
 pub mod models;
+#[cfg(test)]
+mod page;
 pub mod reload;
 mod sections;
 mod shown;
 mod size;
 
-pub use load::ConfigError;
+pub use load::{ConfigError, missing_file};
 pub use sections::{
     Admin, Backup, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Mail, Pooler, Postgres, Provider, Redis,
     Secrets, Seller, Site, Stats, StatsSource, Store,

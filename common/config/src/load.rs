@@ -14,7 +14,7 @@ const DEFAULT_FILE: &str = "svc.toml";
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file named by `--config` or `SVC_CONFIG` cannot be read.
-    #[error("cannot read the configuration file {path}: {source}")]
+    #[error("{}", unreadable(path, source))]
     Read {
         /// Path of the file.
         path: PathBuf,
@@ -65,7 +65,7 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let known = known_keys();
         let mut given: Value = toml::from_str(text)
-            .map_err(|e: toml::de::Error| ConfigError::Syntax { path: path.into(), reason: e.to_string() })?;
+            .map_err(|e: toml::de::Error| ConfigError::Syntax { path: path.into(), reason: placed(text, &e) })?;
         check_keys(&given, &known, &path.display().to_string())?;
         for (variable, value) in env {
             if let Some(rest) = variable.strip_prefix(ENV_PREFIX) {
@@ -76,13 +76,72 @@ impl Config {
     }
 }
 
+/// Returns where a configuration file would be read, when none is: `named` is what `--config` names. Defaults are in use then.
+pub fn missing_file(named: Option<&Path>) -> Option<PathBuf> {
+    if named.is_some() || std::env::var_os(FILE_ENV).is_some() || Path::new(DEFAULT_FILE).exists() {
+        return None;
+    }
+    Some(std::env::current_dir().unwrap_or_default().join(DEFAULT_FILE))
+}
+
+fn unreadable(path: &Path, source: &std::io::Error) -> String {
+    let path = path.display();
+    match source.kind() {
+        std::io::ErrorKind::NotFound => format!(
+            "there is no configuration file {path}, which --config or {FILE_ENV} names; without a name, {DEFAULT_FILE} in the working \
+             directory is read, and defaults are used where there is none"
+        ),
+        std::io::ErrorKind::PermissionDenied => {
+            format!("this user may not read the configuration file {path}: give it the right (`ls -l {path}`, `id`)")
+        }
+        _ => format!("cannot read the configuration file {path}: {source}"),
+    }
+}
+
+/// What a parser says, in one line.
+fn placed(text: &str, error: &toml::de::Error) -> String {
+    let Some(span) = error.span() else { return error.message().to_owned() };
+    let before = text.get(..span.start).unwrap_or(text);
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    format!("line {}, column {column}: {}", before.matches('\n').count() + 1, error.message())
+}
+
+/// The key of a section that has a wrong value, and why, if one is wrong by itself.
+fn wrong_key(section: &str, keys: &Map<String, Value>) -> Option<String> {
+    keys.iter().find_map(|(key, value)| {
+        let alone = Map::from_iter([(key.clone(), value.clone())]);
+        let alone = Value::Object(Map::from_iter([(section.to_owned(), Value::Object(alone))]));
+        let error = serde_json::from_value::<Config>(alone).err()?.to_string();
+        Some(format!("{section}.{key}: {}", plain_types(&error)))
+    })
+}
+
+/// Names types by what is written in the file.
+fn plain_types(error: &str) -> String {
+    let mut said = error.replace("invalid type: ", "it is ").replace("invalid value: ", "it is ");
+    for number in ["u8", "u16", "u32", "u64", "usize", "i32", "i64"] {
+        if let Some(before) = said.strip_suffix(&format!("expected {number}")) {
+            said = format!("{before}and must be a whole number, without quotes");
+        }
+    }
+    if let Some(before) = said.strip_suffix("expected a boolean") {
+        said = format!("{before}and must be true or false, without quotes");
+    }
+    if let Some(before) = said.strip_suffix("expected a string") {
+        said = format!("{before}and must be a text in quotes");
+    }
+    said
+}
+
 fn serde_path_to_error(given: Value) -> Result<Config, ConfigError> {
     // Section by section, so that the message can say which one.
     if let Value::Object(sections) = &given {
         for (name, section) in sections {
             let alone = Value::Object(Map::from_iter([(name.clone(), section.clone())]));
-            serde_json::from_value::<Config>(alone)
-                .map_err(|e| ConfigError::Value(format!("section [{name}]: {e}")))?;
+            serde_json::from_value::<Config>(alone).map_err(|e| {
+                let wrong = section.as_object().and_then(|keys| wrong_key(name, keys));
+                ConfigError::Value(wrong.unwrap_or_else(|| format!("section [{name}]: {e}")))
+            })?;
         }
     }
     serde_json::from_value(given).map_err(|e| ConfigError::Value(e.to_string()))
@@ -233,9 +292,12 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_type_names_its_section_or_variable() {
+    fn a_wrong_type_names_its_key_or_variable() {
         let error = load("[postgres]\nmax_connections = \"many\"\n", &[]).unwrap_err().to_string();
-        assert!(error.contains("[postgres]"), "{error}");
+        let wanted = "configuration: postgres.max_connections: it is string \"many\", and must be a whole number, without quotes";
+        assert_eq!(error, wanted);
+        let error = load("[postgres]\nurl = postgres\n", &[]).unwrap_err().to_string();
+        assert!(error.contains("line 2, column 7: ") && error.lines().count() == 1, "{error}");
         let error = load("", &[("SVC__POSTGRES__MAX_CONNECTIONS", "many")]).unwrap_err().to_string();
         assert!(error.contains("SVC__POSTGRES__MAX_CONNECTIONS"), "{error}");
     }

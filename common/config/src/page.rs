@@ -1,0 +1,126 @@
+//! Holds `deploy/configuration.md` against the code: every key with its type, its default, what it is, and when it takes effect.
+
+use std::fmt::Write as _;
+
+use super::{
+    Config,
+    reload::{Effect, KEYS, Program},
+};
+
+/// The sources of the sections, in which each key has its type and its words.
+const SOURCES: [&str; 15] = [
+    include_str!("sections/acme.rs"),
+    include_str!("sections/admin.rs"),
+    include_str!("sections/backup.rs"),
+    include_str!("sections/billing.rs"),
+    include_str!("sections/code_host.rs"),
+    include_str!("sections/edge.rs"),
+    include_str!("sections/gateway.rs"),
+    include_str!("sections/limits.rs"),
+    include_str!("sections/mail.rs"),
+    include_str!("sections/postgres.rs"),
+    include_str!("sections/redis.rs"),
+    include_str!("sections/secrets.rs"),
+    include_str!("sections/site.rs"),
+    include_str!("sections/stats.rs"),
+    include_str!("sections/store.rs"),
+];
+
+const HEAD: &str = "# Configuration keys
+
+Every key of `svc.toml`, by section. A variable `SVC__SECTION__KEY` in the environment overrides the file; tables and lists of tables are
+JSON there, other lists are separated by commas. A key that is unknown is refused, with the nearest one that is known. \"Taken over\" says
+when a new value is in force: on SIGHUP, or at the next start of the program ([reloading](runbook/reloading.md)). The
+[README](../README.md) has examples. This page is written by `SVC_WRITE_KEYS=1 cargo test -p config`, which fails when it is not up to date.
+";
+
+/// The type and the words of a key.
+fn described(section: &str, key: &str) -> (String, String) {
+    let name: String = section.split('_').map(|part| part[..1].to_uppercase() + &part[1..]).collect();
+    let start = format!("pub struct {name} {{");
+    let body = SOURCES.iter().find_map(|source| source.split_once(&start)).unwrap_or_else(|| panic!("{start}")).1;
+    let mut words: Vec<&str> = Vec::new();
+    for line in body.lines().map(str::trim).take_while(|line| *line != "}") {
+        if let Some(text) = line.strip_prefix("///") {
+            words.push(text.trim());
+        } else if let Some(of) = line.strip_prefix(&format!("pub {key}: ")) {
+            return (shown_type(of.trim_end_matches(',')), plain(&words.join(" ")));
+        } else if line.starts_with("pub ") {
+            words.clear();
+        }
+    }
+    panic!("{section}.{key} is not in its section's source");
+}
+
+/// Without the links and the pipes of documentation.
+fn plain(words: &str) -> String {
+    words.replace("[`", "`").replace("`]", "`").replace('|', "\\|")
+}
+
+fn shown_type(of: &str) -> String {
+    if let Some(inner) = of.strip_prefix("Option<").and_then(|rest| rest.strip_suffix('>')) {
+        return shown_type(inner);
+    }
+    if let Some(inner) = of.strip_prefix("Vec<").and_then(|rest| rest.strip_suffix('>')) {
+        return format!("list of {}", shown_type(inner));
+    }
+    match of {
+        "String" | "SecretString" => "text",
+        "PathBuf" => "path",
+        "bool" => "true or false",
+        "Url" => "URL",
+        "Size" => "size (`\"64 MB\"`, or bytes)",
+        "SocketAddr" => "address and port",
+        "IpAddr" => "address",
+        "f64" => "number",
+        _ if of.starts_with(['u', 'i']) => "whole number",
+        _ if of.starts_with("BTreeMap") || of.starts_with("IndexMap") || of.starts_with("HashMap") => "table",
+        _ => "see the description",
+    }
+    .to_owned()
+}
+
+fn default(section: &str, key: &str, config: &serde_json::Value) -> String {
+    match &config[section][key] {
+        serde_json::Value::Null => "absent".to_owned(),
+        serde_json::Value::Array(list) if list.is_empty() => "empty".to_owned(),
+        value @ (serde_json::Value::Object(_) | serde_json::Value::Array(_)) if value.to_string().len() > 100 => {
+            "built in".to_owned()
+        }
+        value => format!("`{}`", value.to_string().replace('|', "\\|")),
+    }
+}
+
+fn taken_over(effect: Effect) -> String {
+    let Effect::AtStart(programs) = effect else { return "on SIGHUP".to_owned() };
+    let name = |program: &Program| match program {
+        Program::Edge => "edges",
+        Program::Admin => "admin",
+    };
+    format!("at the start of {}", programs.iter().map(name).collect::<Vec<_>>().join(" and "))
+}
+
+#[test]
+fn the_page_of_keys_is_current() {
+    let config = serde_json::to_value(Config::default()).unwrap();
+    let (mut page, mut last) = (HEAD.to_owned(), "");
+    for (name, effect) in KEYS {
+        let (section, key) = name.split_once('.').unwrap();
+        if section != last {
+            write!(
+                page,
+                "\n## `[{section}]`\n\n| key | type | default | what it is | taken over |\n|---|---|---|---|---|\n"
+            )
+            .unwrap();
+            last = section;
+        }
+        let (of, words) = described(section, key);
+        let (default, taken) = (default(section, key, &config), taken_over(*effect));
+        writeln!(page, "| `{key}` | {of} | {default} | {words} | {taken} |").unwrap();
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/configuration.md");
+    if std::env::var_os("SVC_WRITE_KEYS").is_some() {
+        std::fs::write(path, &page).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), page, "SVC_WRITE_KEYS=1 cargo test -p config");
+}
