@@ -39,6 +39,7 @@ mod edge_rights;
 mod env;
 mod epochs;
 mod errors;
+mod errors_of_programs;
 mod events;
 mod files;
 mod gate;

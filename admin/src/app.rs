@@ -195,8 +195,13 @@ impl App {
             rate_limits: RateLimits::new(redis.clone(), &config.limits, master_key.clone()),
             fresh_traffic: FreshTraffic::new(redis.clone(), edges.clone()),
             redis,
-            store: PackStore::open(&config.store)?,
-            replica: config.store.replica().map(|replica| PackStore::open(&replica)).transpose()?,
+            store: PackStore::open(&config.store).context("store.url")?,
+            replica: config
+                .store
+                .replica()
+                .map(|replica| PackStore::open(&replica))
+                .transpose()
+                .context("store.replica_url")?,
             edges,
             events,
             bounds: Bounds::new(&config.admin, &spool_folder(&config)),

@@ -189,16 +189,23 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = Arc::new(Config::load(arguments.config.as_deref())?);
+    let (of_errors, file) = (config.clone(), arguments.config.clone());
     // More than one of rustls' providers may be compiled in, so the program has to choose one.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.max_blocking_threads(BLOCKING_THREADS).enable_all().build()?;
-    runtime.block_on(async {
+    let ran: anyhow::Result<ExitCode> = runtime.block_on(async {
         let done = match arguments.command.unwrap_or(Command::Serve) {
             Command::Doctor { json } => return examine(&config, json).await,
             Command::Serve => {
                 let name = config::machine::name(config.admin.name.as_deref());
                 tracing::info!(name, version = BUILD.version, commit = BUILD.commit, "starting");
+                if let Some(file) = config::missing_file(arguments.config.as_deref()) {
+                    tracing::warn!(
+                        "no configuration file was found at {}, so that defaults are in use",
+                        file.display()
+                    );
+                }
                 let health = Health::new(name.clone(), env!("SVC_VERSION"), &readiness::REQUIREMENTS);
                 let start = |address| Exporter::start(address, BUILD, health.clone());
                 let exporter = config.admin.metrics_listen.map(start).transpose().context("admin.metrics_listen")?;
@@ -239,7 +246,8 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             Command::Resume { project } => set_suspended(config, &project, None).await,
         };
         done.map(|()| ExitCode::SUCCESS)
-    })
+    });
+    ran.map_err(|error| runtime.block_on(diagnosis::explained(error, &of_errors, file.as_deref())))
 }
 
 /// Prints what the doctor found.

@@ -77,6 +77,16 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = Arc::new(Config::load(arguments.config.as_deref())?);
+    start(arguments, config.clone()).or_else(|error| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Err(runtime.block_on(diagnosis::explained(error, &config, arguments.config.as_deref())))
+    })
+}
+
+fn start(arguments: &Arguments, config: Arc<Config>) -> anyhow::Result<ExitCode> {
+    if let Some(file) = config::missing_file(arguments.config.as_deref()) {
+        tracing::warn!("no configuration file was found at {}, so that defaults are in use", file.display());
+    }
     let key = load_key(&config.secrets)?;
     // The running edge has the listener until it has handed over.
     let export = if arguments.upgrade { Exporter::start_when_free } else { Exporter::start };
@@ -101,7 +111,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let sockets = if arguments.upgrade {
         Sockets::take_over(https, http, upgrade_socket.clone())?
     } else {
-        Sockets::bind(https, http)?
+        Sockets::bind(https, http).context("edge.listen_https or edge.listen_http")?
     };
     let threads = match config.edge.threads {
         0 => std::thread::available_parallelism()?.get(),
@@ -156,10 +166,11 @@ fn listeners(
         None => db.clone(),
     };
     let redis = Redis::connect_trusting(&config.redis.url, config.redis.ca_file.as_deref()).context("redis.url")?;
-    let store = PackStore::open(&config.store)?;
+    let store = PackStore::open(&config.store).context("store.url")?;
     let parts = (db.clone(), redis.clone(), store.clone());
     let refusal = ownership::watch(config, parts, key.clone(), clock.clone());
-    let replica = config.store.replica().map(|replica| PackStore::open(&replica)).transpose()?;
+    let replica =
+        config.store.replica().map(|replica| PackStore::open(&replica)).transpose().context("store.replica_url")?;
     let replica = replica.map(|replica| Arc::new(replica) as Arc<dyn Packs>);
 
     let edge = edge_id();

@@ -58,7 +58,7 @@ async fn a_damaged_backup_is_refused_before_anything_is_written() {
         flip_a_byte(&file);
         let said = refused(&world, &["restore", &place]).await;
         assert!(said.contains("nothing was written") && said.contains(complaint), "{said}");
-        assert!(refused(&world, &["backup", "verify", &place]).await.contains("damaged in 1 places"));
+        assert!(refused(&world, &["backup", "verify", &place]).await.contains("damaged in 1 place"));
         fs::write(&file, &intact[..intact.len() - 1]).unwrap();
         assert!(refused(&world, &["restore", &place]).await.contains("nothing was written"));
         fs::remove_file(&file).unwrap();
@@ -133,5 +133,5 @@ async fn a_pack_that_the_store_lost_is_named_and_holds_nothing_up() {
     let said = refused(&world, &["backup", &place]).await;
     assert!(said.contains(&lost.id) && !said.contains(&kept.id), "{said}");
     world.admin_prints(&["backup", "verify", &place]).await;
-    assert!(world.admin_prints(&["backup", "list", &place]).await.contains("1 packs were missing"));
+    assert!(world.admin_prints(&["backup", "list", &place]).await.contains("1 pack was missing"));
 }

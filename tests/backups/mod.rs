@@ -145,7 +145,7 @@ async fn everything_comes_back() {
     let said = world.admin_prints(&["backup", &place]).await;
     let superseded = usize::try_from(world.sql_number("SELECT count(*) FROM deployments").await).unwrap();
     assert!((3..=3 + meanwhile).contains(&copied(&said)), "{said}");
-    assert_eq!(number_before(&said, " packs, "), superseded, "{said}");
+    assert_eq!(number_before(&said, " pack"), superseded, "{said}");
     visits.0.extend(more.0);
     visits.0.push((world.site_url("busy"), format!("busy {}", meanwhile - 1).into_bytes()));
     let said = world.admin_prints(&["backup", &place]).await;
@@ -180,9 +180,9 @@ async fn everything_comes_back() {
 
     // A pack that a backup which is kept needs stays; the others go.
     let said = world.admin_prints(&["backup", "prune", &place, "--keep-last", "2"]).await;
-    assert_eq!((number_before(&said, " backups removed"), number_before(&said, " packs removed")), (2, 0), "{said}");
+    assert_eq!((number_before(&said, " backup"), number_before(&said, " pack")), (2, 0), "{said}");
     let said = world.admin_prints(&["backup", "prune", &place, "--keep-last", "1"]).await;
-    assert_eq!((number_before(&said, " backups removed"), number_before(&said, " packs removed")), (1, 1), "{said}");
+    assert_eq!((number_before(&said, " backup"), number_before(&said, " pack")), (1, 1), "{said}");
     world.admin_prints(&["backup", "verify", &place]).await;
 
     // Over a database that is in use it takes its name; what was there is kept.

@@ -26,7 +26,7 @@ async fn a_deleted_deployment_waits_in_the_trash_and_comes_back_by_command() {
     // Nothing of it is in the API.
     ada.get(&format!("/projects/engine/deployments/{}", live.id)).await.assert_error(404, "not_found");
 
-    assert!(world.admin_prints(&["store", "restore", &live.id]).await.starts_with("1 packs"));
+    assert!(world.admin_prints(&["store", "restore", &live.id]).await.starts_with("1 pack "));
     assert_eq!((world.stored_files().len(), world.trashed_files().len()), (4, 0));
     assert!(!world.operate(&["store", "restore", &live.id]).await.status.success(), "it is not there any more");
     assert!(world.admin_prints(&["store", "restore", "--all"]).await.starts_with("0 packs"));
@@ -36,7 +36,7 @@ async fn a_deleted_deployment_waits_in_the_trash_and_comes_back_by_command() {
     let said = world.admin_prints(&["store", "sweep"]).await;
     assert!(said.contains("2 packs, 1 without a record") && said.contains(&live.id), "{said}");
     assert_eq!(world.stored_files().len(), 4, "a look moves nothing");
-    assert!(world.admin_prints(&["store", "sweep", "--yes"]).await.starts_with("1 packs"));
+    assert!(world.admin_prints(&["store", "sweep", "--yes"]).await.starts_with("1 pack "));
     assert_eq!(world.trashed_files().len(), 3);
     world.edge().get(&kept.url).await.assert_body(200, "two");
 }

@@ -60,7 +60,7 @@ impl Backups {
         let key = MasterKey::load(&config.secrets.master_key_file)?;
         Ok(Self {
             db: db::connect_directly(&config.postgres).context("postgres")?,
-            store: Objects::open(&config.store)?,
+            store: Objects::open(&config.store).context("store.url")?,
             place: Place::open(&config.backup.place(url, &config.store), key.clone())?,
             copier: Copier::new(&config.backup),
             clock: Clock::system(),

@@ -22,7 +22,7 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn open(place: &config::Store, key: MasterKey) -> anyhow::Result<Self> {
-        let objects = Objects::open(place).context("the place of the backups")?;
+        let objects = Objects::open(place).context("the place of the backups (backup.url)")?;
         Ok(Self { objects, url: place.url.clone(), key })
     }
 

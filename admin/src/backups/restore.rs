@@ -101,10 +101,10 @@ impl Backups {
         damages.extend(check::packs(&self.copier, self.place.objects(), wanted.iter().copied()).await?);
         if let Some(first) = damages.first() {
             anyhow::bail!(
-                "the backup {} is damaged in {} places, and nothing was written; {first}. `admin backup verify --at {0}` names \
+                "the backup {} is damaged in {}, and nothing was written; {first}. `admin backup verify --at {0}` names \
                  all of them; `admin backup list` names other backups",
                 manifest.name,
-                damages.len()
+                telemetry::counted(damages.len(), "place", "places")
             );
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::{fmt::Write as _, sync::Arc};
 use admin::backups::{Backups, Created, Keep, Manifest};
 use clap::{Args, Subcommand};
 use config::Config;
+use telemetry::counted;
 use url::Url;
 
 /// Makes a backup, or does something with those there are.
@@ -60,8 +61,8 @@ pub(crate) async fn run(config: Arc<Config>, arguments: Backup) -> anyhow::Resul
             let names: Vec<_> = missing.iter().map(ToString::to_string).collect();
             anyhow::ensure!(
                 missing.is_empty(),
-                "the backup is complete but for {} packs that the store does not have: {}",
-                missing.len(),
+                "the backup is complete but for {} that the store does not have: {}",
+                counted(missing.len(), "pack", "packs"),
                 names.join(", ")
             );
         }
@@ -76,17 +77,23 @@ pub(crate) async fn run(config: Arc<Config>, arguments: Backup) -> anyhow::Resul
             for damage in &damages {
                 println!("{damage}");
             }
-            anyhow::ensure!(damages.is_empty(), "the backup {} is damaged in {} places", manifest.name, damages.len());
-            println!("{} is undamaged: {} packs, {} bytes", manifest.name, manifest.packs.len(), manifest.bytes());
+            anyhow::ensure!(
+                damages.is_empty(),
+                "the backup {} is damaged in {}",
+                manifest.name,
+                counted(damages.len(), "place", "places")
+            );
+            let packs = counted(manifest.packs.len(), "pack", "packs");
+            println!("{} is undamaged: {packs}, {} bytes", manifest.name, manifest.bytes());
         }
         Some(Action::Prune { at, keep_days, keep_last }) => {
             let keep = Keep { last: keep_last, days: keep_days };
             let pruned = Backups::open(config, at)?.prune(keep).await?;
             println!(
-                "{} backups removed, {} kept; {} packs removed, {} bytes",
-                pruned.removed.len(),
+                "{} removed, {} kept; {} removed, {} bytes",
+                counted(pruned.removed.len(), "backup", "backups"),
                 pruned.kept.len(),
-                pruned.removed_packs,
+                counted(pruned.removed_packs, "pack", "packs"),
                 pruned.removed_bytes
             );
         }
@@ -97,11 +104,12 @@ pub(crate) async fn run(config: Arc<Config>, arguments: Backup) -> anyhow::Resul
 fn described(created: &Created) -> String {
     let Created { manifest, copied_packs, copied_bytes } = created;
     format!(
-        "{} is complete: {} packs, {} bytes; copied {copied_packs} packs, {copied_bytes} bytes with the dump\n\
+        "{} is complete: {}, {} bytes; copied {}, {copied_bytes} bytes with the dump\n\
          it needs the master key {}; keep a copy of the key file elsewhere for as long as the backup",
         manifest.name,
-        manifest.packs.len(),
+        counted(manifest.packs.len(), "pack", "packs"),
         manifest.bytes(),
+        counted(*copied_packs, "pack", "packs"),
         manifest.keys.join(", "),
     )
 }
@@ -120,7 +128,7 @@ fn table(backups: &[Manifest]) -> String {
             backup.name, backup.schema, backup.program
         );
         if !backup.missing.is_empty() {
-            let _ = write!(text, "  ({} packs were missing)", backup.missing.len());
+            let _ = write!(text, "  ({} missing)", counted(backup.missing.len(), "pack was", "packs were"));
         }
         text.push('\n');
     }

@@ -31,9 +31,9 @@ pub(crate) async fn run(config: Arc<Config>, arguments: Restore) -> anyhow::Resu
     let options = RestoreOptions { verify: arguments.verify, overwrite: arguments.overwrite };
     let restored = backups.restore(&manifest, &options).await?;
     println!(
-        "{} is restored: {} packs, of which the store lacked {} ({} bytes)",
+        "{} is restored: {}, of which the store lacked {} ({} bytes)",
         manifest.name,
-        manifest.packs.len(),
+        telemetry::counted(manifest.packs.len(), "pack", "packs"),
         restored.copied_packs,
         restored.copied_bytes
     );

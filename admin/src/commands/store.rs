@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use config::Config;
 use domain::DeploymentId;
+use telemetry::counted;
 
 /// The subcommands of `admin store`.
 #[derive(Debug, Subcommand)]
@@ -85,7 +86,7 @@ async fn restore(app: &App, mut ids: Vec<DeploymentId>, all: bool) -> anyhow::Re
             break;
         }
     }
-    println!("{restored} packs were restored");
+    println!("{} restored", counted(restored, "pack was", "packs were"));
     Ok(())
 }
 
@@ -93,8 +94,10 @@ async fn restore(app: &App, mut ids: Vec<DeploymentId>, all: bool) -> anyhow::Re
 async fn look(app: &App) -> anyhow::Result<()> {
     let look = sweep::look(app).await?;
     println!(
-        "{} packs, {} without a record, {} of failed uploads and deleted deployments",
-        look.packs, look.unknown, look.unwanted
+        "{}, {} without a record, {} of failed uploads and deleted deployments",
+        counted(look.packs, "pack", "packs"),
+        look.unknown,
+        look.unwanted
     );
     for id in &look.named {
         println!("{id}\t{}", id.time());
@@ -113,6 +116,9 @@ async fn look(app: &App) -> anyhow::Result<()> {
 #[expect(clippy::print_stdout, reason = "what was done is this command's result")]
 async fn sweep_whole(app: &App) -> anyhow::Result<()> {
     let moved = sweep::run_whole(app).await?;
-    println!("{moved} packs were moved to the trash; `admin store restore` takes them out");
+    println!(
+        "{} moved to the trash; `admin store restore` takes out what is there",
+        counted(moved, "pack was", "packs were")
+    );
     Ok(())
 }

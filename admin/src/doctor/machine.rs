@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use config::Config;
 use db::upkeep::identity;
-use diagnosis::{Finding, fail, warn};
+use diagnosis::{Finding, fail, of_postgres, of_redis, warn};
 use domain::{Clock, Timestamp};
 use live::Redis;
 use packs::Space;
@@ -19,7 +19,7 @@ pub(super) async fn clock_of_postgres(db: PgPool) -> Finding {
     let before = Clock::system().now();
     match identity::server(&db).await {
         Ok(server) => skew("Postgres", server.now, before),
-        Err(error) => fail(error.to_string(), "see `postgres`"),
+        Err(error) => fail(of_postgres(&error), "see `postgres`"),
     }
 }
 
@@ -28,7 +28,7 @@ pub(super) async fn clock_of_redis(redis: Redis) -> Finding {
     let before = Clock::system().now();
     match redis.time().await {
         Ok(time) => skew("Redis", time, before),
-        Err(error) => fail(error.to_string(), "see `redis`"),
+        Err(error) => fail(of_redis(&error), "see `redis`"),
     }
 }
 

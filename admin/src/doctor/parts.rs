@@ -6,7 +6,7 @@ use db::{
     pooler,
     upkeep::{database, identity},
 };
-use diagnosis::{Finding, fail, warn};
+use diagnosis::{Finding, fail, of_postgres, of_redis, warn};
 use live::{Persistence, Redis};
 use packs::PackStore;
 use sqlx::PgPool;
@@ -23,7 +23,7 @@ const ROLES: i64 = 100;
 pub(super) async fn postgres(db: PgPool, config: config::Postgres) -> Finding {
     let server = match identity::server(&db).await {
         Ok(server) => server,
-        Err(error) => return fail(error.to_string(), AWAY),
+        Err(error) => return fail(of_postgres(&error), AWAY),
     };
     let encryption = match (config.pooler, server.is_encrypted) {
         // Postgres knows how the pooler reaches it, and not how we reach the pooler.
@@ -80,7 +80,7 @@ pub(super) async fn pooler(db: PgPool, config: config::Postgres) -> Finding {
             "it keeps prepared statements; the role lacks settings that sessions have without a pooler",
             format!("run {} and have the pooler connect anew (RECONNECT)", missing.join(" ")),
         ),
-        Err(error) => fail(error.to_string(), AWAY),
+        Err(error) => fail(of_postgres(&error), AWAY),
     }
 }
 
@@ -97,14 +97,14 @@ pub(super) async fn migrations(db: PgPool) -> Finding {
             "a newer version has migrated it: finish the upgrade on this machine",
         ),
         Err(error) if identity::is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),
-        Err(error) => fail(error.to_string(), AWAY),
+        Err(error) => fail(of_postgres(&error), AWAY),
     }
 }
 
 /// Counts the connections to Postgres.
 pub(super) async fn connections(db: PgPool, of_program: u32) -> Finding {
     match identity::server(&db).await {
-        Err(error) => fail(error.to_string(), AWAY),
+        Err(error) => fail(of_postgres(&error), AWAY),
         Ok(server) => {
             let said = format!(
                 "{} of {} are open; a program has up to {of_program}",
@@ -125,7 +125,7 @@ pub(super) async fn edge_roles(db: PgPool) -> Finding {
         Err(error) if identity::is_unmigrated(&error) => {
             return warn("the database is not migrated yet", "run `admin migrate`");
         }
-        Err(error) => return fail(error.to_string(), AWAY),
+        Err(error) => return fail(of_postgres(&error), AWAY),
     };
     for role in &roles {
         let excess = async { roles::excess(&mut *db.acquire().await?, &role.name).await };
@@ -169,7 +169,7 @@ pub(super) async fn failover(db: PgPool) -> Finding {
             "Postgres does not tell this role when a copy takes its place",
             "grant the role execution of pg_control_system(), so that usage the copy lacks is written again",
         ),
-        Err(error) => fail(error.to_string(), AWAY),
+        Err(error) => fail(of_postgres(&error), AWAY),
     }
 }
 
@@ -182,7 +182,7 @@ pub(super) async fn redis(redis: config::Redis, db: PgPool) -> Finding {
     };
     let name = match redis.database_name().await {
         Ok(name) => name,
-        Err(error) => return fail(error.to_string(), REDIS_AWAY),
+        Err(error) => return fail(of_redis(&error), REDIS_AWAY),
     };
     let (Some(name), Ok(own)) = (name, database::name(&db).await) else {
         return Ok(format!("{shown} answers; it is not known to be another database's"));
@@ -204,7 +204,7 @@ pub(super) async fn eviction(redis: Redis) -> Finding {
             format!("Redis evicts keys when its memory is full ({policy}), and budgets with them"),
             "set maxmemory-policy to noeviction",
         ),
-        Err(error) => fail(error.to_string(), REDIS_AWAY),
+        Err(error) => fail(of_redis(&error), REDIS_AWAY),
     }
 }
 
@@ -216,7 +216,7 @@ pub(super) async fn persistence(redis: Redis) -> Finding {
             "Redis has no append-only file: completions under way are forgotten when it restarts",
             "set appendonly to yes (appendfsync everysec)",
         ),
-        Err(error) => fail(error.to_string(), REDIS_AWAY),
+        Err(error) => fail(of_redis(&error), REDIS_AWAY),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use db::upkeep::{backups, identity, job_leases};
-use diagnosis::{Finding, fail, warn};
+use diagnosis::{Finding, fail, of_postgres, of_redis, warn};
 use domain::Clock;
 use futures_util::StreamExt as _;
 use live::{
@@ -32,7 +32,7 @@ pub(super) async fn jobs(db: PgPool) -> Finding {
             )
         }
         Err(error) if identity::is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),
-        Err(error) => fail(error.to_string(), "see `postgres`"),
+        Err(error) => fail(of_postgres(&error), "see `postgres`"),
     }
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn backup(db: PgPool) -> Finding {
             "have a timer make one every hour: deploy/runbook/backup.md. If other means do, this says nothing of them",
         ),
         Err(error) if identity::is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),
-        Err(error) => fail(error.to_string(), "see `postgres`"),
+        Err(error) => fail(of_postgres(&error), "see `postgres`"),
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) async fn edges(redis: Redis) -> Finding {
         Ok::<(), live::RedisError>(())
     };
     if let Err(error) = subscribed.await {
-        return fail(error.to_string(), "see `redis`");
+        return fail(of_redis(&error), "see `redis`");
     }
     match heard.len() {
         0 => fail("no edge is heard on Redis", "does an edge run, and has it the same redis.url?"),

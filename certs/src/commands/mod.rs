@@ -53,21 +53,28 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         return Ok(Outcome::good(format!("wrote a new master key to {}", file.display())));
     }
     let config = Config::load(arguments.config.as_deref())?;
+    match run_with(&config, arguments).await {
+        Ok(outcome) => Ok(outcome),
+        Err(error) => Err(diagnosis::explained(error, &config, arguments.config.as_deref()).await),
+    }
+}
+
+async fn run_with(config: &Config, arguments: &Arguments) -> anyhow::Result<Outcome> {
     if !matches!(arguments.command, Command::Doctor { .. }) {
-        check_master_key(&config).await?;
+        check_master_key(config).await?;
     }
     match &arguments.command {
         Command::MasterKey { .. } => Ok(Outcome::good("")),
-        Command::EdgeKey { file } => edge_key(&config, file),
-        Command::RotateKey { how } => rotate_key(&config, how).await,
-        Command::LocalCa { dir, names } => local_ca::run(&config, dir, names).await,
-        Command::Import { chain, key } => import::run(&config, chain, key).await,
-        Command::List { expiring, json } => list::run(&config, *expiring, *json).await,
-        Command::Issue { names, wait, json } => issue::run(&config, names, *wait, *json).await,
-        Command::Renew { names, all, json } => renew::run(&config, names, *all, *json).await,
-        Command::Revoke { name, reason, json } => revoke::run(&config, name, *reason, *json).await,
-        Command::RotateAccount { json } => rotate_account::run(&config, *json).await,
-        Command::Doctor { json } => doctor::run(&config, *json).await,
+        Command::EdgeKey { file } => edge_key(config, file),
+        Command::RotateKey { how } => rotate_key(config, how).await,
+        Command::LocalCa { dir, names } => local_ca::run(config, dir, names).await,
+        Command::Import { chain, key } => import::run(config, chain, key).await,
+        Command::List { expiring, json } => list::run(config, *expiring, *json).await,
+        Command::Issue { names, wait, json } => issue::run(config, names, *wait, *json).await,
+        Command::Renew { names, all, json } => renew::run(config, names, *all, *json).await,
+        Command::Revoke { name, reason, json } => revoke::run(config, name, *reason, *json).await,
+        Command::RotateAccount { json } => rotate_account::run(config, *json).await,
+        Command::Doctor { json } => doctor::run(config, *json).await,
     }
 }
 

@@ -83,6 +83,13 @@ pub fn connect_directly(postgres: &config::Postgres) -> Result<PgPool, sqlx::Err
     open(postgres, url, Pooler::None)
 }
 
+/// Connects once, and fails for the reason for which a pool gives no connection.
+pub async fn connect_once(postgres: &config::Postgres, url: &str) -> Result<(), sqlx::Error> {
+    let late = || sqlx::Error::Io(io::ErrorKind::TimedOut.into());
+    let connected = timeout(ACQUIRE_TIMEOUT, PgConnection::connect_with(&options(postgres, url)?)).await;
+    connected.unwrap_or_else(|_| Err(late()))?.close().await
+}
+
 fn open(postgres: &config::Postgres, url: &str, pooler: Pooler) -> Result<PgPool, sqlx::Error> {
     let options = options(postgres, url)?;
     let pool = PgPoolOptions::new()
@@ -195,11 +202,13 @@ async fn set_up(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
     .map(drop)
 }
 
-/// Lifts the bounds of this session's statements and locks: a migration sets its own, and may wait for another program's.
+/// Lifts the bounds of this session's statements and locks: a migration sets its own, and may wait for another program's. Its notices of
+/// what is there already are for nobody.
 pub(super) async fn take_any_time(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
     sqlx::query!(
         r#"SELECT set_config('lock_timeout', '0', false) AS "lock!",
-                  set_config('statement_timeout', '0', false) AS "statement!""#
+                  set_config('statement_timeout', '0', false) AS "statement!",
+                  set_config('client_min_messages', 'warning', false) AS "messages!""#
     )
     .fetch_one(conn)
     .await

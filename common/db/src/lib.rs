@@ -26,7 +26,9 @@ pub mod upkeep;
 use sqlx::PgPool;
 
 pub use self::{
-    connections::{connect, connect_directly, connect_for_leases, in_time, is_unavailable, sends_password_elsewhere},
+    connections::{
+        connect, connect_directly, connect_for_leases, connect_once, in_time, is_unavailable, sends_password_elsewhere,
+    },
     migrations::{bring_up_to_date, migrate},
 };
 

@@ -1,6 +1,9 @@
-//! What `admin doctor` and `certs doctor` print: a check a line, with what was found and what helps.
+//! What `admin doctor` and `certs doctor` print: a check a line, with what was found and what helps. And what a program says that an
+//! error ends: [`explained`].
 //!
 //! Every check has a bound in time ([`within`]): a doctor is asked while things are down. Start with [`Report`].
+
+mod plain;
 
 use std::time::Duration;
 
@@ -9,6 +12,8 @@ use db::upkeep::{identity::is_unmigrated, master_key};
 use secrets::MasterKey;
 use serde::Serialize;
 use tokio::time::timeout;
+
+pub use self::plain::{explained, of_postgres, of_redis};
 
 /// Longest time for the database to say whether the master key is its own.
 const KEY_WITHIN: Duration = Duration::from_secs(5);

@@ -136,7 +136,7 @@ impl Watch {
             db::connect(&config.postgres, &config.postgres.url).map_err(|error| refused("postgres.url", &error))?;
         let redis = Redis::connect_trusting(&config.redis.url, config.redis.ca_file.as_deref());
         let redis = redis.map_err(|error| refused("redis.url", &error))?;
-        let store = PackStore::open(&config.store).map_err(|error| refused("the store", &error))?;
+        let store = PackStore::open(&config.store).map_err(|error| refused("store.url", &error))?;
         Ok(Self::new(config, (db, redis, store), keys, Clock::system()))
     }
 

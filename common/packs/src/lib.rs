@@ -96,22 +96,22 @@ pub enum StoreError {
     #[error("no pack of this deployment in the store")]
     NotFound,
     /// `store.url` and the keys beside it do not name a store.
-    #[error("store.url: {0}")]
+    #[error("{0}")]
     Config(String),
     /// The pack exists and is damaged.
     #[error("the pack is damaged: {0}")]
     Damaged(String),
     /// A file could not be read or written.
-    #[error("the store's folder: {0}")]
+    #[error("the folder: {0}")]
     Io(#[from] std::io::Error),
     /// The bucket answered with an error, or not at all.
-    #[error("the store's bucket: {0}")]
+    #[error("the bucket: {0}")]
     Bucket(object_store::Error),
     /// Nothing is removed before the store is known to be this database's.
     #[error("the store is not known to be this database's yet")]
     Unconfirmed,
     /// The bucket took nothing of an upload for too long.
-    #[error("the store's bucket does not answer")]
+    #[error("the bucket does not answer")]
     Stalled,
     /// A blocking task was cut off: the program is stopping.
     #[error("the program is stopping")]

@@ -98,7 +98,7 @@ pub struct Key([u8; 32]);
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
-    #[error("cannot read the master key file {path}: {source}")]
+    #[error("{}", unreadable(path, source))]
     Read {
         /// The configured file.
         path: String,
@@ -114,6 +114,16 @@ pub enum KeyError {
     /// The file holds neither an edge's keys nor a master key.
     #[error("the key file {0} must be an edge's, as `certs edge-key` writes it, or that of the master key")]
     EdgeForm(String),
+}
+
+fn unreadable(path: &str, source: &std::io::Error) -> String {
+    if source.kind() == std::io::ErrorKind::NotFound {
+        return format!(
+            "there is no key file {path} (secrets.master_key_file, or secrets.edge_key_file of an edge): bring back your copy, or, for \
+             a new installation, make the key by `certs master-key {path}`, and that of an edge by `certs edge-key {path}`"
+        );
+    }
+    format!("cannot read the key file {path} (secrets.master_key_file, or secrets.edge_key_file of an edge): {source}")
 }
 
 /// Sealed bytes could not be opened: they were changed, belong to another row, or were sealed with another key.

@@ -59,6 +59,12 @@ pub fn one_line(error: &anyhow::Error) -> String {
     said
 }
 
+/// A number with its noun, such as `1 pack` and `2 packs`.
+pub fn counted(number: impl TryInto<u64>, one: &str, more: &str) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
+    format!("{number} {}", if number == 1 { one } else { more })
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;

@@ -102,8 +102,9 @@ fn conclude(arguments: &CheckArguments, outcome: &Outcome) -> anyhow::Result<()>
     if arguments.json {
         println!("{}", serde_json::to_string(outcome)?);
     } else {
-        println!("{} packs, {} bytes read; {open} lost or damaged, {repaired} repaired", outcome.packs, outcome.bytes);
+        let packs = telemetry::counted(outcome.packs, "pack", "packs");
+        println!("{packs}, {} bytes read; {open} lost or damaged, {repaired} repaired", outcome.bytes);
     }
-    anyhow::ensure!(open == 0, "{open} packs are lost or damaged");
+    anyhow::ensure!(open == 0, "{} lost or damaged", telemetry::counted(open, "pack is", "packs are"));
     Ok(())
 }
