@@ -139,7 +139,7 @@ impl LiveApp {
 }
 
 /// The parts that are made anew when the configuration is read again.
-struct Configured {
+struct ConfiguredParts {
     certificates: Authorities,
     certificate_probe: CertificateProbe,
     code_host: Arc<dyn CodeHost>,
@@ -151,8 +151,8 @@ struct Configured {
     vat: VatRegistry,
 }
 
-impl Configured {
-    fn of(config: &Config, db: &PgPool, clock: &Clock, before: Option<&Authorities>) -> anyhow::Result<Self> {
+impl ConfiguredParts {
+    fn new(config: &Config, db: &PgPool, clock: &Clock, before: Option<&Authorities>) -> anyhow::Result<Self> {
         let hostnames = Hostnames::new(config)?;
         Ok(Self {
             certificates: Authorities::new(config, before)?,
@@ -178,7 +178,7 @@ impl App {
         let clock = Clock::system();
         let (edges, of_edges) = Edges::new(redis.clone(), db.clone(), clock.clone());
         let (events, of_events) = Events::new(redis.clone());
-        let parts = Configured::of(&config, &db, &clock, None)?;
+        let parts = ConfiguredParts::new(&config, &db, &clock, None)?;
         let master_key = MasterKey::load(&config.secrets.master_key_file)?;
         let tasks = TaskTracker::new();
         let grants = Grants {
@@ -228,7 +228,7 @@ impl App {
 
     /// Makes an app by another configuration, whose other parts are those of this one: connections, bounds, and what is under way.
     pub fn with(&self, config: Arc<Config>) -> anyhow::Result<Self> {
-        let Configured {
+        let ConfiguredParts {
             certificates,
             certificate_probe,
             code_host,
@@ -238,7 +238,7 @@ impl App {
             mailer,
             payments,
             vat,
-        } = Configured::of(&config, &self.db, &self.clock, Some(&self.certificates))?;
+        } = ConfiguredParts::new(&config, &self.db, &self.clock, Some(&self.certificates))?;
         Ok(Self {
             rate_limits: self.rate_limits.with(&config.limits),
             grants: Grants { host: code_host.clone(), ..self.grants.clone() },

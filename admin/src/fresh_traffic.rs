@@ -46,7 +46,7 @@ impl FreshTraffic {
     }
 
     /// Waits until Postgres has what the edges counted of a site up to some seconds ago; a bounded time, and not at all while Redis is away.
-    pub async fn bring(&self, project: &ProjectId) {
+    pub async fn refresh(&self, project: &ProjectId) {
         self.wanted().insert(project.clone());
         // Held while the edges are asked. Reports that are opened meanwhile are the next request, together.
         let mut asked = self.asked.lock().await;

@@ -160,7 +160,7 @@ impl RateLimits {
         Self { redis, master_key, buckets: Self::buckets(limits), proven, redis_pause: Arc::default() }
     }
 
-    /// The same counters with other rates. What is counted in this process, while Redis does not answer, begins anew.
+    /// Returns the same limits by another configuration: what was counted so far counts on. What is counted in this process, while Redis does not answer, begins anew.
     #[must_use]
     pub fn with(&self, limits: &config::Limits) -> Self {
         Self { buckets: Self::buckets(limits), ..self.clone() }

@@ -18,7 +18,7 @@ use crate::{
     auth,
     error::{ApiError, Code},
     middleware::{
-        client::{self, Believed},
+        client::{self, TrustedPeers},
         close, hosts, idempotency, in_time, panics, rate_limit, request_id, trace,
     },
     pages,
@@ -210,7 +210,7 @@ pub fn router(app: &App, trusted: Networks) -> anyhow::Result<Router> {
     let (routes, described) = index(app);
     let mut document = document::complete(&described)?;
     document::serve_at(&mut document, app.config.site.base_url.as_str());
-    let believed = Believed {
+    let believed = TrustedPeers {
         master_key: app.master_key.clone(),
         clock: app.clock.clone(),
         accepts_fixed_proof: app.config.admin.accept_fixed_edge_proof,

@@ -1,4 +1,4 @@
-//! What is in a store, looked at and written past the programs.
+//! The files of a store on disk, read and written directly instead of through svc's programs.
 
 use std::{
     collections::BTreeMap,

@@ -33,7 +33,7 @@ pub struct ClientAddress(pub IpAddr);
 
 /// Peers whose `X-Forwarded-For` says who their client is: edges, and the operator's proxies.
 #[derive(Clone)]
-pub struct Believed {
+pub struct TrustedPeers {
     /// What edges prove themselves by is derived from it.
     pub master_key: MasterKey,
     /// Judges whether a proof is of now.
@@ -49,7 +49,7 @@ static UNBELIEVED_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// Middleware: stores the peer's address or, when the request shows that it comes from an edge, or the peer is a proxy that
 /// is trusted, the one that `X-Forwarded-For` names. What an answer says of its keeping to edges is left out for everybody else.
-pub async fn find(State(believed): State<Believed>, mut request: Request, next: Next) -> Response {
+pub async fn find(State(believed): State<TrustedPeers>, mut request: Request, next: Next) -> Response {
     let is_edge = is_edge(&request, &believed);
     if let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>().copied() {
         let peer = peer.ip().to_canonical();
@@ -78,7 +78,7 @@ pub async fn find(State(believed): State<Believed>, mut request: Request, next: 
 }
 
 /// Whether the request shows that an edge sent it.
-fn is_edge<B>(request: &axum::http::Request<B>, believed: &Believed) -> bool {
+fn is_edge<B>(request: &axum::http::Request<B>, believed: &TrustedPeers) -> bool {
     let headers = request.headers();
     let proofs = headers.get_all(EDGE_PROOF);
     if proofs.iter().next().is_none() {
@@ -166,7 +166,7 @@ mod tests {
             client: b"203.0.113.9",
             scheme: b"https",
         };
-        let believed = |accepts_fixed_proof| Believed {
+        let believed = |accepts_fixed_proof| TrustedPeers {
             master_key: ours.clone(),
             clock: clock.clone(),
             accepts_fixed_proof,

@@ -37,7 +37,7 @@ const BOTH: &[Program] = &[Program::Edge, Program::Admin];
 /// What a running program goes on with after its configuration was read again.
 #[derive(Debug, Clone)]
 pub struct Settled {
-    /// What was read, with the running values of those keys that wait for a start.
+    /// The configuration as it was read, in which the keys that wait for a start have their running values.
     pub config: Config,
     /// The keys whose values are new in it.
     pub changed: Vec<&'static str>,

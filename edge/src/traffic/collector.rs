@@ -31,7 +31,7 @@ use super::{
     Counts, Traffic,
     batch::{Batch, Collection},
     journal,
-    outbox::{Ahead, Bounds, Item, Outbox, Run, Sum},
+    outbox::{Bounds, Item, Outbox, Run, SiteTraffic, Sum},
     requests::Requests,
 };
 use crate::{limits, metrics};
@@ -170,7 +170,7 @@ impl Collector {
         }
         let projects: HashSet<ProjectId> = requested.iter().flat_map(TrafficRequest::projects).cloned().collect();
         let Some(found) = self.outbox.ahead(&projects) else { return false };
-        for Ahead { project, batch } in found {
+        for SiteTraffic { project, batch } in found {
             self.deliver(&traffic::sent_ahead_by(&self.edge, &project), &batch).await;
             self.outbox.take_out(&project, batch.number);
         }

@@ -74,7 +74,7 @@ struct Distinct {
 }
 
 /// The traffic of one site that is sent ahead of the batches that it is in.
-pub(super) struct Ahead {
+pub(super) struct SiteTraffic {
     pub(super) project: ProjectId,
     /// Its traffic, under the number of the last of these batches.
     pub(super) batch: Batch,
@@ -151,7 +151,7 @@ impl Outbox {
 
     /// The traffic of `projects`, each added up, out of all batches that wait. `None` when some are not in memory, or hold more of a
     /// site than one statement takes: all batches are to be sent then.
-    pub(super) fn ahead(&self, projects: &HashSet<ProjectId>) -> Option<Vec<Ahead>> {
+    pub(super) fn ahead(&self, projects: &HashSet<ProjectId>) -> Option<Vec<SiteTraffic>> {
         let queue = self.queue();
         let mut found: BTreeMap<&ProjectId, (i64, Vec<HourTraffic>)> = BTreeMap::new();
         for item in &queue.items {
@@ -171,7 +171,7 @@ impl Outbox {
             let traffic: Vec<HourTraffic> = hours.flat_map(|hour| merge(hour.to_vec())).collect();
             let keys: usize = traffic.iter().map(|part| part.entries.len() + part.visitors.len()).sum();
             (keys <= limits::TRAFFIC_SENT_KEYS)
-                .then(|| Ahead { project: project.clone(), batch: Batch { number, traffic } })
+                .then(|| SiteTraffic { project: project.clone(), batch: Batch { number, traffic } })
         };
         found.into_iter().map(add_up).collect()
     }

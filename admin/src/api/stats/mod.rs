@@ -225,7 +225,7 @@ impl Asked {
 /// Has the edges send what the report is to show. Fails where nothing is counted.
 async fn begin_report(app: &App, project: &ProjectId) -> Result<(), ApiError> {
     require_source(app)?;
-    app.fresh_traffic.bring(project).await;
+    app.fresh_traffic.refresh(project).await;
     Ok(())
 }
 

@@ -140,7 +140,7 @@ fn a_site_is_taken_out_of_the_batches_that_it_was_sent_ahead_of() {
     let put = |numbers: [usize; 2]| outbox.put(numbers.into_iter().flat_map(|number| traffic(number, 1)).collect());
     assert_eq!((put([1, 2]), put([1, 3])), (0, 0));
     let found = outbox.ahead(&HashSet::from([project(1), project(4)])).unwrap();
-    let [Ahead { project: site, batch }] = &found[..] else { panic!("{} sites", found.len()) };
+    let [SiteTraffic { project: site, batch }] = &found[..] else { panic!("{} sites", found.len()) };
     assert_eq!((site, batch.number, batch.answers()), (&project(1), 2, 2));
     assert_eq!(batch.traffic.len(), 1, "added up");
     // What comes meanwhile stays.
