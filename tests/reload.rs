@@ -1,6 +1,7 @@
 //! SIGHUP: edges and admins read their configuration again, take over all of it or nothing, and lose no request over it.
 
 use std::{
+    net::Ipv4Addr,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -17,12 +18,17 @@ use crate::{
     metrics::Page,
     stubs::provider::{Provider, Script},
     world::{
-        Edge, Site, World, eventually, ports,
+        Edge, Site, World, eventually,
+        mailbox::Mailbox,
+        ports,
         process::{Process, program},
         request::Request,
+        socket::{connect_from, converse, statuses},
     },
 };
 
+/// The address that a balancer connects from.
+const BALANCER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const MODEL: &str = "svc/gpt-oss-20b";
 
 /// The file that a world's programs read.
@@ -267,4 +273,40 @@ async fn a_file_that_is_refused_changes_nothing_and_what_needs_a_start_is_named(
         let page = Page::of(metrics).await;
         assert_eq!(page.labelled("svc_config_reloads_total", "outcome=\"taken_over\""), Some(1.0), "{}", page.text);
     }
+}
+
+/// A page that a balancer asks an edge for on behalf of a visitor: its status.
+async fn balanced(edge: &Edge) -> u16 {
+    let mut stream = connect_from(BALANCER, edge.http_port).await.unwrap();
+    let request = "PROXY TCP4 203.0.113.9 10.0.0.1 1 80\r\nGET / HTTP/1.1\r\nHost: engine.svc.localhost\r\nConnection: close\r\n\r\n";
+    statuses(&converse(&mut stream, request.as_bytes()).await)[0]
+}
+
+#[tokio::test]
+async fn a_balancer_a_mail_server_and_a_plan_are_taken_over() {
+    let file = File::with("");
+    let mailbox = Mailbox::start(file.path.parent().unwrap()).await;
+    let world = World::builder().variable("SVC_CONFIG", file.path.display()).start().await;
+    let org = world.acme().await;
+    assert_eq!(org.invite("member").await["email_sent"], false);
+    assert_eq!(balanced(world.edge()).await, 400);
+    let create = async |name: &str| org.owner.post("/projects").json(&json!({ "name": name })).await;
+    create("first").await.created();
+
+    let limits = "orgs = 9\nprojects = 1\ndomains = 9\nready_apps = 0\nbandwidth_bytes = 9\nai_credit_cents = 9\n";
+    file.write(&format!(
+        "[edge]\nproxy_protocol_from = [\"{BALANCER}\"]\n[mail]\nurl = \"{}\"\n\
+         [billing.plans.free]\nname = \"Free\"\nprice_cents = 0\n[billing.plans.free.limits]\n{limits}",
+        mailbox.url()
+    ));
+    let [of_edge, of_admin] = [reload(&world.edge().process, TAKEN).await, reload(&world.admin, TAKEN).await];
+    assert!(of_edge.contains("edge.proxy_protocol_from"), "{of_edge}");
+    assert!(of_admin.contains("billing.plans, mail.url"), "{of_admin}");
+    assert_eq!(balanced(world.edge()).await, 308, "the visitor is sent to HTTPS");
+    let letters = mailbox.letters().await.len();
+    let invited =
+        org.owner.post("/orgs/acme/invites").json(&json!({ "email": "other@example.com", "role": "member" })).await;
+    assert_eq!(invited.created()["email_sent"], true);
+    assert!(mailbox.letters().await.len() > letters);
+    create("second").await.assert_error(403, "plan_limit_reached");
 }

@@ -117,6 +117,20 @@ async fn what_an_edge_held_when_it_died_is_counted_once() {
 }
 
 #[tokio::test]
+async fn a_report_whose_asker_left_keeps_nothing_from_the_next_one() {
+    let visited = holding(600).await;
+    visited.visit("/", 5).await;
+    // One edge does not answer, so that a report waits for it.
+    let silent = &visited.world.edges[1].process;
+    silent.signal("STOP");
+    let asking = visited.ada.get("/projects/engine/stats").attempt();
+    assert!(tokio::time::timeout(Duration::from_millis(200), asking).await.is_err(), "nothing is waited for");
+    let live = visited.live().await;
+    silent.signal("CONT");
+    assert_eq!(live["totals"]["requests"], 7, "{live:#}");
+}
+
+#[tokio::test]
 async fn traffic_is_sent_in_time_although_nobody_looks() {
     let visited = holding(5).await;
     visited.visit("/", 3).await;
