@@ -202,7 +202,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 tracing::info!(name, version = BUILD.version, commit = BUILD.commit, "starting");
                 if let Some(file) = config::missing_file(arguments.config.as_deref()) {
                     tracing::warn!(
-                        "no configuration file was found at {}, so that defaults are in use",
+                        "no configuration file was found at {}, so that defaults and variables SVC__… are in use",
                         file.display()
                     );
                 }

@@ -239,7 +239,7 @@ async fn nothing_is_old(db: &PgPool, master: &MasterKey) -> Result<bool, sqlx::E
 
 fn read(path: &Path) -> Result<KeyFile, RotationError> {
     let shown = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|source| KeyError::Read { path: shown.clone(), source })?;
+    let text = fs::read_to_string(path).map_err(|cause| KeyError::Read { path: shown.clone(), cause })?;
     KeyFile::parse(&text).ok_or(RotationError::Key(KeyError::Form(shown)))
 }
 

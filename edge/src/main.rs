@@ -85,7 +85,10 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 fn start(arguments: &Arguments, config: Arc<Config>) -> anyhow::Result<ExitCode> {
     if let Some(file) = config::missing_file(arguments.config.as_deref()) {
-        tracing::warn!("no configuration file was found at {}, so that defaults are in use", file.display());
+        tracing::warn!(
+            "no configuration file was found at {}, so that defaults and variables SVC__… are in use",
+            file.display()
+        );
     }
     let key = load_key(&config.secrets)?;
     // The running edge has the listener until it has handed over.

@@ -35,7 +35,7 @@ pub(crate) fn postgres_failed(what: &'static str, error: &sqlx::Error) {
         && let Some(Line { left_out, .. }) = DENIED.fails()
     {
         tracing::warn!(
-            %error,
+            error = diagnosis::of_postgres(error),
             what,
             left_out,
             "this edge's role in Postgres lacks a right that edges need; run `admin grant-edge ROLE` with the role of its postgres.url"

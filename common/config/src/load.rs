@@ -14,12 +14,12 @@ const DEFAULT_FILE: &str = "svc.toml";
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file named by `--config` or `SVC_CONFIG` cannot be read.
-    #[error("{}", unreadable(path, source))]
+    #[error("{}", unreadable(path, cause))]
     Read {
         /// Path of the file.
         path: PathBuf,
         /// The cause.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The file is not TOML.
     #[error("the configuration file {path} is not valid TOML: {reason}")]
@@ -52,7 +52,7 @@ impl Config {
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && named.is_none() => String::new(),
-            Err(source) => return Err(ConfigError::Read { path, source }),
+            Err(cause) => return Err(ConfigError::Read { path, cause }),
         };
         Self::from_parts(&path, &text, std::env::vars())
     }

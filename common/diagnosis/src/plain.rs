@@ -49,8 +49,10 @@ pub async fn explained(error: anyhow::Error, config: &Config, file: Option<&Path
         if said.contains(NO_CONNECTION) { db::connect_once(&config.postgres, place.url).await.err() } else { None };
     let mut said = explain(&error, said, away.as_ref(), config, &place);
     if let Some(missing) = config::missing_file(file) {
-        said =
-            format!("{said} (no configuration file was found at {}, so that defaults are in use)", missing.display());
+        said = format!(
+            "{said} (no configuration file was found at {}, so that defaults and variables SVC__… are in use)",
+            missing.display()
+        );
     }
     anyhow::Error::msg(said)
 }
@@ -190,7 +192,12 @@ pub fn of_redis(error: &RedisError) -> String {
         "nothing listens there; is it running, and does redis.url lead there?".to_owned()
     } else if is_there(&["failed to lookup address"]) {
         "its name does not resolve; does redis.url name the right machine?".to_owned()
-    } else if is_there(&["WRONGPASS", "invalid username-password", "invalid password"]) {
+    } else if is_there(&[
+        "WRONGPASS",
+        "invalid username-password",
+        "invalid password",
+        "Password authentication failed",
+    ]) {
         "it does not take the user or the password of redis.url; set them right, for an edge by what `admin redis-acl` prints".to_owned()
     } else if is_there(&["NOAUTH", "Authentication required"]) {
         "it wants a password: put it into redis.url (redis://:PASSWORD@HOST)".to_owned()

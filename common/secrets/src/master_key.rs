@@ -98,12 +98,12 @@ pub struct Key([u8; 32]);
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
-    #[error("{}", unreadable(path, source))]
+    #[error("{}", unreadable(path, cause))]
     Read {
         /// The configured file.
         path: String,
         /// The cause.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The file does not hold keys.
     #[error(

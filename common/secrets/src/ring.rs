@@ -104,8 +104,8 @@ impl<K> Form<K> {
     fn read(&self, path: &Path) -> Result<(Vec<K>, Stamp), KeyError> {
         let shown = || path.display().to_string();
         // Taken before the text: a change in between is then seen at the next look.
-        let stamp = stamp(path).map_err(|source| KeyError::Read { path: shown(), source })?;
-        let text = std::fs::read_to_string(path).map_err(|source| KeyError::Read { path: shown(), source })?;
+        let stamp = stamp(path).map_err(|cause| KeyError::Read { path: shown(), cause })?;
+        let text = std::fs::read_to_string(path).map_err(|cause| KeyError::Read { path: shown(), cause })?;
         Ok(((self.parse)(&text).ok_or_else(|| (self.wrong)(shown()))?, stamp))
     }
 }
