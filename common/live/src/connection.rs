@@ -267,8 +267,17 @@ pub(super) fn trusting(authority: Vec<u8>) -> TlsCertificates {
 }
 
 /// What fails is counted. A script that is not there yet is no failure: it is sent.
-async fn counted<T>(answer: impl Future<Output = Result<T, RedisError>>) -> Result<T, RedisError> {
+async fn counted<T>(
+    answer: impl Future<Output = Result<T, RedisError>>,
+    values: fn(&T) -> &[Value],
+) -> Result<T, RedisError> {
     let answer = answer.await;
+    // What Redis refuses is a value here, and an error only where it is read.
+    for value in answer.as_ref().map_or(&[][..], values) {
+        if let Value::ServerError(error) = value {
+            warn_when_denied(&RedisError::from(error.clone()));
+        }
+    }
     if let Err(error) = &answer
         && error.kind() != ErrorKind::Server(ServerErrorKind::NoScript)
     {
@@ -297,15 +306,17 @@ fn warn_when_denied(error: &RedisError) {
 impl ConnectionLike for Commands {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         if let Err(error) = self.allow() {
-            return Box::pin(counted(std::future::ready(Err(error))));
+            return Box::pin(counted(std::future::ready(Err(error)), std::slice::from_ref));
         }
         match &self.target {
-            Target::Single(single) => {
-                Box::pin(counted(single.run(async |mut connection| connection.req_packed_command(command).await)))
-            }
-            Target::Cluster(cluster) => {
-                Box::pin(counted(cluster.run(async |mut connection| connection.req_packed_command(command).await)))
-            }
+            Target::Single(single) => Box::pin(counted(
+                single.run(async |mut connection| connection.req_packed_command(command).await),
+                std::slice::from_ref,
+            )),
+            Target::Cluster(cluster) => Box::pin(counted(
+                cluster.run(async |mut connection| connection.req_packed_command(command).await),
+                std::slice::from_ref,
+            )),
         }
     }
 
@@ -316,14 +327,16 @@ impl ConnectionLike for Commands {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         if let Err(error) = self.allow() {
-            return Box::pin(counted(std::future::ready(Err(error))));
+            return Box::pin(counted(std::future::ready(Err(error)), Vec::as_slice));
         }
         match &self.target {
             Target::Single(single) => Box::pin(counted(
                 single.run(async move |mut connection| connection.req_packed_commands(pipeline, offset, count).await),
+                Vec::as_slice,
             )),
             Target::Cluster(cluster) => Box::pin(counted(
                 cluster.run(async move |mut connection| connection.req_packed_commands(pipeline, offset, count).await),
+                Vec::as_slice,
             )),
         }
     }
