@@ -75,7 +75,9 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
         Ok::<_, GoLiveError>(quotas::stored_bytes(&app.db, &project.owner, 1, &allowance).await?)
     };
     db::in_time(is_room).await?;
-    let pack = app.store.write_root(id, file, format, root, app.clock.now()).await?;
+    // What visitors have seen until now: an unchanged file keeps its `Last-Modified`.
+    let earlier = project.active_deployment_id.as_ref();
+    let pack = app.store.write_root(id, file, format, root, earlier, app.clock.now()).await?;
     drop(turn);
     let content = Content { files: pack.files, bytes: pack.bytes, stored_bytes: pack.stored_bytes };
     let promote = async {

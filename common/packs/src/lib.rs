@@ -14,6 +14,7 @@ mod bucket;
 mod check;
 mod compress;
 mod copies;
+mod dates;
 mod digest;
 mod encoded;
 mod files;
@@ -36,7 +37,11 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::Read as _,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::AtomicBool,
+        mpsc::{self, Receiver},
+    },
 };
 
 use bytes::Bytes;
@@ -54,7 +59,7 @@ pub use trash::{StoredPack, TrashedPack};
 use domain::{DeploymentId, Timestamp};
 use object_store::GetResult;
 
-use self::{bucket::Bucket, folder::Folder, listing::Outline, measured::measured};
+use self::{bucket::Bucket, dates::Dates, folder::Folder, listing::Outline, measured::measured};
 
 /// Largest manifest that is read: 10,000 files with long names stay far below.
 const MANIFEST_BYTES: u64 = 64 * 1024 * 1024;
@@ -350,20 +355,30 @@ impl PackStore {
         format: Format,
         now: Timestamp,
     ) -> Result<WrittenPack, WriteError> {
-        self.write_root(id, spooled, format, Root::Archive, now).await
+        self.write_root(id, spooled, format, Root::Archive, None, now).await
     }
 
-    /// Judges a spooled archive and makes the part that `root` names the pack of `id`. Nothing is left behind when it
-    /// fails.
+    /// Judges a spooled archive and makes the part that `root` names the pack of `id`. Files that it has in common with `earlier` keep
+    /// the dates that they have there. Nothing is left behind when it fails.
     pub async fn write_root(
         &self,
         id: &DeploymentId,
         spooled: File,
         format: Format,
         root: Root,
+        earlier: Option<&DeploymentId>,
         now: Timestamp,
     ) -> Result<WrittenPack, WriteError> {
-        measured("write", self.write_unmeasured(id, spooled, format, root, now)).await
+        measured("write", async {
+            let (tx, dates) = mpsc::sync_channel(1);
+            // Read while the archive is, which takes longer.
+            let dating = async move {
+                // The writer has given up.
+                let _ = tx.send(self.dates(earlier).await);
+            };
+            tokio::join!(self.write_unmeasured(id, spooled, format, root, now, dates), dating).0
+        })
+        .await
     }
 
     async fn write_unmeasured(
@@ -373,6 +388,7 @@ impl PackStore {
         format: Format,
         root: Root,
         now: Timestamp,
+        dates: Receiver<Dates>,
     ) -> Result<WrittenPack, WriteError> {
         match &self.place {
             Place::Folder(folder) => {
@@ -381,7 +397,7 @@ impl PackStore {
                     let incoming = folder.begin(&id)?;
                     let data = incoming.data()?;
                     let (manifest, mut written) =
-                        writer::write_pack(spooled, format, root, &data, incoming.folder(), now)?;
+                        writer::write_pack(spooled, format, root, &data, incoming.folder(), now, &dates)?;
                     let manifest = seal::seal(&id, &manifest)?;
                     written.stored_bytes = stored_bytes(&data, &manifest)?;
                     incoming.finish(&data, &manifest)?;
@@ -394,7 +410,7 @@ impl PackStore {
                 let (data, manifest, written) = blocking(move || {
                     let data = tempfile::tempfile().map_err(StoreError::Io)?;
                     let (manifest, mut written) =
-                        writer::write_pack(spooled, format, root, &data, &std::env::temp_dir(), now)?;
+                        writer::write_pack(spooled, format, root, &data, &std::env::temp_dir(), now, &dates)?;
                     let manifest = seal::seal(&sealed_for, &manifest)?;
                     written.stored_bytes = stored_bytes(&data, &manifest)?;
                     Ok::<_, WriteError>((data, manifest, written))

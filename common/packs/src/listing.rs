@@ -252,6 +252,7 @@ mod tests {
             identity: Span { offset: 0, len: content.len() as u64 },
             variants: Vec::new(),
             loads_parts: false,
+            modified: None,
             digests: Vec::new(),
         };
         let files: BTreeMap<_, _> = files.iter().map(|(path, content)| ((*path).to_owned(), entry(content))).collect();

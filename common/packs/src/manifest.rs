@@ -11,7 +11,7 @@ use super::rules::robots::Robots;
 pub struct Manifest {
     /// Form of this manifest: [`Manifest::VERSION`].
     pub version: u32,
-    /// Seconds since 1970 at which it was uploaded: `Last-Modified` of every file.
+    /// Seconds since 1970 at which it was uploaded: `Last-Modified` of every file that does not say another time.
     pub created_at: i64,
     /// Files by path: relative, `/` between segments, no leading `/`, as in the archive. `_headers` and `_redirects`
     /// at the root are not among them.
@@ -109,6 +109,10 @@ pub struct FileEntry {
     /// a body of one block, which `sha256` tells. Packs from before there were digests of blocks have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub digests: Vec<String>,
+    /// Seconds since 1970 since when the project has had this content at this path, deployment by deployment. None where it is new
+    /// with this one, and in packs from before this was looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified: Option<i64>,
 }
 
 /// A range of the pack's `data` object.

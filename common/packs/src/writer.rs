@@ -27,6 +27,7 @@ use super::{
     appender::{self, Appender},
     archive::{Archive, Body as ArchivedBody, Format, Member, Root},
     compress::{self, Compressor},
+    dates::{self, Dates},
     encoded::{self, Sayings},
     files,
     fingerprints::{Fingerprints, Source, Verified},
@@ -51,7 +52,8 @@ const MISNAMED: usize = 20;
 /// Threads that compress one upload, at most.
 const WORKERS: usize = 4;
 
-/// Judges `upload` and writes its bodies into `data`, which is empty. `scratch` is a folder for files without a name.
+/// Judges `upload` and writes its bodies into `data`, which is empty. `scratch` is a folder for files without a name. The dates of an
+/// earlier pack are waited for in the end.
 pub(super) fn write_pack(
     upload: File,
     format: Format,
@@ -59,6 +61,7 @@ pub(super) fn write_pack(
     data: &File,
     scratch: &Path,
     now: Timestamp,
+    dates: &Receiver<Dates>,
 ) -> Result<(Manifest, WrittenPack), WriteError> {
     let archive = Archive::open(upload, format, root)?;
     let workers = thread::available_parallelism().map_or(1, usize::from).min(WORKERS);
@@ -91,7 +94,7 @@ pub(super) fn write_pack(
         };
         let mut contents = read?;
         contents.append_variants(compressed).map_err(StoreError::Io)?;
-        Ok(contents.into_pack(now))
+        Ok(contents.into_pack(now, &dates::received(dates)))
     })
 }
 
@@ -374,7 +377,7 @@ impl Contents<'_> {
         Ok(())
     }
 
-    fn into_pack(self, now: Timestamp) -> (Manifest, WrittenPack) {
+    fn into_pack(self, now: Timestamp, dates: &Dates) -> (Manifest, WrittenPack) {
         let mut written = self.written;
         written.warnings.extend(self.replaced.into_warnings());
         written.warnings.extend(self.misnamed);
@@ -388,6 +391,7 @@ impl Contents<'_> {
         let keys = self.files.iter().map(|(path, &body)| (&**path, may_be_key(path) && self.bodies[body].has_key));
         written.warnings.extend(advice::private_files(keys));
         let (redirects, extended_redirects) = Manifest::split_redirects(redirects);
+        let now = now.unix_seconds();
         let files: BTreeMap<String, FileEntry> = self
             .files
             .into_iter()
@@ -408,11 +412,12 @@ impl Contents<'_> {
                     variants: body.variants[..forms].to_vec(),
                     loads_parts: files::is_page(&path) && body.loads_parts == Some(true),
                     digests,
+                    modified: dates.since(&path, &body.sha256, now),
                 };
                 (path, entry)
             })
             .collect();
-        let (version, created_at, robots) = (Manifest::version_with(&access), now.unix_seconds(), self.robots);
+        let (version, created_at, robots) = (Manifest::version_with(&access), now, self.robots);
         let fingerprints = Manifest::FINGERPRINTS;
         let manifest = Manifest {
             version,

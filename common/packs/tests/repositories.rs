@@ -26,7 +26,7 @@ async fn publish(archive: &[u8], directory: &str) -> Result<Vec<String>, WriteEr
     let now = Clock::system().now();
     let id = DeploymentId::new(now);
     let root = Root::Repository(directory.parse().expect("a directory"));
-    let published = store.write_root(&id, spooled, Format::TarGzip, root, now).await?;
+    let published = store.write_root(&id, spooled, Format::TarGzip, root, None, now).await?;
     let files: Vec<String> = store.manifest(&id).await.expect("a manifest").files.into_keys().collect();
     assert_eq!(published.files as usize, files.len());
     Ok(files)

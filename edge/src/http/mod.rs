@@ -27,7 +27,7 @@ pub(crate) use self::{
     chunk::Chunk,
     drain::drain,
     fault::Fault,
-    negotiate::{Accepted, accepts_html, quality},
+    negotiate::{Accepted, accepts_anything, accepts_html, quality},
     pacing::Paces,
     pinned::pinned,
     request_id::{RequestIds, X_REQUEST_ID},

@@ -76,6 +76,16 @@ pub(crate) fn accepts_html(headers: &HeaderMap) -> bool {
     })
 }
 
+/// Whether a visitor says that anything will do, and names nothing that it wants more: `*/*` and no other type.
+pub(crate) fn accepts_anything(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(ACCEPT).iter().map(|line| line.to_str().unwrap_or_default());
+    let mut items = lines.flat_map(|line| line.split(',')).map(str::trim).filter(|item| !item.is_empty());
+    items.all(|item| {
+        let (kind, parameters) = item.split_once(';').unwrap_or((item, ""));
+        kind.trim() == "*/*" && quality(parameters) > 0
+    })
+}
+
 /// The `q` of an item, in thousandths: 1000 when absent, 0 when it is not a number.
 pub(crate) fn quality(parameters: &str) -> u16 {
     let q = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
@@ -116,6 +126,19 @@ mod tests {
             &["text/htmlx"],
             &["application/text/html"],
         ] {
+            assert!(!accepts(lines), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn anything_will_do_where_nothing_else_is_named() {
+        let accepts = |lines: &[&str]| {
+            accepts_anything(&lines.iter().map(|line| (ACCEPT, line.parse().unwrap())).collect::<HeaderMap>())
+        };
+        for lines in [&[][..], &[""], &["*/*"], &["*/* ; q=0.1"], &["*/*, ", "*/*;q=0.5"]] {
+            assert!(accepts(lines), "{lines:?}");
+        }
+        for lines in [&["*/*;q=0"][..], &["*/*", "image/png"], &["text/*"], &["application/json, */*"], &["*"]] {
             assert!(!accepts(lines), "{lines:?}");
         }
     }

@@ -212,11 +212,19 @@ pub(crate) fn cookies_too_large() -> (HeaderMap, Bytes) {
     (parts.headers, COOKIES_TOO_LARGE.html().clone())
 }
 
+/// Methods that sites answer.
+const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
+
+/// 204: the methods that sites answer.
+pub(crate) fn options() -> Response<SiteBody> {
+    with(plain(StatusCode::NO_CONTENT), ALLOW, METHODS)
+}
+
 /// 405: sites are read, not written.
 pub fn method_not_allowed() -> Response<SiteBody> {
     let mut response =
         page(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", "Pages can only be read: with GET or HEAD.");
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    response.headers_mut().insert(ALLOW, METHODS);
     response
 }
 

@@ -34,10 +34,12 @@ pub(crate) struct Asked<'r> {
     pub(crate) method: &'r Method,
     pub(crate) headers: &'r HeaderMap,
     pub(crate) host: &'r str,
-    /// Decoded, with its leading slash.
+    /// With its leading slash, decoded as far as a file's name can say it: see [`super::path::RequestPath`].
     pub(crate) path: &'r str,
     /// As it was sent, without its query.
     pub(crate) sent: &'r str,
+    /// Whether a file can have this path.
+    pub(crate) is_nameable: bool,
     /// The visitor's country, where it is known.
     pub(crate) country: Option<[u8; 2]>,
     /// The accounts whose credentials the request has, as far as they were asked for.
@@ -166,6 +168,7 @@ fn conditional(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Result
     }
     if role == Role::SinglePage || (role == Role::NotFound && pack.has_own_single_page()) {
         headers.append(VARY, HeaderValue::from_static("Accept"));
+        headers.append(VARY, HeaderValue::from_static("Sec-Fetch-Dest, Sec-Fetch-Mode"));
     }
     if let Some(status) = role.error() {
         for name in [ETAG, LAST_MODIFIED, ACCEPT_RANGES] {
@@ -173,7 +176,7 @@ fn conditional(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Result
         }
         return Ok(whole(pack, form, asked, status, headers));
     }
-    let validators = Validators { etag: form.etag(), modified: pack.modified };
+    let validators = Validators { etag: form.etag(), modified: pack.modified(file) };
     match validators.judge(asked.headers) {
         Verdict::Send => {}
         Verdict::NotModified => return Ok(not_modified(headers).into()),

@@ -12,7 +12,7 @@ use http::{
 pub(crate) struct Validators<'v> {
     /// Its strong entity tag, quotes included.
     pub(crate) etag: &'v str,
-    /// The time of its publication.
+    /// The time since when the file has had this content.
     pub(crate) modified: SystemTime,
 }
 

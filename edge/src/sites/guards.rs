@@ -106,6 +106,7 @@ impl Sites {
                 host: &visit.host,
                 path: "",
                 sent: head.uri.path(),
+                is_nameable: false,
                 agent: visit.agent,
                 country: visit.country,
                 granted: &granted,

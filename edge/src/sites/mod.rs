@@ -17,8 +17,10 @@ mod pieces;
 mod preferences;
 mod ranges;
 mod resolve;
+mod routes;
 mod rules;
 mod serve;
+mod spellings;
 #[cfg(test)]
 mod tests;
 
@@ -30,7 +32,7 @@ use domain::{
     site::{Gate, Site, SiteKind},
 };
 use fairness::budget::Budget;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, header::CACHE_CONTROL, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header::CACHE_CONTROL, request::Parts};
 use http_body::Body;
 
 pub use packs::{PackError, Packs};
@@ -108,7 +110,11 @@ impl Sites {
         if let Some(reason) = site.suspended {
             return pages::suspended(reason);
         }
-        // The gate stands before everything that the site holds, the lack of it included.
+        // The gate stands before everything that the site holds, the lack of it included. A preflight carries no credentials: it
+        // hears of the methods, which are every site's, and nothing that this one says.
+        if site.gate != Gate::Public && head.method == Method::OPTIONS {
+            return pages::options();
+        }
         if (site.gate != Gate::Public || head.uri.path().starts_with(reserved::PREFIX))
             && let Err(answer) = Box::pin(self.gatekeeper.admit(head, body, visit, site)).await
         {

@@ -28,6 +28,7 @@ use super::{
     guards::Guards,
     header_rules::HeaderChange,
     rules::{Redirect, Rules},
+    spellings::Spellings,
 };
 use crate::http::{self as own, Served, pages::NOSNIFF};
 
@@ -41,6 +42,8 @@ const FILE_WEIGHT: usize = 512;
 const FORM_WEIGHT: usize = 400;
 /// Bytes of the headers that files of one kind have in common, about, in all their forms.
 const KIND_WEIGHT: usize = 6 * 1024;
+/// Bytes that a date of files takes, about.
+const DATE_WEIGHT: usize = 128;
 /// Bytes that a rule takes beside its pattern and its fields, about.
 const RULE_WEIGHT: usize = 256;
 /// Bytes that a part of a pattern, or a header field, takes beside its text, about. A pattern's text is there twice.
@@ -63,13 +66,30 @@ pub(crate) struct Pack {
     pub(crate) has_conditions: bool,
     pub(crate) guards: Guards,
     pub(crate) headers: Rules<HeaderChange>,
-    pub(crate) modified: SystemTime,
     single_page: Option<SinglePage>,
     robots: Robots,
-    modified_value: HeaderValue,
+    /// The dates of the files' contents; most files of a deployment share one.
+    dates: Vec<Date>,
     files: HashMap<Arc<str>, File>,
+    spellings: Spellings,
     kinds: Vec<Kind>,
     weight: u64,
+}
+
+/// The time since when files have had their contents.
+struct Date {
+    at: SystemTime,
+    /// As `Last-Modified` has it.
+    value: HeaderValue,
+}
+
+/// What the files of a manifest that were met so far have in common.
+#[derive(Default)]
+struct Met {
+    kinds: Vec<Kind>,
+    kind_of: HashMap<(String, bool, Option<Encoding>), usize>,
+    dates: Vec<Date>,
+    date_of: HashMap<i64, usize>,
 }
 
 /// Which page stands in for every address of a single-page site.
@@ -105,13 +125,12 @@ pub(crate) struct File {
     pub(crate) path: Option<Arc<str>>,
     /// Its place in the pack's kinds.
     kind: usize,
+    /// Its place in the pack's dates.
+    date: usize,
     /// What it is stored in: as it is, then the compressed ones.
     bodies: Box<[(Option<Encoding>, StoredBody)]>,
     forms: OnceLock<Box<[Form]>>,
 }
-
-/// The places of kinds, by what makes them.
-type KnownKinds = HashMap<(String, bool, Option<Encoding>), usize>;
 
 /// One form in which a file can be sent.
 pub(crate) struct Form {
@@ -126,13 +145,13 @@ pub(crate) struct Form {
 impl Pack {
     /// Of a manifest.
     pub(crate) fn new(id: DeploymentId, mut manifest: Manifest, bodies: Arc<Bodies>) -> Self {
-        let (mut kinds, mut known) = (Vec::new(), HashMap::new());
+        let mut met = Met::default();
         manifest.headers = rules::headers::within_bounds(manifest.headers);
         let redirects = rules::redirects::within_bounds(manifest.take_redirects());
         let has_conditions = redirects.iter().any(|rule| !rule.conditions.is_empty());
         let weight = weight_of(&manifest, &redirects);
         let guards = Guards::new(std::mem::take(&mut manifest.access));
-        let modified = conditional::instant(manifest.created_at);
+        let created_at = manifest.created_at;
         // What was decided by spelling alone is worth a revalidation.
         let is_decided = manifest.fingerprints >= Manifest::FINGERPRINTS;
         let files: HashMap<_, _> = manifest
@@ -141,9 +160,11 @@ impl Pack {
             .map(|(path, entry)| {
                 let path: Arc<str> = path.into();
                 let guarded = (!guards.is_empty()).then(|| path.clone());
-                (path, File::new(entry, guarded, is_decided, &mut kinds, &mut known))
+                (path, File::new(entry, guarded, is_decided, created_at, &mut met))
             })
             .collect();
+        let spellings = Spellings::of(files.keys().map(|path| &**path));
+        let Met { kinds, dates, .. } = met;
         Self {
             data: Arc::new(PackData { number: number(&id), id, bodies }),
             redirects: Rules::new(redirects.into_iter().map(Redirect::new).collect()),
@@ -152,19 +173,24 @@ impl Pack {
             headers: Rules::new(
                 manifest.headers.into_iter().map(|rule| (rule.pattern.clone(), HeaderChange::new(rule))).collect(),
             ),
-            modified,
             robots: manifest.robots.within_bounds(),
             single_page: SinglePage::of(&files),
-            modified_value: HeaderValue::try_from(httpdate::fmt_http_date(modified)).unwrap_or(NOSNIFF),
+            weight: (weight + kinds.len() * KIND_WEIGHT + dates.len() * DATE_WEIGHT + spellings.weight()) as u64,
+            dates,
             files,
-            weight: (weight + kinds.len() * KIND_WEIGHT) as u64,
+            spellings,
             kinds,
         }
     }
 
-    /// The file of exactly this path (no leading slash).
+    /// The file of this path (no leading slash), or else of one that is the same text in another normal form of Unicode.
     pub(crate) fn file(&self, path: &str) -> Option<&File> {
-        self.files.get(path)
+        self.files.get(path).or_else(|| self.spellings.find(path, |spelling| self.files.get(spelling)))
+    }
+
+    /// The time since when a file has had its content: the one that `Last-Modified` says.
+    pub(crate) fn modified(&self, file: &File) -> SystemTime {
+        self.dates.get(file.date).map_or(SystemTime::UNIX_EPOCH, |date| date.at)
     }
 
     /// The page that answers a navigation to any address without a file: the site's script knows what to show there.
@@ -194,11 +220,36 @@ impl Pack {
         let kind = self.kinds.get(file.kind);
         let common = kind.and_then(|kind| kind.headers.get(Kind::slot(form.encoding)).map(|headers| (kind, headers)));
         let mut headers = common.map_or_else(HeaderMap::new, |(kind, headers)| {
-            headers.get_or_init(|| kind.headers_with(form.encoding, &self.modified_value)).clone()
+            headers.get_or_init(|| kind.headers_with(form.encoding)).clone()
         });
         headers.insert(CONTENT_LENGTH, form.length.clone());
         headers.insert(ETAG, form.etag.clone());
+        if let Some(date) = self.dates.get(file.date) {
+            headers.insert(LAST_MODIFIED, date.value.clone());
+        }
         headers
+    }
+}
+
+impl Met {
+    /// The place of the kind of a file.
+    fn kind(&mut self, content_type: String, is_immutable: bool, encoded: Option<Encoding>) -> usize {
+        *self.kind_of.entry((content_type, is_immutable, encoded)).or_insert_with_key(|(text, ..)| {
+            let content_type = HeaderValue::try_from(text);
+            let content_type = content_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
+            self.kinds.push(Kind { content_type, is_immutable, encoded, headers: Default::default() });
+            self.kinds.len() - 1
+        })
+    }
+
+    /// The place of a date, in seconds since 1970.
+    fn date(&mut self, unix_seconds: i64) -> usize {
+        *self.date_of.entry(unix_seconds).or_insert_with(|| {
+            let at = conditional::instant(unix_seconds);
+            let value = HeaderValue::try_from(httpdate::fmt_http_date(at)).unwrap_or(NOSNIFF);
+            self.dates.push(Date { at, value });
+            self.dates.len() - 1
+        })
     }
 }
 
@@ -258,13 +309,13 @@ impl Kind {
         }
     }
 
-    fn headers_with(&self, encoding: Option<Encoding>, modified: &HeaderValue) -> HeaderMap {
+    fn headers_with(&self, encoding: Option<Encoding>) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(12);
         headers.insert(CONTENT_TYPE, self.content_type.clone());
         // Each file's own take these places.
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         headers.insert(ETAG, HeaderValue::from_static(""));
-        headers.insert(LAST_MODIFIED, modified.clone());
+        headers.insert(LAST_MODIFIED, HeaderValue::from_static(""));
         headers.insert(CACHE_CONTROL, if self.is_immutable { IMMUTABLE } else { REVALIDATE });
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
@@ -288,31 +339,22 @@ impl File {
         })
     }
 
-    /// `is_decided` tells whether fingerprints are more than spelling. `kinds` are those met so far, `known` where: ten thousand
-    /// files share a dozen.
-    fn new(
-        entry: FileEntry,
-        path: Option<Arc<str>>,
-        is_decided: bool,
-        kinds: &mut Vec<Kind>,
-        known: &mut KnownKinds,
-    ) -> Self {
+    /// Of an entry of a manifest that was made at `created_at`: ten thousand files share a dozen kinds and few dates. `is_decided`
+    /// tells whether fingerprints are more than spelling.
+    fn new(entry: FileEntry, path: Option<Arc<str>>, is_decided: bool, created_at: i64, met: &mut Met) -> Self {
         let (is_immutable, encoded) = (entry.fingerprinted && is_decided, entry.encoded);
         let is_lent = entry.fingerprinted && is_loaded_by_pages(&entry.content_type);
         let (served, bodies) = (served(&entry), entry.bodies().collect());
-        let kind = *known.entry((entry.content_type, is_immutable, encoded)).or_insert_with_key(|(text, ..)| {
-            let content_type = HeaderValue::try_from(text);
-            let content_type = content_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
-            kinds.push(Kind { content_type, is_immutable, encoded, headers: Default::default() });
-            kinds.len() - 1
-        });
+        let date = met.date(entry.modified.map_or(created_at, |modified| modified.min(created_at)));
+        let kind = met.kind(entry.content_type, is_immutable, encoded);
         Self {
-            content_type: kinds[kind].content_type.clone(),
+            content_type: met.kinds[kind].content_type.clone(),
             sha256: entry.sha256.into_boxed_str(),
             is_lent,
             served,
             path,
             kind,
+            date,
             bodies,
             forms: OnceLock::new(),
         }

@@ -1,4 +1,4 @@
-//! The path of a request: decoded once, strictly, and encoded again for redirects.
+//! The path of a request: decoded once, and encoded again for redirects.
 
 use std::borrow::Cow;
 
@@ -8,53 +8,92 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::limits::TARGET_BYTES;
 
-/// Why a path names nothing.
+/// Why a request target has no path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BadPath {
-    /// Bad percent signs, control characters, dot segments, slashes in disguise, not UTF-8.
+    /// It does not begin with a slash.
     Malformed,
     /// Longer than any file's name can be.
     TooLong,
 }
 
-/// The decoded path, with its leading slash. No segment of it is `.` or `..`, no character a control or a backslash.
-pub(crate) fn decode(uri: &Uri) -> Result<Cow<'_, str>, BadPath> {
-    let raw = uri.path();
-    if raw.len() + uri.query().map_or(0, str::len) > TARGET_BYTES {
+/// The path of a request, with its leading slash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RequestPath<'r> {
+    /// The path, decoded. A segment that no file's name can have stays as it was sent.
+    pub(crate) decoded: Cow<'r, str>,
+    /// The path as it was sent.
+    pub(crate) sent: &'r str,
+    /// Whether a file can have this path. Where it can, no segment is `.` or `..`, and no character a control or a backslash.
+    pub(crate) is_nameable: bool,
+}
+
+/// Decodes the path of a request.
+pub(crate) fn decode(uri: &Uri) -> Result<RequestPath<'_>, BadPath> {
+    let sent = uri.path();
+    if sent.len() + uri.query().map_or(0, str::len) > TARGET_BYTES {
         return Err(BadPath::TooLong);
     }
-    // Every request comes by here: ordinary paths are only looked at, never copied.
-    let decoded = if raw.bytes().all(is_plain) { Cow::Borrowed(raw) } else { Cow::Owned(percent_decode(raw)?) };
-    let has_dot_segment = decoded.contains("/.") && decoded.split('/').any(|segment| matches!(segment, "." | ".."));
-    if !decoded.starts_with('/') || has_dot_segment {
+    if !sent.starts_with('/') {
         return Err(BadPath::Malformed);
     }
-    Ok(decoded)
+    // Every request comes by here: ordinary paths are only looked at, never copied.
+    let is_plain = sent.bytes().all(is_plain) && !(sent.contains("/.") && sent.split('/').any(is_dot_segment));
+    if is_plain {
+        return Ok(RequestPath { decoded: Cow::Borrowed(sent), sent, is_nameable: true });
+    }
+    let (decoded, is_nameable) = decode_segments(sent);
+    Ok(RequestPath { decoded: Cow::Owned(decoded), sent, is_nameable })
+}
+
+/// The decoded path that `encoded` stands for, if a file can have it.
+pub(crate) fn decode_name(encoded: &str) -> Option<String> {
+    let (decoded, is_nameable) = decode_segments(encoded);
+    is_nameable.then_some(decoded)
+}
+
+/// A path whose segments are decoded where they are names, and whether all are.
+fn decode_segments(encoded: &str) -> (String, bool) {
+    let mut decoded = String::with_capacity(encoded.len());
+    let mut are_names = true;
+    for (at, segment) in encoded.split('/').enumerate() {
+        if at > 0 {
+            decoded.push('/');
+        }
+        if let Some(name) = decode_segment(segment) {
+            decoded.push_str(&name);
+        } else {
+            are_names = false;
+            decoded.push_str(segment);
+        }
+    }
+    (decoded, are_names)
 }
 
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_graphic() && byte != b'%' && byte != b'\\'
 }
 
-fn percent_decode(raw: &str) -> Result<String, BadPath> {
-    let mut decoded = Vec::with_capacity(raw.len());
-    let mut bytes = raw.bytes();
+fn is_dot_segment(segment: &str) -> bool {
+    matches!(segment, "." | "..")
+}
+
+/// The name that a segment stands for. None for bad percent signs, controls, dot segments, slashes in disguise and what is not UTF-8.
+fn decode_segment(segment: &str) -> Option<String> {
+    let mut decoded = Vec::with_capacity(segment.len());
+    let mut bytes = segment.bytes();
     while let Some(byte) = bytes.next() {
         if byte != b'%' {
             decoded.push(byte);
             continue;
         }
         let mut digit = || bytes.next().and_then(|b| char::from(b).to_digit(16)).and_then(|d| u8::try_from(d).ok());
-        let (Some(high), Some(low)) = (digit(), digit()) else { return Err(BadPath::Malformed) };
-        let byte = high << 4 | low;
-        // An encoded slash would be a separator here and none for whoever checked the path before.
-        if byte == b'/' {
-            return Err(BadPath::Malformed);
-        }
-        decoded.push(byte);
+        decoded.push(digit()? << 4 | digit()?);
     }
-    let decoded = String::from_utf8(decoded).map_err(|_| BadPath::Malformed)?;
-    if decoded.chars().any(|c| c.is_control() || c == '\\') { Err(BadPath::Malformed) } else { Ok(decoded) }
+    let decoded = String::from_utf8(decoded).ok()?;
+    // An encoded slash would be a separator here and none for whoever checked the path before.
+    let is_name = !is_dot_segment(&decoded) && !decoded.chars().any(|c| c.is_control() || matches!(c, '\\' | '/'));
+    is_name.then_some(decoded)
 }
 
 /// A decoded path as it stands in a URL.
@@ -79,42 +118,59 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_decoded_once_and_strictly() {
+    fn paths_are_decoded_once() {
         let cases = [
-            ("/", Ok("/")),
-            ("/a/b.css?x=%zz", Ok("/a/b.css")),
-            ("/a%20b", Ok("/a b")),
-            ("/%C3%A9t%c3%a9", Ok("/été")),
-            ("/%252e%252e/x", Ok("/%2e%2e/x")),
-            ("/..a/.b/c..", Ok("/..a/.b/c..")),
-            ("//x", Ok("//x")),
-            ("/.well-known/x", Ok("/.well-known/x")),
-            ("/%", Err(BadPath::Malformed)),
-            ("/%4", Err(BadPath::Malformed)),
-            ("/%zz", Err(BadPath::Malformed)),
-            ("/%+1", Err(BadPath::Malformed)),
-            ("/%00", Err(BadPath::Malformed)),
-            ("/a%0d%0ab", Err(BadPath::Malformed)),
-            ("/%7f", Err(BadPath::Malformed)),
-            ("/%c2%85", Err(BadPath::Malformed)),
-            ("/a%2fb", Err(BadPath::Malformed)),
-            ("/a%2Fb", Err(BadPath::Malformed)),
-            ("/a%5cb", Err(BadPath::Malformed)),
-            ("/a\\b", Err(BadPath::Malformed)),
-            ("/../x", Err(BadPath::Malformed)),
-            ("/a/..", Err(BadPath::Malformed)),
-            ("/a/./b", Err(BadPath::Malformed)),
-            ("/%2e%2e/x", Err(BadPath::Malformed)),
-            ("/%2E./x", Err(BadPath::Malformed)),
-            ("/.%2e", Err(BadPath::Malformed)),
-            ("/%ff", Err(BadPath::Malformed)),
-            ("/%c0%af", Err(BadPath::Malformed)),
-            ("*", Err(BadPath::Malformed)),
+            ("/", "/"),
+            ("/a/b.css?x=%zz", "/a/b.css"),
+            ("/a%20b", "/a b"),
+            ("/%C3%A9t%c3%a9", "/été"),
+            ("/%252e%252e/x", "/%2e%2e/x"),
+            ("/..a/.b/c..", "/..a/.b/c.."),
+            ("//x", "//x"),
+            ("/.well-known/x", "/.well-known/x"),
         ];
         for (target, expected) in cases {
             let uri: Uri = target.parse().unwrap();
-            assert_eq!(decode(&uri).as_deref(), expected.as_deref(), "{target}");
+            let path = decode(&uri).unwrap();
+            assert_eq!((&*path.decoded, path.is_nameable), (expected, true), "{target}");
         }
+    }
+
+    #[test]
+    fn a_segment_that_no_file_can_have_stays_as_it_was_sent() {
+        let cases = [
+            ("/%", "/%"),
+            ("/%4", "/%4"),
+            ("/%zz", "/%zz"),
+            ("/%+1", "/%+1"),
+            ("/%00", "/%00"),
+            ("/a%0d%0ab", "/a%0d%0ab"),
+            ("/%7f", "/%7f"),
+            ("/%c2%85", "/%c2%85"),
+            ("/%C3%A9/a%2fb", "/é/a%2fb"),
+            ("/a%2Fb/%20", "/a%2Fb/ "),
+            ("/a%5cb", "/a%5cb"),
+            ("/a\\b", "/a\\b"),
+            ("/../x", "/../x"),
+            ("/a/..", "/a/.."),
+            ("/a/./b", "/a/./b"),
+            ("/%2e%2e/x", "/%2e%2e/x"),
+            ("/%2E./x", "/%2E./x"),
+            ("/.%2e", "/.%2e"),
+            ("/..%2f..%2fx", "/..%2f..%2fx"),
+            ("/%ff", "/%ff"),
+            ("/%c0%af", "/%c0%af"),
+        ];
+        for (target, expected) in cases {
+            let uri: Uri = target.parse().unwrap();
+            let path = decode(&uri).unwrap();
+            assert_eq!((&*path.decoded, path.is_nameable, path.sent), (expected, false, target), "{target}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_path_is_refused() {
+        assert_eq!(decode(&"*".parse().unwrap()), Err(BadPath::Malformed));
         let long: Uri = format!("/{}", "a".repeat(TARGET_BYTES)).parse().unwrap();
         assert_eq!(decode(&long), Err(BadPath::TooLong));
     }

@@ -8,15 +8,14 @@ use packs::{
     manifest::{Conditions, Pattern, RedirectRule},
     rules::{Captures, Query, VALUE_BYTES, path::RequestPath},
 };
-use percent_encoding::percent_decode_str;
 
 use super::{
     answer::Asked,
     header_rules,
     pack::{Pack, REVALIDATE},
-    path::with_query,
+    path::{decode_name, with_query},
     preferences::{Languages, Varying},
-    resolve::{Found, resolve},
+    resolve::{Found, resolve, resolve_asked},
 };
 use crate::{
     http::{SiteBody, pages},
@@ -122,7 +121,7 @@ pub(crate) fn follow(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Followed {
     let languages = preferred(pack, asked, &path, &query);
     let mut has_file = None;
     for (at, rule, mut captures) in pack.redirects.met(asked.host, &path) {
-        if rule.stands_back && *has_file.get_or_insert_with(|| !matches!(resolve(pack, asked.path), Found::Nothing)) {
+        if rule.stands_back && *has_file.get_or_insert_with(|| !matches!(resolve_asked(pack, asked), Found::Nothing)) {
             continue;
         }
         if !is_met(&rule.conditions, asked, &query, &mut captures) || !languages.prefers(&rule.conditions.languages) {
@@ -131,12 +130,12 @@ pub(crate) fn follow(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Followed {
         let Some(to) = captures.substitute(&rule.to, VALUE_BYTES) else { return Followed::TooLong };
         if !rule.redirects() {
             let file = to.split(['?', '#']).next().unwrap_or_default();
-            let Ok(file) = percent_decode_str(file).decode_utf8() else { continue };
+            let Some(file) = decode_name(file) else { continue };
             if file == asked.path && rule.status == REWRITE {
                 return Followed::Nothing;
             }
             let status = StatusCode::from_u16(rule.status).unwrap_or(StatusCode::OK);
-            return Followed::Rewrite { to: file.into_owned(), status, is_fallback: rule.stands_back };
+            return Followed::Rewrite { to: file, status, is_fallback: rule.stands_back };
         }
         // A rule that leads where the visitor is would send them round for ever.
         if to == path.canonical() || leads_back(pack, at, asked, &to) {
@@ -221,7 +220,7 @@ fn leads_back(pack: &Pack, at: usize, asked: Asked<'_>, to: &str) -> bool {
     if !to.starts_with('/') {
         return false;
     }
-    let Ok(file) = percent_decode_str(to).decode_utf8() else { return false };
+    let Some(file) = decode_name(to) else { return false };
     let is_back = matches!(resolve(pack, &file), Found::Cleaner(clean) if clean == asked.path);
     // Unless another rule takes the visitor elsewhere from there.
     is_back

@@ -4,65 +4,33 @@ use domain::{
     DeploymentId,
     site::{Gate, Site, SiteKind},
 };
-use http::{HeaderMap, Method, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, Method, Response, StatusCode, Uri, header::VARY};
 
 use super::{
     Sites,
     answer::{Asked, Decided, Role, send},
-    guards,
+    guards, header_rules,
     pack::Pack,
     packs::PackError,
     path::{BadPath, decode, encode},
-    resolve::{Found, not_found_page, resolve, target},
+    resolve::{Found, not_found_page, resolve_asked, target},
+    routes::{is_route, wants_page},
     rules::{Followed, follow, redirect, varying},
 };
-use crate::http::{SiteBody, accepts_html, pages};
+use crate::http::{SiteBody, pages};
 
-/// Extensions of what pages load. A script's place is never answered with a page, whatever the request accepts.
-const ASSETS: [&str; 34] = [
-    "avif",
-    "bin",
-    "bmp",
-    "css",
-    "csv",
-    "eot",
-    "gif",
-    "gz",
-    "ico",
-    "jpeg",
-    "jpg",
-    "js",
-    "json",
-    "map",
-    "mjs",
-    "mp3",
-    "mp4",
-    "ogg",
-    "otf",
-    "pdf",
-    "png",
-    "rss",
-    "svg",
-    "ttf",
-    "txt",
-    "wasm",
-    "wav",
-    "webm",
-    "webmanifest",
-    "webp",
-    "woff",
-    "woff2",
-    "xml",
-    "zip",
-];
 /// Shortest name that can carry a hash: eight characters, a point, an extension.
 const FINGERPRINTED_NAME: usize = 10;
 
 impl Sites {
     /// Answers a request that the gate let through.
     pub(crate) async fn serve(&self, method: &Method, uri: &Uri, asked: Asked<'_>, site: &Site) -> Response<SiteBody> {
-        if method != Method::GET && method != Method::HEAD {
+        let is_options = method == Method::OPTIONS;
+        if !is_options && method != Method::GET && method != Method::HEAD {
             return pages::method_not_allowed();
+        }
+        if is_options && uri.path() == "*" {
+            return pages::options();
         }
         let path = match decode(uri) {
             Ok(path) => path,
@@ -70,8 +38,13 @@ impl Sites {
             Err(BadPath::TooLong) => return pages::too_long(),
         };
         let Some(deployment) = &site.deployment else { return pages::nothing_deployed() };
-        let asked = Asked { path: &path, ..asked };
-        match self.answer_of(deployment, uri, asked, site).await {
+        let asked = Asked { path: &path.decoded, sent: path.sent, is_nameable: path.is_nameable, ..asked };
+        let answer = if is_options {
+            self.options(deployment, asked).await
+        } else {
+            self.answer_of(deployment, uri, asked, site).await
+        };
+        match answer {
             Ok(response) => response,
             // The deployment was deleted between its look-up and now.
             Err(PackError::Missing) => pages::not_found(),
@@ -83,6 +56,23 @@ impl Sites {
             Err(PackError::Lost | PackError::Damaged(_)) => pages::unavailable(),
             Err(PackError::Guarded(accounts)) => guards::closed(accounts),
         }
+    }
+
+    /// The answer to OPTIONS: the methods, and what the site's `_headers` say of other origins at this path. Whether there is a file
+    /// makes no difference: a preflight asks what a request would be allowed.
+    async fn options(&self, deployment: &DeploymentId, asked: Asked<'_>) -> Result<Response<SiteBody>, PackError> {
+        let pack = self.packs.pack(deployment).await?;
+        let mut said = HeaderMap::new();
+        // A preflight has no credentials: of a guarded path it learns the methods alone.
+        if !pack.headers.is_empty() && pack.guards.admit(asked).is_ok() {
+            header_rules::apply(&pack.headers, asked.host, asked.sent, &mut said);
+        }
+        let mut response = pages::options();
+        let is_about_origins = |name: &HeaderName| name == VARY || name.as_str().starts_with("access-control-");
+        for (name, value) in said.iter().filter(|(name, _)| is_about_origins(name)) {
+            response.headers_mut().append(name, value.clone());
+        }
+        Ok(response)
     }
 
     async fn answer_of(
@@ -214,7 +204,7 @@ fn look_up(pack: &Pack, uri: &Uri, asked: Asked<'_>, may_be_lent: bool) -> Resul
             Followed::Rewrite { to, status, .. } => return rewritten(pack, &to, status, asked).map(Look::Decided),
         }
     }
-    match resolve(pack, asked.path) {
+    match resolve_asked(pack, asked) {
         Found::File(file) => send(pack, file, asked, Role::Found).map(Look::Decided),
         Found::Cleaner(path) => {
             pack.guards.admit_to_path(&path, asked)?;
@@ -243,13 +233,12 @@ fn rewritten(pack: &Pack, to: &str, status: StatusCode, asked: Asked<'_>) -> Res
 
 /// No file: the single page, the site's own 404 page, or ours.
 fn missing_in(pack: &Pack, asked: Asked<'_>) -> Result<Decided, PackError> {
-    let is_navigation = is_navigation(asked);
-    if let Some(page) = pack.single_page().filter(|_| is_navigation) {
+    if let Some(page) = pack.single_page().filter(|_| is_route(asked)) {
         return send(pack, page, asked, Role::SinglePage);
     }
     match not_found_page(pack, asked.path) {
         Some(page) => send(pack, page, asked, Role::NotFound),
-        None if is_navigation => Ok(pages::not_found().into()),
+        None if wants_page(asked) => Ok(pages::not_found().into()),
         None => Ok(pages::no_such_file().into()),
     }
 }
@@ -258,6 +247,7 @@ fn missing_in(pack: &Pack, asked: Asked<'_>) -> Result<Decided, PackError> {
 fn may_be_lent(asked: Asked<'_>, site: &Site) -> bool {
     site.kind == SiteKind::Live
         && site.gate == Gate::Public
+        && asked.is_nameable
         && could_be_fingerprinted(asked.path)
         && !is_opened(asked.headers)
 }
@@ -274,13 +264,4 @@ fn is_opened(headers: &HeaderMap) -> bool {
 fn could_be_fingerprinted(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     name.len() >= FINGERPRINTED_NAME && name.contains('.')
-}
-
-fn is_navigation(asked: Asked<'_>) -> bool {
-    accepts_html(asked.headers) && !is_asset(asked.path)
-}
-
-fn is_asset(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    name.rsplit_once('.').is_some_and(|(_, extension)| ASSETS.contains(&extension.to_ascii_lowercase().as_str()))
 }

@@ -20,6 +20,7 @@ use super::{
         answer::Asked,
         header_rules,
         pack::Pack,
+        path::decode,
         rules::{Followed, follow},
     },
     *,
@@ -142,14 +143,15 @@ fn counted(file: &[u8], warnings: &[String]) -> BTreeSet<usize> {
 
 fn outcome(pack: &Pack, target: &str, names: &BTreeSet<String>) -> Outcome {
     let uri: Uri = target.parse().unwrap();
-    let path = percent_encoding::percent_decode_str(uri.path()).decode_utf8_lossy();
+    let path = decode(&uri).unwrap();
     let (method, none, granted) = (http::Method::GET, HeaderMap::new(), Vec::new());
     let asked = Asked {
         method: &method,
         headers: &none,
         host: HOST,
-        path: &path,
-        sent: uri.path(),
+        path: &path.decoded,
+        sent: path.sent,
+        is_nameable: path.is_nameable,
         country: None,
         granted: &granted,
         agent: None,

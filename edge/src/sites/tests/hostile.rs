@@ -24,7 +24,7 @@ fn is_explained(answer: &Answer) -> bool {
         200 | 206 => answer.header("content-type").starts_with("multipart/") || FILES.iter().any(|file| is_part(file)),
         404 => answer.body == "<404.html>",
         302 | 308 => is_local && answer.body.is_empty(),
-        304 | 416 => answer.body.is_empty(),
+        204 | 304 | 416 => answer.body.is_empty(),
         400 | 405 | 412 | 414 => answer.is_ours() || answer.body.is_empty(),
         _ => false,
     }

@@ -154,8 +154,15 @@ impl Folder {
             variants: Vec::new(),
             loads_parts: false,
             digests: vec![packs::block_digests(content.as_bytes())],
+            modified: None,
         };
         self.files.insert(path.into(), entry);
+        self
+    }
+
+    /// Dates a file's content `seconds` before the deployment.
+    fn older(mut self, path: &str, seconds: i64) -> Self {
+        self.files.get_mut(path).unwrap().modified = Some(NOW / 1000 - seconds);
         self
     }
 

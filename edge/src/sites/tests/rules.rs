@@ -29,12 +29,32 @@ async fn redirects_come_before_files() {
         ("/broken", (404, "<404.html>")),
         ("/same/x", (404, "<404.html>")),
         ("/away//evil.example", (302, "/evil.example")),
-        ("/away/%2Fevil.example", (400, "our page")),
+        ("/away/%2Fevil.example", (302, "/evil.example")),
         ("/away/https://evil.example", (302, "/https://evil.example")),
         ("/top?a", (303, "/new?a#part")),
     ] {
         assert_eq!(world.get(target).await.brief(), expected, "{target}");
     }
+}
+
+#[tokio::test]
+async fn rules_for_a_folder_hold_for_its_address_without_the_slash() {
+    let folder = Folder::of(&["index.html", "docs/index.html", "new.html", "404.html"])
+        .redirects("/docs/ /new 302\n/w/* /docs/:splat 200\n")
+        .headers("/docs/*\n X-Docs: 1\n");
+    let world = World::new(folder);
+    for (target, expected) in [
+        ("/docs?x=1", (308, "/docs/?x=1")),
+        ("/docs/?x=1", (302, "/new?x=1")),
+        ("/docs/index", (308, "/docs/")),
+        ("/w/index.html", (200, "<docs/index.html>")),
+        ("/w/%2e%2e/docs/index.html", (404, "<404.html>")),
+        ("/w/caf%E9", (404, "<404.html>")),
+    ] {
+        assert_eq!(world.get(target).await.brief(), expected, "{target}");
+    }
+    let exact = World::new(Folder::of(&["docs/index.html"]).redirects("/docs /elsewhere 301\n"));
+    assert_eq!(exact.get("/docs").await.brief(), (301, "/elsewhere"), "a rule goes first");
 }
 
 #[tokio::test]
