@@ -21,7 +21,10 @@ use serde::Deserialize;
 
 use crate::{
     addresses,
-    api::{deployments::view as deployment_view, domains::view as domain_view},
+    api::{
+        deployments::{kept, view as deployment_view},
+        domains::view as domain_view,
+    },
     app::App,
     auth::{Caller, CliUser, ProjectAccess},
     error::{ApiError, Code},
@@ -133,9 +136,10 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Deploy>,
 ) -> Result<Json<ProjectDetail>, ApiError> {
     let deployments = deployments::page(&app.db, &project, None, DETAIL_DEPLOYMENTS).await?;
+    let kept = kept(&app, &project).await?;
     let domains = domains::list(&app.db, &project, app.clock.now()).await?;
     Ok(Json(ProjectDetail {
-        deployments: deployments.into_iter().map(|row| deployment_view(&app.addresses, &project, row)).collect(),
+        deployments: deployments.into_iter().map(|row| deployment_view(&app.addresses, &project, &kept, row)).collect(),
         domains: domains.into_iter().map(|domain| domain_view(&app, domain)).collect(),
         access: Access { mode: project.access_mode },
         repo: repo_links::find(&app.db, &project).await?.as_ref().map(view_repo),

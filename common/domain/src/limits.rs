@@ -59,7 +59,7 @@ pub const RECENT_DEPLOYMENTS: i64 = 10;
 /// Time for which the assets of a replaced deployment stay reachable for tabs that are still open.
 pub const RECENT_DEPLOYMENTS_AGE: Duration = Duration::from_hours(7 * 24);
 /// Time for which a deployment is kept after it was made, and after it was last served, however many there are.
-pub const DEPLOYMENT_KEPT: Duration = Duration::from_hours(7 * 24);
+pub const DEPLOYMENT_KEPT: Duration = Duration::from_hours(30 * 24);
 /// Characters of an organization's display name.
 pub const DISPLAY_NAME_CHARS: usize = 100;
 /// Members of an organization, at most: all of them are shown at once.

@@ -14,10 +14,11 @@ use api::{
 use axum::{extract::State, response::IntoResponse};
 use db::{
     audit::Entry,
-    permits::{Deploy, Member, ProjectPermit},
+    billing::plan,
+    permits::{AtLeast, Deploy, Member, ProjectPermit},
     projects::{
         Project,
-        deployments::{ActivateError, DeleteError},
+        deployments::{ActivateError, DeleteError, KeptDeployments},
     },
 };
 use domain::{DeploymentId, addresses::Addresses, audit::Action, deployment::DeploymentStatus};
@@ -54,7 +55,8 @@ pub async fn list(
 ) -> Result<Json<DeploymentList>, ApiError> {
     let mut rows = db::projects::deployments::page(&app.db, &project, page.before.as_ref(), page.rows()).await?;
     let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
-    let deployments = rows.into_iter().map(|row| view(&app.addresses, &project, row)).collect();
+    let kept = kept(&app, &project).await?;
+    let deployments = rows.into_iter().map(|row| view(&app.addresses, &project, &kept, row)).collect();
     Ok(Json(DeploymentList { deployments, next_cursor }))
 }
 
@@ -74,7 +76,7 @@ pub async fn show(
 ) -> Result<Json<Deployment>, ApiError> {
     let row = db::projects::deployments::find(&app.db, &project, &id).await?;
     let row = row.ok_or_else(|| ApiError::not_found("deployment"))?;
-    Ok(Json(view(&app.addresses, &project, row)))
+    Ok(Json(view(&app.addresses, &project, &kept(&app, &project).await?, row)))
 }
 
 /// Points a project at one of its deployments: to roll back, or forward again.
@@ -161,8 +163,20 @@ pub async fn delete(
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
+/// Returns how far back the deployments of a project are kept for their number.
+pub async fn kept(app: &App, project: &ProjectPermit<impl AtLeast<Deploy>>) -> Result<KeptDeployments, ApiError> {
+    let mut conn = app.db.acquire().await?;
+    let number = plan::kept_deployments(&mut conn, app.plans(), &project.owner).await?;
+    Ok(db::projects::deployments::kept(&mut *conn, project, number).await?)
+}
+
 /// Makes the view of a deployment.
-pub fn view(addresses: &Addresses, project: &Project, row: db::projects::deployments::Deployment) -> Deployment {
+pub fn view(
+    addresses: &Addresses,
+    project: &Project,
+    kept: &KeptDeployments,
+    row: db::projects::deployments::Deployment,
+) -> Deployment {
     let own_address = project.share_name.is_none();
     Deployment {
         url: if own_address {
@@ -171,6 +185,7 @@ pub fn view(addresses: &Addresses, project: &Project, row: db::projects::deploym
             addresses::of_project(addresses, project)
         },
         active: row.status == DeploymentStatus::Live,
+        expires_at: kept.expires_at(&row),
         id: row.id,
         status: row.status,
         created_at: row.created_at,
@@ -186,7 +201,10 @@ pub fn view(addresses: &Addresses, project: &Project, row: db::projects::deploym
 impl From<ActivateError> for ApiError {
     fn from(error: ActivateError) -> Self {
         match error {
-            ActivateError::NotFound => Self::not_found("deployment"),
+            ActivateError::NotFound => Self::new(
+                Code::NotFound,
+                "The project has no such deployment: it was deleted, or has expired. The list of deployments says which can be served.",
+            ),
             ActivateError::NotActivatable(DeploymentStatus::Uploading) => Self::new(
                 Code::NotActivatable,
                 "This deployment is still being uploaded; it goes live by itself when it is complete.",

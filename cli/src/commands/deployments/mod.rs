@@ -78,7 +78,7 @@ async fn list(name: &ProjectName, limit: u8, client: &Client, output: Output) ->
     output.list(
         "deployments",
         &deployments,
-        &["", "DEPLOYMENT", "STATUS", "CREATED", "FILES", "SIZE", "COMMIT", "BY", ""],
+        &["", "DEPLOYMENT", "STATUS", "CREATED", "FILES", "SIZE", "COMMIT", "BY", "EXPIRES", ""],
         "Nothing was deployed yet. Publish a folder: svc deploy DIR",
         |deployment| line(deployment, output),
     )
@@ -141,6 +141,8 @@ fn line(deployment: &Deployment, output: Output) -> Vec<String> {
         size(deployment.bytes),
         commit,
         deployment.created_by.clone().unwrap_or_default(),
+        // Nothing where no time is settled: it is the live one, or one that the plan keeps for its number.
+        deployment.expires_at.map(|end| output.relative(end)).unwrap_or_default(),
         deployment.failure.clone().unwrap_or_default(),
     ]
 }
@@ -171,6 +173,7 @@ mod tests {
             git_sha: None,
             created_by: None,
             active: status == DeploymentStatus::Live,
+            expires_at: None,
             failure: None,
         }
     }

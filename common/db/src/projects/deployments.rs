@@ -5,6 +5,7 @@ use domain::{
     Account, DeploymentId, ProjectId, Timestamp,
     changes::Touched,
     deployment::DeploymentStatus,
+    limits::DEPLOYMENT_KEPT,
     plans::{LimitReached, Plans},
 };
 use sqlx::{PgConnection, PgExecutor};
@@ -37,6 +38,30 @@ pub struct Deployment {
     pub failure: Option<String>,
     /// Time at which the upload began.
     pub created_at: Timestamp,
+    /// Time at which another one took its place, if it was ever live.
+    pub superseded_at: Option<Timestamp>,
+}
+
+/// How far back a project's deployments are kept for their number.
+#[derive(Debug, Clone)]
+pub struct KeptDeployments {
+    /// The newest deployment with files that is beyond the number.
+    newest_beyond: Option<DeploymentId>,
+    /// The newest failed one that is.
+    newest_failed_beyond: Option<DeploymentId>,
+}
+
+impl KeptDeployments {
+    /// Returns the time at which a deployment expires; `None` while it is live, or one of those that are kept for their number.
+    pub fn expires_at(&self, deployment: &Deployment) -> Option<Timestamp> {
+        let newest_beyond = match deployment.status {
+            DeploymentStatus::Live | DeploymentStatus::Uploading => None,
+            DeploymentStatus::Superseded => self.newest_beyond.as_ref(),
+            DeploymentStatus::Failed => self.newest_failed_beyond.as_ref(),
+        };
+        let last_use = deployment.superseded_at.map_or(deployment.created_at, |end| end.max(deployment.created_at));
+        newest_beyond.filter(|newest| deployment.id <= **newest).map(|_| last_use + DEPLOYMENT_KEPT)
+    }
 }
 
 /// The origin of an upload.
@@ -73,7 +98,7 @@ macro_rules! select_deployments {
     ($condition:literal, $($argument:expr),* $(,)?) => {
         sqlx::query_as!(
             Deployment,
-            "SELECT id, status, files, bytes, cli_version, git_sha, created_by, failure, created_at
+            "SELECT id, status, files, bytes, cli_version, git_sha, created_by, failure, created_at, superseded_at
              FROM deployments WHERE " + $condition,
             $($argument),*
         )
@@ -104,6 +129,25 @@ pub async fn find(
     id: &DeploymentId,
 ) -> Result<Option<Deployment>, sqlx::Error> {
     select_deployments!("project_id = $1 AND id = $2", project.id.as_str(), id.as_str(),).fetch_optional(db).await
+}
+
+/// Returns how far back the newest `kept` of a project's deployments go. It is what [`crate::upkeep::deployments::expire`] goes by.
+pub async fn kept(
+    db: impl PgExecutor<'_>,
+    project: &ProjectPermit<impl AtLeast<Deploy>>,
+    kept: u32,
+) -> Result<KeptDeployments, sqlx::Error> {
+    sqlx::query_as!(
+        KeptDeployments,
+        r#"SELECT (SELECT id FROM deployments WHERE project_id = $1 AND status IN ('live', 'superseded')
+                   ORDER BY id DESC OFFSET $2 LIMIT 1) AS "newest_beyond: DeploymentId",
+                  (SELECT id FROM deployments WHERE project_id = $1 AND status = 'failed'
+                   ORDER BY id DESC OFFSET $2 LIMIT 1) AS "newest_failed_beyond: DeploymentId""#,
+        project.id.as_str(),
+        i64::from(kept),
+    )
+    .fetch_one(db)
+    .await
 }
 
 /// Returns the deployment that was made before another one of the project, of those whose files are kept.
