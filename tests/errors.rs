@@ -228,6 +228,27 @@ async fn a_token_has_a_rate() {
 }
 
 #[tokio::test]
+async fn an_account_has_a_rate_over_all_its_tokens() {
+    let world = World::builder().set("LIMITS__API_PER_MIN", 8).set("LIMITS__API_ACCOUNT_PER_MIN", 10).start().await;
+    let (ada, eve) = (world.user("ada").await, world.user("eve").await);
+    let token =
+        ada.post("/tokens").json(&json!({ "kind": "cli" })).await.created()["token"].as_str().unwrap().to_owned();
+    for left in (0..7).rev() {
+        assert_eq!(ada.get("/me").await.header("x-ratelimit-remaining"), left.to_string());
+    }
+    ada.get("/me").await.assert_error(429, "rate_limit_exceeded");
+    // The one that was refused does not count against the others.
+    let other = world.nobody().with_token(&token);
+    for left in [7, 6] {
+        assert_eq!(other.get("/me").await.header("x-ratelimit-remaining"), left.to_string());
+    }
+    let refused = other.get("/me").await;
+    assert_eq!((refused.header("x-ratelimit-limit"), refused.header("x-ratelimit-remaining")), ("10", "0"));
+    refused.assert_error(429, "rate_limit_exceeded");
+    eve.get("/me").await.ok();
+}
+
+#[tokio::test]
 async fn a_broken_database_is_500_that_shows_nothing() {
     let world = World::start().await;
     let ada = world.user("ada").await;

@@ -64,6 +64,8 @@ pub enum Bucket {
     AuthPoll,
     /// The control plane outside `/auth`, per credential.
     Api,
+    /// The control plane outside `/auth`, per account over all its credentials.
+    ApiAccount,
     /// Wrong operator's secrets on the pages of the local code host, per client address.
     SignInGuess,
     /// Wrong operator's secrets on the pages of the local code host, of all clients together.
@@ -92,6 +94,7 @@ impl Bucket {
             Self::AuthDevice => "auth-device",
             Self::AuthPoll => "auth-poll",
             Self::Api => "api",
+            Self::ApiAccount => "api-account",
             Self::SignInGuess => "sign-in-guess",
             Self::SignInGuessInAll => "sign-in-guess-in-all",
             Self::SignIn => "sign-in",
@@ -140,7 +143,7 @@ impl Standing {
 pub struct RateLimits {
     redis: Redis,
     master_key: MasterKey,
-    buckets: Arc<[Limiter; 13]>,
+    buckets: Arc<[Limiter; 14]>,
     /// Hashes of credentials that worked lately.
     proven: moka::sync::Cache<[u8; 32], ()>,
     redis_pause: Arc<Mutex<RedisPause>>,
@@ -166,11 +169,12 @@ impl RateLimits {
         Self { buckets: Self::buckets(limits), ..self.clone() }
     }
 
-    fn buckets(limits: &config::Limits) -> Arc<[Limiter; 13]> {
+    fn buckets(limits: &config::Limits) -> Arc<[Limiter; 14]> {
         Arc::new([
             Limiter::new(limits.auth_device_per_10_min, TEN_MINUTES),
             Limiter::new(limits.auth_poll_per_10_min, TEN_MINUTES),
             Limiter::new(limits.api_per_min, Duration::from_mins(1)),
+            Limiter::new(limits.api_account_per_min, Duration::from_mins(1)),
             Limiter::new(SIGN_IN_GUESSES, TEN_MINUTES),
             Limiter::new(SIGN_IN_GUESSES_IN_ALL, TEN_MINUTES),
             Limiter::new(SIGN_INS, TEN_MINUTES),
@@ -189,6 +193,7 @@ impl RateLimits {
             device,
             poll,
             api,
+            api_account,
             guess,
             guess_in_all,
             sign_in,
@@ -204,6 +209,7 @@ impl RateLimits {
             Bucket::AuthDevice => device,
             Bucket::AuthPoll => poll,
             Bucket::Api => api,
+            Bucket::ApiAccount => api_account,
             Bucket::SignInGuess => guess,
             Bucket::SignInGuessInAll => guess_in_all,
             Bucket::SignIn => sign_in,

@@ -268,6 +268,7 @@ impl Builder {
             ("SECRETS__MASTER_KEY_FILE", template.master_key.display().to_string()),
             // Tests of one limit must not run into another.
             ("LIMITS__API_PER_MIN", "1000000".to_owned()),
+            ("LIMITS__API_ACCOUNT_PER_MIN", "1000000".to_owned()),
             // Nor into the state of the machine's disk.
             ("ADMIN__FREE_DISK_PERCENT", "0".to_owned()),
         ]

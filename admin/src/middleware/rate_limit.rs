@@ -1,4 +1,4 @@
-//! Limits routes: the control plane's per credential, and per client address for requests whose credential does not work;
+//! Limits routes: the control plane's per credential and account, and per client address for requests whose credential does not work;
 //! those without a token per client address.
 
 use axum::{
@@ -14,7 +14,7 @@ use crate::{
     app::App,
     auth::{self, Authentication},
     error::{Code, PossibleError},
-    rates::{self, Bucket, RateLimits},
+    rates::{self, Bucket, RateLimits, Standing},
 };
 
 /// The errors of [`per_client`], [`per_token`] and [`unauthorized`].
@@ -51,13 +51,22 @@ pub async fn unauthorized(State(app): State<App>, request: Request, next: Next) 
     response
 }
 
-/// Middleware: limits the control plane per credential. Requests without a working one end in 401; [`unauthorized`] counts
+/// Middleware: limits the control plane per credential, and per account over all of them. Requests without a working one end in 401; [`unauthorized`] counts
 /// them.
 pub async fn per_token(State(app): State<App>, request: Request, next: Next) -> Response {
     match request.extensions().get::<Authentication>() {
         Some(Authentication::Known(caller)) => {
-            let credential = caller.credential().to_owned();
-            limited(&app.rate_limits, Bucket::Api, &credential, request, next).await
+            let rates = &app.rate_limits;
+            let mut standing = rates.count(Bucket::Api, caller.credential()).await;
+            // Not what was refused: one credential that is used without end would be in the way of the others.
+            if standing.check().is_ok() {
+                let of_account = rates.count(Bucket::ApiAccount, caller.account().as_str()).await;
+                // The headers tell of the credential until the account is what is in the way.
+                if of_account.check().is_err() {
+                    standing = of_account;
+                }
+            }
+            answered(standing, request, next).await
         }
         _ => next.run(request).await,
     }
@@ -70,7 +79,11 @@ fn client(request: &Request) -> String {
 }
 
 async fn limited(rates: &RateLimits, bucket: Bucket, key: &str, request: Request, next: Next) -> Response {
-    let standing = rates.count(bucket, key).await;
+    answered(rates.count(bucket, key).await, request, next).await
+}
+
+/// The answer to a request that was counted.
+async fn answered(standing: Standing, request: Request, next: Next) -> Response {
     let mut response = match standing.check() {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),

@@ -231,6 +231,7 @@ keys! {
         auth_device_per_10_min: OnReload,
         auth_poll_per_10_min: OnReload,
         api_per_min: OnReload,
+        api_account_per_min: OnReload,
         gateway_per_min: OnReload,
         gateway_concurrent: OnReload,
         gateway_tokens_per_day: OnReload,

@@ -12,6 +12,8 @@ pub struct Limits {
     pub auth_poll_per_10_min: u32,
     /// The control plane outside `/auth`, per token.
     pub api_per_min: u32,
+    /// The control plane outside `/auth`, per account over all its tokens.
+    pub api_account_per_min: u32,
     /// The AI gateway's completions, per account over all its keys.
     pub gateway_per_min: u32,
     /// The AI gateway's completions of one account that are under way at each edge.
@@ -29,6 +31,7 @@ impl Default for Limits {
             auth_device_per_10_min: 10,
             auth_poll_per_10_min: 180,
             api_per_min: 600,
+            api_account_per_min: 3_000,
             gateway_per_min: 60,
             // Three minutes' worth.
             gateway_concurrent: 180,
