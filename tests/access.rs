@@ -46,10 +46,24 @@ async fn a_password_is_set_and_taken_away() {
     assert_eq!(ada.delete("/projects/engine/password").await.ok(), json!({ "ok": true }));
     assert_eq!(mode(&ada).await, json!({ "mode": "public" }));
     world.edge().get(&site.url).await.assert_body(200, "secret");
-    // Whatever the mode was. An organization's come into being in SQL here.
-    world.sql("UPDATE projects SET access_mode = 'org'").await;
+    // There is none: nothing changes.
     assert_eq!(ada.delete("/projects/engine/password").await.ok(), json!({ "ok": true }));
     assert_eq!(mode(&ada).await, json!({ "mode": "public" }));
+}
+
+#[tokio::test]
+async fn a_password_that_is_taken_away_opens_no_gate_for_members() {
+    let world = World::start().await;
+    let staff = world.staffed_org("acme").await;
+    staff.owner.create_project_in(&staff.org, "engine").await;
+    let site = staff.owner.deploy("engine", &Site::page("secret")).await;
+    staff.owner.put("/projects/engine/password").json(&json!({ "password": "hunter22" })).await.ok();
+    set_access(&staff.owner, &json!({ "mode": "org" })).await.ok();
+    assert_eq!(staff.owner.delete("/projects/engine/password").await.ok(), json!({ "ok": true }));
+    assert_eq!(mode(&staff.owner).await, json!({ "mode": "org" }));
+    assert!(!world.edge().get(&site.url).await.text().contains("secret"));
+    // The password is gone all the same.
+    set_access(&staff.owner, &json!({ "mode": "password" })).await.assert_error(400, "invalid_request");
 }
 
 #[tokio::test]

@@ -77,10 +77,12 @@ pub async fn set_password(
 }
 
 /// Removes a project's password: its site is public again.
+///
+/// A site that only the organization's members may see stays so.
 #[utoipa::path(
     delete, path = "/projects/{name}/password", tag = "Access",
     params(("name" = String, Path, description = "The project's name")),
-    responses((status = 200, description = "The site is public", body = Done, headers(("X-Svc-Propagation")))),
+    responses((status = 200, description = "There is no password any more", body = Done, headers(("X-Svc-Propagation")))),
 )]
 pub async fn delete_password(
     State(app): State<App>,

@@ -10,7 +10,7 @@ use crate::permits::{AtLeast, Member, ProjectPermit};
 pub enum NewAccess {
     /// Every visitor may see the site; a stored password is kept for later.
     Public,
-    /// Every visitor may see the site, and the stored password is deleted.
+    /// The stored password is deleted. Every visitor may see the site, unless its mode is another than the password's.
     WithoutPassword,
     /// Visitors who know the password may see the site: the one with this hash, or the stored one.
     Password(Option<String>),
@@ -52,6 +52,8 @@ pub async fn set_access(
     .ok_or(SetAccessError::Gone)?;
     let (mode, password_hash) = match access {
         NewAccess::Public => (AccessMode::Public, stored.password_hash),
+        // What is open to members alone does not become public by a password that nobody was asked for.
+        NewAccess::WithoutPassword if stored.access_mode == AccessMode::Org => (AccessMode::Org, None),
         NewAccess::WithoutPassword => (AccessMode::Public, None),
         NewAccess::Password(hash) => {
             let hash = hash.or(stored.password_hash).ok_or(SetAccessError::NoPassword)?;
