@@ -50,9 +50,14 @@ async fn a_deleted_project_comes_back_as_it_was() {
     assert_eq!((&kept[0]["name"], &kept[0]["id"], &kept[0]["org"]), (&json!("engine"), &before["id"], &Value::Null));
     // Whoever deletes traffic that nobody can ask for leaves it.
     world.sql("UPDATE traffic_removals SET queued_at = queued_at - interval '3 days'").await;
-    let other = world.user("eve").await;
-    other.create_project("other").await;
-    other.post("/projects/other/domains").json(&json!({ "domain": "www.taken.example" })).await.created();
+    // Nobody else gets who still follows its domains.
+    let eve = world.user("eve").await;
+    eve.create_project("hers").await;
+    let taken = json!({ "domain": "www.taken.example" });
+    let message = eve.post("/projects/hers/domains").json(&taken).await.assert_error(409, "domain_taken");
+    assert!(message.contains("30 days") && message.contains("_svc-challenge.www.taken.example TXT"), "{message}");
+    ada.create_project("other").await;
+    ada.post("/projects/other/domains").json(&taken).await.created();
 
     let restored = ada.post(&path(&kept[0])).json(&json!({})).await;
     assert!(restored.header("x-svc-propagation").starts_with("1/1;"), "{}", restored.header("x-svc-propagation"));

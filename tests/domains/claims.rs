@@ -128,6 +128,37 @@ async fn a_domain_goes_to_whoever_proves_that_it_is_theirs() {
     assert_eq!(domains(&ada, "engine").await, [DOMAIN]);
 }
 
+#[tokio::test]
+async fn a_domain_of_a_deleted_project_is_its_former_owners_for_30_days() {
+    let folder = TempDir::new().unwrap();
+    let names = NameServer::start(folder.path(), "").await;
+    let world = claimable(&names).start().await;
+    let (ada, bob) = holder_and_claimer(&world).await;
+    // What is detached is nobody's.
+    super::detach(&ada, "engine", DOMAIN).await.ok();
+    attach(&bob, "shop", DOMAIN).await.created();
+    super::detach(&bob, "shop", DOMAIN).await.ok();
+    attach(&ada, "engine", DOMAIN).await.created();
+    ada.delete("/projects/engine").await.ok();
+    let message = refusal(attach(&bob, "shop", DOMAIN).await);
+    assert!(message.contains("30 days"), "{message}");
+    // Its former owner has it at once, and then it is held, not kept.
+    ada.publish("next", &Site::page("ada's")).await;
+    attach(&ada, "next", DOMAIN).await.created();
+    assert!(!refusal(attach(&bob, "shop", DOMAIN).await).contains("30 days"));
+    ada.delete("/projects/next").await.ok();
+    // Whoever proves that the domain is theirs need not wait.
+    let code = code(&refusal(attach(&bob, "shop", DOMAIN).await));
+    assert_ne!(code, self::code(&message), "another deletion");
+    names.txt(RECORD, &code).await;
+    attach(&bob, "shop", DOMAIN).await.created();
+    bob.delete("/projects/shop").await.ok();
+    ada.publish("last", &Site::page("ada's")).await;
+    refusal(attach(&ada, "last", DOMAIN).await);
+    world.sql("UPDATE retired_names SET retired_at = retired_at - interval '30 days'").await;
+    attach(&ada, "last", DOMAIN).await.created();
+}
+
 /// A server at an address, whose every answer is this.
 async fn answering(address: Ipv4Addr, port: u16, answer: String) -> AbortHandle {
     // The one before has just been closed.

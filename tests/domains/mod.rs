@@ -183,10 +183,12 @@ async fn a_domain_belongs_to_one_project_at_a_time() {
     attach(&eve, "rival", "www.example.com").await.created();
     world.edge().get(url).await.assert_body(200, "eve's");
 
-    // With its project it is free again.
+    // With its project it leads nowhere, and is kept for eve for a while.
     eve.delete("/projects/rival").await.ok();
     world.edge().get(url).await.assert_status(404);
     assert_eq!(world.sql_number("SELECT count(*) FROM custom_domains").await, 0);
+    attach(&ada, "engine", "www.example.com").await.assert_error(409, "domain_taken");
+    world.sql("UPDATE retired_names SET retired_at = retired_at - interval '30 days'").await;
     attach(&ada, "engine", "www.example.com").await.created();
     world.edge().get(url).await.assert_body(200, "ada's");
 
@@ -283,7 +285,7 @@ async fn a_transfer_and_an_attachment_at_once_keep_to_the_plan() {
         let (coming, there) = (format!("coming-{round}"), format!("there-{round}"));
         staff.owner.create_project(&coming).await;
         staff.owner.post("/projects").json(&json!({ "name": there, "org": "acme" })).await.created();
-        attach(&staff.owner, &coming, "coming.example").await.created();
+        attach(&staff.owner, &coming, &format!("{coming}.example")).await.created();
         let path = format!("/projects/{coming}/transfer");
         let (moved, attached) = tokio::join!(
             async { staff.owner.post(&path).json(&json!({ "org": "acme" })).await },

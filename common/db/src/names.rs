@@ -1,18 +1,20 @@
-//! Names of deleted projects and organizations, which only their former owners may take again for a while.
+//! Names of deleted projects and organizations, and domains of deleted projects, which only their former owners may take again for a while.
 //!
 //! A name is retired in the transaction that deletes what had it. It is reclaimed after the row that takes it was inserted:
 //! by then the unique index has waited for a deletion under way, whose retired name is visible.
 
-use domain::{Account, OrgId, OrgName, ProjectName, Timestamp, UserId, limits::NAME_RETIREMENT};
+use domain::{Account, Hostname, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId, limits::NAME_RETIREMENT};
 use sqlx::{PgConnection, PgExecutor};
 
-/// A name, of one of the two kinds that have names apart.
+/// A name, of one of the kinds that have names apart.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Name<'a> {
     /// The name of a project.
     Project(&'a ProjectName),
     /// The name of an organization.
     Org(&'a OrgName),
+    /// A custom domain.
+    Domain(&'a Hostname),
 }
 
 impl Name<'_> {
@@ -20,6 +22,7 @@ impl Name<'_> {
         match self {
             Self::Project(_) => "project",
             Self::Org(_) => "org",
+            Self::Domain(_) => "domain",
         }
     }
 
@@ -27,6 +30,7 @@ impl Name<'_> {
         match self {
             Self::Project(name) => name.as_str(),
             Self::Org(name) => name.as_str(),
+            Self::Domain(name) => name.as_str(),
         }
     }
 }
@@ -39,6 +43,53 @@ pub(crate) async fn retire_of_project(
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     retire(conn, Name::Project(name), &[owner.to_string()], now).await
+}
+
+/// Retires the custom domains of a project that is being deleted, which has them yet, for the account that owned it.
+pub(crate) async fn retire_domains(
+    conn: &mut PgConnection,
+    project: &ProjectId,
+    owner: &Account,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO retired_names (kind, name, former_owners, retired_at)
+         SELECT 'domain', domain, ARRAY[$2::text], $3 FROM custom_domains WHERE project_id = $1 ORDER BY domain
+         ON CONFLICT (kind, name) DO UPDATE
+             SET former_owners = excluded.former_owners, retired_at = excluded.retired_at",
+        project.as_str(),
+        owner.as_str(),
+        now,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Returns since when a domain is kept for an account that is none of `accounts`.
+pub(crate) async fn domain_kept_since(
+    db: impl PgExecutor<'_>,
+    domain: &Hostname,
+    accounts: &[String],
+    now: Timestamp,
+) -> Result<Option<Timestamp>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "SELECT retired_at FROM retired_names
+         WHERE kind = 'domain' AND name = $1 AND retired_at > $2 AND NOT former_owners && $3::text[]",
+        domain.as_str(),
+        now - NAME_RETIREMENT,
+        accounts,
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Ends the retirement of a domain, which somebody has by now.
+pub(crate) async fn end_retirement(conn: &mut PgConnection, name: Name<'_>) -> Result<(), sqlx::Error> {
+    sqlx::query!("DELETE FROM retired_names WHERE kind = $1 AND name = $2", name.kind(), name.as_str())
+        .execute(conn)
+        .await
+        .map(drop)
 }
 
 /// Retires the name of an org that is being deleted, for its owners, who also get what was retired for the org. The caller
@@ -109,9 +160,7 @@ pub(crate) async fn reclaim(
     if is_kept.fetch_optional(&mut *conn).await?.is_some() {
         return Ok(false);
     }
-    sqlx::query!("DELETE FROM retired_names WHERE kind = $1 AND name = $2", name.kind(), name.as_str())
-        .execute(conn)
-        .await?;
+    end_retirement(conn, name).await?;
     Ok(true)
 }
 

@@ -1,5 +1,5 @@
 //! Claims: a domain that another project has goes to whoever proves that it is theirs, unless it leads here for that
-//! one.
+//! one. So does one that is kept for the former owner of a project that was deleted.
 //!
 //! The proof is a TXT record, whose value only this platform can know; nothing is stored before it stands.
 
@@ -11,7 +11,9 @@ use db::{
         domains::{self, AttachError},
     },
 };
-use domain::{Hostname, ProjectId, addresses::HostKey, audit::Action, changes::Touched, plans::Plans};
+use domain::{
+    Hostname, ProjectId, Timestamp, UserId, addresses::HostKey, audit::Action, changes::Touched, plans::Plans,
+};
 use secrets::{MasterKey, Purpose};
 
 use crate::{
@@ -26,37 +28,66 @@ use crate::{
 
 /// Label before the domain in the name of the record.
 const RECORD: &str = "_svc-challenge";
+/// What stands for the former owner of a domain where the id of the project that has it does.
+const FORMER_OWNER: &str = "former-owner";
 /// Bytes of a code.
 const CODE_BYTES: usize = 20;
 
-/// A domain that somebody has proved to be theirs, while it led to nobody here.
-pub(super) struct Claim {
-    held: Held,
+/// A domain that somebody has proved to be theirs.
+pub(super) enum Claim {
+    /// Another project has it, to which it did not lead.
+    OfHolder(Held),
+    /// Nobody has it, and it is kept for somebody else.
+    OfFormerOwner,
 }
 
-/// Looks whether `project` may have `domain`, which another one has. What is still to be done for it is in the error;
-/// none when nobody has it any more.
+/// Looks whether `project` may have `domain`, which another one has, or had until it was deleted. What is still to be done for it is
+/// in the error; none when nobody has it any more, and it is kept for nobody but `person`.
 pub(super) async fn prove(
     app: &App,
+    person: &UserId,
     project: &ProjectPermit<Member>,
     domain: &Hostname,
 ) -> Result<Option<Claim>, ApiError> {
     app.rate_limits.count(Bucket::DomainLook, project.owner.as_str()).await.check()?;
     let _turn = app.bounds.domain_look(&project.owner).await?;
-    let Some(held) = claims::holder(&app.db, domain).await? else { return Ok(None) };
+    let held = claims::holder(&app.db, domain).await?;
+    let (whose, since) = match &held {
+        Some(held) => (held.project.as_str(), held.since),
+        None => match domains::kept_since(&app.db, project, domain, person, app.clock.now()).await? {
+            Some(since) => (FORMER_OWNER, since),
+            None => return Ok(None),
+        },
+    };
     let record = format!("{RECORD}.{domain}");
-    let code = code(&app.master_key, &project.id, &held, domain);
+    let code = code(&app.master_key, &project.id, whose, since, domain);
+    let is_whose = match &held {
+        Some(_) => "is attached to another project",
+        None => "belonged to a project that was deleted, and is kept for its former owner for 30 days",
+    };
     let texts = match app.hostnames.texts(&record).await {
         Ok(texts) => texts,
         Err(error) => {
             tracing::debug!(%error, record, "the record of a claim could not be read");
             return Err(taken(format!(
-                "This domain is attached to another project, and whether `{record} TXT {code}` stands, which proves that \
+                "This domain {is_whose}, and whether `{record} TXT {code}` stands, which proves that \
                  it is yours, could not be read in DNS; attach the domain again in a moment."
             )));
         }
     };
-    if !texts.iter().any(|text| text.trim() == code) {
+    let is_proven = texts.iter().any(|text| text.trim() == code);
+    let Some(held) = held else {
+        return if is_proven {
+            Ok(Some(Claim::OfFormerOwner))
+        } else {
+            Err(taken(format!(
+                "This domain {is_whose}, who may attach it. If the domain is yours, set the DNS record `{record} TXT {code}` and \
+                 attach it again. The record is of no use after that. Name servers may remember for some minutes that it was \
+                 missing, in some zones for an hour."
+            )))
+        };
+    };
+    if !is_proven {
         return Err(taken(format!(
             "This domain is attached to another project. If that one is yours, detach it there first. If the domain \
              is yours and the project is not, set the DNS record `{record} TXT {code}` and attach the domain again: \
@@ -65,7 +96,7 @@ pub(super) async fn prove(
         )));
     }
     match leads_here(app, domain).await? {
-        Some(false) => Ok(Some(Claim { held })),
+        Some(false) => Ok(Some(Claim::OfHolder(held))),
         Some(true) => Err(taken(format!(
             "The record that proves the claim stands, but {domain} leads to the site of the project that has it; let \
              its DNS lead elsewhere, or nowhere, and attach it again."
@@ -77,35 +108,33 @@ pub(super) async fn prove(
     }
 }
 
-impl Claim {
-    /// Moves the domain to `project`, if its owner's plan has room for it, unless its holder has changed meanwhile. Those who
-    /// had it are told by mail.
-    pub(super) async fn enforce(
-        self,
-        change: &mut Change<'_>,
-        project: &ProjectPermit<Member>,
-        domain: &Hostname,
-        plans: &Plans,
-    ) -> Result<(), AttachError> {
-        let now = change.now();
-        let former = claims::take_over(&mut *change, project, domain, &self.held, plans, now).await?;
-        let event = format!("domain_moved/{domain}/{}/{}", former.id, self.held.since.unix_millis());
-        let notice = Notice::DomainMoved { domain: domain.clone(), project: former.name.clone() };
-        notify(&mut *change, &former.owner, &event, &notice, None, now).await?;
-        change.audit(Entry::of_project(Action::DomainClaim, project).with("domain", domain.as_str()));
-        change.audit(Entry::of_project(Action::DomainLose, &former).with("domain", domain.as_str()));
-        for id in [&project.id, &former.id] {
-            change.touch(Touched::new(id).with_hosts([HostKey::Domain(domain.clone())]));
-        }
-        Ok(())
+/// Moves the domain to `project`, if its owner's plan has room for it, unless its holder has changed meanwhile. Those who
+/// had it are told by mail.
+pub(super) async fn take_over(
+    change: &mut Change<'_>,
+    project: &ProjectPermit<Member>,
+    domain: &Hostname,
+    held: &Held,
+    plans: &Plans,
+) -> Result<(), AttachError> {
+    let now = change.now();
+    let former = claims::take_over(&mut *change, project, domain, held, plans, now).await?;
+    let event = format!("domain_moved/{domain}/{}/{}", former.id, held.since.unix_millis());
+    let notice = Notice::DomainMoved { domain: domain.clone(), project: former.name.clone() };
+    notify(&mut *change, &former.owner, &event, &notice, None, now).await?;
+    change.audit(Entry::of_project(Action::DomainClaim, project).with("domain", domain.as_str()));
+    change.audit(Entry::of_project(Action::DomainLose, &former).with("domain", domain.as_str()));
+    for id in [&project.id, &former.id] {
+        change.touch(Touched::new(id).with_hosts([HostKey::Domain(domain.clone())]));
     }
+    Ok(())
 }
 
-/// The code by which `project` claims `domain` from whoever has it. The same for as long as that one has it, so that
+/// The code by which `project` claims `domain` from `whose` it has been since then. The same for as long as that one has it, so that
 /// the record may be set in one's own time; of no use to another project, though the record is public; and spent once
 /// the domain has moved, so that a record which is forgotten in DNS takes nothing back.
-fn code(master_key: &MasterKey, project: &ProjectId, held: &Held, domain: &Hostname) -> String {
-    let context = format!("{project} {domain} {} {}", held.project, held.since.unix_millis());
+fn code(master_key: &MasterKey, project: &ProjectId, whose: &str, since: Timestamp, domain: &Hostname) -> String {
+    let context = format!("{project} {domain} {whose} {}", since.unix_millis());
     hex::encode(&master_key.derive(Purpose::DomainClaims, context.as_bytes())[..CODE_BYTES])
 }
 
@@ -145,16 +174,14 @@ fn taken(message: String) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use domain::Timestamp;
-
     use super::*;
 
     #[test]
     fn a_code_is_one_projects_for_one_domain() {
         let (key, now) = (MasterKey::generate(), Timestamp::from_unix_millis(1_800_000_000_000));
         let (one, other, holder) = (ProjectId::new(now), ProjectId::new(now), ProjectId::new(now));
-        let held = Held { project: holder, since: now };
-        let code = |key: &MasterKey, project: &ProjectId, domain: &Hostname| code(key, project, &held, domain);
+        let whose = holder.as_str();
+        let code = |key: &MasterKey, project: &ProjectId, domain: &Hostname| code(key, project, whose, now, domain);
         let (domain, another): (Hostname, Hostname) = ("a.example".parse().unwrap(), "b.example".parse().unwrap());
         let expected = code(&key, &one, &domain);
         assert_eq!(expected.len(), 2 * CODE_BYTES);
@@ -162,10 +189,9 @@ mod tests {
         assert_ne!(code(&key, &other, &domain), expected);
         assert_ne!(code(&key, &one, &another), expected);
         assert_ne!(code(&MasterKey::generate(), &one, &domain), expected);
-        let by_another = Held { project: other.clone(), ..held.clone() };
-        let anew = Held { since: now + std::time::Duration::from_millis(1), ..held.clone() };
-        for held in [by_another, anew] {
-            assert_ne!(super::code(&key, &one, &held, &domain), expected);
+        let anew = now + std::time::Duration::from_millis(1);
+        for (whose, since) in [(other.as_str(), now), (whose, anew), (FORMER_OWNER, now)] {
+            assert_ne!(super::code(&key, &one, whose, since, &domain), expected);
         }
     }
 }

@@ -14,12 +14,13 @@ use db::{
     audit::Entry,
     certificates::orders::{self, OrderStatus},
     permits::{Member, ProjectPermit},
-    projects::domains::{self, AttachError, Attached, CustomDomain},
+    projects::domains::{self, AttachError, Attached, Claimant, CustomDomain},
 };
 use domain::{Hostname, addresses::HostKey, audit::Action, certificates::DomainState, changes::Touched, plans::Plans};
 use serde::Deserialize;
 use sqlx::PgConnection;
 
+use self::claim::Claim;
 use crate::{
     app::App,
     auth::{CliUser, ProjectAccess},
@@ -53,14 +54,15 @@ fn no_domain() -> ApiError {
 /// a domain that the project has already has it looked at again now, and answers with its present state.
 ///
 /// A domain that another project has is claimed by the same request, once the TXT record stands that the refusal names.
-/// It moves unless it leads to that project's site.
+/// It moves unless it leads to that project's site. So is one of a project that was deleted less than 30 days ago, by others than
+/// its former owner.
 #[utoipa::path(
     post, path = "/projects/{name}/domains", tag = "Domains", request_body = AttachDomain,
     params(("name" = String, Path, description = "The project's name")),
     responses((status = 201, description = "The domain is attached", body = Domain, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({
         "plan_limit_reached": "the project's owner has as many custom domains as the plan allows",
-        "domain_taken": "another project has the domain; the message says how it is claimed, and what is in the way",
+        "domain_taken": "another project has the domain, or had it until it was deleted less than 30 days ago; the message says how it is claimed, and what is in the way",
     }))),
 )]
 pub async fn attach(
@@ -73,15 +75,19 @@ pub async fn attach(
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let plans = app.plans();
-    match attach_free(&mut change, &project, &domain, plans).await {
-        Err(AttachError::Taken) => {
+    let person = Claimant::Person(&caller.user.id);
+    match attach_free(&mut change, &project, &domain, person, plans).await {
+        Err(AttachError::Taken | AttachError::Kept) => {
             // No transaction waits for DNS.
             drop(change);
-            let claim = claim::prove(&app, &project, &domain).await?;
+            let claim = claim::prove(&app, &caller.user.id, &project, &domain).await?;
             change = app.change(caller.actor()).await?;
             match claim {
-                Some(claim) => claim.enforce(&mut change, &project, &domain, plans).await?,
-                None => attach_free(&mut change, &project, &domain, plans).await?,
+                Some(Claim::OfHolder(held)) => claim::take_over(&mut change, &project, &domain, &held, plans).await?,
+                Some(Claim::OfFormerOwner) => {
+                    attach_free(&mut change, &project, &domain, Claimant::Proven, plans).await?;
+                }
+                None => attach_free(&mut change, &project, &domain, person, plans).await?,
             }
         }
         attached => attached?,
@@ -100,10 +106,11 @@ async fn attach_free(
     change: &mut Change<'_>,
     project: &ProjectPermit<Member>,
     domain: &Hostname,
+    claimant: Claimant<'_>,
     plans: &Plans,
 ) -> Result<(), AttachError> {
     let now = change.now();
-    if domains::attach(&mut *change, project, domain, plans, now).await? == Attached::Now {
+    if domains::attach(&mut *change, project, domain, claimant, plans, now).await? == Attached::Now {
         change.audit(Entry::of_project(Action::DomainAttach, project).with("domain", domain.as_str()));
         change.touch(Touched::new(&project.id).with_hosts([HostKey::Domain(domain.clone())]));
     }
@@ -245,7 +252,7 @@ impl From<AttachError> for ApiError {
             AttachError::Share => {
                 Self::invalid("A share cannot have a domain of its own; publish it as a project instead.")
             }
-            AttachError::Taken => {
+            AttachError::Taken | AttachError::Kept => {
                 Self::new(Code::DomainTaken, "This domain is attached to another project; detach it there first.")
             }
             AttachError::Quota(reached) => reached.into(),

@@ -173,6 +173,9 @@ pub async fn restore(
     }
     let deployments = insert_deployments(&mut *conn, id).await?;
     let domains = insert_domains(&mut *conn, id).await?;
+    for domain in &domains {
+        names::end_retirement(&mut *conn, Name::Domain(domain)).await?;
+    }
     insert_rest(&mut *conn, id).await?;
     // They are counted with what was just inserted; an error rolls it back.
     quotas::stored_bytes(&mut *conn, &deleted.owner, 0, &allowance).await?;

@@ -1,7 +1,7 @@
 //! Custom domains: hostnames of people's own, each attached to one project.
 
 use domain::{
-    Account, Hostname, OrgId, ProjectId, Timestamp,
+    Account, Hostname, OrgId, ProjectId, Timestamp, UserId,
     addresses::HostKey,
     plans::{LimitReached, Plans},
 };
@@ -11,6 +11,7 @@ use super::claims;
 use crate::{
     billing::plan,
     certificates::orders::OrderStatus,
+    names::{self, Name},
     permits::{AtLeast, Deploy, Member, ProjectPermit},
     quotas::{self, QuotaError},
 };
@@ -121,6 +122,9 @@ pub enum AttachError {
     /// Another project has the domain.
     #[error("the domain is attached to another project")]
     Taken,
+    /// A project that had the domain was deleted, and its owner may still attach it elsewhere.
+    #[error("the domain is kept for its former owner")]
+    Kept,
     /// The owner's plan allows no more.
     #[error(transparent)]
     Quota(#[from] LimitReached),
@@ -138,11 +142,21 @@ impl From<QuotaError> for AttachError {
     }
 }
 
+/// Whether somebody may have a domain that is kept for its former owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claimant<'a> {
+    /// This person does it: a domain that was theirs, or the project's owner's, is theirs at once.
+    Person(&'a UserId),
+    /// Somebody who has proved that the domain is theirs.
+    Proven,
+}
+
 /// Attaches the domain to the project, if its owner's plan has room for it.
 pub async fn attach(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
     domain: &Hostname,
+    claimant: Claimant<'_>,
     plans: &Plans,
     now: Timestamp,
 ) -> Result<Attached, AttachError> {
@@ -160,10 +174,33 @@ pub async fn attach(
         project.id.as_str(),
         now,
     )
-    .execute(conn)
+    .execute(&mut *conn)
     .await?;
     // While this project is locked, only another one can have been faster.
-    if attached.rows_affected() == 0 { Err(AttachError::Taken) } else { Ok(Attached::Now) }
+    if attached.rows_affected() == 0 {
+        return Err(AttachError::Taken);
+    }
+    let name = Name::Domain(domain);
+    match claimant {
+        Claimant::Proven => names::end_retirement(conn, name).await?,
+        Claimant::Person(person) => {
+            if !names::reclaim(conn, name, &[owner.to_string(), person.to_string()], now).await? {
+                return Err(AttachError::Kept);
+            }
+        }
+    }
+    Ok(Attached::Now)
+}
+
+/// Returns since when a domain that nobody has is kept for its former owner, who is neither the project's owner nor `person`.
+pub async fn kept_since(
+    db: impl PgExecutor<'_>,
+    project: &ProjectPermit<impl AtLeast<Member>>,
+    domain: &Hostname,
+    person: &UserId,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, sqlx::Error> {
+    names::domain_kept_since(db, domain, &[project.owner.to_string(), person.to_string()], now).await
 }
 
 /// Locks the project, and returns the account that a domain of its counts against.

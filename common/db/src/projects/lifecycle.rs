@@ -95,7 +95,7 @@ pub async fn create(
     Ok(project::find(conn, &id).await?)
 }
 
-/// Deletes the project and all it owns; its name is kept for its owner, and for [`PROJECT_RESTORABLE`] it can be restored, unless it
+/// Deletes the project and all it owns; its name and its domains are kept for its owner, and for [`PROJECT_RESTORABLE`] it can be restored, unless it
 /// is behind a share. Its packs are queued for removal after that. Returns `None` when it is gone already.
 pub async fn delete(
     conn: &mut PgConnection,
@@ -117,6 +117,7 @@ pub async fn delete(
     let is_share = project.share_name.is_some();
     if !is_share {
         names::retire_of_project(&mut *conn, &project.name, &owner, now).await?;
+        names::retire_domains(&mut *conn, &project.id, &owner, now).await?;
         deleted::keep(&mut *conn, &project.id, now).await?;
     }
     let kept = if is_share { Duration::ZERO } else { PROJECT_RESTORABLE };
