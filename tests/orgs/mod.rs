@@ -59,6 +59,9 @@ async fn names_have_the_rules_of_projects() {
         json!({ "name": "acme", "display_name": "a\nb" }),
         json!({ "name": "acme", "display_name": "a\u{0}b" }),
         json!({ "name": "acme", "display_name": "a\u{202e}b" }),
+        json!({ "name": "acme", "display_name": "a\u{200b}b" }),
+        json!({ "name": "postmaster" }),
+        json!({ "name": "billing" }),
     ] {
         ada.post("/orgs").json(&body).await.assert_error(400, "invalid_request");
     }

@@ -19,7 +19,7 @@ use db::{
 use domain::{Account, OrgName, ProjectId, audit::Action};
 
 use crate::{
-    api::projects::{Whose, view as project_view},
+    api::projects::{Whose, refuse_reserved, view as project_view},
     app::App,
     auth::CliUser,
     error::{ApiError, Code},
@@ -77,6 +77,9 @@ pub async fn restore(
     DeletedAccess(project): DeletedAccess,
     Json(RestoreProject { name }): Json<RestoreProject>,
 ) -> Result<impl IntoResponse, ApiError> {
+    if let Some(name) = &name {
+        refuse_reserved(&app, name.as_str())?;
+    }
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let restored = deleted::restore(&mut change, &project, &caller.user.id, name, app.plans(), now).await?;

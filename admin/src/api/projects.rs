@@ -14,8 +14,12 @@ use db::{
     projects::{self, CreateError, deployments, domains},
 };
 use domain::{
-    Account, OrgName, ProjectId, UserId, addresses::Addresses, audit::Action, changes::Touched,
+    Account, OrgName, ProjectId, UserId,
+    addresses::Addresses,
+    audit::Action,
+    changes::Touched,
     limits::DETAIL_DEPLOYMENTS,
+    names::{self, NameError},
 };
 use serde::Deserialize;
 
@@ -94,6 +98,14 @@ async fn owner_of(app: &App, caller: &Caller, org: Option<String>) -> Result<Acc
     }
 }
 
+/// Refuses a name that is kept for the platform: for its hosts, or because people or programs would take it for the platform's.
+pub fn refuse_reserved(app: &App, name: &str) -> Result<(), ApiError> {
+    if names::is_reserved(name) || app.addresses.reserves(name) {
+        return Err(ApiError::invalid(format!("`name`: {}.", NameError::Reserved)));
+    }
+    Ok(())
+}
+
 /// Creates a project. Its name becomes its subdomain.
 #[utoipa::path(
     post, path = "/projects", tag = "Projects", request_body = CreateProject,
@@ -113,6 +125,7 @@ pub async fn create(
         None => Account::User(caller.user.id.clone()),
         Some(org) => org_of(&app, &caller.user.id, &org).await?,
     };
+    refuse_reserved(&app, body.name.as_str())?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let project = projects::create(&mut change, &owner, &caller.user.id, body.name, app.plans(), now).await?;

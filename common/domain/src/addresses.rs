@@ -122,6 +122,14 @@ impl Addresses {
             .any(|own| hostname::is_within(host, own))
     }
 
+    /// Whether a site of this name would stand in the way of one of the platform's hosts: it would have its address, or one above it.
+    pub fn reserves(&self, name: &str) -> bool {
+        let host = format!("{name}.{}", self.site_domain);
+        [&self.share_domain, &self.api_host, &self.console_host, &self.ai_host, &self.dns_target]
+            .into_iter()
+            .any(|own| hostname::is_within(own, &host))
+    }
+
     /// Tells what `host` names. It must be in lower case, without a port and without a trailing dot.
     pub fn classify(&self, host: &str) -> HostKind {
         if host == self.api_host {
@@ -159,6 +167,25 @@ fn subdomain_label<'h>(host: &'h str, domain: &str) -> Option<&'h str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_the_platforms_own_hosts_are_reserved() {
+        let addresses = Addresses::new(PlatformHosts {
+            site_domain: "svc.example".into(),
+            share_domain: "share.svc.example".into(),
+            api: "control.svc.example".into(),
+            console: "panel.other.example".into(),
+            gateway: "models.svc.example".into(),
+            dns_target: "one.edges.svc.example".into(),
+            port: None,
+        });
+        for name in ["share", "control", "models", "edges"] {
+            assert!(addresses.reserves(name), "{name}");
+        }
+        for name in ["panel", "one", "blog", "control-2", "svc"] {
+            assert!(!addresses.reserves(name), "{name}");
+        }
+    }
 
     #[test]
     fn hosts_lead_to_what_they_name() {

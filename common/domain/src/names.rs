@@ -8,6 +8,34 @@ use super::ids;
 
 /// Names that nobody may take: they are, or may become, hosts of the platform itself.
 pub const RESERVED: [&str; 9] = ["www", "api", "ai", "app", "admin", "dashboard", "status", "docs", "mail"];
+/// Names that nobody may newly take: a host of such a name would be taken for the platform's own: mailboxes (RFC 2142), and hosts that
+/// people and programs look for.
+const WELL_KNOWN: [&str; 24] = [
+    "abuse",
+    "account",
+    "autoconfig",
+    "autodiscover",
+    "billing",
+    "console",
+    "ftp",
+    "hostmaster",
+    "info",
+    "isatap",
+    "localhost",
+    "login",
+    "marketing",
+    "mta-sts",
+    "news",
+    "noc",
+    "postmaster",
+    "sales",
+    "security",
+    "support",
+    "usenet",
+    "uucp",
+    "webmaster",
+    "wpad",
+];
 /// Prefix of the names of projects behind shares; other projects may not have it.
 pub const EPHEMERAL_PREFIX: &str = "tmp-";
 
@@ -26,7 +54,7 @@ pub enum NameError {
     /// The name begins like `xn--…` or `<20 characters>--…`, which mean something else in a hostname.
     #[error("name looks like an internationalized name or a deployment's address; choose one without --")]
     Lookalike,
-    /// The name is one of [`RESERVED`].
+    /// The name is one of [`RESERVED`], or [`is_reserved`].
     #[error("name is reserved for the platform; choose another")]
     Reserved,
     /// The name begins with [`EPHEMERAL_PREFIX`].
@@ -58,6 +86,17 @@ fn check_chosen(name: &str) -> Result<(), NameError> {
         return Err(NameError::Ephemeral);
     }
     Ok(())
+}
+
+/// Whether nobody may newly take a name, whatever the platform's hosts are called. Those are known to
+/// [`Addresses::reserves`](super::Addresses::reserves).
+pub fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name) || WELL_KNOWN.contains(&name)
+}
+
+fn check_new(name: &str) -> Result<(), NameError> {
+    check_chosen(name)?;
+    if is_reserved(name) { Err(NameError::Reserved) } else { Ok(()) }
 }
 
 macro_rules! name {
@@ -105,10 +144,10 @@ name!(
 );
 name!(
     /// A name that a person may give a new project: not reserved, not `tmp-…`.
-    NewProjectName, check_chosen
+    NewProjectName, check_new
 );
 name!(
-    /// An organization's name; the same rules as a new project's.
+    /// An organization's name; the rules of a new project's, but for the names of [`is_reserved`], which are refused where one is made.
     OrgName, check_chosen
 );
 
@@ -202,10 +241,14 @@ mod tests {
             ("xn--abc", NameError::Lookalike),
             ("0123456789abcdefghij--site", NameError::Lookalike),
             ("admin", NameError::Reserved),
+            ("support", NameError::Reserved),
+            ("mta-sts", NameError::Reserved),
             ("tmp-x", NameError::Ephemeral),
         ] {
             assert_eq!(bad.parse::<NewProjectName>(), Err(why), "{bad}");
         }
+        // What was named before stays reachable.
+        assert!("support".parse::<ProjectName>().is_ok() && "support".parse::<OrgName>().is_ok());
         assert!(ProjectName::ephemeral().is_ephemeral());
         assert!(ProjectName::ephemeral().as_str().parse::<ProjectName>().is_ok());
     }

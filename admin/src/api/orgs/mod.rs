@@ -18,6 +18,7 @@ use db::{
 use domain::{OrgId, OrgName, audit::Action, changes::Subject, orgs::DisplayName, role::Role};
 
 use crate::{
+    api::projects::refuse_reserved,
     app::App,
     auth::{CliUser, OrgAccess},
     error::{ApiError, Code},
@@ -50,6 +51,7 @@ pub async fn create(
     caller: CliUser,
     Json(body): Json<CreateOrg>,
 ) -> Result<(StatusCode, Json<Org>), ApiError> {
+    refuse_reserved(&app, body.name.as_str())?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let org = orgs::create(&mut change, &caller.user, &body.name, body.display_name.as_ref(), app.plans(), now).await?;
