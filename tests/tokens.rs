@@ -103,12 +103,19 @@ async fn token_creation_has_rules() {
         json!({ "kind": "cli", "label": 5 }),
         json!({ "kind": "cli", "label": "x".repeat(201) }),
         json!({ "kind": "cli", "label": "a\u{0}b" }),
+        json!({ "kind": "cli", "label": "a\nb" }),
+        json!({ "kind": "cli", "label": "a\u{202e}b" }),
+        json!({ "kind": "cli", "label": "a\u{200b}b" }),
     ] {
         ada.post("/tokens").json(&body).await.assert_error(400, "invalid_request");
     }
     for label in ["x".repeat(200), "é".repeat(200)] {
         let created = ada.post("/tokens").json(&json!({ "kind": "cli", "label": label })).await.created();
         assert_eq!(created["label"], label);
+    }
+    for (label, stored) in [("  my laptop ", json!("my laptop")), (" \t ", Value::Null), ("", Value::Null)] {
+        let created = ada.post("/tokens").json(&json!({ "kind": "cli", "label": label })).await.created();
+        assert_eq!(created["label"], stored, "{label:?}");
     }
     let created = ada.post("/tokens").json(&json!({ "kind": "ai", "label": null, "unknown": true })).await.created();
     assert_eq!(created["label"], Value::Null);

@@ -10,6 +10,7 @@ use domain::{
     Account, TokenId,
     changes::Subject,
     limits::TOKEN_LABEL_CHARS,
+    line,
     month::Month,
     token::{TokenKind, TokenSecret},
     usage::{Microcents, MonthlyLimit},
@@ -135,8 +136,10 @@ pub fn checked_label(label: &str) -> Result<Option<&str>, ApiError> {
         return Err(ApiError::invalid(format!("`label` must be at most {TOKEN_LABEL_CHARS} characters.")));
     }
     let label = label.trim();
-    if label.chars().any(char::is_control) {
-        return Err(ApiError::invalid("`label` must be one line of text without control characters."));
+    if line::has_hidden(label) {
+        return Err(ApiError::invalid(
+            "`label` must be one line of text without control characters and invisible ones.",
+        ));
     }
     Ok(Some(label).filter(|label| !label.is_empty()))
 }
@@ -186,5 +189,7 @@ mod tests {
         assert!(checked_label(&"é".repeat(201)).is_err());
         assert!(checked_label("a\nb").is_err());
         assert!(checked_label("a\0b").is_err());
+        assert!(checked_label("a\u{202e}b").is_err());
+        assert!(checked_label("a\u{200b}b").is_err());
     }
 }

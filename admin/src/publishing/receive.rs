@@ -5,7 +5,7 @@ use std::{fs::File, path::Path, time::Duration};
 
 use axum::{body::Body, http::HeaderMap};
 use db::projects::deployments::Origin;
-use domain::{Account, limits::UPLOAD_BYTES, size};
+use domain::{Account, limits::UPLOAD_BYTES, line, size};
 use fairness::Held;
 use futures_util::StreamExt as _;
 use http::{HeaderName, header};
@@ -189,7 +189,7 @@ fn slowest_pace(received: u64) -> Duration {
 pub fn origin(headers: &HeaderMap, created_by: String) -> Origin {
     let recorded = |name| {
         let text = String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned();
-        let printable: String = text.chars().filter(|c| !c.is_control()).take(ORIGIN_CHARS).collect();
+        let printable: String = text.chars().filter(|&c| !line::is_hidden(c)).take(ORIGIN_CHARS).collect();
         Some(printable.trim().to_owned()).filter(|text| !text.is_empty())
     };
     Origin { cli_version: recorded(CLI_VERSION), git_sha: recorded(GIT_SHA), created_by: Some(created_by) }

@@ -62,11 +62,14 @@ pub struct CreateToken {
     /// The kind: `cli` or `ai`.
     #[serde(deserialize_with = "super::word")]
     pub kind: UserTokenKind,
-    /// A name for the token: at most 200 characters, without control characters.
+    /// A name for the token: one line of at most 200 characters, without control characters and invisible ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
-        schema(max_length = 200, pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f]*[\\t-\\r ]*$")
+        schema(
+            max_length = 200,
+            pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]*[\\t-\\r ]*$"
+        )
     )]
     pub label: Option<String>,
     /// The most that the token may cost in a UTC month, in euro cents: for kind `ai` only.
@@ -125,11 +128,14 @@ pub struct CreateOrgToken {
     /// The kind: `ai` or `deploy`.
     #[serde(deserialize_with = "super::word")]
     pub kind: OrgTokenKind,
-    /// A name for the token: at most 200 characters, without control characters.
+    /// A name for the token: one line of at most 200 characters, without control characters and invisible ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
-        schema(max_length = 200, pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f]*[\\t-\\r ]*$")
+        schema(
+            max_length = 200,
+            pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]*[\\t-\\r ]*$"
+        )
     )]
     pub label: Option<String>,
     /// The most that the token may cost in a UTC month, in euro cents: for kind `ai` only.

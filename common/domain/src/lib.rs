@@ -20,6 +20,7 @@ pub mod gate;
 pub mod hostname;
 pub mod ids;
 pub mod limits;
+pub mod line;
 pub mod month;
 pub mod names;
 pub mod networks;

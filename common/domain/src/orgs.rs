@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::limits;
+use super::{limits, line};
 
 /// An organization's display name: one line of text, without white space around it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -12,7 +12,7 @@ use super::limits;
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(
     value_type = String, max_length = 100,
-    pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f\\u2028-\\u202e\\u2066-\\u2069]*[\\t-\\r ]*$"
+    pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]*[\\t-\\r ]*$"
 ))]
 pub struct DisplayName(String);
 
@@ -23,7 +23,7 @@ pub enum DisplayNameError {
     #[error("display_name must be 1 to 100 characters")]
     Length,
     /// The name has characters that are invisible and change how the text around them looks.
-    #[error("display_name must be one line of text without control characters")]
+    #[error("display_name must be one line of text without control characters and invisible ones")]
     Control,
 }
 
@@ -39,11 +39,6 @@ impl DisplayName {
     }
 }
 
-/// Turns the direction of the text that follows: with these a name could pretend to be another.
-fn turns_direction(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 impl FromStr for DisplayName {
     type Err = DisplayNameError;
     fn from_str(text: &str) -> Result<Self, DisplayNameError> {
@@ -51,8 +46,7 @@ impl FromStr for DisplayName {
             return Err(DisplayNameError::Length);
         }
         let text = text.trim();
-        let breaks_lines = |c| matches!(c, '\u{2028}' | '\u{2029}');
-        if text.chars().any(|c| c.is_control() || breaks_lines(c) || turns_direction(c)) {
+        if line::has_hidden(text) {
             return Err(DisplayNameError::Control);
         }
         Ok(Self(text.to_owned()))
@@ -113,6 +107,8 @@ mod tests {
             ("a\0b".to_owned(), DisplayNameError::Control),
             ("a\u{2028}b".to_owned(), DisplayNameError::Control),
             ("a\u{202e}b".to_owned(), DisplayNameError::Control),
+            ("a\u{200b}b".to_owned(), DisplayNameError::Control),
+            ("\u{feff}".to_owned(), DisplayNameError::Control),
         ] {
             assert_eq!(bad.parse::<DisplayName>(), Err(why), "{bad:?}");
         }

@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::line;
+
 /// Characters of a line.
 const LINE_CHARS: usize = 100;
 /// Lines of an address above its postcode and city.
@@ -18,7 +20,7 @@ pub struct InvoiceLine(String);
 
 /// The text does not fit on a line of an invoice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be one line of 1 to 100 characters without control characters")]
+#[error("must be one line of 1 to 100 characters without control characters and invisible ones")]
 pub struct InvoiceLineError;
 
 impl InvoiceLine {
@@ -28,16 +30,11 @@ impl InvoiceLine {
     }
 }
 
-/// Breaks the line, or turns the direction of the text that follows.
-fn is_unprintable(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-}
-
 impl FromStr for InvoiceLine {
     type Err = InvoiceLineError;
     fn from_str(text: &str) -> Result<Self, InvoiceLineError> {
         let text = text.trim();
-        let is_line = (1..=LINE_CHARS).contains(&text.chars().count()) && !text.chars().any(is_unprintable);
+        let is_line = (1..=LINE_CHARS).contains(&text.chars().count()) && !line::has_hidden(text);
         if is_line { Ok(Self(text.to_owned())) } else { Err(InvoiceLineError) }
     }
 }
