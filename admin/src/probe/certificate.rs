@@ -74,8 +74,13 @@ pub enum Flaw {
     #[error("The certificate is valid from {0} on; the clock of the server that shows it may be wrong.")]
     NotYetValid(Timestamp),
     /// It is for other names.
-    #[error("The certificate is for {0}, and not for this domain; the domain may still lead to another server.")]
-    OtherName(String),
+    #[error("The certificate is for {shown}, and not for {domain}; the domain may still lead to another server.")]
+    OtherName {
+        /// A name that it is for.
+        shown: String,
+        /// The domain that it should be for.
+        domain: Hostname,
+    },
     /// Nobody but itself vouches for it.
     #[error(
         "The certificate is signed by itself, and browsers refuse it; the domain may still lead to another server."
@@ -187,7 +192,7 @@ impl CertificateProbe {
         let (leaf, verdict) = seen.ok_or(Unreachable::NoCertificate)?;
         let leaf = Presented::read(&leaf).ok_or(Unreachable::NoCertificate)?;
         let flaw = match verdict {
-            Err(error) => Some(flaw(&error, &leaf)),
+            Err(error) => Some(flaw(&error, &leaf, domain)),
             Ok(()) => finished.is_err().then_some(Flaw::Unproved),
         };
         Ok(Shown { leaf, at, flaw })
@@ -235,21 +240,30 @@ fn permitted(addresses: &[IpAddr], allow_private: bool) -> Result<Vec<IpAddr>, U
 }
 
 /// The flaw that `error` says a certificate has.
-fn flaw(error: &TlsError, leaf: &Presented) -> Flaw {
+fn flaw(error: &TlsError, leaf: &Presented, domain: &Hostname) -> Flaw {
+    // Whoever issued it: what is for another name is another server's, or one that does not know the domain.
+    if !leaf.names.iter().any(|name| is_for(name, domain)) {
+        let shown = leaf.names.first().or(leaf.subject.as_ref());
+        return Flaw::OtherName { shown: shown.map_or("no name", String::as_str).to_owned(), domain: domain.clone() };
+    }
     let TlsError::InvalidCertificate(error) = error else { return Flaw::Unverified };
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => Flaw::Expired(leaf.not_after),
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             Flaw::NotYetValid(leaf.not_before)
         }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            Flaw::OtherName(leaf.names.first().cloned().unwrap_or_else(|| "no name".to_owned()))
-        }
         _ if leaf.is_self_issued => Flaw::SelfSigned,
         // The second: of an authority that only has the name of a trusted one.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => Flaw::UnknownIssuer,
         _ => Flaw::Unverified,
     }
+}
+
+/// Whether a certificate with this DNS name is for `domain`. A wildcard stands for one label.
+fn is_for(name: &str, domain: &Hostname) -> bool {
+    let is_wildcard_of =
+        |parent: &str| domain.as_str().split_once('.').is_some_and(|(_, own)| own.eq_ignore_ascii_case(parent));
+    name.eq_ignore_ascii_case(domain.as_str()) || name.strip_prefix("*.").is_some_and(is_wildcard_of)
 }
 
 /// A clock that stands still, so that what is shown and what is judged are of one instant.
@@ -336,6 +350,31 @@ mod tests {
         assert_eq!(permitted(&addresses(&private), true).unwrap(), addresses(&private));
         for allow_private in [false, true] {
             assert!(matches!(permitted(&[], allow_private), Err(Unreachable::NoAddress)));
+        }
+    }
+
+    #[test]
+    fn a_certificate_for_another_name_says_for_which_before_anything_else() {
+        let at = Timestamp::from_unix_millis(1_800_000_000_000);
+        let flaw_of = |names: &[&str], error: CertificateError| {
+            let names = names.iter().map(|&name| name.to_owned()).collect();
+            let leaf = Presented {
+                issuer: "CA".into(),
+                subject: None,
+                names,
+                not_before: at,
+                not_after: at,
+                is_self_issued: true,
+            };
+            flaw(&error.into(), &leaf, &"www.example.com".parse().unwrap())
+        };
+        for names in [&["a.example"][..], &["example.com", "x.www.example.com"], &["*.com"], &[]] {
+            let said = flaw_of(names, CertificateError::UnknownIssuer).to_string();
+            let shown = names.first().unwrap_or(&"no name");
+            assert!(said.contains(&format!("is for {shown}, and not for www.example.com")), "{said}");
+        }
+        for names in [["WWW.example.com"], ["*.example.com"]] {
+            assert_eq!(flaw_of(&names, CertificateError::UnknownIssuer), Flaw::SelfSigned);
         }
     }
 

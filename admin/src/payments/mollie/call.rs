@@ -86,6 +86,19 @@ impl Mollie {
     }
 }
 
+/// The API's address without the version that Mollie's documentation writes it with: calls add it.
+pub(super) fn without_version(mut api: Url) -> Url {
+    if let Ok(mut segments) = api.path_segments_mut() {
+        segments.pop_if_empty();
+    }
+    if api.path_segments().and_then(|mut segments| segments.next_back()) == Some(VERSION)
+        && let Ok(mut segments) = api.path_segments_mut()
+    {
+        segments.pop();
+    }
+    api
+}
+
 /// Sends a request, and reads the answer's JSON.
 pub(super) async fn send<T: DeserializeOwned>(call: &'static str, request: RequestBuilder) -> Result<T, PaymentError> {
     let response = request.send().await.map_err(|error| unreachable(call, error))?;
@@ -188,6 +201,19 @@ mod tests {
             assert!(
                 matches!(of(status, None), PaymentError::Refused(why) if why.contains("The amount is too high (amount)"))
             );
+        }
+    }
+
+    #[test]
+    fn the_version_is_added_once() {
+        for (given, expected) in [
+            ("https://api.mollie.com", "https://api.mollie.com/"),
+            ("https://api.mollie.com/v2", "https://api.mollie.com/"),
+            ("https://api.mollie.com/v2/", "https://api.mollie.com/"),
+            ("http://localhost:1/mollie/v2", "http://localhost:1/mollie"),
+            ("http://localhost:1/mollie", "http://localhost:1/mollie"),
+        ] {
+            assert_eq!(without_version(given.parse().unwrap()).as_str(), expected, "{given}");
         }
     }
 

@@ -53,7 +53,7 @@ impl Mollie {
             KEY_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) && key.bytes().all(|b| b.is_ascii_graphic()),
             "billing.mollie_api_key must be an API key, which begins with live_ or test_"
         );
-        let api = billing.mollie_url.clone();
+        let api = call::without_version(billing.mollie_url.clone());
         let is_local = match api.host() {
             Some(Host::Domain(name)) => name == "localhost",
             Some(Host::Ipv4(address)) => address.is_loopback(),

@@ -20,7 +20,7 @@ pub struct Billing {
     /// The way in which plans are paid: through `mollie`, with `play` money, which is for trying the service out, or not
     /// at all (`none`, the default).
     pub provider: Provider,
-    /// Mollie's API.
+    /// Mollie's API, with or without its version (`/v2`).
     pub mollie_url: Url,
     /// The key for Mollie's API, `live_…` or `test_…`.
     pub mollie_api_key: Option<String>,
