@@ -144,8 +144,21 @@ async fn old_deployments_expire_beyond_the_number_of_the_plan() {
     // The first but one is live again; the third was served until yesterday, though it is old.
     ada.activate("engine", &ids[1]).await.ok();
     let kept_url = ada.project("engine").await["url"].as_str().unwrap().to_owned();
-    world.sql("UPDATE deployments SET created_at = created_at - interval '8 days'").await;
-    let old = "UPDATE deployments SET superseded_at = superseded_at - interval '8 days' WHERE id <> ";
+    let expiring =
+        async |id: &str| ada.get(&format!("/projects/engine/deployments/{id}")).await.ok()["expires_at"].clone();
+    for id in [&ids[1], &ids[4], &ids[5], &ids[6]] {
+        assert_eq!(expiring(id).await, Value::Null, "the live one, and those of the plan's number");
+    }
+    let superseded = format!(
+        "SELECT to_char((superseded_at + interval '30 days') AT TIME ZONE 'utc', 'YYYY-MM-DD') FROM deployments WHERE id = '{}'",
+        ids[0]
+    );
+    let expires_at = expiring(&ids[0]).await;
+    assert!(expires_at.as_str().unwrap().starts_with(&world.sql_text(&superseded).await), "{expires_at}");
+    let detail = ada.project("engine").await;
+    assert_eq!(detail["deployments"].as_array().unwrap().last().unwrap()["expires_at"], expires_at);
+    world.sql("UPDATE deployments SET created_at = created_at - interval '31 days'").await;
+    let old = "UPDATE deployments SET superseded_at = superseded_at - interval '31 days' WHERE id <> ";
     world.sql(&format!("{old} '{}'", ids[2])).await;
     world.restart_admin_later().await;
     let left = async || {
@@ -162,7 +175,8 @@ async fn old_deployments_expire_beyond_the_number_of_the_plan() {
     assert_eq!(left().await, (vec![ids[1].clone()], superseded.clone(), 1));
     eventually(BACKGROUND, "their packs are removed", async || world.stored_files().len() == 2 * 5).await;
     world.edge().get(&kept_url).await.assert_body(200, "page 1");
-    ada.activate("engine", &ids[0]).await.assert_error(404, "not_found");
+    let gone = ada.activate("engine", &ids[0]).await.assert_error(404, "not_found");
+    assert!(gone.contains("expired"), "{gone}");
     let log = ada.get("/projects/engine/audit").await.ok();
     let entry = log["entries"].as_array().unwrap().iter().find(|entry| entry["action"] == "deployment.expire");
     assert_eq!(entry.unwrap()["detail"]["deployments"], json!([ids[0], ids[3]]));

@@ -206,6 +206,37 @@ async fn conditional_requests() {
 }
 
 #[tokio::test]
+async fn an_unchanged_file_keeps_its_date_over_deployments() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let site = ada.publish("engine", &Site::page("one").file("feed.xml", "<feed/>")).await;
+    let (edge, feed) = (world.edge(), format!("{}/feed.xml", site.url));
+    let date = async |url: &str| edge.get(url).await.assert_status(200).header("last-modified").to_owned();
+    let (first, first_page) = (date(&feed).await, date(&site.url).await);
+    assert_eq!(first, first_page);
+    // Dates are whole seconds: the next upload is made in a later one.
+    let second = async || {
+        let now = || domain::Clock::system().now().unix_seconds();
+        let begun = now();
+        crate::world::eventually(crate::BACKGROUND, "the next second", async || now() > begun).await;
+    };
+    second().await;
+    ada.deploy("engine", &Site::page("two").file("feed.xml", "<feed/>").file("new.txt", "new")).await;
+    assert_eq!(date(&feed).await, first);
+    edge.get(&feed).header("if-modified-since", &first).await.assert_body(304, "");
+    let changed = date(&site.url).await;
+    assert_ne!(changed, first);
+    assert_eq!(date(&format!("{}/new.txt", site.url)).await, changed);
+    second().await;
+    ada.deploy("engine", &Site::page("two").file("feed.xml", "<feed>2</feed>")).await;
+    assert_ne!(date(&feed).await, first);
+    assert_eq!(date(&site.url).await, changed, "from one deployment to the next");
+    // An earlier deployment has the dates that it had.
+    ada.post(&format!("/projects/engine/deployments/{}/activate", site.id)).await.ok();
+    assert_eq!((date(&feed).await, date(&site.url).await), (first, first_page));
+}
+
+#[tokio::test]
 async fn an_etag_stands_for_content_and_encoding() {
     let text = "the same words again and again. ".repeat(400);
     let world = World::start().await;

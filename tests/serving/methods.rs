@@ -1,4 +1,4 @@
-//! Methods: sites answer GET and HEAD only.
+//! Methods: sites answer GET, HEAD and OPTIONS only.
 
 use std::sync::Arc;
 
@@ -30,13 +30,38 @@ async fn head_is_get_without_the_body() {
 #[tokio::test]
 async fn other_methods_are_405() {
     let (world, url) = world_with(docs()).await;
-    for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH, Method::OPTIONS, Method::TRACE] {
+    for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH, Method::TRACE] {
         for path in ["/", "/nothing"] {
             let answer = world.edge().request(method.clone(), &format!("{url}{path}")).await.assert_status(405);
             let allow = answer.header("allow");
             assert!(allow.contains("GET") && allow.contains("HEAD"), "{allow}");
         }
     }
+}
+
+#[tokio::test]
+async fn options_tell_other_origins_what_the_site_says_and_nothing_of_a_gate() {
+    let headers =
+        "/api/*\n  Access-Control-Allow-Origin: *\n  Access-Control-Allow-Headers: X-Token\n  X-Frame-Options: DENY\n";
+    let (world, url) = world_with(docs().file("_headers", headers).file("api/data.json", "{}")).await;
+    let ask = async |path: &str| {
+        let request =
+            world.edge().request(Method::OPTIONS, &format!("{url}{path}")).header("origin", "https://x.example");
+        request.header("access-control-request-method", "GET").await.assert_body(204, "")
+    };
+    for (path, allowed) in
+        [("/api/data.json", Some("X-Token")), ("/api/none", Some("X-Token")), ("/guide", None), ("/nothing", None)]
+    {
+        let answer = ask(path).await;
+        assert_eq!(answer.header("allow"), "GET, HEAD, OPTIONS", "{path}");
+        assert_eq!(answer.find_header("access-control-allow-headers"), allowed, "{path}");
+        assert_eq!((answer.find_header("x-frame-options"), answer.find_header("location")), (None, None), "{path}");
+    }
+    let ada = world.user("ada").await;
+    ada.put("/projects/engine/password").json(&serde_json::json!({ "password": "hunter22" })).await.ok();
+    let gated = ask("/api/data.json").await;
+    assert_eq!(gated.header("allow"), "GET, HEAD, OPTIONS");
+    assert_eq!(gated.find_header("access-control-allow-origin"), None);
 }
 
 #[tokio::test]

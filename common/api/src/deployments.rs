@@ -27,9 +27,9 @@ pub struct Deployment {
     pub created_by: Option<String>,
     /// Whether the project serves this deployment.
     pub active: bool,
-    /// The time from which the deployment may be deleted; null for the live one and for those that the plan's number keeps. It is
-    /// at least 30 days after the deployment was last served.
-    #[serde(default)]
+    /// The time from which the deployment may be deleted, at least 30 days after it was last served; absent for the live one and for
+    /// those that the plan's number keeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// The reason why the deployment failed; absent unless it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
