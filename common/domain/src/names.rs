@@ -147,7 +147,8 @@ name!(
     NewProjectName, check_new
 );
 name!(
-    /// An organization's name; the rules of a new project's, but for the names of [`is_reserved`], which are refused where one is made.
+    /// An organization's name; the same rules as a new project's.
+    // Those of `is_reserved` are refused where one is made: what was named before stays reachable.
     OrgName, check_chosen
 );
 
