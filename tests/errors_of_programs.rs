@@ -22,22 +22,17 @@ const RAW: [&str; 8] = [
     "hidden-password",
 ];
 
-/// A program that is to fail, with the settings that differ from the world's, and parts of what it says.
-struct Case<'c> {
-    program: &'c str,
-    arguments: &'c [&'c str],
-    settings: Vec<(&'c str, String)>,
-    said: &'c [&'c str],
-}
+/// A program that is to fail, its arguments, the settings that differ from the world's, and parts of what it says.
+type Case<'c> = (&'c str, &'c [&'c str], &'c [(&'c str, &'c str)], &'c [&'c str]);
 
 /// The last line that the program says, and whether it has failed.
-async fn failure(world: &World, case: &Case<'_>) -> String {
-    let mut command = tokio::process::Command::new(program(case.program));
-    command.args(case.arguments).envs(world.settings()).envs([("SVC_LOG_FORMAT", "text"), ("NO_COLOR", "1")]);
-    command.envs(case.settings.iter().map(|(key, value)| (format!("SVC__{key}"), value)));
+async fn failure(world: &World, &(name, arguments, settings, _): &Case<'_>) -> String {
+    let mut command = tokio::process::Command::new(program(name));
+    command.args(arguments).envs(world.settings()).envs([("SVC_LOG_FORMAT", "text"), ("NO_COLOR", "1")]);
+    command.envs(settings.iter().map(|(key, value)| (format!("SVC__{key}"), value)));
     let output = command.output().await.unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success(), "{} {:?}: {said}", case.program, case.arguments);
+    assert!(!output.status.success(), "{name} {arguments:?}: {said}");
     said.lines().last().unwrap_or_default().to_owned()
 }
 
@@ -72,117 +67,73 @@ async fn what_went_wrong_is_said_with_its_place_and_the_next_step() {
     let in_a_file = format!("file://{unknown}/store");
     let issue: &[&str] = &["issue-token", "--login", "eve"];
     let absent = Path::new("/nonexistent/fullchain.pem").to_str().unwrap();
-    let cases = [
-        Case {
-            program: "admin",
-            arguments: &["migrate"],
-            settings: vec![("POSTGRES__URL", away.clone())],
-            said: &["PostgreSQL at postgres://", "(postgres.url)", "nothing listens there"],
-        },
-        Case {
-            program: "certs",
-            arguments: &["list"],
-            settings: vec![("POSTGRES__URL", away)],
-            said: &["PostgreSQL at postgres://", "nothing listens there"],
-        },
-        Case {
-            program: "admin",
-            arguments: &["migrate"],
-            settings: vec![("POSTGRES__URL", password)],
-            said: &["password authentication failed", "set the right password in the URL"],
-        },
-        Case {
-            program: "admin",
-            arguments: &["migrate"],
-            settings: vec![("POSTGRES__URL", other)],
-            said: &["no_such_database", "CREATE DATABASE"],
-        },
-        Case {
-            program: "admin",
-            arguments: issue,
-            settings: vec![("POSTGRES__URL", reads)],
-            said: &["read-only", "let the URL lead to the primary"],
-        },
-        Case {
-            program: "admin",
-            arguments: &["edges"],
-            settings: vec![("REDIS__URL", redis("", nobody))],
-            said: &["(redis.url)", "nothing listens there; is it running"],
-        },
-        Case {
-            program: "admin",
-            arguments: &["edges"],
-            settings: vec![("REDIS__URL", redis("svc-edge:hidden-password@", world.redis_port))],
-            said: &["(redis.url)", "does not take the user or the password"],
-        },
-        Case {
-            program: "admin",
-            arguments: &["admins"],
-            settings: vec![("REDIS__URL", of_edge)],
-            said: &["(redis.url)", "its user may not do that"],
-        },
-        Case {
-            program: "admin",
-            arguments: &["serve"],
-            settings: vec![("STORE__URL", in_a_file)],
-            said: &["store.url", "is a file and no folder"],
-        },
-        Case {
-            program: "admin",
-            arguments: &["--config", "/nonexistent/svc.toml"],
-            settings: vec![],
-            said: &["there is no configuration file /nonexistent/svc.toml", "defaults"],
-        },
-        Case {
-            program: "edge",
-            arguments: &["--config", &unknown],
-            settings: vec![],
-            said: &["postgres.ulr", "did you mean postgres.url?"],
-        },
-        Case {
-            program: "edge",
-            arguments: &["--config", &wrong_type],
-            settings: vec![],
-            said: &["edge.connections", "must be a whole number"],
-        },
-        Case {
-            program: "certs",
-            arguments: &["--config", &no_toml, "list"],
-            settings: vec![],
-            said: &["no.toml", "line 2, column 15"],
-        },
-        Case {
-            program: "admin",
-            arguments: &["serve"],
-            settings: vec![("SECRETS__MASTER_KEY_FILE", "/nonexistent/master.key".into())],
-            said: &["/nonexistent/master.key", "`certs master-key /nonexistent/master.key`"],
-        },
-        Case {
-            program: "admin",
-            arguments: &["serve"],
-            settings: vec![("ADMIN__LISTEN", in_use.clone())],
-            said: &["admin.listen", &in_use, "another program listens there"],
-        },
-        Case {
-            program: "edge",
-            arguments: &[],
-            settings: vec![("EDGE__LISTEN_HTTPS", in_use.clone())],
-            said: &["edge.listen_https", &in_use, "another program listens there"],
-        },
-        Case {
-            program: "certs",
-            arguments: &["import", "--chain", absent, "--key", absent],
-            settings: vec![],
-            said: &[absent, "there is no such file"],
-        },
+    let cases: [Case<'_>; 17] = [
+        (
+            "admin",
+            &["migrate"],
+            &[("POSTGRES__URL", &away)],
+            &["PostgreSQL at postgres://", "(postgres.url)", "nothing listens there"],
+        ),
+        ("certs", &["list"], &[("POSTGRES__URL", &away)], &["PostgreSQL at postgres://", "nothing listens there"]),
+        (
+            "admin",
+            &["migrate"],
+            &[("POSTGRES__URL", &password)],
+            &["password authentication failed", "set the right password in the URL"],
+        ),
+        ("admin", &["migrate"], &[("POSTGRES__URL", &other)], &["no_such_database", "CREATE DATABASE"]),
+        ("admin", issue, &[("POSTGRES__URL", &reads)], &["read-only", "let the URL lead to the primary"]),
+        (
+            "admin",
+            &["edges"],
+            &[("REDIS__URL", &redis("", nobody))],
+            &["(redis.url)", "nothing listens there; is it running"],
+        ),
+        (
+            "admin",
+            &["edges"],
+            &[("REDIS__URL", &redis("svc-edge:hidden-password@", world.redis_port))],
+            &["(redis.url)", "does not take the user or the password"],
+        ),
+        ("admin", &["admins"], &[("REDIS__URL", &of_edge)], &["(redis.url)", "its user may not do that"]),
+        ("admin", &["serve"], &[("STORE__URL", &in_a_file)], &["store.url", "is a file and no folder"]),
+        (
+            "admin",
+            &["--config", "/nonexistent/svc.toml"],
+            &[],
+            &["there is no configuration file /nonexistent/svc.toml", "defaults"],
+        ),
+        ("edge", &["--config", &unknown], &[], &["postgres.ulr", "did you mean postgres.url?"]),
+        ("edge", &["--config", &wrong_type], &[], &["edge.connections", "must be a whole number"]),
+        ("certs", &["--config", &no_toml, "list"], &[], &["no.toml", "line 2, column 15"]),
+        (
+            "admin",
+            &["serve"],
+            &[("SECRETS__MASTER_KEY_FILE", "/nonexistent/master.key")],
+            &["/nonexistent/master.key", "`certs master-key /nonexistent/master.key`"],
+        ),
+        (
+            "admin",
+            &["serve"],
+            &[("ADMIN__LISTEN", &in_use)],
+            &["admin.listen", &in_use, "another program listens there"],
+        ),
+        (
+            "edge",
+            &[],
+            &[("EDGE__LISTEN_HTTPS", &in_use)],
+            &["edge.listen_https", &in_use, "another program listens there"],
+        ),
+        ("certs", &["import", "--chain", absent, "--key", absent], &[], &[absent, "there is no such file"]),
     ];
     let mut wrong = Vec::new();
     for case in &cases {
+        let (name, arguments, _, parts) = case;
         let said = failure(&world, case).await;
-        let lacking: Vec<_> = case.said.iter().filter(|part| !said.contains(**part)).collect();
+        let lacking: Vec<_> = parts.iter().filter(|part| !said.contains(**part)).collect();
         let raw: Vec<_> = RAW.iter().filter(|raw| said.contains(**raw)).collect();
         if !lacking.is_empty() || !raw.is_empty() {
-            wrong.push(format!("{} {:?}: {said}\n   lacks {lacking:?}, has {raw:?}", case.program, case.arguments));
+            wrong.push(format!("{name} {arguments:?}: {said}\n   lacks {lacking:?}, has {raw:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

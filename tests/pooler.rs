@@ -35,6 +35,22 @@ async fn diagnosis(world: &World) -> (String, String) {
     (check["level"].as_str().unwrap().to_owned(), check.to_string())
 }
 
+/// Makes and grants a role of edges through the pooler, logs in as it, and removes it.
+async fn a_role_of_edges_is_made(world: &World) {
+    let role = format!("svc_test_pooled_{}", std::process::id());
+    let password = world.admin_prints(&["grant-edge", &role]).await;
+    let mut url = world.database.clone();
+    url.set_username(&role).unwrap();
+    url.set_password(Some(password.trim())).unwrap();
+    let mut edge = PgConnection::connect(url.as_str()).await.unwrap();
+    sqlx::raw_sql("SELECT last_seq FROM route_counter").execute(&mut edge).await.unwrap();
+    assert_eq!(world.admin_prints(&["grant-edge", &role]).await, "", "it is there");
+    edge.close().await.unwrap();
+    world
+        .sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}; DELETE FROM edge_roles WHERE role_name = '{role}'"))
+        .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_works_behind_it() {
     let provider = Provider::start().await;
@@ -133,19 +149,7 @@ async fn everything_works_behind_it() {
                    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
     assert_eq!(world.sql_number(locks).await, 0, "a lock of a session was left behind");
 
-    // A role of edges is made and granted through it.
-    let role = format!("svc_test_pooled_{}", std::process::id());
-    let password = world.admin_prints(&["grant-edge", &role]).await;
-    let mut url = world.database.clone();
-    url.set_username(&role).unwrap();
-    url.set_password(Some(password.trim())).unwrap();
-    let mut edge = PgConnection::connect(url.as_str()).await.unwrap();
-    sqlx::raw_sql("SELECT last_seq FROM route_counter").execute(&mut edge).await.unwrap();
-    assert_eq!(world.admin_prints(&["grant-edge", &role]).await, "", "it is there");
-    edge.close().await.unwrap();
-    world
-        .sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}; DELETE FROM edge_roles WHERE role_name = '{role}'"))
-        .await;
+    a_role_of_edges_is_made(&world).await;
 
     // The settings of sessions are the role's.
     let (level, check) = diagnosis(&world).await;

@@ -77,13 +77,13 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = Arc::new(Config::load(arguments.config.as_deref())?);
-    start(arguments, config.clone()).or_else(|error| {
+    start(arguments, &config).or_else(|error| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Err(runtime.block_on(diagnosis::explained(error, &config, arguments.config.as_deref())))
     })
 }
 
-fn start(arguments: &Arguments, config: Arc<Config>) -> anyhow::Result<ExitCode> {
+fn start(arguments: &Arguments, config: &Arc<Config>) -> anyhow::Result<ExitCode> {
     if let Some(file) = config::missing_file(arguments.config.as_deref()) {
         tracing::warn!(
             "no configuration file was found at {}, so that defaults and variables SVC__… are in use",
@@ -107,9 +107,9 @@ fn start(arguments: &Arguments, config: Arc<Config>) -> anyhow::Result<ExitCode>
     // Said once for all of rustls: both of its providers are compiled in, by us and by Pingora.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     // Before the running edge gives up its sockets.
-    ownership::check_before_start(&config, key.clone(), Clock::system())?;
+    ownership::check_before_start(config, key.clone(), Clock::system())?;
     let upgrade_socket = config.edge.upgrade_socket.clone();
-    let upgrade_socket = upgrade_socket.unwrap_or_else(|| meter::spool_folder(&config).join("upgrade.sock"));
+    let upgrade_socket = upgrade_socket.unwrap_or_else(|| meter::spool_folder(config).join("upgrade.sock"));
     let (https, http) = (config.edge.listen_https, config.edge.listen_http);
     let sockets = if arguments.upgrade {
         Sockets::take_over(https, http, upgrade_socket.clone())?
@@ -133,7 +133,7 @@ fn start(arguments: &Arguments, config: Arc<Config>) -> anyhow::Result<ExitCode>
     let setup = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listeners = {
         let _within = setup.enter();
-        listeners(&config, reloader, key, sockets, upgrade_socket, threads, stop.clone(), exporter, (name, health))?
+        listeners(config, reloader, key, sockets, upgrade_socket, threads, stop.clone(), exporter, (name, health))?
     };
     server.add_service(listeners);
     server.run(RunArgs { shutdown_signal: Box::new(stop.clone()) });

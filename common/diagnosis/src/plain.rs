@@ -47,7 +47,7 @@ pub async fn explained(error: anyhow::Error, config: &Config, file: Option<&Path
     let place = PostgresPlace::of(config, &said);
     let away =
         if said.contains(NO_CONNECTION) { db::connect_once(&config.postgres, place.url).await.err() } else { None };
-    let mut said = explain(&error, said, away.as_ref(), config, &place);
+    let mut said = explain(&error, &said, away.as_ref(), config, &place);
     if let Some(missing) = config::missing_file(file) {
         said = format!(
             "{said} (no configuration file was found at {}, so that defaults and variables SVC__… are in use)",
@@ -59,7 +59,7 @@ pub async fn explained(error: anyhow::Error, config: &Config, file: Option<&Path
 
 fn explain(
     error: &anyhow::Error,
-    said: String,
+    said: &str,
     away: Option<&sqlx::Error>,
     config: &Config,
     place: &PostgresPlace<'_>,
@@ -79,16 +79,16 @@ fn explain(
         return format!("{}Redis at {url} (redis.url): {words}", &said[..start]);
     }
     if let Some(start) = said.find(OF_BUCKET) {
-        let (section, store) = store_of(&said, config);
+        let (section, store) = store_of(said, config);
         let words = bucket_words(&said[start..], section);
         return format!("{}the bucket {} ({section}.url): {words}", &said[..start], store.url);
     }
     if let Some(start) = said.find(OF_FOLDER) {
-        let (section, store) = store_of(&said, config);
+        let (section, store) = store_of(said, config);
         let rest = of_system(&said[start + OF_FOLDER.len()..]);
         return format!("{}the folder {} ({section}.url): {rest}", &said[..start], store.url);
     }
-    of_system(&said)
+    of_system(said)
 }
 
 /// The URL by which Postgres was asked.
@@ -251,13 +251,13 @@ mod tests {
 
     use super::*;
 
-    fn said(error: anyhow::Error) -> String {
+    fn said(error: &anyhow::Error) -> String {
         let mut config = Config::default();
         config.postgres.url = "postgres://svc:hidden@db.internal/svc".to_owned();
         config.redis.url = "redis://:hidden@redis.internal".to_owned();
-        let line = telemetry::one_line(&error);
+        let line = telemetry::one_line(error);
         let place = PostgresPlace::of(&config, &line);
-        explain(&error, line, None, &config, &place)
+        explain(error, &line, None, &config, &place)
     }
 
     fn io_error(number: i32) -> io::Error {
@@ -304,7 +304,7 @@ mod tests {
             ),
             (anyhow::anyhow!("the folder: {}", io_error(28)), "(store.url): the disk is full; `df -h`".to_owned()),
         ] {
-            let said = said(error);
+            let said = said(&error);
             assert!(said.contains(&wanted), "{said}\nlacks\n{wanted}");
             for raw in ["os error", "at line", "hidden", "error returned", "pool timed out"] {
                 assert!(!said.contains(raw), "{said}");

@@ -107,7 +107,9 @@ mod tests {
             headers.insert(ACCEPT_LANGUAGE, sent.parse().unwrap());
             let mut languages = Languages::of(&headers);
             let offers: Vec<_> = offers.iter().map(|offer| vec![(*offer).to_owned()]).collect();
-            offers.iter().for_each(|offer| languages.offer(offer));
+            for offer in &offers {
+                languages.offer(offer);
+            }
             assert_eq!(offers.iter().position(|offer| languages.prefers(offer)), expected, "{sent} {offers:?}");
         }
         let mut headers = HeaderMap::new();

@@ -188,7 +188,7 @@ fn outcome(pack: &Pack, target: &str, names: &BTreeSet<String>) -> Outcome {
         (!values.is_empty()).then(|| values.join(", "))
     };
     let changed = names.iter().filter(|name| value(&headers, name) != value(&before, name));
-    outcome.headers = Some(changed.map(|name| (name.to_string(), value(&headers, name))).collect());
+    outcome.headers = Some(changed.map(|name| (name.clone(), value(&headers, name))).collect());
     outcome
 }
 
@@ -274,8 +274,8 @@ async fn files_are_read_as_wrangler_reads_them_or_differ_by_a_listed_reason() {
             }
         }
     }
-    println!("{} files; {alike} alike, the others differ by {} reasons", cases.len(), reasons.len());
-    assert!(unlisted.is_empty(), "not listed:\n{}", unlisted.join("\n"));
+    let count = format!("{} files; {alike} alike, the others differ by {} reasons", cases.len(), reasons.len());
+    assert!(unlisted.is_empty(), "{count}; not listed:\n{}", unlisted.join("\n"));
     assert!(listed.is_empty(), "listed, and no difference any longer: {listed:?}");
     assert_eq!(used.len(), reasons.len(), "a reason that nothing has");
 }
