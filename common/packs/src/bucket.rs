@@ -75,15 +75,15 @@ impl Bucket {
 
     /// Bytes of a pack's data.
     pub(super) async fn data_len(&self, id: &DeploymentId) -> Result<u64, StoreError> {
-        Ok(self.s3.head(&self.data_path(id)).await?.size)
+        Ok(head(&self.s3, &self.data_path(id)).await?.size)
     }
 
     /// Copies what there is of a pack to a place aside, which is under a name of its own.
     pub(super) async fn copy_aside(&self, id: &DeploymentId, name: &str) -> Result<(), StoreError> {
         for (path, object) in [(self.data_path(id), "data"), (self.manifest_path(id), "manifest")] {
             match self.s3.copy(&path, &self.damaged.clone().join(name).join(object)).await {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) => return Err(error.into()),
+                Ok(()) => {}
+                Err(error) => found_or_absent(error)?,
             }
         }
         Ok(())
@@ -92,7 +92,7 @@ impl Bucket {
     /// Writes a pack over what there is of it. Each object is replaced as a whole.
     pub(super) async fn put_over(&self, id: &DeploymentId, data: File, manifest: Vec<u8>) -> Result<(), StoreError> {
         self.put_data(id, data).await?;
-        self.s3.put(&self.manifest_path(id), manifest.into()).await?;
+        self.s3.put(&self.manifest_path(id), manifest.into()).await.map_err(put_error)?;
         Ok(())
     }
 
@@ -105,8 +105,8 @@ impl Bucket {
     /// Deletes an object. Succeeds when there is none.
     async fn delete(&self, path: &Path) -> Result<(), StoreError> {
         match self.s3.delete(path).await {
-            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+            Ok(()) => Ok(()),
+            Err(error) => found_or_absent(error),
         }
     }
 
@@ -114,7 +114,7 @@ impl Bucket {
     pub(super) async fn put(&self, id: &DeploymentId, data: File, manifest: Vec<u8>) -> Result<(), StoreError> {
         let put = async {
             self.put_data(id, data).await?;
-            in_time(PART_TIME, self.s3.put(&self.manifest_path(id), manifest.into())).await?;
+            in_time(PART_TIME, self.put_whole(&self.manifest_path(id), manifest.into())).await?;
             Ok(())
         };
         let result = put.await;
@@ -132,10 +132,11 @@ impl Bucket {
         let len = data.metadata()?.len();
         if len <= PART_BYTES as u64 {
             let data = part(&data, 0, len).await?;
-            in_time(PART_TIME, self.s3.put(&path, data.into())).await?;
+            in_time(PART_TIME, self.put_whole(&path, data)).await?;
             return Ok(());
         }
-        let upload = in_time(PART_TIME, self.s3.put_multipart(&path)).await?;
+        let begun = async { self.s3.put_multipart(&path).await.map_err(put_error) };
+        let upload = in_time(PART_TIME, begun).await?;
         let mut upload = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
         let mut offset = 0;
         while offset < len {
@@ -159,6 +160,10 @@ impl Bucket {
         // The last parts, and the word that they are all.
         in_time(2 * PART_TIME, upload.finish()).await?;
         Ok(())
+    }
+
+    async fn put_whole(&self, path: &Path, content: Bytes) -> Result<(), StoreError> {
+        self.s3.put(path, content.into()).await.map(drop).map_err(put_error)
     }
 
     fn data_path(&self, id: &DeploymentId) -> Path {
@@ -192,12 +197,47 @@ pub(super) fn connect(config: &config::Store) -> Result<(Arc<AmazonS3>, Path), S
     Ok((Arc::new(s3), prefix))
 }
 
+/// The code by which a server says that the bucket itself is missing.
+const NO_BUCKET: &str = "NoSuchBucket";
+/// What is said of it.
+const BUCKET_ABSENT: &str = "there is no such bucket as the one of store.url";
+
 impl From<object_store::Error> for StoreError {
     fn from(error: object_store::Error) -> Self {
+        // A list fails otherwise than a read, and has the code in its text as well.
+        if error.to_string().contains(NO_BUCKET) {
+            return Self::Absent(BUCKET_ABSENT.to_owned());
+        }
         match error {
             object_store::Error::NotFound { .. } => Self::NotFound,
             error => Self::Bucket(error),
         }
+    }
+}
+
+/// The error of a write. Nothing but the bucket can be missing.
+pub(super) fn put_error(error: object_store::Error) -> StoreError {
+    match StoreError::from(error) {
+        StoreError::NotFound => StoreError::Absent(BUCKET_ABSENT.to_owned()),
+        error => error,
+    }
+}
+
+/// Passes over an object that is not there, in a bucket that is.
+pub(super) fn found_or_absent(error: object_store::Error) -> Result<(), StoreError> {
+    match StoreError::from(error) {
+        StoreError::NotFound => Ok(()),
+        error => Err(error),
+    }
+}
+
+/// Asks for an object's size and time. The answer to such a request has no body that could say what is missing, so that one which was
+/// not found is asked for again in full.
+pub(super) async fn head(s3: &AmazonS3, path: &Path) -> Result<ObjectMeta, StoreError> {
+    match s3.head(path).await {
+        Ok(found) => Ok(found),
+        Err(object_store::Error::NotFound { .. }) => Ok(s3.get(path).await?.meta),
+        Err(error) => Err(error.into()),
     }
 }
 

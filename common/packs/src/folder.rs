@@ -50,29 +50,44 @@ impl Folder {
             .url
             .to_file_path()
             .map_err(|()| StoreError::Config(format!("`{}` is not of the form `file:///folder`", config.url)))?;
-        let deployments = path.join("deployments");
-        DirBuilder::new().recursive(true).mode(0o750).create(&deployments).map_err(|error| {
-            StoreError::Config(format!("the folder {} cannot be made: {error}", deployments.display()))
-        })?;
-        Ok(Self { deployments: deployments.into(), trash: path.join("trash").into() })
+        Ok(Self { deployments: path.join("deployments").into(), trash: path.join("trash").into() })
+    }
+
+    /// Makes the folder where there is none.
+    pub(super) fn make(&self) -> Result<(), StoreError> {
+        DirBuilder::new().recursive(true).mode(0o750).create(&self.deployments).map_err(|error| {
+            StoreError::Config(format!("the folder {} cannot be made: {error}", self.deployments.display()))
+        })
+    }
+
+    /// Fails when the folder of all packs is not there, so that a pack which is not found is not taken for one that was lost. Asked
+    /// where something was not found.
+    pub(super) fn require(&self) -> Result<(), StoreError> {
+        match fs::metadata(&self.deployments) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(StoreError::Absent(format!("the store's folder {} is not there", self.deployments.display())))
+            }
+            Err(error) => Err(error.into()),
+            Ok(_) => Ok(()),
+        }
     }
 
     /// A pack's manifest and its length.
     pub(super) fn open_manifest(&self, id: &DeploymentId) -> Result<(File, u64), StoreError> {
-        let file = open(&self.place(id).join(MANIFEST))?;
+        let file = self.open_file(&self.place(id).join(MANIFEST))?;
         let len = file.metadata()?.len();
         Ok((file, len))
     }
 
     /// Fills `body` with a pack's data from `offset` on.
     pub(super) fn read(&self, id: &DeploymentId, offset: u64, body: &mut [u8]) -> Result<(), StoreError> {
-        let file = open(&self.place(id).join(DATA))?;
+        let file = self.open_file(&self.place(id).join(DATA))?;
         file.read_exact_at(body, offset).map_err(read_error)
     }
 
     /// Bytes of a pack's data.
     pub(super) fn data_len(&self, id: &DeploymentId) -> Result<u64, StoreError> {
-        Ok(open(&self.place(id).join(DATA))?.metadata()?.len())
+        Ok(self.open_file(&self.place(id).join(DATA))?.metadata()?.len())
     }
 
     pub(super) fn remove(&self, id: &DeploymentId) -> Result<(), StoreError> {
@@ -88,6 +103,7 @@ impl Folder {
     /// Begins the pack of `id`.
     pub(super) fn begin(&self, id: &DeploymentId) -> Result<Incoming, StoreError> {
         let folder = self.incoming(id);
+        self.require()?;
         DirBuilder::new().mode(0o750).create(&folder)?;
         Ok(Incoming { folder, place: self.place(id), finished: false })
     }
@@ -108,6 +124,16 @@ impl Folder {
     /// The folder of all packs.
     pub(super) fn path(&self) -> &Path {
         &self.deployments
+    }
+
+    fn open_file(&self, path: &Path) -> Result<File, StoreError> {
+        match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.require()?;
+                Err(StoreError::NotFound)
+            }
+            file => Ok(file?),
+        }
     }
 
     fn place(&self, id: &DeploymentId) -> PathBuf {
@@ -179,13 +205,6 @@ pub(super) fn read_error(error: io::Error) -> StoreError {
         _ if is_of_disk => StoreError::Damaged(format!("the disk cannot read it: {error}")),
         _ => error.into(),
     }
-}
-
-fn open(path: &Path) -> Result<File, StoreError> {
-    File::open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => StoreError::NotFound,
-        _ => error.into(),
-    })
 }
 
 fn pack_of(name: &OsStr) -> Option<DeploymentId> {

@@ -12,6 +12,8 @@ use super::{PackStore, Place, StoreError, blocking};
 
 /// The object, or file, of the name.
 pub const NAME_OBJECT: &str = "database.json";
+/// The object that says which copy of the database rules the store. Programs that do not know it leave it alone.
+pub const RULER_OBJECT: &str = "ruler.json";
 /// The object that [`PackStore::try_out`] writes and deletes.
 const TRIAL_OBJECT: &str = "doctor.json";
 /// Most bytes of the object that are read.
@@ -52,21 +54,64 @@ impl DatabaseName {
     }
 }
 
+/// The copy of a database that rules a store: of all copies it alone moves and deletes packs.
+///
+/// Copies have the same [`DatabaseName`], because a dump contains it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ruler {
+    /// The form of this object.
+    pub version: u32,
+    /// What tells the copy from others, as the database writes it.
+    pub copy: String,
+    /// The time of writing.
+    pub written_at: Timestamp,
+}
+
+impl Ruler {
+    /// The ruler as it is written now.
+    pub fn new(copy: String, now: Timestamp) -> Self {
+        Self { version: VERSION, copy, written_at: now }
+    }
+}
+
+/// Whether packs may be removed, as a [`PackStore`] keeps it in its `held`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    None = 0,
+    Unconfirmed = 1,
+    RuledElsewhere = 2,
+}
+
 impl PackStore {
     /// Returns the name of the database that the store belongs to; `None` before it was given one.
     pub async fn database_name(&self) -> Result<Option<DatabaseName>, StoreError> {
-        let json = match &self.place {
-            Place::Folder(folder) => {
-                let folder = folder.clone();
-                blocking(move || folder.read_root(NAME_OBJECT, NAME_BYTES)).await?
-            }
-            Place::Bucket(bucket) => bucket.read_root(NAME_OBJECT, NAME_BYTES).await?,
-        };
-        match json {
+        match self.get_at_root(NAME_OBJECT).await? {
             None => Ok(None),
             Some(json) => DatabaseName::from_json(&json)
                 .map_err(|error| StoreError::Damaged(format!("{NAME_OBJECT} at the store's root: {error}"))),
         }
+    }
+
+    /// Returns the copy of the database that rules the store; `None` before there was one.
+    pub async fn ruler(&self) -> Result<Option<Ruler>, StoreError> {
+        let Some(json) = self.get_at_root(RULER_OBJECT).await? else { return Ok(None) };
+        if json.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        let damaged = |error: &dyn std::fmt::Display| {
+            StoreError::Damaged(format!("{RULER_OBJECT} at the store's root: {error}"))
+        };
+        let ruler: Ruler = serde_json::from_slice(&json).map_err(|error| damaged(&error))?;
+        if ruler.version == VERSION {
+            Ok(Some(ruler))
+        } else {
+            Err(damaged(&format!("it has form {}", ruler.version)))
+        }
+    }
+
+    /// Sets the copy that rules the store. No condition holds two writers apart: look again afterwards.
+    pub async fn set_ruler(&self, ruler: &Ruler) -> Result<(), StoreError> {
+        self.put_at_root(RULER_OBJECT, serde_json::to_vec(ruler).unwrap_or_default()).await
     }
 
     /// Gives the store a name, in the place of a former one. No condition holds two writers apart: look again afterwards.
@@ -99,17 +144,45 @@ impl PackStore {
 
     /// Keeps packs from being removed until [`Self::confirm`], in all clones: whose store this is is not known yet.
     pub fn hold_removals(&self) {
-        self.is_held.store(true, Ordering::Relaxed);
+        self.hold(Hold::Unconfirmed);
     }
 
-    /// Ends [`Self::hold_removals`]: the store is known to be this database's.
+    /// Keeps packs from being removed until [`Self::confirm`], in all clones: another copy of the database rules the store.
+    pub fn leave_to_ruler(&self) {
+        self.hold(Hold::RuledElsewhere);
+    }
+
+    /// Ends [`Self::hold_removals`] and [`Self::leave_to_ruler`]: the store is known to be this database's.
     pub fn confirm(&self) {
-        self.is_held.store(false, Ordering::Relaxed);
+        self.hold(Hold::None);
+    }
+
+    fn hold(&self, hold: Hold) {
+        self.held.store(hold as u8, Ordering::Relaxed);
+    }
+
+    /// Whether another copy of the database rules the store, as far as [`Self::leave_to_ruler`] said so.
+    pub fn is_ruled_elsewhere(&self) -> bool {
+        self.held.load(Ordering::Relaxed) == Hold::RuledElsewhere as u8
     }
 
     /// Fails while removals are held. To be asked before anything in the store is removed or moved.
     pub fn removals_allowed(&self) -> Result<(), StoreError> {
-        if self.is_held.load(Ordering::Relaxed) { Err(StoreError::Unconfirmed) } else { Ok(()) }
+        match self.held.load(Ordering::Relaxed) {
+            held if held == Hold::None as u8 => Ok(()),
+            held if held == Hold::RuledElsewhere as u8 => Err(StoreError::RuledElsewhere),
+            _ => Err(StoreError::Unconfirmed),
+        }
+    }
+
+    async fn get_at_root(&self, name: &'static str) -> Result<Option<Vec<u8>>, StoreError> {
+        match &self.place {
+            Place::Folder(folder) => {
+                let folder = folder.clone();
+                blocking(move || folder.read_root(name, NAME_BYTES)).await
+            }
+            Place::Bucket(bucket) => bucket.read_root(name, NAME_BYTES).await,
+        }
     }
 
     async fn put_at_root(&self, name: &'static str, json: Vec<u8>) -> Result<(), StoreError> {
@@ -126,6 +199,52 @@ impl PackStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_store_that_another_copy_rules_loses_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = url::Url::from_directory_path(folder.path()).unwrap();
+        let store = PackStore::open(&config::Store { url, ..config::Store::default() }).unwrap();
+        assert_eq!(store.ruler().await.unwrap(), None);
+        let ruler = Ruler::new("7-16384".to_owned(), Timestamp::from_unix_millis(1_700_000_000_000));
+        store.set_ruler(&ruler).await.unwrap();
+        assert_eq!(store.ruler().await.unwrap(), Some(ruler));
+        store.leave_to_ruler();
+        let id: DeploymentId = "dep_00000000000000000001".parse().unwrap();
+        assert!(store.clone().is_ruled_elsewhere());
+        assert!(matches!(store.trash(&id).await, Err(StoreError::RuledElsewhere)));
+        assert!(matches!(store.purge(&id).await, Err(StoreError::RuledElsewhere)));
+        assert!(matches!(store.remove(&id).await, Err(StoreError::RuledElsewhere)));
+        store.confirm();
+        assert!(!store.trash(&id).await.unwrap());
+        std::fs::write(folder.path().join(RULER_OBJECT), "{").unwrap();
+        assert!(matches!(store.ruler().await, Err(StoreError::Damaged(_))));
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_is_gone_is_not_a_store_without_packs() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = url::Url::from_directory_path(folder.path().join("store")).unwrap();
+        let config = config::Store { url, ..config::Store::default() };
+        let look = PackStore::open_as_it_is(&config).unwrap();
+        let id: DeploymentId = "dep_00000000000000000001".parse().unwrap();
+        assert!(matches!(look.some_packs(1).await, Err(StoreError::Absent(_))));
+        assert!(matches!(look.manifest(&id).await, Err(StoreError::Absent(_))));
+        assert!(matches!(look.database_name().await, Err(StoreError::Absent(_))));
+        assert!(!folder.path().join("store").exists(), "a look makes nothing");
+        let store = PackStore::open(&config).unwrap();
+        assert!(matches!(store.manifest(&id).await, Err(StoreError::NotFound)));
+        assert_eq!(store.some_packs(1).await.unwrap(), Vec::new());
+        std::fs::remove_dir_all(folder.path().join("store")).unwrap();
+        for error in [
+            store.manifest(&id).await.unwrap_err(),
+            store.ping().await.unwrap_err(),
+            store.trash(&id).await.unwrap_err(),
+            store.page(None, 1).await.unwrap_err(),
+        ] {
+            assert!(matches!(error, StoreError::Absent(_)) && error.is_passing(), "{error}");
+        }
+    }
 
     #[test]
     fn a_name_is_read_by_later_and_earlier_versions() {

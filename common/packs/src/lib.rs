@@ -39,7 +39,7 @@ use std::{
     io::Read as _,
     sync::{
         Arc,
-        atomic::AtomicBool,
+        atomic::AtomicU8,
         mpsc::{self, Receiver},
     },
 };
@@ -50,7 +50,7 @@ pub use archive::{ArchiveError, Format, Root};
 pub use check::{CheckStep, FAULTY_PATHS, FaultKind, Pace, PackFault};
 pub use copies::WholePack;
 pub use digest::{DIGEST_BLOCK_BYTES, Digest, Digests, StoredBody, block_digests};
-pub use identity::{DatabaseName, NAME_OBJECT};
+pub use identity::{DatabaseName, NAME_OBJECT, RULER_OBJECT, Ruler};
 pub use listing::{ChangedFile, ChangedFiles, ListedFile, PackChanges};
 pub use manifest::{Encoding, FileEntry, Manifest, Span};
 pub use space::Space;
@@ -70,8 +70,8 @@ const MANIFEST_READ_FACTOR: u64 = 3;
 #[derive(Debug, Clone)]
 pub struct PackStore {
     place: Place,
-    /// Whether nothing may be removed for now.
-    is_held: Arc<AtomicBool>,
+    /// Whether packs may be removed: an [`identity::Hold`].
+    held: Arc<AtomicU8>,
 }
 
 #[derive(Debug, Clone)]
@@ -112,9 +112,15 @@ pub enum StoreError {
     /// The bucket answered with an error, or not at all.
     #[error("the bucket: {0}")]
     Bucket(object_store::Error),
+    /// The whole store is missing: its bucket, or its folder.
+    #[error("{0}")]
+    Absent(String),
     /// Nothing is removed before the store is known to be this database's.
     #[error("the store is not known to be this database's yet")]
     Unconfirmed,
+    /// Another copy of this database rules the store, so that this one removes nothing.
+    #[error("another copy of this database rules the store, so that this one moves and deletes nothing")]
+    RuledElsewhere,
     /// The bucket took nothing of an upload for too long.
     #[error("the bucket does not answer")]
     Stalled,
@@ -126,7 +132,7 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the same may succeed later: the store did not answer, or failed.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Io(_) | Self::Bucket(_) | Self::Stalled | Self::Stopping)
+        matches!(self, Self::Io(_) | Self::Bucket(_) | Self::Absent(_) | Self::Stalled | Self::Stopping)
     }
 }
 
@@ -211,6 +217,16 @@ impl std::fmt::Debug for OpenManifest {
 impl PackStore {
     /// Opens the store of the configuration; makes the folder when there is none.
     pub fn open(config: &config::Store) -> Result<Self, StoreError> {
+        let store = Self::open_as_it_is(config)?;
+        if let Place::Folder(folder) = &store.place {
+            folder.make()?;
+        }
+        Ok(store)
+    }
+
+    /// Opens the store of the configuration and makes nothing, for a look at it. Reads of a folder that does not exist fail with
+    /// [`StoreError::Absent`].
+    pub fn open_as_it_is(config: &config::Store) -> Result<Self, StoreError> {
         let place = match config.url.scheme() {
             "file" => Place::Folder(Folder::open(config)?),
             "s3" => Place::Bucket(Bucket::open(config)?),
@@ -220,7 +236,7 @@ impl PackStore {
                 )));
             }
         };
-        Ok(Self { place, is_held: Arc::default() })
+        Ok(Self { place, held: Arc::default() })
     }
 
     /// Reads the manifest of a pack.

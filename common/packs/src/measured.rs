@@ -46,8 +46,12 @@ fn reason(error: &StoreError) -> Option<&'static str> {
     match error {
         StoreError::NotFound => Some("missing"),
         StoreError::Damaged(_) => Some("damaged"),
-        StoreError::Config(_) | StoreError::Io(_) | StoreError::Bucket(_) | StoreError::Stalled => Some("unavailable"),
-        StoreError::Stopping | StoreError::Unconfirmed => None,
+        StoreError::Config(_)
+        | StoreError::Io(_)
+        | StoreError::Bucket(_)
+        | StoreError::Absent(_)
+        | StoreError::Stalled => Some("unavailable"),
+        StoreError::Stopping | StoreError::Unconfirmed | StoreError::RuledElsewhere => None,
     }
 }
 
@@ -55,10 +59,6 @@ impl PackStore {
     /// Fails unless the store answers, by asking it for a pack that it cannot have. That is not counted as a pack that is missing.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let id: DeploymentId = NO_PACK.parse().map_err(|_| StoreError::Config("the probe has no id".to_owned()))?;
-        if !self.is_remote() {
-            // Without its folder the store would have no such pack, either.
-            self.space().await?;
-        }
         match self.open_unmeasured(&id).await {
             Ok(_) | Err(StoreError::NotFound) => Ok(()),
             Err(error) => Err(error),

@@ -95,7 +95,7 @@ impl Objects {
             }
             Place::Bucket(s3, prefix) => {
                 let path = below(prefix, name);
-                let len = s3.head(&path).await?.size;
+                let len = bucket::head(s3, &path).await?.size;
                 Ok(ObjectReader { len, offset: 0, source: Source::Object(Arc::clone(s3), path) })
             }
         }
@@ -186,8 +186,8 @@ impl Objects {
                 .await
             }
             Place::Bucket(s3, prefix) => match s3.delete(&below(prefix, name)).await {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-                Err(error) => Err(error.into()),
+                Ok(()) => Ok(()),
+                Err(error) => bucket::found_or_absent(error),
             },
         }
     }
@@ -302,7 +302,7 @@ impl ObjectWriter {
                 }
                 buffer.extend_from_slice(&content);
                 if buffer.len() >= PART_BYTES {
-                    let parts = s3.put_multipart(path).await?;
+                    let parts = s3.put_multipart(path).await.map_err(bucket::put_error)?;
                     let begun = upload.insert(WriteMultipart::new_with_chunk_size(parts, PART_BYTES));
                     begun.put(std::mem::take(buffer).freeze());
                 }
@@ -317,7 +317,7 @@ impl ObjectWriter {
             Target::File(incoming) => blocking(move || incoming.finish()).await,
             Target::Object { upload: Some(upload), .. } => Ok(upload.finish().await.map(drop)?),
             Target::Object { s3, path, buffer, upload: None } => {
-                Ok(s3.put(&path, buffer.freeze().into()).await.map(drop)?)
+                s3.put(&path, buffer.freeze().into()).await.map(drop).map_err(bucket::put_error)
             }
         }
     }

@@ -4,7 +4,7 @@ use domain::DeploymentId;
 use futures_util::StreamExt as _;
 use object_store::{ObjectStore as _, ObjectStoreExt as _, path::Path};
 
-use super::{Bucket, pack_of};
+use super::{Bucket, found_or_absent, pack_of, put_error};
 use crate::StoreError;
 
 /// Objects that are looked through for each pack that is wanted: a pack has two.
@@ -22,20 +22,19 @@ impl Bucket {
         match self.s3.get(&self.root_path(name)).await {
             Ok(found) if found.meta.size > most => Err(StoreError::Damaged(format!("{name} is too large"))),
             Ok(found) => Ok(Some(found.bytes().await?.into())),
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(error) => found_or_absent(error).map(|()| None),
         }
     }
 
     pub(crate) async fn write_root(&self, name: &str, content: Vec<u8>) -> Result<(), StoreError> {
-        self.s3.put(&self.root_path(name), content.into()).await?;
+        self.s3.put(&self.root_path(name), content.into()).await.map_err(put_error)?;
         Ok(())
     }
 
     pub(crate) async fn delete_root(&self, name: &str) -> Result<(), StoreError> {
         match self.s3.delete(&self.root_path(name)).await {
-            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+            Ok(()) => Ok(()),
+            Err(error) => found_or_absent(error),
         }
     }
 

@@ -7,7 +7,7 @@ use domain::{DeploymentId, Timestamp};
 use futures_util::TryStreamExt as _;
 use object_store::{ObjectStore as _, ObjectStoreExt as _, path::Path};
 
-use super::{Bucket, StoreError, modified_at, pack_of};
+use super::{Bucket, StoreError, found_or_absent, head, modified_at, pack_of, put_error};
 use crate::trash::{StoredPack, TrashedPack};
 
 /// The object that is written to learn what time it is.
@@ -26,8 +26,8 @@ struct Objects {
 impl Bucket {
     pub(crate) async fn now(&self) -> Result<Timestamp, StoreError> {
         let clock = self.trash.clone().join(CLOCK);
-        self.s3.put(&clock, bytes::Bytes::new().into()).await?;
-        Ok(modified_at(&self.s3.head(&clock).await?))
+        self.s3.put(&clock, bytes::Bytes::new().into()).await.map_err(put_error)?;
+        Ok(modified_at(&head(&self.s3, &clock).await?))
     }
 
     pub(crate) async fn page(&self, after: Option<&DeploymentId>, most: usize) -> Result<Vec<StoredPack>, StoreError> {
@@ -77,8 +77,8 @@ impl Bucket {
         let (from, to) = (from.clone().join(id.as_str()), to.clone().join(id.as_str()));
         match self.s3.copy(&from.clone().join("data"), &to.clone().join("data")).await {
             // A damaged pack keeps what there is of it.
-            Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-            Err(error) => return Err(error.into()),
+            Ok(()) => {}
+            Err(error) => found_or_absent(error)?,
         }
         self.s3.copy(&from.clone().join("manifest"), &to.join("manifest")).await?;
         self.delete(&from.clone().join("manifest")).await?;
@@ -86,10 +86,10 @@ impl Bucket {
     }
 
     async fn is_missing(&self, path: &Path) -> Result<bool, StoreError> {
-        match self.s3.head(path).await {
+        match head(&self.s3, path).await {
             Ok(_) => Ok(false),
-            Err(object_store::Error::NotFound { .. }) => Ok(true),
-            Err(error) => Err(error.into()),
+            Err(StoreError::NotFound) => Ok(true),
+            Err(error) => Err(error),
         }
     }
 

@@ -19,7 +19,10 @@ impl Folder {
     /// A file's content; `None` when there is none.
     pub(crate) fn read_root(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let file = match File::open(self.root().join(name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.require()?;
+                return Ok(None);
+            }
             file => file?,
         };
         let mut content = Vec::new();
@@ -32,6 +35,7 @@ impl Folder {
 
     /// Writes a file, durably and as a whole.
     pub(crate) fn write_root(&self, name: &str, content: &[u8]) -> Result<(), StoreError> {
+        self.require()?;
         let new = self.root().join(format!(".{name}.{}", std::process::id()));
         let mut file = File::create(&new)?;
         file.write_all(content)?;
@@ -50,6 +54,7 @@ impl Folder {
 
     /// Packs in the order in which the folder has them.
     pub(crate) fn some_packs(&self, most: usize) -> Result<Vec<DeploymentId>, StoreError> {
+        self.require()?;
         let mut packs = Vec::new();
         for entry in fs::read_dir(self.path())? {
             packs.extend(pack_of(&entry?.file_name()));

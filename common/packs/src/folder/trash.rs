@@ -28,6 +28,7 @@ impl Folder {
     }
 
     pub(crate) fn page(&self, after: Option<&DeploymentId>, most: usize) -> Result<Vec<StoredPack>, StoreError> {
+        self.require()?;
         let mut packs = Vec::new();
         for id in lowest(self.path(), after, most)? {
             for folder in [self.place(&id), self.incoming(&id)] {
@@ -69,6 +70,7 @@ impl Folder {
     }
 
     pub(crate) fn trash(&self, id: &DeploymentId) -> Result<bool, StoreError> {
+        self.require()?;
         remove_all(&self.incoming(id))?;
         let place = self.place(id);
         match mark(&place) {
@@ -88,6 +90,7 @@ impl Folder {
     }
 
     pub(crate) fn restore(&self, id: &DeploymentId) -> Result<(), StoreError> {
+        self.require()?;
         let (trashed, place) = (self.trashed(id), self.place(id));
         if !trashed.join(MANIFEST).try_exists()? {
             return Err(StoreError::NotFound);
@@ -111,7 +114,9 @@ impl Folder {
     }
 
     /// The folder of the trash, which is made when it is first needed: an edge may have no right to write.
-    fn trash_folder(&self) -> io::Result<PathBuf> {
+    fn trash_folder(&self) -> Result<PathBuf, StoreError> {
+        // Not where the whole store is gone: a new folder would look like an empty store.
+        self.require()?;
         DirBuilder::new().recursive(true).mode(0o750).create(&self.trash)?;
         Ok(self.trash.to_path_buf())
     }
