@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use config::Config;
 use db::upkeep::{identity::is_unmigrated, master_key};
-use secrets::MasterKey;
+use secrets::{Exposure, MasterKey};
 use serde::Serialize;
 use tokio::time::timeout;
 
@@ -138,8 +138,24 @@ impl Report {
     }
 }
 
-/// Checks that the key file can be read, and that it is the database's.
+/// Whether a check found a failure.
+pub fn is_failure(finding: &Finding) -> bool {
+    finding.as_ref().is_err_and(|flaw| flaw.level == Level::Fail)
+}
+
+/// Checks that the key file can be read, that it is the database's, and that it and an edge's on this machine are nobody else's to read.
 pub async fn master_key(config: &Config) -> Finding {
+    let found = right_master_key(config).await?;
+    let files = [Some(&config.secrets.master_key_file), config.secrets.edge_key_file.as_ref()];
+    for file in files.into_iter().flatten() {
+        if let Some(complaint) = Exposure::of(file).ok().and_then(|exposure| exposure.complaint(file)) {
+            return warn(found, complaint);
+        }
+    }
+    Ok(found)
+}
+
+async fn right_master_key(config: &Config) -> Finding {
     let file = &config.secrets.master_key_file;
     let master = match MasterKey::load(file) {
         Ok(master) => master,

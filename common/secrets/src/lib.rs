@@ -5,6 +5,7 @@
 
 pub mod edge_key;
 pub mod edge_proof;
+mod exposure;
 pub mod letter_links;
 pub mod master_key;
 pub mod passwords;
@@ -13,4 +14,5 @@ pub mod signatures;
 pub mod streams;
 
 pub use edge_key::EdgeKey;
+pub use exposure::Exposure;
 pub use master_key::{MasterKey, Purpose};

@@ -105,6 +105,9 @@ pub enum KeyError {
         /// The cause.
         cause: std::io::Error,
     },
+    /// Others may write the file, who could put their own keys into it.
+    #[error("{0}")]
+    Writable(String),
     /// The file does not hold keys.
     #[error(
         "the master key file {0} must hold 32 bytes in base64 a line, as `certs master-key` writes them (what `certs edge-key` \

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::master_key::KeyError;
+use crate::{Exposure, master_key::KeyError};
 
 /// Longest age of a reading of a key file. `certs rotate-key` relies on it.
 pub const RELOAD_EVERY: Duration = Duration::from_secs(2);
@@ -46,6 +46,9 @@ impl<K> Ring<K> {
     /// Loads the keys of a file.
     pub(crate) fn load(path: &Path, form: Form<K>) -> Result<Self, KeyError> {
         let (keys, stamp) = form.read(path)?;
+        if let Some(complaint) = Exposure::of(path).ok().and_then(|exposure| exposure.complaint(path)) {
+            tracing::warn!("{complaint}");
+        }
         Ok(Self::new(Some(path.to_owned()), keys, Some(stamp), form))
     }
 
@@ -105,6 +108,9 @@ impl<K> Form<K> {
         let shown = || path.display().to_string();
         // Taken before the text: a change in between is then seen at the next look.
         let stamp = stamp(path).map_err(|cause| KeyError::Read { path: shown(), cause })?;
+        if let Ok(exposure @ Exposure::Writable(_)) = Exposure::of(path) {
+            return Err(KeyError::Writable(exposure.complaint(path).unwrap_or_else(shown)));
+        }
         let text = std::fs::read_to_string(path).map_err(|cause| KeyError::Read { path: shown(), cause })?;
         Ok(((self.parse)(&text).ok_or_else(|| (self.wrong)(shown()))?, stamp))
     }

@@ -1,0 +1,65 @@
+//! Who else than its owner may read or write a key file.
+
+use std::{fs, io, os::unix::fs::MetadataExt as _, path::Path};
+
+/// Write for the group and for everybody.
+const WRITABLE: u32 = 0o022;
+/// Read for everybody. The group is how a service reads a file that root owns.
+const READABLE: u32 = 0o004;
+
+/// What others may do with a key file, by its mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposure {
+    /// Neither read nor write it, but for its group, which may read.
+    None,
+    /// Everybody on the machine may read it; the mode.
+    Readable(u32),
+    /// Others may write it, and so replace the keys; the mode.
+    Writable(u32),
+}
+
+impl Exposure {
+    /// Looks at the mode of a file.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let mode = fs::metadata(path)?.mode() & 0o7777;
+        Ok(match mode {
+            _ if mode & WRITABLE != 0 => Self::Writable(mode),
+            _ if mode & READABLE != 0 => Self::Readable(mode),
+            _ => Self::None,
+        })
+    }
+
+    /// Says what is wrong with the file, and how to mend it, if something is.
+    pub fn complaint(self, path: &Path) -> Option<String> {
+        let (mode, who) = match self {
+            Self::None => return None,
+            Self::Readable(mode) => (mode, "everybody on this machine may read it"),
+            Self::Writable(mode) => (mode, "others than its owner may write it"),
+        };
+        let path = path.display();
+        Some(format!("the key file {path} has mode {mode:04o}, so that {who}: `chmod u=rw,g=r,o= {path}`"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_key_file_is_for_its_owner_and_a_group_that_reads() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (mode, wanted) in [
+            (0o600, Exposure::None),
+            (0o640, Exposure::None),
+            (0o644, Exposure::Readable(0o644)),
+            (0o660, Exposure::Writable(0o660)),
+            (0o666, Exposure::Writable(0o666)),
+        ] {
+            fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(Exposure::of(file.path()).unwrap(), wanted, "{mode:o}");
+        }
+        assert!(Exposure::Readable(0o644).complaint(Path::new("/k")).unwrap().contains("0644"));
+    }
+}
