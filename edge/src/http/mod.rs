@@ -7,6 +7,7 @@ mod body;
 mod chunk;
 mod drain;
 mod fault;
+mod incident;
 mod negotiate;
 mod pacing;
 pub mod pages;
@@ -27,6 +28,7 @@ pub(crate) use self::{
     chunk::Chunk,
     drain::drain,
     fault::Fault,
+    incident::Incidents,
     negotiate::{Accepted, accepts_anything, accepts_html, quality},
     pacing::Paces,
     pinned::pinned,

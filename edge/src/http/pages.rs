@@ -16,7 +16,7 @@ use http::{
 };
 use sha2::{Digest as _, Sha256};
 
-use super::SiteBody;
+use super::{SiteBody, X_REQUEST_ID};
 
 /// Pages of ours are stored nowhere: they change with what they report.
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
@@ -258,8 +258,32 @@ pub fn unavailable() -> Response<SiteBody> {
 }
 
 fn failure(status: StatusCode) -> Response<SiteBody> {
-    let text = "The site could not be read just now. Nothing is lost; try again in a moment.";
+    let text = "The site could not be read just now; try again in a moment.";
     with(page(status, "Briefly unavailable", text), RETRY_AFTER, RETRY_SECONDS)
+}
+
+/// 503: the site could not be read. The log has the failure under `id`.
+pub(crate) fn unread(id: HeaderValue) -> Response<SiteBody> {
+    let text = format!(
+        "The site could not be read just now; try again in a moment. If it lasts, the operator finds the cause by the id `{}`.",
+        id.to_str().unwrap_or_default()
+    );
+    failed("Briefly unavailable", &text, id)
+}
+
+/// 503: files of the site are lost or damaged. The log has that under `id`.
+pub(crate) fn damaged(id: HeaderValue) -> Response<SiteBody> {
+    let text = format!(
+        "Files of this site are lost or damaged on the server, and have to be brought back. To try again helps only then. The operator finds \
+         the cause by the id `{}`; who publishes the site can do so again.",
+        id.to_str().unwrap_or_default()
+    );
+    failed("Unavailable", &text, id)
+}
+
+fn failed(title: &str, text: &str, id: HeaderValue) -> Response<SiteBody> {
+    let response = with(page(StatusCode::SERVICE_UNAVAILABLE, title, text), RETRY_AFTER, RETRY_SECONDS);
+    with(response, X_REQUEST_ID, id)
 }
 
 /// A redirect. The location is a value that was checked.

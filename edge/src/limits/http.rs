@@ -26,3 +26,8 @@ pub fn blocking_threads() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (cores * BLOCKING_THREADS_PER_CORE).clamp(LEAST_BLOCKING_THREADS, MOST_BLOCKING_THREADS)
 }
+
+/// Time for which failures of one site have the id of one line of the log.
+pub(crate) const INCIDENT_LIFE: Duration = Duration::from_secs(1);
+/// Sites of which that is remembered at a time.
+pub(crate) const INCIDENTS: usize = 1_024;

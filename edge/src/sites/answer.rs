@@ -128,7 +128,13 @@ impl Decided {
 }
 
 impl First {
-    async fn fill(self, mut response: Response<SiteBody>) -> Result<Response<SiteBody>, PackError> {
+    async fn fill(mut self, mut response: Response<SiteBody>) -> Result<Response<SiteBody>, PackError> {
+        if let Some(pieces) = self.pieces.take_if(|_| self.whole.span.len > CACHED_BODY_BYTES) {
+            let mut pieces = Pieces::new(self.data, pieces);
+            pieces.begin().await?;
+            response.body_mut().fill(SiteBody::streamed(Box::new(pieces)).found(CacheUse::Miss));
+            return Ok(response);
+        }
         let bytes = self.data.bodies.block(&self.data, &self.whole, self.start).await?;
         let body = match self.pieces {
             None => SiteBody::kept(bytes, self.data, self.whole),
@@ -246,7 +252,8 @@ fn begun(
 ) -> Decided {
     let data = pack.data.clone();
     if whole.span.len > CACHED_BODY_BYTES {
-        return respond(status, headers, streamed(data, pieces).found(CacheUse::Miss)).into();
+        let first = First { data, whole: whole.clone(), start: first, pieces: Some(pieces) };
+        return Decided { response: respond(status, headers, SiteBody::empty()), first: Some(Box::new(first)) };
     }
     let (block, start) = Bodies::block_at(whole.span, whole.span.offset + first);
     if data.bodies.remembered(&data, block).is_some() {

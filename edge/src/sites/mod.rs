@@ -40,7 +40,7 @@ pub use packs::{PackError, Packs};
 use self::{cache::PackCache, copies::Copies};
 use crate::{
     gate::Gatekeeper,
-    http::{GateAnswer, SiteBody, Visit, pages, reserved},
+    http::{GateAnswer, Incidents, SiteBody, Visit, pages, reserved},
     limits::Shares,
     memory::RecentDeployments,
 };
@@ -53,6 +53,7 @@ pub struct Sites {
     recent: Arc<dyn RecentDeployments>,
     gatekeeper: Gatekeeper,
     clock: Clock,
+    incidents: Incidents,
 }
 
 impl Sites {
@@ -68,7 +69,7 @@ impl Sites {
         clock: Clock,
     ) -> Self {
         let copies = Copies::new(packs, replica, recent.clone(), budget.common_account());
-        Self { packs: PackCache::new(copies, shares, budget), recent, gatekeeper, clock }
+        Self { packs: PackCache::new(copies, shares, budget), recent, gatekeeper, clock, incidents: Incidents::new() }
     }
 
     /// Bytes of memory that bodies and manifests take.

@@ -83,6 +83,34 @@ impl Pieces {
         Self { data, queue, left, block, is_part, place, reading, account, step: 1, read_at }
     }
 
+    /// Reads the first block of the pack, so that a store that is away is found before the head of the answer is sent.
+    pub(crate) async fn begin(&mut self) -> Result<(), PackError> {
+        // What stands before the first part of several.
+        let preface = match self.queue.pop_front() {
+            Some(Piece::Bytes(bytes)) => Some(bytes),
+            Some(span) => {
+                self.queue.push_front(span);
+                None
+            }
+            None => None,
+        };
+        while self.block.is_empty() {
+            if let Some(reading) = self.reading.take() {
+                self.block = reading.await?;
+                self.read_at = Some(Instant::now());
+            } else if !self.advance(BLOCK_BYTES) {
+                break;
+            }
+        }
+        if let Some(preface) = preface {
+            // There is one block at a time: this one is read again.
+            self.park();
+            self.block = Bytes::new();
+            self.queue.push_front(Piece::Bytes(preface));
+        }
+        Ok(())
+    }
+
     /// Begins to read the next piece, or has it in memory; false when there is none.
     fn advance(&mut self, most: usize) -> bool {
         match self.queue.pop_front() {

@@ -49,11 +49,15 @@ impl Sites {
             // The deployment was deleted between its look-up and now.
             Err(PackError::Missing) => pages::not_found(),
             Err(error @ PackError::Unavailable(_)) => {
-                tracing::warn!(%error, %deployment, "a site could not be read");
-                pages::unavailable()
+                let log = |id: &str| tracing::warn!(request = id, %error, %deployment, "a site could not be read");
+                pages::unread(self.incidents.id(deployment.as_str(), log))
             }
-            // What is at fault was logged where it was read.
-            Err(PackError::Lost | PackError::Damaged(_)) => pages::unavailable(),
+            // Which file it is was logged where it was read.
+            Err(error @ (PackError::Lost | PackError::Damaged(_))) => {
+                let log =
+                    |id: &str| tracing::warn!(request = id, %error, %deployment, "a site has lost or damaged files");
+                pages::damaged(self.incidents.id(deployment.as_str(), log))
+            }
             Err(PackError::Guarded(accounts)) => guards::closed(accounts),
         }
     }
