@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use config::{Config, without_password};
-use domain::Clock;
+use domain::{Clock, Timestamp};
 use identity::{Keys, PartCheck, Refusal, Watch};
 use live::Redis;
 use packs::{DatabaseName, PackStore};
@@ -59,6 +59,19 @@ fn spool_check(config: &Config, clock: Clock) -> PartCheck {
         {
             return Err(foreign(&folder, former, database, &postgres));
         }
+        if let Some(former) = &former {
+            let noted = match spool::taken_over_at(&folder, former, database) {
+                Ok(Some(at)) => return Err(used_up(&folder, former, database, at)),
+                Ok(None) => spool::note_take_over(&folder, former, database, clock.now()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = noted {
+                return Err(Refusal::new(format!(
+                    "the spool {} (edge.spool) is not taken over, because that cannot be noted in it: {error}",
+                    folder.display()
+                )));
+            }
+        }
         match spool::set_database_name(&folder, &DatabaseName::new(database.to_owned(), clock.now())) {
             Ok(()) => {
                 if let Some(former) = former {
@@ -79,5 +92,15 @@ fn foreign(folder: &Path, owner: &str, database: &str, postgres: &str) -> Refusa
         "the spool {} (edge.spool) belongs to the database {owner}, not to the database {database} (postgres.url, {postgres}): set \
          edge.spool or postgres.url right, or, to take the spool over, set edge.spool_take_over_from = \"{owner}\"",
         folder.display(),
+    ))
+}
+
+fn used_up(folder: &Path, former: &str, database: &str, at: Timestamp) -> Refusal {
+    Refusal::new(format!(
+        "the spool {0} (edge.spool) belongs to the database {former} again, not to {database}: edge.spool_take_over_from = \"{former}\" was \
+         followed at {at}, and is followed once. Set edge.spool or postgres.url right, or, to take the spool over once more, remove the \
+         file {0}/{1}",
+        folder.display(),
+        spool::TAKE_OVERS,
     ))
 }

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use telemetry::{Line, Outage};
 
 pub use self::{
-    name::{database_name, set_database_name},
+    name::{TAKE_OVERS, database_name, note_take_over, set_database_name, taken_over_at},
     take_over::Abandoned,
 };
 use self::{

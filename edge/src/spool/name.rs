@@ -6,7 +6,9 @@ use std::{
     path::Path,
 };
 
+use domain::Timestamp;
 use packs::{DatabaseName, NAME_OBJECT};
+use serde::{Deserialize, Serialize};
 
 use super::segment::{check_owner, create_folder};
 
@@ -24,11 +26,47 @@ pub fn database_name(folder: &Path) -> io::Result<Option<String>> {
 pub fn set_database_name(folder: &Path, name: &DatabaseName) -> io::Result<()> {
     create_folder(folder)?;
     check_owner(folder)?;
-    let new = folder.join(format!(".{NAME_OBJECT}.{}", std::process::id()));
+    replace(folder, NAME_OBJECT, &name.to_json())
+}
+
+/// The file of what was taken over, beside the name.
+pub const TAKE_OVERS: &str = "take-overs.json";
+
+/// A take-over of a spool, which is followed once.
+#[derive(Debug, Serialize, Deserialize)]
+struct TakeOver {
+    former: String,
+    database: String,
+    taken_at: Timestamp,
+}
+
+/// Returns when the database took `folder` over from the database `former`, if it did. Blocks.
+pub fn taken_over_at(folder: &Path, former: &str, database: &str) -> io::Result<Option<Timestamp>> {
+    let is_it = |taken: &TakeOver| taken.former == former && taken.database == database;
+    Ok(take_overs(folder)?.into_iter().find(is_it).map(|taken| taken.taken_at))
+}
+
+/// Notes that the database takes `folder` over from the database `former`. Blocks.
+pub fn note_take_over(folder: &Path, former: &str, database: &str, now: Timestamp) -> io::Result<()> {
+    let mut all = take_overs(folder)?;
+    all.push(TakeOver { former: former.to_owned(), database: database.to_owned(), taken_at: now });
+    replace(folder, TAKE_OVERS, &serde_json::to_vec(&all)?)
+}
+
+fn take_overs(folder: &Path) -> io::Result<Vec<TakeOver>> {
+    match fs::read(folder.join(TAKE_OVERS)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        json => Ok(serde_json::from_slice(&json?)?),
+    }
+}
+
+/// Writes a file whole, in the place of a former one.
+fn replace(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+    let new = folder.join(format!(".{name}.{}", std::process::id()));
     let written = File::create(&new).and_then(|mut file| {
-        file.write_all(&name.to_json())?;
+        file.write_all(content)?;
         file.sync_all()?;
-        fs::rename(&new, folder.join(NAME_OBJECT))
+        fs::rename(&new, folder.join(name))
     });
     if written.is_err() {
         let _ = fs::remove_file(&new);
