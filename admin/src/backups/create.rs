@@ -40,21 +40,12 @@ impl Backups {
     }
 
     async fn make(&self, recheck: bool) -> anyhow::Result<Created> {
-        let former = match self.place.names().await?.pop() {
-            Some(name) => Some(self.place.manifest(&name).await?),
-            None => None,
-        };
+        let former = self.newest_readable().await?;
         let began_at = self.clock.now();
         let mut snapshot = Snapshot::begin(&self.db).await.context("the database cannot be read")?;
         let described = snapshot.describe().await?;
         if let Some(former) = &former {
-            anyhow::ensure!(
-                former.database == described.name,
-                "{} has backups of another database ({}): name a place of its own for this one ({})",
-                self.place.url(),
-                former.database,
-                described.name
-            );
+            self.require_of(former, &described.name)?;
         }
         let wanted = snapshot.packs().await?;
         let name = name_of(began_at);

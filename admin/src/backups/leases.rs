@@ -14,6 +14,8 @@ const LENGTH: Duration = Duration::from_mins(1);
 const EXTEND_EVERY: Duration = Duration::from_secs(15);
 /// Longest wait for a lease: that of a program that was killed ends meanwhile.
 const WAIT: Duration = Duration::from_secs(90);
+/// Time after which the wait for a lease is spoken of.
+const SAY_AFTER: Duration = Duration::from_secs(2);
 /// Interval at which a lease is tried that somebody else holds.
 const TRY_EVERY: Duration = Duration::from_millis(200);
 
@@ -45,11 +47,19 @@ pub(super) async fn hold<T>(
 
 async fn take(db: &PgPool, clock: &Clock, name: &'static str) -> anyhow::Result<Lease> {
     job_leases::register(db, name).await?;
-    let until = Instant::now() + WAIT;
+    let (since, until) = (Instant::now(), Instant::now() + WAIT);
+    let mut is_said = false;
     loop {
         let now = clock.now();
         if let Some(lease) = job_leases::take(db, name, now, now, LENGTH).await? {
             return Ok(lease);
+        }
+        if !is_said && since.elapsed() > SAY_AFTER {
+            tracing::warn!(
+                "waiting for `{name}`, which another program is at, or one that was killed within the last minute; for {} s at most",
+                WAIT.as_secs()
+            );
+            is_said = true;
         }
         anyhow::ensure!(Instant::now() < until, "`{name}` is at work elsewhere; try again when it has ended");
         tokio::time::sleep(TRY_EVERY).await;

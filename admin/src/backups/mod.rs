@@ -25,8 +25,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use config::Config;
+use db::upkeep::{database, identity::is_unmigrated};
 use domain::Clock;
-use packs::objects::Objects;
+use packs::{StoreError, objects::Objects};
 use secrets::MasterKey;
 use sqlx::PgPool;
 use url::Url;
@@ -49,11 +50,22 @@ pub struct Backups {
     store: Objects,
     place: Place,
     copier: Copier,
+    /// The database whose backups are dealt with, where the operator named one.
+    of: Option<String>,
+}
+
+/// A backup at the place, as far as it can be read.
+pub struct Listed {
+    /// The backup's name.
+    pub name: String,
+    /// What it consists of, or why that cannot be read.
+    pub manifest: anyhow::Result<Manifest>,
 }
 
 impl Backups {
-    /// Prepares every part. `url` is the place of the backups, or else the one of the configuration.
-    pub fn open(config: Arc<Config>, url: Option<Url>) -> anyhow::Result<Self> {
+    /// Prepares every part. `url` is the place of the backups, or else the one of the configuration; `of` names the database whose backups
+    /// they are, if it is not the one of the configuration.
+    pub fn open(config: Arc<Config>, url: Option<Url>, of: Option<String>) -> anyhow::Result<Self> {
         let url = url.or_else(|| config.backup.url.clone());
         let url = url.context("name the place of the backups as an argument, or set backup.url")?;
         anyhow::ensure!(url != config.store.url, "backups are kept outside the store, which they are to replace");
@@ -66,28 +78,120 @@ impl Backups {
             clock: Clock::system(),
             key,
             config,
+            of,
         })
     }
 
-    /// Returns every backup at the place, the oldest first.
-    pub async fn list(&self) -> anyhow::Result<Vec<Manifest>> {
+    /// Returns every backup at the place, the oldest first, also those that cannot be read. Fails where one is another database's.
+    pub async fn list(&self) -> anyhow::Result<Vec<Listed>> {
         let mut found = Vec::new();
         for name in self.place.names().await? {
-            found.push(self.place.manifest(&name).await?);
+            let manifest = self.readable(&name).await?;
+            found.push(Listed { name, manifest });
         }
+        self.require_own(found.iter().filter_map(|listed| listed.manifest.as_ref().ok())).await?;
         Ok(found)
     }
 
-    /// Returns the backup called `name`, or the newest.
+    /// Returns the backup called `name`, or the newest. Fails where it is another database's. No older one is taken in the place of a
+    /// newest that is damaged: the error says which there is.
     pub async fn find(&self, name: Option<&str>) -> anyhow::Result<Manifest> {
         let names = self.place.names().await?;
-        let name = match name {
-            Some(name) => names.iter().find(|known| *known == name).with_context(|| {
-                format!("there is no backup {name} at {}; `admin backup list` names those there are", self.place.url())
-            })?,
-            None => names.last().with_context(|| format!("there is no backup at {}", self.place.url()))?,
+        let manifest = match name {
+            Some(name) => {
+                let name = names.iter().find(|known| *known == name).with_context(|| {
+                    format!(
+                        "there is no backup {name} at {}; `admin backup list` names those there are",
+                        self.place.url()
+                    )
+                })?;
+                self.place.manifest(name).await?
+            }
+            None => {
+                let newest = names.last().with_context(|| format!("there is no backup at {}", self.place.url()))?;
+                match self.readable(newest).await? {
+                    Ok(manifest) => manifest,
+                    Err(error) => return Err(self.point_to_older(&names, error).await),
+                }
+            }
         };
-        self.place.manifest(name).await
+        self.require_own([&manifest]).await?;
+        Ok(manifest)
+    }
+
+    /// Adds to the error of the newest backup which older one can be read.
+    async fn point_to_older(&self, names: &[String], error: anyhow::Error) -> anyhow::Error {
+        for older in names.iter().rev().skip(1) {
+            match self.readable(older).await {
+                Ok(Ok(_)) => {
+                    return anyhow::anyhow!(
+                        "{error:#}; it is the newest, and nothing was done. The newest one that can be read is {older}: to take it, add \
+                         `--at {older}`"
+                    );
+                }
+                Ok(Err(_)) => {}
+                Err(away) => return away,
+            }
+        }
+        error.context("no backup there can be read")
+    }
+
+    /// Returns the newest backup that can be read; `None` when there is no backup.
+    async fn newest_readable(&self) -> anyhow::Result<Option<Manifest>> {
+        let mut first = None;
+        for name in self.place.names().await?.iter().rev() {
+            match self.readable(name).await? {
+                Ok(manifest) => return Ok(Some(manifest)),
+                Err(error) => {
+                    tracing::warn!(backup = name, "a backup cannot be read and is passed over: {error:#}");
+                    first.get_or_insert(error);
+                }
+            }
+        }
+        first.map_or(Ok(None), Err)
+    }
+
+    /// Reads a manifest. The outer error is the place's, which does not answer; the inner one is the manifest's.
+    async fn readable(&self, name: &str) -> anyhow::Result<anyhow::Result<Manifest>> {
+        match self.place.manifest(name).await {
+            Err(error) if error.downcast_ref::<StoreError>().is_some_and(StoreError::is_passing) => Err(error),
+            read => Ok(read),
+        }
+    }
+
+    /// Fails where a backup is another database's than the configuration's, unless the operator has named that one. A database without
+    /// tables, as before a restore, has no name to compare, nor has one that does not answer.
+    async fn require_own<'m>(&self, manifests: impl IntoIterator<Item = &'m Manifest>) -> anyhow::Result<()> {
+        let own = match &self.of {
+            Some(of) => of.clone(),
+            None => match database::name(&self.db).await {
+                Ok(own) => own,
+                Err(error) if is_unmigrated(&error) => return Ok(()),
+                Err(error) => {
+                    tracing::warn!(%error, "the database does not say its name, so that whose the backups are is not checked");
+                    return Ok(());
+                }
+            },
+        };
+        manifests.into_iter().try_for_each(|manifest| self.require_of(manifest, &own))
+    }
+
+    /// Fails unless a backup is the one of the database `own`.
+    fn require_of(&self, manifest: &Manifest, own: &str) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            manifest.database == own,
+            "{} has backups of another database ({}) than {own}: name the place of this one's, or set postgres.url right; if the other's are \
+             meant, `admin backup list|verify|prune` and `admin restore` take them with `--of {1}`",
+            self.place.url(),
+            manifest.database,
+        );
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Listed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listed").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

@@ -44,8 +44,13 @@ impl Backups {
         let names = self.place.names().await?;
         // All are read first: what one needs that cannot be read is not known, and nothing may be removed.
         for (at, name) in names.iter().enumerate() {
-            let manifest =
-                self.place.manifest(name).await.context("nothing is removed, because not every backup can be read")?;
+            let manifest = self.place.manifest(name).await.with_context(|| {
+                format!(
+                    "nothing is removed, because not every backup can be read; if {name} is of no use any more, remove its folder \
+                     backups/{name} by hand"
+                )
+            })?;
+            self.require_own([&manifest]).await?;
             let is_kept = keep.keeps(manifest.began_at, names.len() - at, self.clock.now());
             if is_kept {
                 needed.extend(manifest.packs.into_iter().map(|pack| pack.id));

@@ -3,12 +3,18 @@
 use std::process::Stdio;
 
 use anyhow::Context as _;
-use db::upkeep::restores;
+use db::upkeep::{
+    database::{self, CopyId},
+    restores,
+};
 use domain::DeploymentId;
 use futures_util::{StreamExt as _, stream};
-use packs::objects::pack_objects;
+use packs::{RULER_OBJECT, Ruler, objects::pack_objects};
 
 use super::{Backups, Damage, Manifest, Pack, check, copy, dump, programs};
+
+/// Most bytes that are read of the object which names the store's ruler.
+const RULER_BYTES: u64 = 4 * 1024;
 
 /// How a backup is restored.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +40,8 @@ pub struct Restored {
     pub set_aside: Option<String>,
     /// Roles that the server does not have, so that their rights were left out.
     pub missing_roles: Vec<String>,
+    /// Whether another copy of the database rules the store, so that nothing is moved or deleted in it by this one.
+    pub is_ruled_elsewhere: bool,
 }
 
 impl Backups {
@@ -81,8 +89,26 @@ impl Backups {
         }
         restored.set_aside = aside;
         restores::end_leases(&self.db).await?;
+        restored.is_ruled_elsewhere = !self.inherit_store().await.context("the ruler of the store")?;
         self.look_over(manifest, options, &mut restored).await?;
         Ok(restored)
+    }
+
+    /// Makes the restored database the ruler of the store where the former ruler is known to be gone: it was a database of this server,
+    /// which has no such one any more. Returns whether this one rules the store.
+    async fn inherit_store(&self) -> anyhow::Result<bool> {
+        let own = database::copy_id(&self.db).await?;
+        let Some(json) = self.store.read_whole(RULER_OBJECT, RULER_BYTES).await? else { return Ok(true) };
+        let former = serde_json::from_slice(&json).ok().and_then(|ruler: Ruler| CopyId::parse(&ruler.copy));
+        match former {
+            Some(former) if former.is_same(&own) => Ok(true),
+            Some(former) if former.is_beside(&own) && !database::is_there(&self.db, &former).await? => {
+                let ruler = serde_json::to_vec(&Ruler::new(own.to_string(), self.clock.now()))?;
+                self.store.write_whole(RULER_OBJECT, ruler).await?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// The packs of the backup that the store lacks.

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
-use admin::backups::{Backups, Created, Keep, Manifest};
+use admin::backups::{Backups, Created, Keep, Listed};
 use clap::{Args, Subcommand};
 use config::Config;
 use telemetry::counted;
@@ -27,11 +27,17 @@ enum Action {
     List {
         /// The place of the backups; `backup.url` when absent.
         at: Option<Url>,
+        /// Deals with the backups of this database, which is not the one of the configuration.
+        #[arg(long, value_name = "DATABASE")]
+        of: Option<String>,
     },
     /// Read a backup back without restoring it, and name what of it is damaged.
     Verify {
         /// The place of the backups; `backup.url` when absent.
         at: Option<Url>,
+        /// Deals with the backups of this database, which is not the one of the configuration.
+        #[arg(long, value_name = "DATABASE")]
+        of: Option<String>,
         /// The backup; the newest when absent.
         #[arg(long = "at", value_name = "BACKUP")]
         backup: Option<String>,
@@ -41,6 +47,9 @@ enum Action {
     Prune {
         /// The place of the backups; `backup.url` when absent.
         at: Option<Url>,
+        /// Deals with the backups of this database, which is not the one of the configuration.
+        #[arg(long, value_name = "DATABASE")]
+        of: Option<String>,
         /// Keeps backups that are not older than so many days.
         #[arg(long, group = "keep")]
         keep_days: Option<u32>,
@@ -55,7 +64,7 @@ enum Action {
 pub(crate) async fn run(config: Arc<Config>, arguments: Backup) -> anyhow::Result<()> {
     match arguments.action {
         None => {
-            let created = Backups::open(config, arguments.to)?.create(arguments.recheck).await?;
+            let created = Backups::open(config, arguments.to, None)?.create(arguments.recheck).await?;
             println!("{}", described(&created));
             let missing = &created.manifest.missing;
             let names: Vec<_> = missing.iter().map(ToString::to_string).collect();
@@ -66,12 +75,12 @@ pub(crate) async fn run(config: Arc<Config>, arguments: Backup) -> anyhow::Resul
                 names.join(", ")
             );
         }
-        Some(Action::List { at }) => {
-            let backups = Backups::open(config, at)?.list().await?;
+        Some(Action::List { at, of }) => {
+            let backups = Backups::open(config, at, of)?.list().await?;
             print!("{}", table(&backups));
         }
-        Some(Action::Verify { at, backup }) => {
-            let backups = Backups::open(config, at)?;
+        Some(Action::Verify { at, of, backup }) => {
+            let backups = Backups::open(config, at, of)?;
             let manifest = backups.find(backup.as_deref()).await?;
             let damages = backups.verify(&manifest).await?;
             for damage in &damages {
@@ -86,9 +95,9 @@ pub(crate) async fn run(config: Arc<Config>, arguments: Backup) -> anyhow::Resul
             let packs = counted(manifest.packs.len(), "pack", "packs");
             println!("{} is undamaged: {packs}, {} bytes", manifest.name, manifest.bytes());
         }
-        Some(Action::Prune { at, keep_days, keep_last }) => {
+        Some(Action::Prune { at, of, keep_days, keep_last }) => {
             let keep = Keep { last: keep_last, days: keep_days };
-            let pruned = Backups::open(config, at)?.prune(keep).await?;
+            let pruned = Backups::open(config, at, of)?.prune(keep).await?;
             println!(
                 "{} removed, {} kept; {} removed, {} bytes",
                 counted(pruned.removed.len(), "backup", "backups"),
@@ -114,18 +123,28 @@ fn described(created: &Created) -> String {
     )
 }
 
-fn table(backups: &[Manifest]) -> String {
+fn table(backups: &[Listed]) -> String {
     if backups.is_empty() {
         return "There is no backup.\n".to_owned();
     }
-    let mut text = format!("{:<22} {:>8} {:>16} {:>7}  {:<9} keys\n", "backup", "packs", "bytes", "schema", "program");
-    for backup in backups {
+    let mut text = format!(
+        "{:<22} {:>8} {:>16} {:>7}  {:<9} {:<10} keys\n",
+        "backup", "packs", "bytes", "schema", "program", "database"
+    );
+    for Listed { name, manifest } in backups {
+        let backup = match manifest {
+            Ok(backup) => backup,
+            Err(error) => {
+                let _ = writeln!(text, "{name:<22} cannot be read: {}", error.root_cause());
+                continue;
+            }
+        };
         let (packs, bytes) = (backup.packs.len(), backup.bytes());
         let keys = backup.keys.join(",");
         let _ = write!(
             text,
-            "{:<22} {packs:>8} {bytes:>16} {:>7}  {:<9} {keys}",
-            backup.name, backup.schema, backup.program
+            "{name:<22} {packs:>8} {bytes:>16} {:>7}  {:<9} {:<10} {keys}",
+            backup.schema, backup.program, backup.database
         );
         if !backup.missing.is_empty() {
             let _ = write!(text, "  ({} missing)", counted(backup.missing.len(), "pack was", "packs were"));

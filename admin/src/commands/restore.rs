@@ -21,12 +21,15 @@ pub(crate) struct Restore {
     /// Replaces the tables of this database, which keeps the former ones in a schema of their own.
     #[arg(long, value_name = "DATABASE")]
     overwrite: Option<String>,
+    /// Takes the backups of this database, where the one of the configuration has tables and another name (`admin backup list` says it).
+    #[arg(long, value_name = "DATABASE")]
+    of: Option<String>,
 }
 
 /// Runs the command, and prints what became of it.
 #[expect(clippy::print_stdout, reason = "what was done is this command's result")]
 pub(crate) async fn run(config: Arc<Config>, arguments: Restore) -> anyhow::Result<()> {
-    let backups = Backups::open(config, arguments.from)?;
+    let backups = Backups::open(config, arguments.from, arguments.of)?;
     let manifest = backups.find(arguments.at.as_deref()).await?;
     let options = RestoreOptions { verify: arguments.verify, overwrite: arguments.overwrite };
     let restored = backups.restore(&manifest, &options).await?;
@@ -46,6 +49,12 @@ pub(crate) async fn run(config: Arc<Config>, arguments: Restore) -> anyhow::Resu
         println!(
             "the server does not have these roles, so that their rights were left out: {}",
             restored.missing_roles.join(", ")
+        );
+    }
+    if restored.is_ruled_elsewhere {
+        println!(
+            "the store is ruled by the database that this one is a copy of, so that this one moves and deletes no pack; once the former is out \
+             of use for good, run `admin store sweep --yes`"
         );
     }
     for (project, deployment) in &restored.missing {
