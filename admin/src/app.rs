@@ -3,7 +3,7 @@
 //! Services below take what they need of it and never the whole (`floors.rs`). Start with [`App::change`], by which
 //! everything is changed. [`LiveApp`] is the one by the configuration that is in use now.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{os::unix::fs::DirBuilderExt as _, path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
@@ -179,6 +179,7 @@ impl App {
         let (edges, of_edges) = Edges::new(redis.clone(), db.clone(), clock.clone());
         let (events, of_events) = Events::new(redis.clone());
         let parts = ConfiguredParts::new(&config, &db, &clock, None)?;
+        make_spool(&config)?;
         let master_key = MasterKey::load(&config.secrets.master_key_file)?;
         let tasks = TaskTracker::new();
         let grants = Grants {
@@ -295,6 +296,16 @@ impl App {
     pub async fn allowance(&self, account: &Account) -> Result<Allowance<'_>, sqlx::Error> {
         plan::allowance(&self.db, self.plans(), account).await
     }
+}
+
+/// Makes the folder of uploads where the configuration names one that does not exist, as an edge does with its own.
+fn make_spool(config: &Config) -> anyhow::Result<()> {
+    let Some(folder) = &config.admin.spool else { return Ok(()) };
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .with_context(|| format!("the folder of uploads {} (admin.spool) cannot be made", folder.display()))
 }
 
 fn spool_folder(config: &Config) -> PathBuf {

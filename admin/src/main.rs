@@ -98,6 +98,9 @@ enum Command {
         #[command(subcommand)]
         action: StoreAction,
     },
+    /// Take the store or Redis over from another database, whose name it carries: what `store.take_over_from` and
+    /// `redis.take_over_from` do once, as often as it is run.
+    TakeOver(commands::take_over::TakeOver),
     /// Take a site down: visitors get 403, or 451 where a law demands it. Its owner keeps it.
     Suspend {
         /// The project, or the three words of a share.
@@ -241,6 +244,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             Command::IssueToken { login } => issue_token(&config, &login).await,
             Command::Mail { action: MailAction::Test { address } } => test_mail(&config, &address).await,
             Command::Store { action } => store::run(config, action).await,
+            Command::TakeOver(arguments) => commands::take_over::run(config, arguments).await,
             Command::Suspend { project, reason } => set_suspended(config, &project, Some(reason.into())).await,
             Command::Refund { invoice, cents, reason } => refund(config, &invoice, cents.map(Cents), &reason).await,
             Command::Resume { project } => set_suspended(config, &project, None).await,

@@ -69,7 +69,7 @@ pub fn describe() {
     );
     describe_gauge!(
         "svc_store_sweep_stopped",
-        "1 while the sweep of the store moves nothing, by reason: `clocks`, `older_database`, `share`; 0 while it runs."
+        "1 while the sweep of the store moves nothing, by reason: `clocks`, `older_database`, `share`, `copy`; 0 while it runs."
     );
     describe_counter!("svc_packs_restored_total", "Packs that came back from the store's trash.");
     describe_counter!(

@@ -4,3 +4,4 @@ pub(crate) mod backup;
 pub(crate) mod edge_rights;
 pub(crate) mod restore;
 pub(crate) mod store;
+pub(crate) mod take_over;

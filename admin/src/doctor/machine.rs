@@ -72,6 +72,9 @@ pub(super) async fn disk(folder: PathBuf, least_percent: u8) -> Finding {
             }
             Ok(said)
         }
+        Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+            warn(format!("{shown} does not exist"), "admin makes it at its start, if it may")
+        }
         Ok(Err(error)) => fail(format!("{shown}: {error}"), "does the folder exist, and may this user read it?"),
         Err(error) => fail(format!("{shown}: {error}"), "try again"),
     }

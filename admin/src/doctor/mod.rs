@@ -6,16 +6,33 @@ mod machine;
 mod network;
 mod parts;
 mod service;
+mod store;
 
 use std::{future::Future, pin::Pin, time::Duration};
 
 use config::Config;
 pub use diagnosis::Report;
-use diagnosis::{Finding, fail, within};
+use diagnosis::{Finding, fail, warn, within};
 use futures_util::future::join_all;
 
 /// Longest time for a check.
 const WITHIN: Duration = Duration::from_secs(8);
+
+/// The checks that ask Postgres, beside the one whether it answers.
+const OF_POSTGRES: [&str; 10] = [
+    "pooler",
+    "migrations",
+    "connections",
+    "edge roles",
+    "failover",
+    "clock of postgres",
+    "jobs",
+    "backup",
+    "packs",
+    "sweep",
+];
+/// The checks that ask Redis, beside the one whether it answers.
+const OF_REDIS: [&str; 4] = ["eviction", "persistence", "clock of redis", "edges"];
 
 /// A check under way.
 type Checking<'a> = Pin<Box<dyn Future<Output = Finding> + Send + 'a>>;
@@ -39,7 +56,9 @@ pub async fn examine(config: &Config) -> Report {
             add("clock of postgres", Box::pin(machine::clock_of_postgres(db.clone())));
             add("jobs", Box::pin(service::jobs(db.clone())));
             add("backup", Box::pin(service::backup(db.clone())));
-            add("store", Box::pin(parts::store(config.store.clone(), db.clone())));
+            add("packs", Box::pin(store::packs(db.clone())));
+            add("sweep", Box::pin(store::sweep(db.clone())));
+            add("store", Box::pin(store::store(config.clone(), db.clone())));
             add("redis", Box::pin(parts::redis(config.redis.clone(), db)));
         }
     }
@@ -67,9 +86,24 @@ pub async fn examine(config: &Config) -> Report {
     }
     let (names, under_way): (Vec<_>, Vec<_>) = checks.into_iter().unzip();
     let findings = join_all(under_way.into_iter().map(|check| within(WITHIN, check))).await;
+    let mut found: Vec<(String, Finding)> = names.into_iter().zip(findings).collect();
+    leave_out(&mut found, "postgres", "PostgreSQL", &OF_POSTGRES);
+    leave_out(&mut found, "redis", "Redis", &OF_REDIS);
     let mut report = Report::default();
-    for (name, finding) in names.into_iter().zip(findings) {
+    for (name, finding) in found {
         report.add(name, finding);
     }
     report
+}
+
+/// Puts one line in the place of those that failed because the part which they ask is away, which is `cause`: it did not answer any of them.
+fn leave_out(found: &mut Vec<(String, Finding)>, cause: &str, part: &str, rest: &[&str]) {
+    let has_failed = |name: &str| found.iter().any(|(known, finding)| known == name && diagnosis::is_failure(finding));
+    if !has_failed(cause) || !rest.iter().all(|name| has_failed(name)) {
+        return;
+    }
+    found.retain(|(name, _)| !rest.contains(&&**name));
+    let said = format!("{part} is away, so that these are not known: {}", rest.join(", "));
+    let at = found.iter().position(|(name, _)| name == cause).map_or(found.len(), |at| at + 1);
+    found.insert(at, (format!("{cause} (rest)"), warn(said, format!("see `{cause}`"))));
 }

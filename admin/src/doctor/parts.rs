@@ -8,7 +8,6 @@ use db::{
 };
 use diagnosis::{Finding, fail, of_postgres, of_redis, warn};
 use live::{Persistence, Redis};
-use packs::PackStore;
 use sqlx::PgPool;
 
 const AWAY: &str = "is it running, and does postgres.url lead there?";
@@ -217,43 +216,5 @@ pub(super) async fn persistence(redis: Redis) -> Finding {
             "set appendonly to yes (appendfsync everysec)",
         ),
         Err(error) => fail(of_redis(&error), REDIS_AWAY),
-    }
-}
-
-/// Asks the store whose it is, and writes and deletes an object.
-pub(super) async fn store(config: config::Store, db: PgPool) -> Finding {
-    let url = config.url.clone();
-    let store = match PackStore::open(&config) {
-        Ok(store) => store,
-        Err(error) => return fail(error.to_string(), "set [store] right"),
-    };
-    let name = match store.database_name().await {
-        Ok(name) => name.map(|name| name.database),
-        Err(error) => return fail(error.to_string(), "does [store] lead to a folder or bucket that answers?"),
-    };
-    let own = database::name(&db).await.ok();
-    if let (Some(name), Some(own)) = (&name, &own)
-        && name != own
-    {
-        return fail(
-            format!("{url} belongs to the database {name}, and this one is {own}"),
-            format!("set store.url or postgres.url right, or, to take it over, store.take_over_from = \"{name}\""),
-        );
-    }
-    if let Err(error) = store.try_out().await {
-        return fail(
-            format!("{url}: nothing can be written and deleted: {error}"),
-            "give admin's key, or its user, the right to write and to delete there, and look whether the disk is full",
-        );
-    }
-    match (name, own) {
-        (Some(_), Some(_)) => Ok(format!("{url} is this database's; an object was written and deleted")),
-        (None, _) => warn(
-            format!("{url} has no name; an object was written and deleted"),
-            "admin gives it one at its start; if admin runs, is store.url the same there?",
-        ),
-        (Some(_), None) => {
-            warn(format!("{url}: an object was written and deleted"), "whose it is is not known: Postgres is away")
-        }
     }
 }

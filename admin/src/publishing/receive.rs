@@ -204,7 +204,7 @@ fn too_slow() -> ApiError {
 }
 
 /// The answer to an upload that the spool's disk does not take.
-fn no_spool(error: std::io::Error) -> ApiError {
+pub(super) fn no_spool(error: std::io::Error) -> ApiError {
     metrics::upload_refused("spool");
     let message = "The upload cannot be kept at the moment; please try again in a moment.";
     ApiError::new(Code::Busy, message).retry_after(SPOOL_RETRY).of_this_admin().caused_by(error)

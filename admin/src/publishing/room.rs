@@ -44,6 +44,7 @@ pub(crate) async fn for_share(app: &App, account: &Account, attempt: Attempt) ->
 /// Checks that the disks of the spool and of the store are not nearly full: what fills them stops everybody, and a database
 /// that shares one of them as well.
 async fn on_disk(app: &App) -> Result<(), ApiError> {
+    spool_space(app).await.map_err(super::receive::no_spool)?;
     if has_disk(app).await.map_err(super::receive::store_failed)? {
         return Ok(());
     }
@@ -51,11 +52,22 @@ async fn on_disk(app: &App) -> Result<(), ApiError> {
     Err(ApiError::new(Code::Busy, message).retry_after(FULL_RETRY).of_this_admin())
 }
 
+/// The space on the disk of the spool. An error names the folder: it is not the store's.
+async fn spool_space(app: &App) -> std::io::Result<Space> {
+    let folder = app.spool_folder();
+    tokio::task::spawn_blocking(move || {
+        Space::of(&folder).map_err(|error| {
+            let said = format!("the folder of uploads {} (admin.spool): {error}", folder.display());
+            std::io::Error::new(error.kind(), said)
+        })
+    })
+    .await
+    .map_err(std::io::Error::other)?
+}
+
 /// Whether enough of the disks of the spool and of the store is free for whatever is to be published.
 pub(crate) async fn has_disk(app: &App) -> Result<bool, StoreError> {
-    let folder = app.spool_folder();
-    let spool = tokio::task::spawn_blocking(move || Space::of(&folder)).await.map_err(|_| StoreError::Stopping)??;
-    let spaces = [spool, app.store.space().await?];
+    let spaces = [spool_space(app).await?, app.store.space().await?];
     let least = app.config.admin.free_disk_percent;
     let is_full = spaces.iter().any(|space| space.is_below(least));
     if is_full {

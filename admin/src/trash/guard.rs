@@ -26,11 +26,13 @@ pub enum Reason {
     OlderDatabase,
     /// Too many packs are without a record.
     Share,
+    /// Another copy of this database rules the store.
+    Copy,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 3] = [Self::Clocks, Self::OlderDatabase, Self::Share];
+    pub const ALL: [Self; 4] = [Self::Clocks, Self::OlderDatabase, Self::Share, Self::Copy];
 
     /// Returns the word that is stored, and the metric's label.
     pub const fn as_str(self) -> &'static str {
@@ -38,7 +40,13 @@ impl Reason {
             Self::Clocks => "clocks",
             Self::OlderDatabase => "older_database",
             Self::Share => "share",
+            Self::Copy => "copy",
         }
+    }
+
+    /// Returns the reason that is stored as `word`.
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == word)
     }
 
     /// Says what is the matter, in one sentence.
@@ -52,6 +60,10 @@ impl Reason {
                  another database."
             }
             Self::Share => "Too many packs of the store have no record in this database.",
+            Self::Copy => {
+                "The store is ruled by another copy of this database, of which one was made from the other by a dump; so this one moves and \
+                 deletes no pack. Only if the other one is out of use for good, make this one the ruler by `admin store sweep --yes`."
+            }
         }
     }
 }

@@ -16,8 +16,12 @@ pub const BATCH: i64 = 50;
 /// Pauses between attempts to move a pack, doubled each time.
 const BACK_OFF: std::ops::RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_hours(1);
 
-/// Moves the packs that are due, and returns their number. What the database still has a deployment for stays.
+/// Moves the packs that are due, and returns their number. What the database still has a deployment for stays. All wait while another
+/// copy of the database rules the store.
 pub async fn run(app: &App) -> anyhow::Result<usize> {
+    if app.store.is_ruled_elsewhere() {
+        return Ok(0);
+    }
     let due = pack_removals::due(&app.db, app.clock.now(), BATCH).await?;
     if due.is_empty() {
         return Ok(0);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use db::upkeep::store_sweep::{self, PackRecord, SweepState};
 use domain::{DeploymentId, Timestamp};
+use identity::Ruler;
 use packs::StoredPack;
 
 use super::{
@@ -112,6 +113,9 @@ pub async fn run(app: &App) -> anyhow::Result<Swept> {
         let detail = format!("{unknown} of {looked} packs are unknown");
         return stopped(app, Reason::Share, &detail).await;
     }
+    if app.store.is_ruled_elsewhere() {
+        return stopped(app, Reason::Copy, &app.config.store.url.to_string()).await;
+    }
     let moved = move_all(app, &page).await?;
     let is_partial = !page.is_last(RUN);
     let (position, looked, unknown) = if is_partial { (page.last.as_ref(), looked, unknown) } else { (None, 0, 0) };
@@ -196,6 +200,8 @@ pub async fn look(app: &App) -> anyhow::Result<Look> {
         Some(Reason::OlderDatabase)
     } else if look.unknown > 0 && guard::is_too_much(count(look.packs), count(look.unknown)) {
         Some(Reason::Share)
+    } else if app.store.is_ruled_elsewhere() {
+        Some(Reason::Copy)
     } else {
         None
     };
@@ -203,10 +209,18 @@ pub async fn look(app: &App) -> anyhow::Result<Look> {
 }
 
 /// Moves every pack without a record to the trash, however many there are: the operator has said so. Returns their number. The
-/// job goes on from there.
+/// job goes on from there. Where another copy of the database ruled the store, this one does from now on.
 pub async fn run_whole(app: &App) -> anyhow::Result<usize> {
     let clocks = Clocks::read(app).await?;
     anyhow::ensure!(clocks.agree(), "{}", Reason::Clocks.sentence());
+    if app.store.is_ruled_elsewhere() {
+        let taken = Ruler::new(&app.db, &app.store, &app.clock).take().await;
+        taken.map_err(anyhow::Error::msg).context("this database cannot be made the ruler of the store")?;
+        app.store.confirm();
+        tracing::warn!(
+            "this database rules the store now; the admins of the other copy move and delete nothing from now on"
+        );
+    }
     let (mut after, mut moved) = (None, 0);
     loop {
         let page = Page::after(app, after.as_ref(), RUN, clocks.store).await?;

@@ -2,7 +2,8 @@
 //!
 //! A pack is deleted when it was in the trash for [`config::Store::trash_days`] by the store's clock, and this database has
 //! watched it there for as long. Time passes for the watching only while an admin runs, at most [`WATCHED_AT_MOST`] between
-//! two looks: a clock that leaps by days deletes nothing, nor does a database that has just been restored.
+//! two looks: a clock that leaps by days deletes nothing, nor does a database that has just been restored. A copy of the database that
+//! does not rule the store deletes nothing either; what it wants comes back all the same, which destroys nothing of the ruler's.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -41,7 +42,10 @@ pub async fn run(app: &App) -> anyhow::Result<Tended> {
     let clocks = Clocks::read(app).await?;
     let state = store_sweep::state(&app.db).await?;
     // While something is wrong nothing is deleted, and no time passes.
-    let is_in_order = clocks.agree() && state.stopped_for.is_none() && state.in_step_until.is_some();
+    let is_in_order = clocks.agree()
+        && state.stopped_for.is_none()
+        && state.in_step_until.is_some()
+        && !app.store.is_ruled_elsewhere();
     let second = if is_in_order { store_sweep::watch(&app.db, WATCHED_AT_MOST).await? } else { state.watched_seconds };
     let page = app.store.trash_page(state.trash_position.as_ref(), RUN).await?;
     let ids: Vec<DeploymentId> = page.iter().map(|pack| pack.id.clone()).collect();

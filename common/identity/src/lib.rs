@@ -7,7 +7,9 @@
 
 mod key;
 mod redis;
+mod ruler;
 mod store;
+mod take_over;
 mod words;
 
 use std::{sync::Arc, time::Duration};
@@ -21,7 +23,15 @@ use secrets::{EdgeKey, MasterKey};
 use sqlx::PgPool;
 use tokio::time::{Instant, sleep, timeout};
 
-use self::{key::KeyState, redis::RedisState, store::StoreState};
+use self::{
+    key::KeyState,
+    redis::RedisState,
+    store::{Belonging, StoreLook, StoreState},
+};
+pub use self::{
+    ruler::{Rule, Ruler},
+    take_over::TakenPart,
+};
 
 /// Longest wait for one part at a look.
 const LOOK_WAIT: Duration = Duration::from_secs(4);
@@ -152,8 +162,8 @@ impl Watch {
         let waiting_since = Instant::now();
         loop {
             let look = self.look().await?;
-            if let RedisState::Foreign(name) = &look.redis {
-                return Err(self.words.foreign_redis(name, self.database(), self.role));
+            if let RedisState::Foreign(name, used_up) = &look.redis {
+                return Err(self.foreign_redis(name, *used_up));
             }
             self.judge_key(&look.key)?;
             match self.judge_store(look.store) {
@@ -203,7 +213,7 @@ impl Watch {
         }
         let Some(name) = self.database.clone() else {
             // Nothing can be compared, but a store without a name is one for every database.
-            return Ok(Look { store: StoreState::Unknown, redis: RedisState::Unknown, key: KeyState::Unknown });
+            return Ok(Look { store: StoreState::Unknown(None), redis: RedisState::Unknown, key: KeyState::Unknown });
         };
         self.look_at_more(&name).await?;
         let (store, redis, key) =
@@ -245,6 +255,42 @@ impl Watch {
                  postgres.url, and set postgres.ca_file if its certificate is of an authority of your own"
             );
         }
+    }
+}
+
+/// What an admin would say of its store, as a doctor asks it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreFinding {
+    /// It is this database's.
+    Ours,
+    /// It is this database's, and another copy of it rules it.
+    RuledElsewhere,
+    /// Admin gives it the database's name at its start.
+    ToBeNamed,
+    /// Admin would not start with it.
+    Refused(Refusal),
+    /// It cannot be looked at, or the database cannot.
+    Unknown(String),
+}
+
+/// Looks at a store as an admin does at its start, and changes nothing.
+pub async fn examine_store(config: &Config, db: &PgPool, store: &PackStore) -> StoreFinding {
+    let database = match bounded(database::name(db)).await {
+        Ok(database) => database,
+        Err(error) if identity::is_unmigrated(&error) => return StoreFinding::ToBeNamed,
+        Err(error) => return StoreFinding::Unknown(error.to_string()),
+    };
+    let words = words::Words::new(config);
+    let look = StoreLook { db, store, words: &words, role: Role::Admin, database: &database };
+    match look.belonging().await {
+        Belonging::Ours => match Ruler::new(db, store, &Clock::system()).compare().await {
+            Ok(Some(Rule::Another)) => StoreFinding::RuledElsewhere,
+            Ok(_) => StoreFinding::Ours,
+            Err(error) => StoreFinding::Unknown(error),
+        },
+        Belonging::Nameable(_) | Belonging::Unnamed => StoreFinding::ToBeNamed,
+        Belonging::Unlike(refusal) | Belonging::Foreign(refusal) => StoreFinding::Refused(refusal),
+        Belonging::Unknown(error) => StoreFinding::Unknown(error),
     }
 }
 

@@ -1,17 +1,18 @@
 //! Redis, which carries the name of its database. Admin sets it where there is none; a foreign one is not used.
 
 use db::upkeep::identity;
+use domain::Timestamp;
 use live::RedisError;
 use tokio::time::timeout;
 
-use super::{LOOK_WAIT, Role, Watch, bounded, show};
+use super::{LOOK_WAIT, Refusal, Role, Watch, bounded, show};
 
 /// What a look at Redis found.
 pub(super) enum RedisState {
     /// It is this database's.
     Ours,
-    /// It is the database's of this name.
-    Foreign(String),
+    /// It is the database's of this name. It was taken over from that one before, at the time.
+    Foreign(String, Option<Timestamp>),
     /// It cannot be reached, has no name yet, or the database's name is not known yet.
     Unknown,
 }
@@ -38,12 +39,20 @@ impl Watch {
 
     async fn take_redis_over(&self, former: String, database: &str) -> RedisState {
         let is_wanted = self.role == Role::Admin && self.words.redis_take_over() == Some(former.as_str());
-        if !is_wanted || !matches!(bounded(identity::taken_over_at(&self.db, "redis", &former)).await, Ok(None)) {
-            return RedisState::Foreign(former);
+        if !is_wanted {
+            return RedisState::Foreign(former, None);
         }
+        match bounded(identity::taken_over_at(&self.db, "redis", &former)).await {
+            Ok(None) => self.rename_redis(former, database).await,
+            Ok(at) => RedisState::Foreign(former, at),
+            Err(_) => RedisState::Foreign(former, None),
+        }
+    }
+
+    pub(super) async fn rename_redis(&self, former: String, database: &str) -> RedisState {
         match timeout(LOOK_WAIT, self.redis.take_over(&former, database)).await {
             Ok(Ok(name)) if name == database => {}
-            Ok(Ok(name)) => return RedisState::Foreign(name),
+            Ok(Ok(name)) => return RedisState::Foreign(name, None),
             Ok(Err(_)) | Err(_) => return RedisState::Unknown,
         }
         tracing::warn!(former, "this database has taken Redis over (redis.take_over_from, which can be removed now)");
@@ -51,6 +60,14 @@ impl Watch {
             tracing::warn!(%error, "the take-over of Redis could not be noted: remove redis.take_over_from");
         }
         RedisState::Ours
+    }
+
+    /// Says whose Redis is, and how to go on.
+    pub(super) fn foreign_redis(&self, owner: &str, used_up: Option<Timestamp>) -> Refusal {
+        match used_up {
+            None => self.words.foreign_redis(owner, self.database(), self.role),
+            Some(at) => self.words.used_up_redis(owner, self.database(), at),
+        }
     }
 
     /// Has every command fail while Redis is foreign. Returns whether it was found to be ours.
@@ -63,10 +80,10 @@ impl Watch {
                 }
                 true
             }
-            RedisState::Foreign(name) => {
+            RedisState::Foreign(name, used_up) => {
                 show("redis", true);
                 if self.redis.set_refused(true) {
-                    tracing::error!("not used: {}", self.words.foreign_redis(name, self.database(), self.role));
+                    tracing::error!("not used: {}", self.foreign_redis(name, *used_up));
                 }
                 false
             }

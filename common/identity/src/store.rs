@@ -2,11 +2,12 @@
 //! foreign one is touched.
 
 use db::upkeep::identity;
-use domain::DeploymentId;
-use packs::{DatabaseName, StoreError};
+use domain::{DeploymentId, Timestamp};
+use packs::{DatabaseName, PackStore, StoreError};
+use sqlx::PgPool;
 use tokio::time::{Instant, timeout};
 
-use super::{LOOK_WAIT, Refusal, Role, UNNAMED, Watch, bounded, show};
+use super::{LOOK_WAIT, Refusal, Role, UNNAMED, Watch, bounded, ruler::Rule, show, words::Words};
 
 /// Packs of a store that are looked up in the database, and packs of the database that are looked for in the store.
 const PACKS_LOOKED_UP: usize = 1_000;
@@ -15,15 +16,31 @@ const PACKS_LOOKED_FOR: i64 = 10;
 /// What a look at the store found.
 pub(super) enum StoreState {
     /// It is this database's.
-    Ours,
+    Ours(Rule),
     /// It has no name, and is waiting for an admin to give it one.
     Unnamed,
     /// It has no name, and does not look like this database's.
     Unlike(Refusal),
     /// It is another database's, or its name cannot be made out.
     Foreign(Refusal),
-    /// It cannot be reached, or the database's name is not known yet.
-    Unknown,
+    /// It cannot be reached, and why; or the database's name is not known yet.
+    Unknown(Option<String>),
+}
+
+/// Whose the store is to a database, before anything is done about it.
+pub(super) enum Belonging {
+    /// It carries the database's name.
+    Ours,
+    /// It is to be given the database's name, which is safe, or was asked for: then with the name that it is taken over from.
+    Nameable(Option<String>),
+    /// It has no name, and an edge gives it none.
+    Unnamed,
+    /// See [`StoreState::Unlike`].
+    Unlike(Refusal),
+    /// See [`StoreState::Foreign`].
+    Foreign(Refusal),
+    /// It cannot be reached, or compared with the database.
+    Unknown(String),
 }
 
 /// What can be told of a store without a name.
@@ -36,63 +53,79 @@ enum Likeness {
     Empty,
 }
 
-impl Watch {
-    pub(super) async fn look_at_store(&self, database: &str) -> StoreState {
+/// A look at a store, which changes nothing.
+pub(super) struct StoreLook<'a> {
+    pub(super) db: &'a PgPool,
+    pub(super) store: &'a PackStore,
+    pub(super) words: &'a Words,
+    pub(super) role: Role,
+    /// The database's name.
+    pub(super) database: &'a str,
+}
+
+impl StoreLook<'_> {
+    pub(super) async fn belonging(&self) -> Belonging {
         match in_time(self.store.database_name()).await {
-            Ok(Some(name)) if name.database == database => StoreState::Ours,
-            Ok(Some(name)) => self.take_store_over(&name.database, database).await,
-            Ok(None) if self.role == Role::Edge => StoreState::Unnamed,
-            Ok(None) => self.name_store(database).await,
-            Err(StoreError::Damaged(what)) => StoreState::Foreign(self.words.unreadable_name(&what)),
-            Err(error) => {
-                tracing::debug!(%error, "the store's name cannot be read");
-                StoreState::Unknown
-            }
+            Ok(Some(name)) if name.database == self.database => Belonging::Ours,
+            Ok(Some(name)) => self.another(&name.database).await,
+            Ok(None) if self.role == Role::Edge => Belonging::Unnamed,
+            Ok(None) => self.without_name().await,
+            // A folder that an admin would make.
+            Err(StoreError::Absent(_)) if self.role == Role::Admin && !self.store.is_remote() => self.empty().await,
+            Err(StoreError::Damaged(what)) => Belonging::Foreign(self.words.unreadable_name(&what)),
+            Err(error) => Belonging::Unknown(error.to_string()),
         }
     }
 
-    /// Takes a store over from another database, once, if the configuration says so by that one's name.
-    async fn take_store_over(&self, former: &str, database: &str) -> StoreState {
-        let is_wanted = self.role == Role::Admin && self.words.store_take_over() == Some(former);
-        let foreign = || StoreState::Foreign(self.words.foreign_store(former, self.database(), self.role));
-        if !is_wanted {
+    /// Of a store of another database: it is taken over, once, if the configuration says so by that one's name.
+    async fn another(&self, former: &str) -> Belonging {
+        let foreign = || Belonging::Foreign(self.words.foreign_store(former, Some(self.database), self.role));
+        if self.role == Role::Edge || self.words.store_take_over() != Some(former) {
             return foreign();
         }
-        match bounded(identity::taken_over_at(&self.db, "store", former)).await {
-            Ok(None) => self.write_name(database, Some(former)).await,
-            Ok(Some(at)) => {
-                tracing::warn!(former, %at, "store.take_over_from was followed once already, and is not again");
-                foreign()
-            }
-            Err(_) => StoreState::Unknown,
+        match bounded(identity::taken_over_at(self.db, "store", former)).await {
+            Ok(None) => Belonging::Nameable(Some(former.to_owned())),
+            Ok(Some(at)) => Belonging::Foreign(self.words.used_up_store(former, Some(self.database), at)),
+            Err(error) => Belonging::Unknown(error.to_string()),
         }
     }
 
-    /// Names a store that has no name, if that is safe.
-    async fn name_store(&self, database: &str) -> StoreState {
-        let likeness = match self.likeness().await {
-            Ok(likeness) => likeness,
-            Err(error) => {
-                tracing::debug!(error, "the store cannot be compared with the database");
-                return StoreState::Unknown;
-            }
-        };
-        let is_wanted = self.words.store_take_over() == Some(UNNAMED)
-            && matches!(bounded(identity::taken_over_at(&self.db, "store", UNNAMED)).await, Ok(None));
-        match likeness {
-            Likeness::Ours => self.write_name(database, None).await,
-            _ if is_wanted => self.write_name(database, Some(UNNAMED)).await,
-            Likeness::OtherPacks => StoreState::Unlike(self.words.unknown_packs(self.database())),
-            Likeness::Empty => StoreState::Unlike(self.words.empty_store(self.database())),
+    async fn without_name(&self) -> Belonging {
+        match self.likeness().await {
+            Ok(Likeness::Ours) => Belonging::Nameable(None),
+            Ok(Likeness::OtherPacks) => self.unlike(Words::unknown_packs).await,
+            Ok(Likeness::Empty) => self.unlike(Words::empty_store).await,
+            Err(error) => Belonging::Unknown(error),
+        }
+    }
+
+    async fn empty(&self) -> Belonging {
+        match bounded(identity::newest_packs(self.db, 1)).await {
+            Ok(wanted) if wanted.is_empty() => Belonging::Nameable(None),
+            Ok(_) => self.unlike(Words::empty_store).await,
+            Err(error) => Belonging::Unknown(error.to_string()),
+        }
+    }
+
+    /// Of a store that does not look like this database's: it is named, once, if the configuration says so.
+    async fn unlike(&self, sentence: fn(&Words, Option<&str>, Option<Timestamp>) -> Refusal) -> Belonging {
+        let refused = |used_up| Belonging::Unlike(sentence(self.words, Some(self.database), used_up));
+        if self.words.store_take_over() != Some(UNNAMED) {
+            return refused(None);
+        }
+        match bounded(identity::taken_over_at(self.db, "store", UNNAMED)).await {
+            Ok(None) => Belonging::Nameable(Some(UNNAMED.to_owned())),
+            Ok(at) => refused(at),
+            Err(error) => Belonging::Unknown(error.to_string()),
         }
     }
 
     async fn likeness(&self) -> Result<Likeness, String> {
         let packs = in_time(self.store.some_packs(PACKS_LOOKED_UP)).await.map_err(|error| error.to_string())?;
-        if bounded(identity::knows_any(&self.db, &packs)).await.map_err(|error| error.to_string())? {
+        if bounded(identity::knows_any(self.db, &packs)).await.map_err(|error| error.to_string())? {
             return Ok(Likeness::Ours);
         }
-        let wanted = bounded(identity::newest_packs(&self.db, PACKS_LOOKED_FOR)).await;
+        let wanted = bounded(identity::newest_packs(self.db, PACKS_LOOKED_FOR)).await;
         let wanted = wanted.map_err(|error| error.to_string())?;
         for id in &wanted {
             if self.has(id).await.map_err(|error| error.to_string())? {
@@ -113,8 +146,31 @@ impl Watch {
             Err(error) => Err(error),
         }
     }
+}
 
-    async fn write_name(&self, database: &str, former: Option<&str>) -> StoreState {
+impl Watch {
+    pub(super) async fn look_at_store(&self, database: &str) -> StoreState {
+        let (db, store, words, role) = (&self.db, &self.store, &self.words, self.role);
+        match (StoreLook { db, store, words, role, database }).belonging().await {
+            // Edges remove nothing, so that it is the same to them.
+            Belonging::Ours if role == Role::Edge => StoreState::Ours(Rule::This),
+            Belonging::Ours => self.ruled().await,
+            Belonging::Nameable(former) => self.write_name(database, former.as_deref()).await,
+            Belonging::Unnamed => StoreState::Unnamed,
+            Belonging::Unlike(refusal) => StoreState::Unlike(refusal),
+            Belonging::Foreign(refusal) => StoreState::Foreign(refusal),
+            Belonging::Unknown(why) => StoreState::Unknown(Some(why)),
+        }
+    }
+
+    async fn ruled(&self) -> StoreState {
+        match self.ruler().look().await {
+            Ok(rule) => StoreState::Ours(rule),
+            Err(why) => StoreState::Unknown(Some(why)),
+        }
+    }
+
+    pub(super) async fn write_name(&self, database: &str, former: Option<&str>) -> StoreState {
         let name = DatabaseName::new(database.to_owned(), self.clock.now());
         // Looked at again: two admins of two databases may have done so at the same time, and the later one has it.
         let written = in_time(async {
@@ -123,35 +179,40 @@ impl Watch {
         });
         match written.await {
             Ok(Some(written)) if written.database == database => {}
-            Ok(_) => return StoreState::Unknown,
+            Ok(_) => return StoreState::Unknown(None),
             Err(error) => {
                 tracing::warn!(%error, "the store cannot be given the name of its database");
-                return StoreState::Unknown;
+                return StoreState::Unknown(None);
             }
         }
-        match former {
-            None => tracing::info!(database, "the store carries the name of this database now"),
-            Some(former) => {
-                tracing::warn!(
-                    former,
-                    database,
-                    "this database has taken the store over (store.take_over_from, which can be removed now)"
-                );
-                if let Err(error) = bounded(identity::note_take_over(&self.db, "store", former, self.clock.now())).await
-                {
-                    tracing::warn!(%error, "the take-over of the store could not be noted: remove store.take_over_from");
-                }
-            }
+        let Some(former) = former else {
+            tracing::info!(database, "the store carries the name of this database now");
+            return self.ruled().await;
+        };
+        tracing::warn!(
+            former,
+            database,
+            "this database has taken the store over (store.take_over_from, which can be removed now)"
+        );
+        if let Err(error) = bounded(identity::note_take_over(&self.db, "store", former, self.clock.now())).await {
+            tracing::warn!(%error, "the take-over of the store could not be noted: remove store.take_over_from");
         }
-        StoreState::Ours
+        match self.ruler().take().await {
+            Ok(()) => StoreState::Ours(Rule::This),
+            Err(why) => StoreState::Unknown(Some(why)),
+        }
     }
 
     /// Says why the program must not go on with this store, if so.
     pub(super) fn judge_store(&mut self, store: StoreState) -> Option<Refusal> {
         match store {
-            StoreState::Ours => {
+            StoreState::Ours(rule) => {
                 show("store", false);
-                self.store.confirm();
+                match rule {
+                    Rule::This => self.store.confirm(),
+                    // Why, and what to do, is said where something would have been moved.
+                    Rule::Another => self.store.leave_to_ruler(),
+                }
                 (self.store_is_ours, self.unnamed_since, self.said) = (true, None, None);
                 None
             }
@@ -174,7 +235,12 @@ impl Watch {
                 self.store.hold_removals();
                 Some(refusal)
             }
-            StoreState::Unknown => None,
+            StoreState::Unknown(why) => {
+                if let Some(why) = why {
+                    self.say_once(self.words.store_away(&why));
+                }
+                None
+            }
         }
     }
 
@@ -190,7 +256,7 @@ impl Watch {
     }
 }
 
-async fn in_time<T>(asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+pub(super) async fn in_time<T>(asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let late = || StoreError::Io(std::io::Error::from(std::io::ErrorKind::TimedOut));
     timeout(LOOK_WAIT, asked).await.unwrap_or_else(|_| Err(late()))
 }

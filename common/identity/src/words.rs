@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use config::{Config, without_password};
 use db::upkeep::master_key::WrongKey;
+use domain::Timestamp;
 
 use super::{Refusal, Role, UNNAMED};
 
@@ -60,22 +61,57 @@ impl Words {
         ))
     }
 
-    pub(super) fn unknown_packs(&self, own: Option<&str>) -> Refusal {
+    /// The refusal of a store that `store.take_over_from` names, and that was taken over already.
+    pub(super) fn used_up_store(&self, former: &str, own: Option<&str>, at: Timestamp) -> Refusal {
         Refusal(format!(
-            "the store {} (store.url) has no name, and {} knows none of its packs: set store.url or postgres.url right, or, to take \
-             the store over, set store.take_over_from = \"{UNNAMED}\"; nothing in it was changed",
+            "the store {} (store.url) belongs to the database {former} again, not to {}: set store.url or postgres.url right, or, to take \
+             the store over once more, {}",
             self.store,
             self.database(own),
+            again("store", "store.take_over_from", former, at),
         ))
     }
 
-    pub(super) fn empty_store(&self, own: Option<&str>) -> Refusal {
+    /// The refusal of a Redis that `redis.take_over_from` names, and that was taken over already.
+    pub(super) fn used_up_redis(&self, former: &str, own: Option<&str>, at: Timestamp) -> Refusal {
         Refusal(format!(
-            "the store {} (store.url) is empty, and {} has deployments whose packs belong there: set store.url or postgres.url \
-             right, or bring the packs back, or, to begin with an empty store, set store.take_over_from = \"{UNNAMED}\"",
+            "the Redis {} (redis.url) belongs to the database {former} again, not to {}: set redis.url or postgres.url right, or, to take it \
+             over once more, {}",
+            self.redis,
+            self.database(own),
+            again("redis", "redis.take_over_from", former, at),
+        ))
+    }
+
+    /// The refusal of a store with packs of nobody known. `used_up` is when `store.take_over_from` was followed.
+    pub(super) fn unknown_packs(&self, own: Option<&str>, used_up: Option<Timestamp>) -> Refusal {
+        Refusal(format!(
+            "the store {} (store.url) has no name, and {} knows none of its packs: set store.url or postgres.url right, or, to take \
+             the store over, {}; nothing in it was changed",
             self.store,
             self.database(own),
+            unnamed_way(used_up),
         ))
+    }
+
+    /// The refusal of an empty store that should not be. `used_up` is when `store.take_over_from` was followed.
+    pub(super) fn empty_store(&self, own: Option<&str>, used_up: Option<Timestamp>) -> Refusal {
+        Refusal(format!(
+            "the store {} (store.url) is empty, and {} has deployments whose packs belong there: set store.url or postgres.url \
+             right, or bring the packs back, or, to begin with an empty store, {}",
+            self.store,
+            self.database(own),
+            unnamed_way(used_up),
+        ))
+    }
+
+    /// What is said of a store that cannot be looked at.
+    pub(super) fn store_away(&self, why: &str) -> String {
+        format!(
+            "the store {} (store.url) cannot be looked at: {why}; until it can, sites that are not in memory are not served, and nothing is \
+             published or removed",
+            self.store
+        )
     }
 
     pub(super) fn unreadable_name(&self, what: &str) -> Refusal {
@@ -125,4 +161,19 @@ impl Words {
             self.database(Some(found)),
         ))
     }
+}
+
+/// How to take a store without a name over.
+fn unnamed_way(used_up: Option<Timestamp>) -> String {
+    match used_up {
+        None => format!("set store.take_over_from = \"{UNNAMED}\""),
+        Some(at) => again("store", "store.take_over_from", UNNAMED, at),
+    }
+}
+
+/// How to take something over again, where a key has been followed and is not again.
+fn again(part: &str, key: &str, former: &str, at: Timestamp) -> String {
+    format!(
+        "run `admin take-over {part} {former}` ({key} = \"{former}\" was followed at {at}, and is followed once; remove it)"
+    )
 }

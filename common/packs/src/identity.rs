@@ -98,15 +98,10 @@ impl PackStore {
         if json.trim_ascii().is_empty() {
             return Ok(None);
         }
-        let damaged = |error: &dyn std::fmt::Display| {
-            StoreError::Damaged(format!("{RULER_OBJECT} at the store's root: {error}"))
-        };
+        let damaged =
+            |error: &dyn std::fmt::Display| StoreError::Damaged(format!("{RULER_OBJECT} at the store's root: {error}"));
         let ruler: Ruler = serde_json::from_slice(&json).map_err(|error| damaged(&error))?;
-        if ruler.version == VERSION {
-            Ok(Some(ruler))
-        } else {
-            Err(damaged(&format!("it has form {}", ruler.version)))
-        }
+        if ruler.version == VERSION { Ok(Some(ruler)) } else { Err(damaged(&format!("it has form {}", ruler.version))) }
     }
 
     /// Sets the copy that rules the store. No condition holds two writers apart: look again afterwards.

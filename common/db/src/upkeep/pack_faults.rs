@@ -116,3 +116,12 @@ pub async fn counts(db: impl PgExecutor<'_>) -> Result<Vec<(String, i64)>, sqlx:
             .await?;
     Ok(rows.into_iter().map(|row| (row.kind, row.count)).collect())
 }
+
+/// Counts the packs that are known to be lost or damaged.
+pub async fn faulty(db: impl PgExecutor<'_>) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT count(DISTINCT deployment_id) AS "count!" FROM pack_faults WHERE repaired_at IS NULL"#
+    )
+    .fetch_one(db)
+    .await
+}

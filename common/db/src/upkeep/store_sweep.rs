@@ -193,3 +193,13 @@ pub async fn seen(pool: &PgPool, ids: &[DeploymentId]) -> Result<Vec<SeenPack>, 
 pub async fn forget(db: impl PgExecutor<'_>, id: &DeploymentId) -> Result<(), sqlx::Error> {
     sqlx::query!("DELETE FROM trashed_packs WHERE deployment_id = $1", id.as_str()).execute(db).await.map(drop)
 }
+
+/// Returns what told the database from its copies when it last ruled the store.
+pub async fn noted_copy(db: impl PgExecutor<'_>) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar!("SELECT copy FROM store_sweep").fetch_one(db).await
+}
+
+/// Notes what tells the database from its copies: it rules the store.
+pub async fn note_copy(db: impl PgExecutor<'_>, copy: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!("UPDATE store_sweep SET copy = $1 WHERE copy IS DISTINCT FROM $1", copy).execute(db).await.map(drop)
+}

@@ -1,0 +1,42 @@
+//! `admin take-over`: a store or Redis of another database becomes this one's.
+
+use std::sync::Arc;
+
+use admin::app::App;
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use config::Config;
+use identity::TakenPart;
+
+/// The arguments of `admin take-over`.
+#[derive(Debug, Args)]
+pub(crate) struct TakeOver {
+    /// What is taken over.
+    part: Part,
+    /// The name of the database that it belongs to, as `admin doctor` shows it; `unnamed` for a store without a name.
+    former: String,
+}
+
+/// What is taken over.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Part {
+    /// The store of deployments.
+    Store,
+    /// Redis.
+    Redis,
+}
+
+/// Runs the command.
+#[expect(clippy::print_stdout, reason = "what was done is this command's result")]
+pub(crate) async fn run(config: Arc<Config>, arguments: TakeOver) -> anyhow::Result<()> {
+    // Nothing here changes what edges remember, so that nobody runs their tasks.
+    let (app, _tasks) = App::new(config)?;
+    db::bring_up_to_date(&app.config.postgres).await.context("the database could not be brought up to date")?;
+    let (part, place) = match arguments.part {
+        Part::Store => (TakenPart::Store, app.config.store.url.to_string()),
+        Part::Redis => (TakenPart::Redis, config::without_password(&app.config.redis.url)),
+    };
+    app.watch().take_over(part, &arguments.former).await.with_context(|| format!("{place} was not taken over"))?;
+    println!("{place} is this database's now");
+    Ok(())
+}

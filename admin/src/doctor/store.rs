@@ -1,0 +1,89 @@
+//! The store: whose it is, whether it takes what it is given, and what is known of the packs in it. Nothing is made but an object that is
+//! deleted again, in a store that admin would start with.
+
+use config::Config;
+use db::upkeep::{identity::is_unmigrated, pack_faults, store_sweep};
+use diagnosis::{Finding, fail, warn};
+use identity::{StoreFinding, examine_store};
+use packs::{PackStore, StoreError};
+use sqlx::PgPool;
+
+use crate::trash::Reason;
+
+/// Asks the store whose it is, as admin does at its start, and writes and deletes an object.
+pub(super) async fn store(config: Config, db: PgPool) -> Finding {
+    let url = config.store.url.clone();
+    let store = match PackStore::open_as_it_is(&config.store) {
+        Ok(store) => store,
+        Err(error) => return fail(error.to_string(), "set [store] right"),
+    };
+    let finding = examine_store(&config, &db, &store).await;
+    match &finding {
+        StoreFinding::Refused(refusal) => return fail(refusal.to_string(), "admin does not start until then"),
+        StoreFinding::Unknown(_) | StoreFinding::ToBeNamed => match store.ping().await {
+            Ok(()) => {}
+            Err(StoreError::Absent(_)) if !store.is_remote() => {
+                let said = format!("the folder of {url} does not exist");
+                return match finding {
+                    StoreFinding::ToBeNamed => warn(said, "admin makes it at its start, if it may"),
+                    _ => fail(said, "set store.url right, or mount what belongs there"),
+                };
+            }
+            Err(error) => {
+                return fail(
+                    format!("{url} does not answer: {error}"),
+                    "does [store] lead to a bucket that exists, or a folder, and do its keys let admin in?",
+                );
+            }
+        },
+        StoreFinding::Ours | StoreFinding::RuledElsewhere => {}
+    }
+    if let Err(error) = store.try_out().await {
+        return fail(
+            format!("{url}: nothing can be written and deleted: {error}"),
+            "give admin's key, or its user, the right to write and to delete there, and look whether the disk is full",
+        );
+    }
+    match finding {
+        StoreFinding::Ours => Ok(format!("{url} is this database's; an object was written and deleted")),
+        StoreFinding::RuledElsewhere => warn(
+            format!("{url} is ruled by another copy of this database, so that this one moves and deletes no pack"),
+            "is this database made from a dump of the one in use? Then give it a store of its own. If the other one is out of use for good: \
+             `admin store sweep --yes`",
+        ),
+        StoreFinding::ToBeNamed => warn(
+            format!("{url} has no name; an object was written and deleted"),
+            "admin gives it one at its start; if admin runs, is store.url the same there?",
+        ),
+        StoreFinding::Unknown(why) => {
+            warn(format!("{url}: an object was written and deleted"), format!("whose it is is not known: {why}"))
+        }
+        StoreFinding::Refused(refusal) => fail(refusal.to_string(), "admin does not start until then"),
+    }
+}
+
+/// Says what is known to be lost or damaged in the store.
+pub(super) async fn packs(db: PgPool) -> Finding {
+    match pack_faults::faulty(&db).await {
+        Ok(0) => Ok("none is known to be lost or damaged".to_owned()),
+        Ok(count) => fail(
+            format!("{count} are lost or damaged in the store"),
+            "`admin store check` names them, and deploy/runbook/packs-missing.md says what to do",
+        ),
+        Err(error) if is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),
+        Err(error) => fail(error.to_string(), "see `postgres`"),
+    }
+}
+
+/// Says whether the sweep of the store has stopped.
+pub(super) async fn sweep(db: PgPool) -> Finding {
+    match store_sweep::state(&db).await.map(|state| state.stopped_for) {
+        Ok(None) => Ok("the sweep of the store runs".to_owned()),
+        Ok(Some(word)) => {
+            let why = Reason::of_word(&word).map_or(word, |reason| reason.sentence().to_owned());
+            warn(format!("the sweep of the store has stopped: {why}"), "see deploy/runbook/sweep-stopped.md")
+        }
+        Err(error) if is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),
+        Err(error) => fail(error.to_string(), "see `postgres`"),
+    }
+}
