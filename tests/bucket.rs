@@ -274,3 +274,48 @@ async fn what_the_bucket_takes_only_half_of_never_goes_live_and_is_cleared_away(
     let after = ada.deploy("engine", &site).await;
     world.edge().get(&after.url).await.assert_body(200, "after");
 }
+
+#[tokio::test]
+async fn a_bucket_that_is_gone_is_away_and_no_pack_is_lost() {
+    let metrics = ports::free();
+    let world = World::builder().bucket().set("ADMIN__METRICS_LISTEN", format!("127.0.0.1:{metrics}")).start().await;
+    let ada = world.user("ada").await;
+    let (film, early) = (noise(5_000_000), ada.publish("engine", &Site::page("early")).await);
+    let site = Site::page("home").file("film.bin", &film);
+    let live = ada.deploy("engine", &site).await;
+    world.edge().get(&live.url).await.assert_body(200, "home");
+    world.bucket().set_gone(true);
+
+    // Warm pages go on. A large file is 503 from its head on, whole, in part and in parts.
+    world.edge().get(&live.url).await.assert_body(200, "home");
+    let url = format!("{}/film.bin", live.url);
+    for range in ["bytes=0-", "bytes=1-3,4000000-4000003"] {
+        world.edge().get(&url).header("range", range).await.assert_status(503);
+    }
+    let answer = world.edge().get(&url).await.assert_status(503);
+    assert_eq!(answer.header("retry-after"), "5");
+    let (id, page) = (answer.header("x-request-id").to_owned(), String::from_utf8_lossy(&answer.body).into_owned());
+    assert!(page.contains(&id) && !page.contains("Nothing is lost"), "{page}");
+    let log = world.edge().process.log();
+    assert!(log.lines().any(|line| line.contains(&id) && line.contains("there is no such bucket")), "{id}: {log}");
+    assert!(!log.contains("is missing in the store"), "{log}");
+
+    let refused = ada.upload("engine", &Site::page("later")).await.assert_status(503);
+    assert!(!refused.header("retry-after").is_empty());
+    refused.assert_error(503, "busy");
+    let refused = ada.activate("engine", &early.id).await.assert_error(503, "files_unavailable");
+    assert!(refused.contains("does not answer"), "{refused}");
+    eventually(BACKGROUND, "the metric says it", async || {
+        Page::of(metrics).await.labelled("svc_dependency_up", r#"name="store""#) == Some(0.0)
+    })
+    .await;
+    let said = String::from_utf8(world.operate(&["doctor"]).await.stdout).unwrap();
+    let line = said.lines().find(|line| line.contains("  store  ")).unwrap();
+    assert!(line.starts_with("FAIL") && line.contains("s3://packs/") && line.contains("no such bucket"), "{said}");
+    assert!(!world.operate(&["store", "check"]).await.status.success());
+    assert_eq!(world.sql_number("SELECT count(*) FROM pack_faults").await, 0, "nothing is known to be lost");
+
+    world.bucket().set_gone(false);
+    world.edge().get(&url).await.assert_body(200, &film);
+    ada.activate("engine", &early.id).await.ok();
+}

@@ -135,3 +135,62 @@ async fn a_pack_that_the_store_lost_is_named_and_holds_nothing_up() {
     world.admin_prints(&["backup", "verify", &place]).await;
     assert!(world.admin_prints(&["backup", "list", &place]).await.contains("1 pack was missing"));
 }
+
+#[tokio::test]
+async fn a_damaged_manifest_hides_no_other_backup() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let place = place(&world, "backups");
+    ada.publish("engine", &Site::page("engine")).await;
+    world.admin_prints(&["backup", &place]).await;
+    let older = fs::read_dir(world.folder().join("backups/backups")).unwrap().next().unwrap().unwrap().file_name();
+    let older = older.to_str().unwrap();
+    world.admin_prints(&["backup", &place]).await;
+    let manifests = files_below(&world.folder().join("backups/backups"));
+    let newest = manifests.iter().filter(|file| file.ends_with("manifest")).max().unwrap();
+    let name = newest.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    flip_a_byte(newest);
+
+    let listed = world.admin_prints(&["backup", "list", &place]).await;
+    let line = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{listed}"));
+    assert!(line(&name).contains("cannot be read") && !line(older).contains("cannot"), "{listed}");
+    for command in [&["restore", &place][..], &["backup", "verify", &place]] {
+        let said = refused(&world, command).await;
+        assert!(said.contains(&name) && said.contains(&format!("--at {older}")), "{said}");
+    }
+    world.admin_prints(&["backup", "verify", &place, "--at", older]).await;
+    let said = refused(&world, &["backup", "prune", &place, "--keep-last", "1"]).await;
+    assert!(said.contains("nothing is removed") && said.contains(&name), "{said}");
+    // Backups go on.
+    world.admin_prints(&["backup", &place]).await;
+    world.admin_prints(&["backup", "verify", &place]).await;
+}
+
+#[tokio::test]
+async fn another_databases_backups_are_refused_by_every_command() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let place = place(&world, "backups");
+    ada.publish("engine", &Site::page("engine")).await;
+    world.admin_prints(&["backup", &place]).await;
+    world.admin_prints(&["backup", &place]).await;
+    let files = files_below(&world.folder().join("backups"));
+    let own = world.sql_text("SELECT name FROM database_name").await;
+    world.sql("UPDATE database_name SET name = '0other0'").await;
+    let overwrite = world.database.path().trim_start_matches('/').to_owned();
+    for command in [
+        &["backup", &*place][..],
+        &["backup", "list", &place],
+        &["backup", "verify", &place],
+        &["backup", "prune", &place, "--keep-last", "1"],
+        &["restore", &place, "--overwrite", &overwrite],
+    ] {
+        let said = refused(&world, command).await;
+        assert!(said.contains("another database") && said.contains(&own) && said.contains("--of"), "{said}");
+    }
+    assert_eq!(files_below(&world.folder().join("backups")), files);
+    world.admin_prints(&["backup", "list", &place, "--of", &own]).await;
+    world.admin_prints(&["backup", "verify", &place, "--of", &own]).await;
+    let said = world.admin_prints(&["backup", "prune", &place, "--keep-last", "1", "--of", &own]).await;
+    assert!(said.starts_with("1 backups removed"), "{said}");
+}

@@ -1,6 +1,7 @@
 //! Whose the parts are: a store, a Redis, a spool or a master key of another database is refused, at the start and later.
 
 mod authorities;
+mod copies;
 mod database;
 mod doctor;
 mod key;

@@ -23,4 +23,13 @@ async fn a_spool_of_another_database_is_refused_until_it_is_taken_over_by_name()
     world.set("EDGE__SPOOL_TAKE_OVER_FROM", FORMER);
     world.restart_edge(0).await;
     eventually(BACKGROUND, "it is renamed", async || std::fs::read_to_string(&file).unwrap().contains(&database)).await;
+    // Once. The refusal says when that was, and how to go on.
+    give_away(&file);
+    let noted = file.with_file_name("take-overs.json");
+    let used_up = ["the spool", FORMER, &database, "was followed at", noted.to_str().unwrap()];
+    assert_refuses(&mut world.edges[0].process, &used_up).await;
+    world.restart_edge_unready(0);
+    assert_refuses(&mut world.edges[0].process, &used_up).await;
+    std::fs::remove_file(&noted).unwrap();
+    world.restart_edge(0).await;
 }

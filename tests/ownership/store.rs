@@ -42,7 +42,14 @@ async fn at_the_start(builder: Builder) {
     give_away(&world.store_name_file());
     let (_, mut admin) = world.start_admin_at_a_port();
     assert_refuses(&mut admin, &refusal).await;
-    assert!(admin.log().contains("followed once already"), "{}", admin.log());
+    let log = admin.log();
+    let way = format!("admin take-over store {FORMER}");
+    assert!(log.contains("was followed at") && log.contains(&way), "{log}");
+    // The way that it names.
+    assert!(!world.operate(&["take-over", "store", "another"]).await.status.success());
+    world.admin_prints(&["take-over", "store", FORMER]).await;
+    start(&mut world).await;
+    world.edge().get(&site.url).await.assert_body(200, "hello");
 }
 
 #[tokio::test]

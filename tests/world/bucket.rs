@@ -41,6 +41,7 @@ pub struct Bucket {
 struct Requests {
     refusal: Mutex<Option<Refusal>>,
     is_silent: AtomicBool,
+    is_gone: AtomicBool,
     reads: Mutex<Vec<usize>>,
     /// Requests of edges that were refused because they would have written.
     forbidden: Mutex<Vec<String>>,
@@ -138,12 +139,17 @@ impl Bucket {
         self.requests.is_silent.store(is_silent, Ordering::Relaxed);
     }
 
+    /// Answers as if there were no such bucket, or no more.
+    pub fn set_gone(&self, is_gone: bool) {
+        self.requests.is_gone.store(is_gone, Ordering::Relaxed);
+    }
+
     /// The lengths of the ranges of packs' data that were read since the last call.
     pub fn take_reads(&self) -> Vec<usize> {
         std::mem::take(&mut self.requests.reads.lock().unwrap())
     }
 
-    /// The keys of every object outside the trash but the name of the bucket's database, and the parts of uploads that are not yet
+    /// The keys of every object outside the trash but those that say whose the bucket is, and the parts of uploads that are not yet
     /// objects, sorted.
     pub fn objects(&self) -> Vec<String> {
         self.all_objects().into_iter().filter(|key| !key.starts_with("a/prefix/trash/")).collect()
@@ -162,7 +168,8 @@ impl Bucket {
                 let name = file.strip_prefix(&self.folder).unwrap().to_str().unwrap();
                 // What is left beside the objects are the server's notes about them.
                 let key = if name.starts_with(".upload") { Some(name) } else { name.strip_prefix("packs/") };
-                key.filter(|key| !key.ends_with("/database.json")).map(str::to_owned)
+                let is_about_the_store = |key: &str| key.ends_with("/database.json") || key.ends_with("/ruler.json");
+                key.filter(|key| !is_about_the_store(key)).map(str::to_owned)
             })
             .collect();
         objects.sort();
@@ -193,6 +200,7 @@ async fn serve(listener: std::net::TcpListener, service: S3Service, requests: Ar
         let answer = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
             let is_forbidden = requests.is_forbidden(&request);
             let (service, is_refused) = (service.clone(), requests.note(&request));
+            let (is_gone, is_head) = (requests.is_gone.load(Ordering::Relaxed), request.method() == "HEAD");
             let is_unanswered = request.method() != "GET" && requests.is_silent.load(Ordering::Relaxed);
             async move {
                 if is_unanswered {
@@ -200,6 +208,11 @@ async fn serve(listener: std::net::TcpListener, service: S3Service, requests: Ar
                 }
                 if is_forbidden {
                     return Ok(http::Response::builder().status(403).body(Body::empty()).unwrap());
+                }
+                if is_gone {
+                    let code = "<Error><Code>NoSuchBucket</Code><BucketName>packs</BucketName></Error>";
+                    let body = if is_head { Body::empty() } else { Body::from(code.to_owned()) };
+                    return Ok(http::Response::builder().status(404).body(body).unwrap());
                 }
                 if is_refused {
                     return Ok(http::Response::builder().status(500).body(Body::empty()).unwrap());

@@ -94,21 +94,22 @@ impl Backups {
         Ok(restored)
     }
 
-    /// Makes the restored database the ruler of the store where the former ruler is known to be gone: it was a database of this server,
-    /// which has no such one any more. Returns whether this one rules the store.
+    /// Makes the restored database the ruler of the store where the former ruler is known to be gone: the store is a new one, or the ruler was
+    /// a database of this server, which has no such one any more. Returns whether this one rules the store.
     async fn inherit_store(&self) -> anyhow::Result<bool> {
         let own = database::copy_id(&self.db).await?;
-        let Some(json) = self.store.read_whole(RULER_OBJECT, RULER_BYTES).await? else { return Ok(true) };
-        let former = serde_json::from_slice(&json).ok().and_then(|ruler: Ruler| CopyId::parse(&ruler.copy));
-        match former {
-            Some(former) if former.is_same(&own) => Ok(true),
-            Some(former) if former.is_beside(&own) && !database::is_there(&self.db, &former).await? => {
-                let ruler = serde_json::to_vec(&Ruler::new(own.to_string(), self.clock.now()))?;
-                self.store.write_whole(RULER_OBJECT, ruler).await?;
-                Ok(true)
+        let ruler = self.store.read_whole(RULER_OBJECT, RULER_BYTES).await?;
+        if let Some(json) = ruler {
+            let former = serde_json::from_slice(&json).ok().and_then(|ruler: Ruler| CopyId::parse(&ruler.copy));
+            let Some(former) = former else { return Ok(false) };
+            let is_gone = former.is_beside(&own) && !database::is_there(&self.db, &former).await?;
+            if !is_gone && !former.is_same(&own) {
+                return Ok(false);
             }
-            _ => Ok(false),
         }
+        let ruler = serde_json::to_vec(&Ruler::new(own.to_string(), self.clock.now()))?;
+        self.store.write_whole(RULER_OBJECT, ruler).await?;
+        Ok(true)
     }
 
     /// The packs of the backup that the store lacks.
