@@ -97,22 +97,16 @@ impl Backups {
     /// newest that is damaged: the error says which there is.
     pub async fn find(&self, name: Option<&str>) -> anyhow::Result<Manifest> {
         let names = self.place.names().await?;
-        let manifest = match name {
-            Some(name) => {
-                let name = names.iter().find(|known| *known == name).with_context(|| {
-                    format!(
-                        "there is no backup {name} at {}; `admin backup list` names those there are",
-                        self.place.url()
-                    )
-                })?;
-                self.place.manifest(name).await?
-            }
-            None => {
-                let newest = names.last().with_context(|| format!("there is no backup at {}", self.place.url()))?;
-                match self.readable(newest).await? {
-                    Ok(manifest) => manifest,
-                    Err(error) => return Err(self.point_to_older(&names, error).await),
-                }
+        let manifest = if let Some(name) = name {
+            let name = names.iter().find(|known| *known == name).with_context(|| {
+                format!("there is no backup {name} at {}; `admin backup list` names those there are", self.place.url())
+            })?;
+            self.place.manifest(name).await?
+        } else {
+            let newest = names.last().with_context(|| format!("there is no backup at {}", self.place.url()))?;
+            match self.readable(newest).await? {
+                Ok(manifest) => manifest,
+                Err(error) => return Err(self.point_to_older(&names, error).await),
             }
         };
         self.require_own([&manifest]).await?;

@@ -114,7 +114,7 @@ pub async fn run(app: &App) -> anyhow::Result<Swept> {
         return stopped(app, Reason::Share, &detail).await;
     }
     if app.store.is_ruled_elsewhere() {
-        return stopped(app, Reason::Copy, &app.config.store.url.to_string()).await;
+        return stopped(app, Reason::Copy, app.config.store.url.as_str()).await;
     }
     let moved = move_all(app, &page).await?;
     let is_partial = !page.is_last(RUN);

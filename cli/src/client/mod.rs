@@ -6,7 +6,10 @@ pub(crate) mod gateway;
 mod lines;
 mod upload;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use api::error::ErrorEnvelope;
 use domain::BRAND;
@@ -20,6 +23,7 @@ pub(crate) use upload::Upload;
 use crate::{
     credentials::Connection,
     failure::{Failure, Kind},
+    output,
 };
 
 /// Longest duration of a call without a large body.
@@ -30,6 +34,8 @@ const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Longest `Retry-After` that is waited for; a longer one becomes the command's failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Time of an attempt that failed from which it is spoken of before the next one.
+const SAY_AFTER: Duration = Duration::from_secs(5);
 /// Most pages of a list that are fetched, of 100 rows each.
 const MAX_PAGES: usize = 100;
 
@@ -223,6 +229,7 @@ impl Client {
         let mut pause = FIRST_PAUSE;
         let mut attempt = 1;
         loop {
+            let since = Instant::now();
             let (failure, wait) = match request()?.send().await {
                 Ok(response) if response.status().is_success() => return Ok(response),
                 Ok(response) => {
@@ -240,7 +247,13 @@ impl Client {
                 }
             };
             match wait {
-                Some(wait) if attempt < ATTEMPTS && wait <= LONGEST_PAUSE => tokio::time::sleep(jittered(wait)).await,
+                Some(wait) if attempt < ATTEMPTS && wait <= LONGEST_PAUSE => {
+                    // Somebody who has waited for so long wonders what for.
+                    if since.elapsed() >= SAY_AFTER {
+                        output::warning(&format!("{} Trying again ({} of {ATTEMPTS}).", failure.message, attempt + 1));
+                    }
+                    tokio::time::sleep(jittered(wait)).await;
+                }
                 Some(wait) if wait > LONGEST_PAUSE => {
                     return Err(failure.with_hint(format!("Try again in {} seconds.", wait.as_secs())));
                 }
