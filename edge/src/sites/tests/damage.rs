@@ -110,6 +110,11 @@ async fn ranges_of_a_large_file_are_served_where_its_blocks_are_right_and_cut_wh
     ] {
         let (status, body) = world.bytes(Request::get("/large").header("range", format!("bytes={from}-{to}"))).await;
         let part = &content[usize::try_from(from).unwrap()..=usize::try_from(to).unwrap()];
+        // The first block is read before the head is sent.
+        if from / block == 20 {
+            assert_eq!(status, 503, "{from} to {to}");
+            continue;
+        }
         assert_eq!(status, 206);
         assert_eq!(body.as_deref() == Some(part), is_right, "{from} to {to}");
         assert_eq!(body.is_some(), is_right, "{from} to {to}");
@@ -126,7 +131,7 @@ async fn data_that_is_gone_or_cut_is_a_503_also_where_the_manifest_is_remembered
     assert_eq!(world.get("/medium").await.status, 503);
     world.shelf.packs.lock().unwrap().clear();
     assert_eq!(world.get("/missing").await.status, 503, "its 404 page is lost");
-    assert_eq!(world.bytes(Request::get("/large")).await, (200, None));
+    assert_eq!(world.bytes(Request::get("/large")).await.0, 503, "its first block is lost");
 }
 
 #[tokio::test]

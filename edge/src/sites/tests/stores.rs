@@ -77,8 +77,8 @@ async fn who_takes_a_large_file_without_delay_has_more_of_it_read_at_a_time_with
 
     let budget = Budget::new(limits);
     let account = budget.account(None);
-    let mut body = begin(&account).await;
     let (before, mut taken) = (reads(), Vec::new());
+    let mut body = begin(&account).await;
     while let Some(bytes) = std::future::poll_fn(|cx| body.poll_next(cx, BLOCK_BYTES)).await {
         taken.extend(bytes.unwrap());
         assert!(account.used() <= most);
@@ -88,8 +88,8 @@ async fn who_takes_a_large_file_without_delay_has_more_of_it_read_at_a_time_with
     assert_eq!((reads() - before, budget.used()), (3 + 11, 0));
 
     // One who waits between two blocks has them read one by one, and who stands still holds nothing.
-    let mut body = begin(&account).await;
     let before = reads();
+    let mut body = begin(&account).await;
     for _ in 0..10 {
         std::future::poll_fn(|cx| body.poll_next(cx, BLOCK_BYTES)).await.unwrap().unwrap();
         tokio::time::advance(2 * READ_AHEAD_PACE).await;
@@ -105,8 +105,8 @@ async fn who_takes_a_large_file_without_delay_has_more_of_it_read_at_a_time_with
 
     // Others need the memory.
     let _held = account.try_take(most).unwrap();
-    let mut body = begin(&account).await;
     let before = reads();
+    let mut body = begin(&account).await;
     for _ in 0..10 {
         std::future::poll_fn(|cx| body.poll_next(cx, BLOCK_BYTES)).await.unwrap().unwrap();
     }
