@@ -84,8 +84,8 @@ async fn who_takes_a_large_file_without_delay_has_more_of_it_read_at_a_time_with
         assert!(account.used() <= most);
     }
     assert!(taken == content.as_bytes());
-    // Of 81 blocks and a half: 1, 2, 4, and then 7 each.
-    assert_eq!((reads() - before, budget.used()), (3 + 11, 0));
+    // The manifest, and of 81 blocks and a half: 1, 2, 4, and then 7 each.
+    assert_eq!((reads() - before, budget.used()), (1 + 3 + 11, 0));
 
     // One who waits between two blocks has them read one by one, and who stands still holds nothing.
     let before = reads();
