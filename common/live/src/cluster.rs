@@ -70,7 +70,7 @@ impl Cluster {
     }
 
     /// Runs `command` over the present connection, which follows the cluster through its changes, and gives that up when it
-    /// has fallen silent.
+    /// has fallen silent, or is refused at every node.
     pub(super) async fn run<T>(
         &self,
         command: impl AsyncFnOnce(ClusterConnection) -> Result<T, RedisError>,
@@ -78,7 +78,7 @@ impl Cluster {
         let used = self.made.present();
         let answer = command(self.connection(&used).await?).await;
         // An answer of one node says nothing of another.
-        if answer.as_ref().is_err_and(RedisError::is_timeout) {
+        if answer.as_ref().is_err_and(|error| error.is_timeout() || is_unusable(error)) {
             self.made.record_late(&used, || Ok(OnceCell::new()));
         }
         answer
@@ -117,6 +117,12 @@ impl Cluster {
         let answer = self.run(async |mut connection| connection.route_command(question, routing).await).await?;
         Ok(T::from_redis_value(answer)?)
     }
+}
+
+/// Whether an answer says that the nodes refuse the login, or that none is connected. Such connections may be given up like silent ones.
+fn is_unusable(error: &RedisError) -> bool {
+    let is_kind = matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::ClusterConnectionNotFound);
+    is_kind || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
 }
 
 fn builder(urls: &[String], authority: Option<&[u8]>) -> ClusterClientBuilder {

@@ -6,16 +6,17 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, IntoConnectionInfo as _, Pipeline,
     RedisError, RedisFuture, ServerErrorKind, TlsCertificates, Value,
-    aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, MultiplexedConnection, PubSub},
+    aio::{ConnectionLike, MultiplexedConnection, PubSub},
     cluster_async::ClusterConnection,
 };
 use telemetry::{Line, Outage, metrics::redis_failed};
+use tokio::sync::OnceCell;
 
 use super::{
     budgets::Memory,
@@ -27,6 +28,8 @@ use super::{
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Longest wait for a connection.
 pub(super) const CONNECTION_TIMEOUT: Duration = Duration::from_secs(1);
+/// Pause between two attempts to connect. In between commands fail with the error of the last attempt.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A handle on Redis. Cheap to clone.
 #[derive(Clone)]
@@ -96,40 +99,131 @@ enum Target {
 }
 
 /// The connection to one Redis.
+///
+/// The crate's own `ConnectionManager` connects again after errors of the network alone: a login that is refused once (Redis
+/// restarted without its users, a password that is being changed) would be the answer to every command from then on.
 pub struct Single {
     client: Client,
-    connection: Replaceable<ConnectionManager>,
+    connection: Replaceable<OnceCell<Attempt>>,
+}
+
+/// An attempt to connect: it is made once, and everybody who waits for it gets what became of it.
+type Attempt = Result<MultiplexedConnection, FailedAttempt>;
+
+/// An attempt that failed.
+struct FailedAttempt {
+    error: RedisError,
+    at: Instant,
 }
 
 impl Single {
-    fn new(client: Client) -> Result<Self, RedisError> {
-        let connection = Replaceable::new(manage(&client)?);
-        Ok(Self { client, connection })
+    fn new(client: Client) -> Self {
+        Self { client, connection: Replaceable::new(OnceCell::new()) }
     }
 
-    /// Runs `command` over the present connection, and gives that up when it has fallen silent.
-    async fn run<T>(
+    /// Runs `command` over the present connection, and replaces that when it is lost, has fallen silent or could not be made.
+    async fn run<T: Answer>(
         &self,
-        command: impl AsyncFnOnce(ConnectionManager) -> Result<T, RedisError>,
+        command: impl AsyncFnOnce(MultiplexedConnection) -> Result<T, RedisError>,
     ) -> Result<T, RedisError> {
-        let used = self.connection.present();
-        let answer = command(used.connection.clone()).await;
-        if answer.as_ref().is_err_and(RedisError::is_timeout) {
-            self.connection.record_late(&used, || manage(&self.client));
-        } else {
-            used.record_answer();
+        let mut used = self.connection.present();
+        if let Some(Err(failed)) = used.connection.get()
+            && failed.at.elapsed() >= RECONNECT_PAUSE
+        {
+            self.connection.replace(&used, OnceCell::new());
+            used = self.connection.present();
+        }
+        if !used.connection.initialized() {
+            // A task of its own, which ends with the attempt: callers that wait for less than it takes would begin it anew each time.
+            let (client, attempt) = (self.client.clone(), used.clone());
+            let attempting = async move { _ = attempt.connection.get_or_init(|| connect(&client)).await };
+            let _ = tokio::spawn(attempting).await;
+        }
+        let connection = match used.connection.get() {
+            Some(Ok(connection)) => connection.clone(),
+            Some(Err(failed)) => return Err(failed.error.clone()),
+            // Only where the runtime ends.
+            None => return Err(std::io::Error::from(std::io::ErrorKind::NotConnected).into()),
+        };
+        let answer = command(connection).await;
+        match error_of(&answer).as_ref() {
+            Some(error) if error.is_timeout() => self.connection.record_late(&used, || Ok(OnceCell::new())),
+            Some(error) if is_lost(error) => self.connection.replace(&used, OnceCell::new()),
+            _ => used.record_answer(),
         }
         answer
     }
 }
 
-/// Prepares a connection, which is made when first needed.
-fn manage(client: &Client) -> Result<ConnectionManager, RedisError> {
-    let config = ConnectionManagerConfig::new()
-        .set_response_timeout(Some(RESPONSE_TIMEOUT))
+/// What Redis answers. That it refuses a command is an answer like others until it is read as what the caller wants.
+trait Answer {
+    /// What Redis refused, if it did.
+    fn refusal(&self) -> Option<RedisError>;
+}
+
+impl Answer for Value {
+    fn refusal(&self) -> Option<RedisError> {
+        matches!(self, Self::ServerError(_)).then(|| self.clone().extract_error().err()).flatten()
+    }
+}
+
+impl Answer for Vec<Value> {
+    fn refusal(&self) -> Option<RedisError> {
+        self.iter().find_map(Answer::refusal)
+    }
+}
+
+/// Why there is no answer, or what it refuses.
+fn error_of<T: Answer>(answer: &Result<T, RedisError>) -> Option<RedisError> {
+    answer.as_ref().map_or_else(|error| Some(error.clone()), Answer::refusal)
+}
+
+/// Connects and logs in. What the network fails with is tried a second time: Redis may just be restarting.
+async fn connect(client: &Client) -> Attempt {
+    let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECTION_TIMEOUT))
-        .set_number_of_retries(1);
-    ConnectionManager::new_lazy_with_config(client.clone(), config)
+        .set_response_timeout(Some(RESPONSE_TIMEOUT));
+    let mut made = client.get_multiplexed_async_connection_with_config(&config).await;
+    if made.as_ref().is_err_and(|error| error.is_io_error() && !error.is_timeout()) {
+        tokio::time::sleep(RECONNECT_PAUSE).await;
+        made = client.get_multiplexed_async_connection_with_config(&config).await;
+    }
+    note_login(made.as_ref().err());
+    made.map_err(|error| FailedAttempt { error, at: Instant::now() })
+}
+
+/// Whether no command can succeed any more over the connection that this is the answer of: it is broken, or not logged in.
+pub(super) fn is_lost(error: &RedisError) -> bool {
+    error.is_unrecoverable_error() || error.code() == Some("NOAUTH")
+}
+
+/// Logs that Redis refuses the user of `redis.url`, for as long as it does.
+fn note_login(error: Option<&RedisError>) {
+    static REFUSED: Outage = Outage::new();
+    match error {
+        Some(error) if is_refusal(error) => {
+            if let Some(Line { left_out, .. }) = REFUSED.fails() {
+                tracing::warn!(
+                    %error,
+                    left_out,
+                    "Redis refuses the login of redis.url, which is tried again; an empty Redis has lost its users \
+                     (`admin redis-acl` prints the rules of an edge's)"
+                );
+            }
+        }
+        // Nothing was said about the login.
+        Some(_) => {}
+        None => {
+            if let Some(lasted) = REFUSED.ends() {
+                tracing::info!(seconds = lasted.as_secs(), "Redis accepts the login of redis.url again");
+            }
+        }
+    }
+}
+
+/// Whether Redis said that the user may not log in.
+fn is_refusal(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::AuthenticationFailed || matches!(error.code(), Some("WRONGPASS" | "NOAUTH"))
 }
 
 /// A node that has keys.
@@ -162,7 +256,7 @@ impl Redis {
             (clients, Target::Cluster(Arc::new(Cluster::new(&urls, authority)?)))
         } else {
             let client = open(url, authority.as_deref())?;
-            let shared = Target::Single(Arc::new(Single::new(client.clone())?));
+            let shared = Target::Single(Arc::new(Single::new(client.clone())));
             (vec![client], shared)
         };
         let (next, is_refused) = Default::default();
@@ -183,7 +277,10 @@ impl Redis {
             let client = &self.clients[self.next.fetch_add(1, Ordering::Relaxed) % self.clients.len()];
             match tokio::time::timeout(CONNECTION_TIMEOUT, client.get_async_pubsub()).await {
                 Ok(Ok(subscriber)) => return Ok(subscriber),
-                Ok(Err(error)) => failed = error,
+                Ok(Err(error)) => {
+                    note_login(Some(&error));
+                    failed = error;
+                }
                 Err(_) => failed = std::io::Error::from(std::io::ErrorKind::TimedOut).into(),
             }
         }
@@ -267,22 +364,13 @@ pub(super) fn trusting(authority: Vec<u8>) -> TlsCertificates {
 }
 
 /// What fails is counted. A script that is not there yet is no failure: it is sent.
-async fn counted<T>(
-    answer: impl Future<Output = Result<T, RedisError>>,
-    values: fn(&T) -> &[Value],
-) -> Result<T, RedisError> {
+async fn counted<T: Answer>(answer: impl Future<Output = Result<T, RedisError>>) -> Result<T, RedisError> {
     let answer = answer.await;
-    // What Redis refuses is a value here, and an error only where it is read.
-    for value in answer.as_ref().map_or(&[][..], values) {
-        if let Value::ServerError(error) = value {
-            warn_when_denied(&RedisError::from(error.clone()));
-        }
-    }
-    if let Err(error) = &answer
+    if let Some(error) = error_of(&answer)
         && error.kind() != ErrorKind::Server(ServerErrorKind::NoScript)
     {
         redis_failed();
-        warn_when_denied(error);
+        warn_when_denied(&error);
     }
     answer
 }
@@ -306,17 +394,15 @@ fn warn_when_denied(error: &RedisError) {
 impl ConnectionLike for Commands {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         if let Err(error) = self.allow() {
-            return Box::pin(counted(std::future::ready(Err(error)), std::slice::from_ref));
+            return Box::pin(counted(std::future::ready(Err(error))));
         }
         match &self.target {
-            Target::Single(single) => Box::pin(counted(
-                single.run(async |mut connection| connection.req_packed_command(command).await),
-                std::slice::from_ref,
-            )),
-            Target::Cluster(cluster) => Box::pin(counted(
-                cluster.run(async |mut connection| connection.req_packed_command(command).await),
-                std::slice::from_ref,
-            )),
+            Target::Single(single) => {
+                Box::pin(counted(single.run(async |mut connection| connection.req_packed_command(command).await)))
+            }
+            Target::Cluster(cluster) => {
+                Box::pin(counted(cluster.run(async |mut connection| connection.req_packed_command(command).await)))
+            }
         }
     }
 
@@ -327,16 +413,14 @@ impl ConnectionLike for Commands {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         if let Err(error) = self.allow() {
-            return Box::pin(counted(std::future::ready(Err(error)), Vec::as_slice));
+            return Box::pin(counted(std::future::ready(Err(error))));
         }
         match &self.target {
             Target::Single(single) => Box::pin(counted(
                 single.run(async move |mut connection| connection.req_packed_commands(pipeline, offset, count).await),
-                Vec::as_slice,
             )),
             Target::Cluster(cluster) => Box::pin(counted(
                 cluster.run(async move |mut connection| connection.req_packed_commands(pipeline, offset, count).await),
-                Vec::as_slice,
             )),
         }
     }

@@ -75,6 +75,14 @@ impl<C> Replaceable<C> {
             *present = Watched::new(connection);
         }
     }
+
+    /// Puts `connection` in the place of `used`, unless another caller has replaced that.
+    pub(super) fn replace(&self, used: &Arc<Watched<C>>, connection: C) {
+        let mut present = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if Arc::ptr_eq(&present, used) {
+            *present = Watched::new(connection);
+        }
+    }
 }
 
 impl<C> Watched<C> {
