@@ -31,11 +31,13 @@ const READ: [&str; 5] = [
     "projects.password_hash",
 ];
 /// The functions that it may call.
-const CALLED: [&str; 7] = [
+const CALLED: [&str; 9] = [
     "append_traffic",
     "find_ai_key",
+    "note_lost_changes",
     "note_settled_edges",
     "record_ai_usage_by_key",
+    "record_edge",
     "sum_ai_usage_keys",
     "take_gate_ticket",
     "visitor_salt",

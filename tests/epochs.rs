@@ -11,8 +11,9 @@ use serde_json::json;
 use crate::{
     BACKGROUND,
     invalidation::{assert_all, propagation, seen_at, three_edges_of},
+    metrics::Page,
     stubs::latency,
-    world::{Actor, Edge, Site, World, actor::Uploaded, eventually},
+    world::{Actor, Edge, Site, World, actor::Uploaded, eventually, mailbox::Mailbox, ports},
 };
 
 /// What the edges say when they take over another epoch, with what they remember and without.
@@ -80,6 +81,38 @@ async fn a_receipt_is_true_after_commits_were_taken_back() {
     }
     for edge in &world.edges {
         assert_eq!(edge.process.log().matches(STARTED_OVER).count(), 3, "{}", edge.process.log());
+    }
+}
+
+#[tokio::test]
+async fn lost_changes_are_told_to_the_operator_by_name() {
+    let (folder, port) = (tempfile::tempdir().unwrap(), ports::free());
+    let mailbox = Mailbox::start(folder.path()).await;
+    let builder = World::builder()
+        .set("MAIL__URL", mailbox.url())
+        .set("MAIL__OPERATOR", "ops@example.com")
+        .set("ADMIN__METRICS_LISTEN", format!("127.0.0.1:{port}"));
+    let (world, ada, _) = three_edges_of(builder).await;
+    let created = ada.post("/tokens").json(&json!({ "kind": "ai" })).await.created();
+    let id = created["id"].as_str().unwrap();
+    assert!(ada.delete(&format!("/tokens/{id}")).await.header("x-svc-propagation").starts_with("3/3"));
+    let reached = world.sql_number("SELECT last_seq FROM route_counter").await;
+    take_back(&world, 1).await;
+    eventually(BACKGROUND, "admin says so", async || world.admin.log().contains("the database has lost changes")).await;
+    let (doctor, list) = (world.operate(&["doctor"]).await, world.admin_prints(&["lost-changes"]).await);
+    let doctor = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    assert!(doctor.contains(&format!("edges had reached {reached}")), "{doctor}");
+    assert!(list.contains(&format!("changes {reached} to {reached} are lost")) && list.contains(id), "{list}");
+    let shown = async || Page::of(port).await.sum("svc_changes_lost");
+    eventually(BACKGROUND, "it is shown", async || shown().await > 0.5).await;
+    eventually(BACKGROUND, "the operator has a letter", async || {
+        mailbox.letters().await.iter().any(|letter| letter.to_string().contains("The database has lost changes"))
+    })
+    .await;
+    world.admin_prints(&["lost-changes", "--acknowledge"]).await;
+    eventually(BACKGROUND, "it is over", async || shown().await < 0.5).await;
+    for edge in &world.edges {
+        assert!(edge.process.log().contains(id), "{}", edge.process.log());
     }
 }
 

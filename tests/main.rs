@@ -72,6 +72,7 @@ mod projects;
 mod proxy_protocol;
 mod readiness;
 mod redis_cluster;
+mod redis_logins;
 mod reload;
 mod schemathesis;
 mod serving;

@@ -15,7 +15,10 @@ use std::{
 };
 
 use axum::response::{IntoResponseParts, ResponseParts};
-use db::edges::route_changes::{self, PendingId};
+use db::edges::{
+    positions::{self, RecordedEdge},
+    route_changes::{self, PendingId},
+};
 use domain::{
     Clock,
     changes::{Epoch, Position, RouteChange},
@@ -45,6 +48,8 @@ const SEND_QUEUE: usize = 1_024;
 const MARK_BATCH: usize = 64;
 /// Time after connecting for which the table of edges is not trusted: every edge needs time for a heartbeat.
 const LISTEN_FIRST: Duration = HEARTBEAT_EVERY.saturating_mul(2);
+/// Interval at which the positions that edges record in Postgres are read.
+const READ_EVERY: Duration = Duration::from_secs(2);
 /// Most edges in the table. Further ones are not heard.
 const EDGES_KNOWN: usize = 10_000;
 /// Pauses between attempts to listen to Redis again, doubled up to the longest.
@@ -145,12 +150,14 @@ impl Edges {
         let position = tokio::time::timeout_at(start + ACKNOWLEDGE_WAIT, position).await;
         let Ok(Ok(position)) = position else {
             // It is committed, and edges learn of it once it has its number.
-            let known = self.shared.table().known(Instant::now()).count();
+            let known = self.shared.table().count_known(Instant::now());
             metrics::change_propagated(start.elapsed(), false);
             return Propagation(Some(Receipt { acknowledged: 0, known, took: start.elapsed() }));
         };
         let receipt = self.acknowledged(&position, start).await;
-        metrics::change_propagated(receipt.took, receipt.acknowledged == receipt.known);
+        // Where no edge is known, nobody has confirmed anything.
+        let is_complete = receipt.acknowledged == receipt.known && receipt.known > 0;
+        metrics::change_propagated(receipt.took, is_complete);
         Propagation(Some(receipt))
     }
 
@@ -236,6 +243,10 @@ struct Table {
     /// The time since which heartbeats can be heard; none while Redis is away.
     listening_since: Option<Instant>,
     edges: HashMap<String, Heard>,
+    /// The edges that recorded their positions in Postgres lately: all there are, also while they or we cannot reach Redis.
+    recorded: Vec<RecordedEdge>,
+    /// The edges that have said that they leave, which Postgres may still have had when it was read.
+    left: HashMap<String, Instant>,
 }
 
 struct Heard {
@@ -268,8 +279,12 @@ struct Tally {
 impl Table {
     fn hear(&mut self, heartbeat: EdgeHeartbeat, now: Instant) {
         self.edges.retain(|_, heard| now - heard.at < FORGOTTEN_AFTER);
+        self.left.retain(|_, at| now - *at < FORGOTTEN_AFTER);
         if heartbeat.leaving {
             self.edges.remove(&heartbeat.edge);
+            if self.left.len() < EDGES_KNOWN {
+                self.left.insert(heartbeat.edge, now);
+            }
         } else if self.edges.len() < EDGES_KNOWN || self.edges.contains_key(&heartbeat.edge) {
             let EdgeHeartbeat { edge, seq, epoch, .. } = heartbeat;
             let before = self.edges.get(&edge).filter(|before| before.epoch == epoch).map_or(seq, |before| before.seq);
@@ -282,9 +297,24 @@ impl Table {
         self.edges.values().filter(move |heard| now - heard.at < FORGOTTEN_AFTER)
     }
 
+    /// The edges that are not heard, and recorded their positions.
+    fn unheard(&self, now: Instant) -> impl Iterator<Item = &RecordedEdge> {
+        let is_heard = move |id: &str| self.edges.get(id).is_some_and(|heard| now - heard.at < FORGOTTEN_AFTER);
+        self.recorded.iter().filter(move |edge| !is_heard(&edge.id) && !self.left.contains_key(&edge.id))
+    }
+
+    /// The number of edges there are, heard or not.
+    fn count_known(&self, now: Instant) -> usize {
+        self.known(now).count() + self.unheard(now).count()
+    }
+
     fn tally(&self, position: &Position, now: Instant) -> Tally {
         let known: Vec<&Heard> = self.known(now).collect();
         let acknowledged = known.iter().filter(|heard| heard.has_acknowledged(position)).count();
+        // Nobody waits for these: they find the change in Postgres, and record it seconds later.
+        let has_recorded =
+            |edge: &&RecordedEdge| edge.position.epoch == position.epoch && edge.position.seq >= position.seq;
+        let (unheard, recorded) = (self.unheard(now).count(), self.unheard(now).filter(has_recorded).count());
         let look_again = self.listening_since.and_then(|since| {
             let trusted_from = since + LISTEN_FIRST;
             if now < trusted_from {
@@ -298,7 +328,7 @@ impl Table {
                 .filter(|&at| at > now)
                 .min()
         });
-        Tally { acknowledged, known: known.len(), look_again }
+        Tally { acknowledged: acknowledged + recorded, known: known.len() + unheard, look_again }
     }
 }
 
@@ -312,7 +342,8 @@ impl EdgesTasks {
                 sequencer::run(commits, outbox, &db),
                 send(inbox, sent, &redis),
                 mark(to_mark, &db, &clock),
-                listen(&shared, &redis)
+                listen(&shared, &redis),
+                read_positions(&shared, &db)
             )
         };
         stop.run_until_cancelled(forever).await;
@@ -362,6 +393,18 @@ async fn listen(shared: &Shared, redis: &Redis) {
         }
         shared.update(|table| table.listening_since = None);
         tokio::time::sleep(pause).await;
+    }
+}
+
+/// Reads the positions that edges record, for the program's life. While Postgres is away they stay what they were, and nothing changes.
+async fn read_positions(shared: &Shared, db: &PgPool) {
+    let most = i64::try_from(EDGES_KNOWN).unwrap_or(i64::MAX);
+    loop {
+        match db::in_time(positions::recorded(db, FORGOTTEN_AFTER, most)).await {
+            Ok(recorded) => shared.table().recorded = recorded,
+            Err(error) => tracing::debug!(%error, "the edges that there are cannot be read"),
+        }
+        tokio::time::sleep(READ_EVERY).await;
     }
 }
 

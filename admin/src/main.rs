@@ -82,6 +82,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// List the changes that the database has lost, since a replica that lagged was promoted or a backup was restored.
+    LostChanges {
+        /// Mark them as seen to.
+        #[arg(long)]
+        acknowledge: bool,
+    },
     /// Make a `cli` token for a user of the local code host, and print it.
     IssueToken {
         /// The user's login; the user is made when there is none.
@@ -241,6 +247,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             Command::Edges { question: Some(EdgesQuestion::Top { count }), .. } => print_top(&config, count).await,
             Command::Edges { question: None, json } => print_programs(&config, Program::Edge, json).await,
             Command::Admins { json } => print_programs(&config, Program::Admin, json).await,
+            Command::LostChanges { acknowledge } => commands::lost_changes::run(&config, acknowledge).await,
             Command::IssueToken { login } => issue_token(&config, &login).await,
             Command::Mail { action: MailAction::Test { address } } => test_mail(&config, &address).await,
             Command::Store { action } => store::run(config, action).await,

@@ -28,6 +28,10 @@ pub fn describe() {
         "Changes of this admin whose receipt said that not every known edge had applied them in time."
     );
     describe_gauge!(
+        "svc_changes_lost",
+        "Changes that the database has lost and the operator has not acknowledged (`admin lost-changes`), as far as edges know."
+    );
+    describe_gauge!(
         "svc_backlog_rows",
         "Rows that wait, by queue: `traffic`, `pushes`, `pack_removals`, `unsent_changes`. Counted twice a minute, by one admin for all."
     );
@@ -246,6 +250,12 @@ pub(crate) fn store_failed() {
 pub(crate) fn event_streams(open: usize) {
     #[expect(clippy::cast_precision_loss, reason = "there are fewer streams")]
     gauge!("svc_event_streams").set(open as f64);
+}
+
+/// Shows how many changes the database has lost that nobody has seen to.
+#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+pub(crate) fn changes_lost(changes: i64) {
+    gauge!("svc_changes_lost").set(changes as f64);
 }
 
 /// Shows for which of the `reasons` the sweep of the store has stopped, if it has.

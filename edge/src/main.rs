@@ -223,7 +223,7 @@ fn listeners(
     let front =
         Front::new(config, routes, challenges.clone(), sites, platform, gateway, budget, talkers.clone(), traffic);
     let front = Arc::new(front?);
-    let follower = Follower::new(marks.clone(), db.clone(), redis.clone(), clock.clone());
+    let follower = Follower::new(edge.clone(), marks.clone(), db.clone(), redis.clone(), clock.clone());
 
     let (collected_db, collected_clock) = (db.clone(), clock.clone());
     let age_db = db.clone();
@@ -304,7 +304,7 @@ fn listeners(
         stop.run_until_cancelled_owned(counting).await;
     });
     listeners.accept_after(follower.announced());
-    listeners.add_background(follower.announcer(edge, listeners.departure()));
+    listeners.add_background(follower.announcer(listeners.departure()));
     listeners.add_background(follower.run(last_connection_gone));
     Ok(listeners)
 }

@@ -19,7 +19,7 @@ const DEPLOYMENTS: u64 = 10_000_000;
 const FEW_ROWS: f64 = 10_000.0;
 
 /// Tables with few rows however many sites there are.
-const SMALL: [&str; 18] = [
+const SMALL: [&str; 20] = [
     // One row, or one for each job, account at an authority, day, series, agent, program, master key or role of edges.
     "database_name",
     "route_counter",
@@ -40,6 +40,9 @@ const SMALL: [&str; 18] = [
     "pending_route_changes",
     "pack_faults",
     "traffic_edges",
+    // A row for each edge, or for each edge that noticed a failover.
+    "edge_positions",
+    "lost_changes",
 ];
 
 /// Parts of the statements that may read a table that grows, and why.

@@ -53,6 +53,7 @@ pub async fn examine(config: &Config) -> Report {
             add("connections", Box::pin(parts::connections(db.clone(), config.postgres.max_connections)));
             add("edge roles", Box::pin(parts::edge_roles(db.clone())));
             add("failover", Box::pin(parts::failover(db.clone())));
+            add("lost changes", Box::pin(service::lost_changes(db.clone())));
             add("clock of postgres", Box::pin(machine::clock_of_postgres(db.clone())));
             add("jobs", Box::pin(service::jobs(db.clone())));
             add("backup", Box::pin(service::backup(db.clone())));

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use db::upkeep::{backups, identity, job_leases};
+use db::{
+    edges::lost_changes,
+    upkeep::{backups, identity, job_leases},
+};
 use diagnosis::{Finding, fail, of_postgres, of_redis, warn};
 use domain::Clock;
 use futures_util::StreamExt as _;
@@ -12,6 +15,8 @@ use live::{
 };
 use sqlx::PgPool;
 use tokio::time::timeout;
+
+use crate::jobs;
 
 /// Most jobs that are named.
 const JOBS_NAMED: i64 = 10;
@@ -54,6 +59,29 @@ pub(super) async fn backup(db: PgPool) -> Finding {
         ),
         Err(error) if identity::is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),
         Err(error) => fail(of_postgres(&error), "see `postgres`"),
+    }
+}
+
+/// Asks whether the database has lost changes that nobody has seen to.
+pub(super) async fn lost_changes(db: PgPool) -> Finding {
+    let since = Clock::system().now() - jobs::lost_changes::SHOWN_FOR;
+    match lost_changes::unacknowledged(&db, since, jobs::lost_changes::SHOWN).await {
+        Ok(losses) if losses.is_empty() => Ok("edges know of no change that the database lacks".to_owned()),
+        Ok(losses) => {
+            let said = losses.iter().map(|loss| {
+                let (reached, newest, at) = (loss.last_seq, loss.newest_seq, loss.noted_at);
+                format!(
+                    "edges had reached {reached} when the newest change was {newest} ({at}): from {} on all are lost",
+                    loss.first_seq
+                )
+            });
+            warn(
+                said.collect::<Vec<_>>().join("; "),
+                "`admin lost-changes` names what to check (deploy/runbook/changes-lost.md), and ends this with --acknowledge",
+            )
+        }
+        Err(error) if identity::is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),
+        Err(error) => fail(error.to_string(), "see `postgres`"),
     }
 }
 

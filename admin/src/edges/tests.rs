@@ -51,6 +51,21 @@ fn the_table_is_trusted_only_once_every_edge_could_have_spoken() {
 }
 
 #[test]
+fn edges_that_are_not_heard_are_counted_by_what_they_record() {
+    let start = Instant::now();
+    let mut table = Table { listening_since: Some(start), ..Table::default() };
+    let recorded = |edge: &str, seq| RecordedEdge { id: edge.into(), position: position("now", seq) };
+    table.recorded = vec![recorded("a", 6), recorded("b", 6), recorded("c", 7)];
+    let now = start + LISTEN_FIRST;
+    table.hear(heartbeat("a", 7), now);
+    assert_eq!(count(&table, 7, now), (2, 3, false), "a is heard, c has recorded it, and nobody waits for b");
+    table.listening_since = None;
+    assert_eq!(count(&table, 8, now + FORGOTTEN_AFTER), (0, 3, false), "Redis has long been away");
+    table.hear(EdgeHeartbeat { leaving: true, ..heartbeat("b", 7) }, now + FORGOTTEN_AFTER);
+    assert_eq!(count(&table, 7, now + FORGOTTEN_AFTER), (1, 2, false), "b has gone, whatever Postgres had");
+}
+
+#[test]
 fn an_edge_of_another_epoch_is_waited_for_and_never_counted() {
     let start = Instant::now();
     let mut table = Table { listening_since: Some(start), ..Table::default() };

@@ -15,6 +15,7 @@ mod forget;
 mod invoices;
 mod lease;
 mod letters;
+pub(crate) mod lost_changes;
 mod packs;
 pub(crate) mod pushes;
 mod renewals;
@@ -104,6 +105,8 @@ pub(crate) fn start(live: &LiveApp) {
     attend(live, billing::Renew);
     attend(live, billing::Look);
     attend(live, billing::Reconcile);
+    lost_changes::start(app);
+    attend(live, lost_changes::Tell);
     backlogs::start(app);
     attend(live, backlogs::Count);
     letters::start(app);

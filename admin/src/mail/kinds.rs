@@ -27,6 +27,8 @@ pub enum Kind {
     TokenRevoked,
     /// A sweep of the store that stopped, for the operator.
     SweepStopped,
+    /// Changes that the database has lost, for the operator.
+    ChangesLost,
 }
 
 impl Kind {
@@ -44,6 +46,7 @@ impl Kind {
         Self::TokenCreated,
         Self::TokenRevoked,
         Self::SweepStopped,
+        Self::ChangesLost,
     ];
 
     /// Returns the word that is stored and stands in links.
@@ -61,6 +64,7 @@ impl Kind {
             Self::TokenCreated => "token_created",
             Self::TokenRevoked => "token_revoked",
             Self::SweepStopped => "sweep_stopped",
+            Self::ChangesLost => "changes_lost",
         }
     }
 
@@ -83,7 +87,8 @@ impl Kind {
             | Self::DomainMoved
             | Self::TokenCreated
             | Self::TokenRevoked
-            | Self::SweepStopped => false,
+            | Self::SweepStopped
+            | Self::ChangesLost => false,
         }
     }
 
@@ -107,6 +112,7 @@ impl Kind {
             Self::TokenCreated => "about new tokens",
             Self::TokenRevoked => "about revoked tokens",
             Self::SweepStopped => "about the store",
+            Self::ChangesLost => "about the database",
         }
     }
 }

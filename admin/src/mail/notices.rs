@@ -116,6 +116,19 @@ pub enum Notice {
         /// The figures.
         detail: String,
     },
+    /// The database has lost changes that edges had applied. For the operator.
+    ChangesLost {
+        /// The number of the first of them.
+        first: i64,
+        /// The number of the last of them.
+        last: i64,
+        /// The newest change of the database when that was noticed.
+        newest: i64,
+        /// When that was.
+        noted_at: Timestamp,
+        /// What they touched, as far as it is known.
+        subjects: Vec<String>,
+    },
 }
 
 impl Notice {
@@ -134,6 +147,7 @@ impl Notice {
             Self::TokenCreated { .. } => Kind::TokenCreated,
             Self::TokenRevoked { .. } => Kind::TokenRevoked,
             Self::SweepStopped { .. } => Kind::SweepStopped,
+            Self::ChangesLost { .. } => Kind::ChangesLost,
         }
     }
 }

@@ -71,6 +71,9 @@ pub fn write(notice: &Notice, about: &About<'_>) -> Letter {
         Notice::TokenCreated { label, token_kind } => token(about, label.as_deref(), *token_kind, true),
         Notice::TokenRevoked { label, token_kind } => token(about, label.as_deref(), *token_kind, false),
         Notice::SweepStopped { reason, detail } => sweep_stopped(reason, detail),
+        Notice::ChangesLost { first, last, newest, noted_at, subjects } => {
+            changes_lost(*first, *last, *newest, *noted_at, subjects)
+        }
     }
 }
 
@@ -98,6 +101,33 @@ fn sweep_stopped(reason: &str, detail: &str) -> Letter {
         advice: Some(
             "The command shows what would be moved to the trash. If the packs are really not needed any more: admin store sweep \
              --yes. If an older dump was restored, keep them until a newer one is."
+                .to_owned(),
+        ),
+        ..Letter::default()
+    }
+}
+
+fn changes_lost(first: i64, last: i64, newest: i64, noted_at: Timestamp, subjects: &[String]) -> Letter {
+    let what = if subjects.is_empty() {
+        "No edge remembers what they were.".to_owned()
+    } else {
+        format!("They touched: {}.", subjects.join(", "))
+    };
+    Letter {
+        subject: "The database has lost changes".to_owned(),
+        heading: "The database has lost changes".to_owned(),
+        paragraphs: vec![
+            format!(
+                "Edges had applied changes up to number {last}. At {noted_at} they found a database whose newest change was number \
+                 {newest}: a replica that lagged was promoted, or a backup was restored. Changes {first} to {last} are lost."
+            ),
+            what,
+            "What was revoked, closed or suspended by them is open again, and the edges follow the database.".to_owned(),
+        ],
+        command: Some("admin lost-changes".to_owned()),
+        advice: Some(
+            "Check the tokens, passwords, members and suspensions of these subjects, and of everything that was changed shortly before. \
+             Then say so: admin lost-changes --acknowledge."
                 .to_owned(),
         ),
         ..Letter::default()

@@ -83,6 +83,15 @@ pub(crate) const CLOCK_DRIFT: Duration = Duration::from_millis(500);
 pub(crate) const SUBSCRIBE_WAIT: Duration = Duration::from_secs(2);
 /// Changes read together when some were missed. When more were, everything is forgotten.
 pub(crate) const MISSED_CHANGES: i64 = 1_000;
+/// Changes that were applied last, which are remembered in case that the database loses them. Fewer than [`MISSED_CHANGES`], so that one
+/// look tells which of them it still has.
+pub(crate) const RECENT_CHANGES: usize = 256;
+/// Losses of the database that wait to be reported to it.
+pub(crate) const UNREPORTED_LOSSES: usize = 16;
+/// Interval at which an edge records in Postgres how far it has come. Several within the silence after which admin forgets it.
+pub(crate) const RECORD_EVERY: Duration = Duration::from_secs(3);
+/// Longest wait for that.
+pub(crate) const RECORD_WAIT: Duration = Duration::from_secs(1);
 /// Interval at which Postgres is asked for missed changes while Redis brings them.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Time after a look that found a change by which Redis has to have brought that change as well. Later, the subscription is taken for

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use db::edges::route_changes;
+use db::edges::{lost_changes, positions, route_changes};
 use domain::{Clock, Position, Timestamp, changes::RouteChange};
 use futures_util::StreamExt as _;
 use live::{
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Marks,
-    progress::{Heard, Looked, Progress},
+    progress::{Heard, Looked, Loss, Progress},
 };
 use crate::limits;
 
@@ -28,6 +28,10 @@ use crate::limits;
 pub struct Follower {
     marks: Arc<Marks>,
     progress: Progress,
+    /// What the database has lost, and does not know of yet.
+    losses: Vec<Loss>,
+    /// The name of the edge in reports of losses.
+    edge: String,
     db: PgPool,
     redis: Redis,
     clock: Clock,
@@ -50,12 +54,13 @@ enum Silence {
 }
 
 impl Follower {
-    /// A follower that raises `marks`.
-    pub fn new(marks: Arc<Marks>, db: PgPool, redis: Redis, clock: Clock) -> Self {
+    /// A follower that raises `marks`, of the edge with this id.
+    pub fn new(edge: String, marks: Arc<Marks>, db: PgPool, redis: Redis, clock: Clock) -> Self {
         let confirmed = clock.now();
         let (reached, announced) = (watch::Sender::new(None), CancellationToken::new());
         let progress = Progress::new(marks.clone());
-        Self { marks, progress, db, redis, clock, reached, is_in_doubt: false, confirmed, announced }
+        let losses = Vec::new();
+        Self { marks, progress, losses, edge, db, redis, clock, reached, is_in_doubt: false, confirmed, announced }
     }
 
     /// Done once admin can know of this edge. A site that is served before could be remembered while admin, which
@@ -64,9 +69,12 @@ impl Follower {
         self.announced.clone().cancelled_owned()
     }
 
-    /// Tells admin that edge `id` lives and what it has applied, until `stop`; then that it leaves.
-    pub fn announcer(&self, id: String, stop: CancellationToken) -> impl Future<Output = ()> + Send + 'static {
-        announce(self.redis.clone(), id, self.reached.subscribe(), self.announced.clone(), stop)
+    /// Tells admin over Redis and in Postgres that this edge lives and what it has applied, until `stop`; then that it leaves.
+    pub fn announcer(&self, stop: CancellationToken) -> impl Future<Output = ()> + Send + 'static {
+        let (id, reached) = (self.edge.clone(), self.reached.subscribe());
+        let record = record(self.db.clone(), id.clone(), reached.clone(), stop.clone());
+        let announce = announce(self.redis.clone(), id, reached, self.announced.clone(), stop);
+        async { _ = tokio::join!(announce, record) }
     }
 
     /// Follows until `stop`.
@@ -201,6 +209,9 @@ impl Follower {
                 self.is_in_doubt = false;
                 self.tell();
                 self.confirm();
+                if self.losses.len() < limits::UNREPORTED_LOSSES {
+                    self.losses.extend(self.progress.take_loss());
+                }
                 Some(looked)
             }
             Err(error) => {
@@ -213,7 +224,34 @@ impl Follower {
         self.marks.note_look();
         // Also when Postgres is away: then admin can change nothing, and warm sites are served.
         self.marks.awake().wake(sleeps);
+        if looked.is_some() && !self.losses.is_empty() {
+            // Changes do not wait for a database that hangs; the next look tries again.
+            if let Ok(Err(error)) = timeout(limits::RECORD_WAIT, self.report_losses()).await {
+                tracing::warn!(%error, "Postgres cannot be told which changes it has lost");
+            }
+        }
         looked
+    }
+
+    /// Logs which changes the database has lost, as far as is known here, and tells it, so that admin tells the operator.
+    async fn report_losses(&mut self) -> Result<(), sqlx::Error> {
+        while let Some(loss) = self.losses.last() {
+            let found = match loss.first_known() {
+                Some(first) => route_changes::from(&self.db, Some(first), Progress::most_changes()).await?.changes,
+                None => Vec::new(),
+            };
+            let lost = loss.judge(&found);
+            lost_changes::note(&self.db, &self.edge, &lost).await?;
+            tracing::error!(
+                first = lost.first_seq,
+                last = lost.last_seq,
+                newest = lost.newest.seq,
+                subjects = lost.subjects.join(" "),
+                "the database has lost changes that were applied here: check these subjects (deploy/runbook/changes-lost.md)"
+            );
+            self.losses.pop();
+        }
+        Ok(())
     }
 
     /// Has the announcer acknowledge what is applied.
@@ -258,6 +296,32 @@ async fn announce(
             }
         }
         if leaving {
+            return;
+        }
+    }
+}
+
+/// Records in Postgres how far this edge has come: there it is known while Redis is away as well.
+async fn record(db: PgPool, edge: String, reached: watch::Receiver<Option<Position>>, stop: CancellationToken) {
+    let mut beat = interval(limits::RECORD_EVERY);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut reached_first = reached.clone();
+    let first = async { reached_first.wait_for(Option::is_some).await.is_ok() };
+    if stop.run_until_cancelled(first).await != Some(true) {
+        return;
+    }
+    loop {
+        let is_leaving = stop.run_until_cancelled(beat.tick()).await.is_none();
+        let position = reached.borrow().clone();
+        if let Some(position) = position {
+            let recording = positions::record(&db, &edge, &position, is_leaving);
+            match timeout(limits::RECORD_WAIT, recording).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "the position of this edge is not recorded"),
+                Err(_) => tracing::debug!("the position of this edge is not recorded in time"),
+            }
+        }
+        if is_leaving {
             return;
         }
     }

@@ -7,9 +7,9 @@
 //!
 //! Nothing here waits. [`super::follow`] hears and asks.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
-use db::edges::route_changes::Found;
+use db::edges::{lost_changes::LostChanges, route_changes::Found};
 use domain::{Position, RouteChange};
 
 use super::Marks;
@@ -19,6 +19,50 @@ use crate::limits;
 pub(super) struct Progress {
     marks: Arc<Marks>,
     reached: Option<Reached>,
+    /// The changes that were applied last, oldest first: nobody else knows of them when the database loses them.
+    recent: VecDeque<RouteChange>,
+    /// What the database lacks since the last look; see [`Self::take_loss`].
+    loss: Option<Loss>,
+}
+
+/// Changes that were applied here, of which the database lacks some.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Loss {
+    /// The position up to which they were applied.
+    pub(super) reached: Position,
+    /// The newest position of the database that lacks them.
+    pub(super) newest: Position,
+    /// The changes that were applied last, oldest first.
+    recent: Vec<RouteChange>,
+}
+
+impl Loss {
+    /// The number of the first change that is known here: from there on the database has to be asked which ones it has.
+    pub(super) fn first_known(&self) -> Option<i64> {
+        self.recent.first().map(|change| change.seq)
+    }
+
+    /// Judges which changes are lost, by what the database has from [`Self::first_known`] on.
+    pub(super) fn judge(&self, found: &[RouteChange]) -> LostChanges {
+        let oldest_found = found.first().map(|change| change.seq);
+        let is_lost = |change: &&RouteChange| match found.iter().find(|found| found.seq == change.seq) {
+            Some(found) => change.nonce.is_some() && change.nonce != found.nonce,
+            // An older one was pruned.
+            None => oldest_found.is_none_or(|oldest| change.seq > oldest),
+        };
+        let lost: Vec<&RouteChange> = self.recent.iter().filter(is_lost).collect();
+        let last_seq = self.reached.seq;
+        // Of what is not remembered only the number is known.
+        let first_seq = lost.first().map_or_else(|| last_seq.min(self.newest.seq + 1), |change| change.seq);
+        let mut subjects: Vec<String> = lost
+            .iter()
+            .flat_map(|change| std::iter::once(change.subject.as_str()).chain(change.hosts.iter().map(String::as_str)))
+            .map(str::to_owned)
+            .collect();
+        subjects.sort_unstable();
+        subjects.dedup();
+        LostChanges { newest: self.newest.clone(), first_seq, last_seq, subjects }
+    }
 }
 
 /// The last change that was applied.
@@ -54,7 +98,7 @@ pub(super) enum Looked {
 impl Progress {
     /// No progress: nothing is known before the first look.
     pub(super) fn new(marks: Arc<Marks>) -> Self {
-        Self { marks, reached: None }
+        Self { marks, reached: None, recent: VecDeque::new(), loss: None }
     }
 
     /// The position up to which everything is applied: what may be acknowledged.
@@ -82,8 +126,8 @@ impl Progress {
         if change.seq != seq + 1 {
             return Heard::Unclear;
         }
-        self.marks.apply(change);
         let position = Position { epoch: reached.position.epoch.clone(), seq: change.seq };
+        self.apply(change);
         self.reach(position, change.nonce);
         Heard::Applied
     }
@@ -127,7 +171,10 @@ impl Progress {
                     epoch = newest.epoch.as_str(),
                     "the database may lack changes that are applied here (a copy or a backup took its place); forgetting everything"
                 );
+                let recent = std::mem::take(&mut self.recent).into();
+                self.loss = Some(Loss { reached: position, newest: newest.clone(), recent });
             }
+            self.recent.clear();
             self.marks.start_over(newest.epoch.clone());
             self.reach(newest.clone(), newest_nonce);
             return Looked::Anew;
@@ -147,10 +194,23 @@ impl Progress {
             self.marks.forget_before(newest.seq);
         }
         for change in missed {
-            self.marks.apply(change);
+            self.apply(change);
         }
         self.reach(newest.clone(), newest_nonce);
         Looked::CaughtUp
+    }
+
+    /// Takes out what the last look has found lost.
+    pub(super) fn take_loss(&mut self) -> Option<Loss> {
+        self.loss.take()
+    }
+
+    fn apply(&mut self, change: &RouteChange) {
+        self.marks.apply(change);
+        if self.recent.len() == limits::RECENT_CHANGES {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(change.clone());
     }
 
     /// The most changes that a look reads: the last one that was applied, and as many missed ones as there may be.

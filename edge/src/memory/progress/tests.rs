@@ -113,6 +113,29 @@ fn an_epoch_that_lacks_what_was_applied_starts_over() {
 }
 
 #[test]
+fn lost_changes_are_named_as_far_as_they_are_remembered() {
+    let (mut progress, _) = edge();
+    for seq in 11..=14 {
+        progress.hear(&change("one", seq, 1));
+    }
+    // 13 and 14 were given again, and 15 is new.
+    let now = [(11, 1), (12, 1), (13, 2), (14, 2), (15, 2)];
+    assert_eq!(progress.look(&found("two", &now[3..])), Looked::Anew);
+    let loss = progress.take_loss().unwrap();
+    assert_eq!((loss.first_known(), progress.take_loss()), (Some(11), None));
+    let lost = loss.judge(&found("two", &now).changes);
+    assert_eq!((lost.first_seq, lost.last_seq, lost.newest), (13, 14, at("two", 15)));
+    assert_eq!(lost.subjects, [org().as_str()]);
+    // All that is remembered is there, or was pruned: what is lost came before or is not known.
+    assert_eq!(loss.judge(&found("two", &[(15, 2)]).changes).subjects, Vec::<String>::new());
+
+    let (mut progress, _) = edge();
+    assert_eq!(progress.look(&found("two", &[(7, 2)])), Looked::Anew);
+    let lost = progress.take_loss().unwrap().judge(&[]);
+    assert_eq!((lost.first_seq, lost.last_seq, lost.subjects.len()), (8, 10, 0), "only the numbers are known");
+}
+
+#[test]
 fn what_was_read_of_a_lost_change_starts_over_although_no_applied_one_is_lost() {
     let (mut progress, marks) = edge();
     // It was read before its change was heard, and its change was lost.

@@ -59,6 +59,13 @@ fn all() -> Vec<Notice> {
         Notice::TokenCreated { label: label.clone(), token_kind: TokenKind::Ai },
         Notice::TokenRevoked { label, token_kind: TokenKind::Deploy },
         Notice::SweepStopped { reason: "Too many packs are unknown.".to_owned(), detail: "30 of 60".to_owned() },
+        Notice::ChangesLost {
+            first: 80,
+            last: 82,
+            newest: 79,
+            noted_at: now(),
+            subjects: vec!["tok_00000000000000000tok".to_owned()],
+        },
     ]
 }
 
@@ -87,6 +94,7 @@ fn letters_say_what_happened_what_it_means_and_what_to_do() {
         &["A new token for your account", "laptop", "23 November 2026, 05:08 (UTC)", "revoke this one: svc tokens"],
         &["A token of your account was revoked", "laptop", "stopped working immediately", "svc tokens"],
         &["The sweep of the store has stopped", "Too many packs", "30 of 60", "Nothing was moved", "admin store sweep"],
+        &["The database has lost changes", "Changes 80 to 82", "tok_00000000000000000tok", "admin lost-changes"],
     ];
     let all = all();
     assert_eq!(all.len(), wanted.len());
@@ -110,7 +118,13 @@ fn letters_of_an_organization_name_it() {
     let account = || Account::Org(OrgId::new(now()));
     for notice in all() {
         let Rendered { text, .. } = rendered(&notice, &row(account(), Some("acme")));
-        if matches!(notice, Notice::DomainTrouble { .. } | Notice::DomainMoved { .. } | Notice::SweepStopped { .. }) {
+        if matches!(
+            notice,
+            Notice::DomainTrouble { .. }
+                | Notice::DomainMoved { .. }
+                | Notice::SweepStopped { .. }
+                | Notice::ChangesLost { .. }
+        ) {
             continue;
         }
         assert!(text.contains("--org acme"), "{text}");

@@ -1,0 +1,101 @@
+//! Tells the operator of changes that the database has lost, which edges have noticed.
+
+use std::time::Duration;
+
+use db::{
+    edges::lost_changes,
+    letters::{self, NewLetter},
+};
+use domain::Timestamp;
+
+use super::{Batch, Job};
+use crate::{app::App, mail::notices::Notice, metrics};
+
+/// Time for which a loss is shown that nobody acknowledges.
+pub(crate) const SHOWN_FOR: Duration = Duration::from_hours(30 * 24);
+/// Most losses that are shown.
+pub(crate) const SHOWN: i64 = 20;
+/// Time in which every edge has reported what it knows of a loss: each looks at Postgres every five seconds.
+const SETTLED_AFTER: Duration = Duration::from_secs(10);
+/// Losses that are told of in one batch.
+const BATCH: i64 = 20;
+/// Most subjects that a letter names.
+const NAMED: usize = 100;
+/// Interval at which an admin looks for losses to show.
+const SHOW_EVERY: Duration = Duration::from_secs(5);
+
+/// Shows in the metrics how many changes are lost, until the program stops. Nothing is shown where nothing is exported.
+pub(super) fn start(app: &App) {
+    if app.config.admin.metrics_listen.is_none() {
+        return;
+    }
+    let showing = app.clone();
+    app.tasks.spawn(async move { showing.stopping.run_until_cancelled(show(&showing)).await });
+}
+
+async fn show(app: &App) {
+    loop {
+        let since = app.clock.now() - SHOWN_FOR;
+        match db::in_time(lost_changes::unacknowledged(&app.db, since, SHOWN)).await {
+            Ok(losses) => metrics::changes_lost(losses.iter().map(|loss| loss.last_seq - loss.first_seq + 1).sum()),
+            Err(error) => tracing::debug!(%error, "whether changes are lost is not known"),
+        }
+        tokio::time::sleep(SHOW_EVERY).await;
+    }
+}
+
+/// Logs each loss, and queues a letter about it.
+pub(super) struct Tell;
+
+impl Job for Tell {
+    const NAME: &'static str = "tell of lost changes";
+    const EVERY: Duration = Duration::from_secs(5);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let epochs = lost_changes::untold(&app.db, SETTLED_AFTER, BATCH).await?;
+        for epoch in &epochs {
+            tell(app, epoch, app.clock.now()).await?;
+        }
+        Ok(Batch::of(epochs.len(), BATCH))
+    }
+}
+
+async fn tell(app: &App, epoch: &str, now: Timestamp) -> anyhow::Result<()> {
+    let losses = lost_changes::unacknowledged(&app.db, now - SHOWN_FOR, SHOWN).await?;
+    let mut tx = app.db.begin().await?;
+    let was_told = lost_changes::mark_told(&mut tx, epoch, now).await?;
+    let loss = losses.into_iter().find(|loss| loss.epoch == epoch);
+    let Some(mut loss) = loss.filter(|_| !was_told) else { return Ok(tx.commit().await?) };
+    loss.subjects.truncate(NAMED);
+    let subjects = loss.subjects.join(" ");
+    if let Some(recipient) = &app.config.mail.operator {
+        let notice = Notice::ChangesLost {
+            first: loss.first_seq,
+            last: loss.last_seq,
+            newest: loss.newest_seq,
+            noted_at: loss.noted_at,
+            subjects: loss.subjects,
+        };
+        let letter = NewLetter {
+            event: &format!("changes_lost/{epoch}"),
+            recipient,
+            account: None,
+            kind: notice.kind().as_str(),
+            content: &serde_json::to_value(&notice)?,
+            invoice: None,
+            most_a_day: None,
+        };
+        letters::queue(&mut tx, &letter, now).await?;
+    }
+    tx.commit().await?;
+    tracing::error!(
+        first = loss.first_seq,
+        last = loss.last_seq,
+        newest = loss.newest_seq,
+        noted_at = %loss.noted_at,
+        subjects,
+        "the database has lost changes that edges had applied; what they revoked or closed is open again \
+         (deploy/runbook/changes-lost.md)"
+    );
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! How far edges have come, as they record it in Postgres. Receipts are counted by heartbeats over Redis, which are quicker; that an edge is
+//! there is known by this, too.
+
+use std::time::Duration;
+
+use domain::{Epoch, Position};
+use sqlx::PgExecutor;
+
+/// An edge that recorded its position lately.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedEdge {
+    /// The id of the edge process.
+    pub id: String,
+    /// The position up to which it had applied every change.
+    pub position: Position,
+}
+
+/// Records that an edge runs and has applied every change up to a position, or that it leaves.
+pub async fn record(
+    db: impl PgExecutor<'_>,
+    edge: &str,
+    reached: &Position,
+    is_leaving: bool,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!("SELECT record_edge($1, $2, $3, $4)", edge, reached.epoch.as_str(), reached.seq, is_leaving)
+        .execute(db)
+        .await
+        .map(drop)
+}
+
+/// Returns the edges that recorded their positions `within` the last moments by the clock of Postgres, at most `limit`.
+pub async fn recorded(db: impl PgExecutor<'_>, within: Duration, limit: i64) -> Result<Vec<RecordedEdge>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "SELECT edge_id, epoch, seq FROM edge_positions
+         WHERE seen_at > clock_timestamp() - make_interval(secs => $1) ORDER BY edge_id LIMIT $2",
+        within.as_secs_f64(),
+        limit,
+    )
+    .fetch_all(db)
+    .await?;
+    let edge = |(id, epoch, seq): (String, Epoch, i64)| RecordedEdge { id, position: Position { epoch, seq } };
+    Ok(rows.into_iter().map(|row| edge((row.edge_id, row.epoch, row.seq))).collect())
+}
