@@ -121,7 +121,7 @@ pub fn describe() {
     describe_counter!(
         "svc_traffic_dropped_total",
         "Answers of sites that statistics lack: there was no `room` to count them, neither the `journal` nor memory kept them, \
-         Postgres was away until their `age` was too great, or it `refused` them."
+         Postgres was away until their `age` was too great, it `refused` them, or a file in the spool was `damaged`."
     );
     describe_counter!("svc_traffic_journal_errors_total", "Batches of traffic that the journal did not take.");
     describe_counter!(
@@ -169,6 +169,7 @@ fn describe_gateway() {
     describe_gauge!("svc_gateway_journal_backlog", "Completions that have ended and that Postgres does not have yet.");
     describe_counter!("svc_gateway_journal_errors_total", "Lines that the journal of usage did not take.");
     describe_counter!("svc_gateway_journal_slow_total", "Writes to the journal of usage for which the disk took long.");
+    describe_counter!("svc_gateway_journal_damaged_total", "Lines of journals of usage that were damaged on disk.");
     describe_gauge!("svc_gateway_journals_foreign", "Dead edges in the spool whose journals are of another database.");
     describe_counter!("svc_gateway_replayed_total", "Completions written again because a copy took Postgres's place.");
     describe_gauge!("svc_gateway_drains", "Answers read to their end although their clients have gone.");
@@ -219,6 +220,11 @@ pub(crate) fn traffic_waits(batches: usize) {
 /// The traffic of so many answers is lost.
 pub(crate) fn traffic_lost(why: &'static str, answers: u64) {
     counter!("svc_traffic_dropped_total", "why" => why).increment(answers);
+}
+
+/// So many lines of a journal of usage are damaged.
+pub(crate) fn usage_damaged(lines: u64) {
+    counter!("svc_gateway_journal_damaged_total").increment(lines);
 }
 
 /// So many batches of a dead edge are done with.

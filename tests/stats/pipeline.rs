@@ -110,10 +110,21 @@ async fn a_batch_that_arrives_twice_changes_nothing() {
         }
     }
     eventually(BACKGROUND, "the heir has sent it", async || journals(&visited.world).len() == 1).await;
-    // Of an edge that Postgres has not heard of, they are other batches.
-    let (path, lines) = &sent[0];
-    fs::write(path.with_file_name("stranger-00000000.traffic"), lines).unwrap();
+    // A copy has the batches that Postgres has had, whatever it is called.
+    let alive = owner(&journals(&visited.world)[0]);
+    let (path, lines) = sent.iter().find(|(path, _)| owner(path) != alive).unwrap();
+    let stranger = path.with_file_name("stranger-00000000.traffic");
+    fs::write(&stranger, lines).unwrap();
+    eventually(BACKGROUND, "the heir has sent it", async || !stranger.exists()).await;
+    recorded_with(&visited.world, 15).await;
+    // Of an edge that Postgres has not heard of, they are other batches; an earlier version wrote neither owners nor seals.
+    let is_older = |line: &&str| !line.starts_with("{\"owner\"") && !line.starts_with("{\"seal\"");
+    let older: String = lines.split_inclusive('\n').filter(is_older).collect();
+    // One line is damaged, and costs itself alone.
+    fs::write(&stranger, format!("{older}{{\"batch\":9,\n")).unwrap();
     recorded_with(&visited.world, 15 + 5).await;
+    let log = visited.world.edges[2].process.log();
+    assert!(log.contains("a file in the spool is damaged") && log.contains("lost=1"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

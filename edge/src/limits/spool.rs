@@ -12,3 +12,8 @@ pub(crate) const WRITE_SPINS: usize = 500;
 /// Writers that wait for the disk at the same time, each with one of the [`blocking_threads`](super::blocking_threads). What others
 /// would write is given up, as on a full disk: else those who read the store would find no thread.
 pub(crate) const SLOW_WRITERS: usize = 8;
+
+/// Bytes at a segment's beginning in which its head is looked for.
+pub(crate) const SEGMENT_HEAD: u64 = 1_024;
+/// Damaged segments that are remembered, so that each is logged and counted once.
+pub(crate) const DAMAGED_SEGMENTS: usize = 1_000;

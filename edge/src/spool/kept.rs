@@ -21,7 +21,7 @@ pub(super) fn path<R: Record>(options: &Options, SegmentId(number): SegmentId, h
 }
 
 /// The owner and the history in a kept segment's path.
-fn parse_path<R: Record>(path: &Path) -> Option<(&str, &str)> {
+pub(super) fn parse_path<R: Record>(path: &Path) -> Option<(&str, &str)> {
     let (segment, history) = path.file_name()?.to_str()?.strip_suffix(R::SUFFIX)?.rsplit_once('.')?;
     Some((segment.rsplit_once('-')?.0, history))
 }
@@ -44,7 +44,8 @@ impl<R: Record> Spool<R> {
     pub fn read_own<T: Default>(&self, path: &Path, fold: impl Fn(&mut T, R)) -> io::Result<Option<T>> {
         match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            file => Ok(self.read([(path, &file?)], fold)?.map(|(contents, _)| contents)),
+            // Whoever wrote it knows what it lacks, and counts that.
+            file => Ok(self.read_segments([(path, &file?)], fold, |_, _| {})?.map(|(contents, _)| contents)),
         }
     }
 

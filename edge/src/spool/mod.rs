@@ -4,6 +4,7 @@
 //! kept for a while after their records were taken. What does not: what a record means, and when it may be forgotten; that is
 //! its owner's (for usage, `gateway::meter`). Start with [`Spool`].
 
+mod frame;
 mod kept;
 mod name;
 mod pace;
@@ -11,7 +12,7 @@ mod segment;
 mod take_over;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io,
     marker::PhantomData,
@@ -26,21 +27,22 @@ use std::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use telemetry::{Line, Outage};
 
-pub use self::{
-    name::{TAKE_OVERS, database_name, note_take_over, set_database_name, taken_over_at},
-    take_over::Abandoned,
-};
 use self::{
+    frame::{Origin, Seal},
     pace::{Pace, block_in_place},
     segment::Segment,
     take_over::PassedOver,
+};
+pub use self::{
+    name::{TAKE_OVERS, database_name, note_take_over, set_database_name, taken_over_at},
+    take_over::Abandoned,
 };
 use crate::limits;
 
 /// A kind of record that a [`Spool`] keeps. Each kind has a file suffix of its own, so several kinds can share a folder.
 ///
-/// A record is one line of JSON and must not be an object whose only field is `journal` or `boot`: a segment begins with
-/// those.
+/// A record is one line of JSON and must not be an object of the fields of a line that is none: `journal`, `boot`, `owner` and `segment`,
+/// `seal`.
 pub trait Record: DeserializeOwned {
     /// The borrowed form, which is written. It must serialize to what the owned form deserializes from.
     type Ref<'a>: Serialize;
@@ -55,6 +57,14 @@ pub trait Record: DeserializeOwned {
     const SLOW: &'static str;
     /// The name of the gauge of dead processes whose segments are of another scope.
     const FOREIGN: &'static str;
+
+    /// The number of things that are lost with a record.
+    fn count(_: &Self::Ref<'_>) -> u64 {
+        1
+    }
+
+    /// Counts what a damaged segment has lost.
+    fn note_damaged(lost: u64);
 }
 
 /// The folder of a [`Spool`], and its bounds.
@@ -87,8 +97,9 @@ pub struct SegmentId(u64);
 ///
 /// # Format
 /// A segment is a file `<owner>-<number><suffix>` of lines, each one JSON value. The first line is the header
-/// `{"journal": "<scope>"}`, the second, `{"boot": "<id>"}`, names the run of the machine; every other line is a record. A line
-/// that is not complete is ignored by readers: its [`append`](Self::append) did not return, so nobody has relied on it.
+/// `{"journal": "<scope>"}`, then `{"boot": "<id>"}` names the run of the machine, and `{"owner": "<owner>", "segment": <number>}` says whose
+/// it is, so that a copy under another name is known. Every other line is a record, or `{"seal": "<hash>"}` for the record before it. What is
+/// damaged costs the records that it is in, is logged and counted.
 ///
 /// # Ownership
 /// The owner holds a lock on each of its segments. The kernel drops the locks when the process ends, however it ends;
@@ -116,6 +127,8 @@ pub struct Spool<R> {
     options: Options,
     scope: OnceLock<String>,
     passed_over: Mutex<PassedOver>,
+    /// Segments whose damage is logged and counted.
+    damaged: Mutex<BTreeSet<PathBuf>>,
     state: Mutex<State>,
     /// Bytes of all segments. They change with `state`, and are read without it.
     bytes: AtomicU64,
@@ -169,6 +182,7 @@ impl<R: Record> Spool<R> {
             options,
             scope: OnceLock::new(),
             passed_over: Mutex::default(),
+            damaged: Mutex::default(),
             state: Mutex::default(),
             bytes: AtomicU64::new(0),
             has_begun: AtomicBool::new(false),
@@ -236,11 +250,14 @@ impl<R: Record> Spool<R> {
         let mut line = Vec::with_capacity(512);
         line.push(b'\n');
         serde_json::to_writer(&mut line, record)?;
+        let seal = Seal::of(&self.options.owner, line.get(1..).unwrap_or_default(), R::count(record));
+        line.push(b'\n');
+        serde_json::to_writer(&mut line, &seal)?;
         line.push(b'\n');
         self.change(|state| self.write(state, &line)).ok_or_else(|| io::Error::other("the disk is too slow"))?
     }
 
-    /// Writes a line, which is given with an end of a line before it.
+    /// Writes a record's lines, which are given with an end of a line before them.
     fn write(&self, state: &mut State, line: &[u8]) -> io::Result<SegmentId> {
         // After a failure, end the line that may have been cut off, so that it cannot spoil this one.
         let line = if state.is_cut_off { line } else { line.get(1..).unwrap_or_default() };
@@ -299,6 +316,8 @@ impl<R: Record> Spool<R> {
             header.push(b'\n');
         }
         let id = SegmentId(state.next);
+        serde_json::to_writer(&mut header, &Origin { owner: &self.options.owner, segment: id.0 })?;
+        header.push(b'\n');
         let path = segment::path::<R>(&self.options.folder, &self.options.owner, id);
         state.next += 1;
         let segment = Segment::create(path, id, &header)?;

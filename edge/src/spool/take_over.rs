@@ -1,14 +1,19 @@
 //! The take-over of segments whose owner is dead.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     fs::{self, File},
-    io::{self, BufRead as _, BufReader, Seek as _},
+    io::{self, BufRead as _, BufReader, Read as _, Seek as _},
     path::{Path, PathBuf},
     sync::{MutexGuard, PoisonError},
 };
 
-use super::{Boot, Header, Record, SegmentId, Spool, boot_id, segment};
+use super::{
+    Boot, Header, Record, SegmentId, Spool, boot_id,
+    frame::{Damage, Frames, Origin},
+    kept, segment,
+};
+use crate::limits;
 
 /// What a dead process left in the folder. Its segments stay locked, and on disk, until [`delete`](Self::delete).
 pub struct Abandoned<T> {
@@ -44,6 +49,9 @@ impl<T> Abandoned<T> {
     }
 }
 
+/// The segments of each owner.
+type OwnersSegments = Vec<(String, Vec<PathBuf>)>;
+
 /// A segment of another owner whose lock this process holds.
 pub(super) struct LockedSegment {
     pub(super) path: PathBuf,
@@ -57,6 +65,8 @@ pub(super) struct PassedOver {
     pub(super) foreign: usize,
     /// Those of whose segments one cannot be read.
     unreadable: BTreeSet<String>,
+    /// Copies of segments that are there as well.
+    copies: BTreeSet<PathBuf>,
 }
 
 impl<R: Record> Spool<R> {
@@ -115,7 +125,12 @@ impl<R: Record> Spool<R> {
             return Ok(None);
         }
         let (mut passed, mut first_error) = (PassedOver::default(), None);
-        for (owner, paths) in self.segments_of_others()? {
+        let (owners, copies) = self.segments_of_others()?;
+        for copy in copies.difference(&self.passed_over().copies) {
+            tracing::warn!(kind = R::KIND, file = %copy.display(), "a copy of another file in the spool is left alone while that one is there");
+        }
+        passed.copies = copies;
+        for (owner, paths) in owners {
             let found = lock_all(paths).and_then(|locked| match locked {
                 Some(segments) => Ok(Some((read(&segments)?, segments))),
                 None => Ok(None),
@@ -149,30 +164,71 @@ impl<R: Record> Spool<R> {
         self.passed_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The segments of each other owner, in the order in which they were written.
-    fn segments_of_others(&self) -> io::Result<Vec<(String, Vec<PathBuf>)>> {
+    /// The segments of each other owner, in the order in which they were written, and copies of segments. Whose one is its content says,
+    /// and its name where the content does not.
+    fn segments_of_others(&self) -> io::Result<(OwnersSegments, BTreeSet<PathBuf>)> {
         match segment::check_owner(&self.options.folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
             checked => checked?,
         }
         let mut owners: BTreeMap<String, BTreeMap<SegmentId, PathBuf>> = BTreeMap::new();
+        let mut misnamed = Vec::new();
         for entry in fs::read_dir(&self.options.folder)? {
             let path = entry?.path();
-            if let Some((owner, id)) = segment::parse_path::<R>(&path)
-                && owner != self.options.owner
-            {
+            let Some(named) = segment::parse_path::<R>(&path) else { continue };
+            let (owner, id) = origin(&path).unwrap_or_else(|| named.clone());
+            if owner == self.options.owner {
+                continue;
+            }
+            if (&owner, id) == (&named.0, named.1) {
                 owners.entry(owner).or_default().insert(id, path);
+            } else {
+                misnamed.push((owner, id, path));
             }
         }
-        Ok(owners.into_iter().map(|(owner, segments)| (owner, segments.into_values().collect())).collect())
+        let mut copies = BTreeSet::new();
+        for (owner, id, path) in misnamed {
+            match owners.entry(owner).or_default().entry(id) {
+                Entry::Vacant(place) => _ = place.insert(path),
+                Entry::Occupied(_) => _ = copies.insert(path),
+            }
+        }
+        let owners = owners.into_iter().map(|(owner, segments)| (owner, segments.into_values().collect()));
+        Ok((owners.collect(), copies))
     }
 
-    /// The folded records, and whether they are complete; or `None` if a header has another scope. A segment of which nothing was
-    /// written had no record: its owner was killed in that moment, if the machine has run on since, as the others say.
+    /// What [`Self::read_segments`] returns. Damage is logged and counted.
     pub(super) fn read<'a, T: Default>(
         &self,
         segments: impl IntoIterator<Item = (&'a Path, &'a File)>,
         fold: impl Fn(&mut T, R),
+    ) -> io::Result<Option<(T, bool)>> {
+        self.read_segments(segments, fold, |path, damage| self.report(path, damage))
+    }
+
+    /// Logs and counts the damage of a segment, once, however often it is read.
+    fn report(&self, path: &Path, damage: Damage) {
+        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        if damaged.len() >= limits::DAMAGED_SEGMENTS {
+            damaged.clear();
+        }
+        if !damaged.insert(path.to_owned()) {
+            return;
+        }
+        drop(damaged);
+        let Damage { offset, bytes, lost } = damage;
+        R::note_damaged(lost);
+        let file = path.display();
+        tracing::warn!(kind = R::KIND, %file, offset, bytes, lost, "a file in the spool is damaged; the rest of it is taken");
+    }
+
+    /// The folded records, and whether they are complete; or `None` if a header has another scope. A segment of which nothing was
+    /// written had no record: its owner was killed in that moment, if the machine has run on since, as the others say.
+    pub(super) fn read_segments<'a, T: Default>(
+        &self,
+        segments: impl IntoIterator<Item = (&'a Path, &'a File)>,
+        fold: impl Fn(&mut T, R),
+        report: impl Fn(&Path, Damage),
     ) -> io::Result<Option<(T, bool)>> {
         let (mut contents, mut is_complete, mut is_empty) = (T::default(), true, true);
         let boot = boot_id();
@@ -182,20 +238,39 @@ impl<R: Record> Spool<R> {
             if reader.fill_buf().map_err(|error| naming(path, &error))?.is_empty() {
                 continue;
             }
+            let (mut frames, mut offset) = (Frames::default(), 0);
+            let named = kept::parse_path::<R>(path).map(|(owner, _)| owner.to_owned());
+            let mut owner =
+                named.or_else(|| segment::parse_path::<R>(path).map(|(owner, _)| owner)).unwrap_or_default();
             while reader.read_until(b'\n', &mut line).map_err(|error| naming(path, &error))? > 0 {
+                let start = offset;
+                offset += line.len() as u64;
+                line.pop_if(|last| *last == b'\n');
+                if line.is_empty() {
+                    continue;
+                }
                 if let Ok(header) = serde_json::from_slice::<Header<String>>(&line) {
                     if !self.is_of_scope(&header) {
                         return Ok(None);
                     }
                 } else if let Ok(of) = serde_json::from_slice::<Boot<String>>(&line) {
                     written_in = Some(of.boot);
-                } else if let Ok(record) = serde_json::from_slice(&line) {
+                } else if let Ok(of) = serde_json::from_slice::<Origin<String>>(&line) {
+                    owner = of.owner;
+                } else if let Some(record) = frames.push(&owner, start, &line) {
                     fold(&mut contents, record);
                 }
                 line.clear();
             }
+            let (last, damage) = frames.finish();
+            if let Some(record) = last {
+                fold(&mut contents, record);
+            }
+            if let Some(damage) = damage {
+                report(path, damage);
+            }
             is_empty = false;
-            is_complete &= written_in.is_some() && written_in == boot;
+            is_complete &= written_in.is_some() && written_in == boot && damage.is_none();
         }
         Ok(Some((contents, is_complete && !is_empty)))
     }
@@ -203,6 +278,19 @@ impl<R: Record> Spool<R> {
     fn is_of_scope(&self, Header { scope }: &Header<String>) -> bool {
         self.scope.get() == Some(scope) || self.options.former_scope == *scope
     }
+}
+
+/// The owner and the number that a segment's content says. Earlier versions said neither.
+fn origin(path: &Path) -> Option<(String, SegmentId)> {
+    let mut reader = BufReader::new(File::open(path).ok()?.take(limits::SEGMENT_HEAD));
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line).ok()? > 0 {
+        if let Ok(Origin { owner, segment }) = serde_json::from_slice::<Origin<String>>(&line) {
+            return Some((owner, SegmentId(segment)));
+        }
+        line.clear();
+    }
+    None
 }
 
 /// The segments with their locks, or `None` if their owner lives or another process is taking them over.

@@ -8,6 +8,7 @@ use std::{
 
 use super::*;
 
+mod damage;
 mod kept;
 mod slow_disk;
 mod unreadable;
@@ -26,6 +27,15 @@ impl Record for Word {
     const ERRORS: &'static str = "test_errors_total";
     const SLOW: &'static str = "test_slow_total";
     const FOREIGN: &'static str = "test_foreign";
+
+    fn note_damaged(lost: u64) {
+        LOST.with(|all| all.set(all.get() + lost));
+    }
+}
+
+thread_local! {
+    /// What damage has cost the tests of this thread.
+    static LOST: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 fn options(folder: &Path, owner: &str) -> Options {

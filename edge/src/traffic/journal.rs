@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::batch::Batch;
 use crate::{
-    limits,
+    limits, metrics,
     spool::{self, Spool},
 };
 
@@ -39,6 +39,14 @@ impl spool::Record for Batch {
     const ERRORS: &'static str = "svc_traffic_journal_errors_total";
     const SLOW: &'static str = "svc_traffic_journal_slow_total";
     const FOREIGN: &'static str = "svc_traffic_journals_foreign";
+
+    fn count(batch: &Self::Ref<'_>) -> u64 {
+        batch.answers()
+    }
+
+    fn note_damaged(lost: u64) {
+        metrics::traffic_lost("damaged", lost);
+    }
 }
 
 /// A batch as it is written.

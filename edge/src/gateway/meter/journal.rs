@@ -18,7 +18,7 @@ use url::Url;
 
 pub(super) use self::index::JournalIndex;
 use crate::{
-    limits,
+    limits, metrics,
     spool::{self, Spool},
 };
 
@@ -90,6 +90,10 @@ impl spool::Record for Record {
     const ERRORS: &'static str = "svc_gateway_journal_errors_total";
     const SLOW: &'static str = "svc_gateway_journal_slow_total";
     const FOREIGN: &'static str = "svc_gateway_journals_foreign";
+
+    fn note_damaged(lost: u64) {
+        metrics::usage_damaged(lost);
+    }
 }
 
 /// The completions that the records of a journal, or of a segment of one, tell of.

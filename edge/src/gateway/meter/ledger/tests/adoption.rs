@@ -6,7 +6,9 @@ use super::*;
 fn lines(ledger: &Ledger) -> Vec<String> {
     let segments = ledger.journal.own_segments();
     let text: String = segments.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    text.lines().filter(|line| !line.contains("\"journal\"") && !line.contains("\"boot\"")).map(str::to_owned).collect()
+    let is_none =
+        |line: &str| ["journal", "boot", "owner", "seal"].iter().any(|head| line.starts_with(&format!("{{\"{head}\"")));
+    text.lines().filter(|line| !is_none(line)).map(str::to_owned).collect()
 }
 
 /// Killed between two lines, it would leave a completion that is charged.
