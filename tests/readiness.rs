@@ -116,3 +116,18 @@ async fn an_edge_that_drains_says_so_before_it_refuses_anybody() {
     let status = tokio::task::block_in_place(|| world.edges[0].process.stop());
     assert!(status.success(), "{status}");
 }
+
+#[tokio::test]
+async fn an_edge_that_waits_for_its_stores_name_lives_and_is_not_ready() {
+    let port = ports::free();
+    let mut world = World::builder().set("EDGE__METRICS_LISTEN", listen(port)).start().await;
+    world.admin.kill();
+    world.edges[0].process.kill();
+    std::fs::remove_file(world.store_name_file()).unwrap();
+    world.restart_edge_unready(0);
+    let body = until_it_says(port, 503, "missing", "store").await;
+    assert_eq!(body["status"], "not_ready", "{body}");
+    assert_eq!(ask(port, "/livez").await.unwrap().0, 200);
+    world.restart_admin_alone().await;
+    until_it_says(port, 200, "missing", "").await;
+}

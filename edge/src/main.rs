@@ -107,7 +107,7 @@ fn start(arguments: &Arguments, config: &Arc<Config>) -> anyhow::Result<ExitCode
     // Said once for all of rustls: both of its providers are compiled in, by us and by Pingora.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     // Before the running edge gives up its sockets.
-    ownership::check_before_start(config, key.clone(), Clock::system())?;
+    ownership::check_before_start(config, key.clone(), Clock::system(), exporter.as_ref())?;
     let upgrade_socket = config.edge.upgrade_socket.clone();
     let upgrade_socket = upgrade_socket.unwrap_or_else(|| meter::spool_folder(config).join("upgrade.sock"));
     let (https, http) = (config.edge.listen_https, config.edge.listen_http);

@@ -9,17 +9,32 @@ use live::Redis;
 use packs::{DatabaseName, PackStore};
 use secrets::EdgeKey;
 use sqlx::PgPool;
+use telemetry::metrics::Exporter;
 
 use crate::{gateway::meter, spool};
 
 /// Looks at every part before the edge begins, or takes the sockets of another. Fails for what is another database's; what cannot be
-/// reached is looked at later, by [`watch`].
-pub fn check_before_start(config: &Config, key: EdgeKey, clock: Clock) -> anyhow::Result<()> {
+/// reached is looked at later, by [`watch`]. It may wait for admin to name the store; `exporter` says meanwhile that this program lives.
+pub fn check_before_start(
+    config: &Config,
+    key: EdgeKey,
+    clock: Clock,
+    exporter: Option<&Exporter>,
+) -> anyhow::Result<()> {
     // Connections of its own: they belong to the runtime that they were made in.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let checked = runtime.block_on(async {
-        let watch = Watch::open(config, Keys::Edge(key))?;
-        watch.also(SPOOL, spool_check(config, clock)).start().await
+        let mut watch = Watch::open(config, Keys::Edge(key))?.also(SPOOL, spool_check(config, clock));
+        let answering = async {
+            match exporter {
+                Some(exporter) => exporter.run_at_start().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            checked = watch.start() => checked,
+            () = answering => Ok(()),
+        }
     });
     // A read of a disk that hangs is not waited for.
     runtime.shutdown_background();

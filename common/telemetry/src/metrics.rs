@@ -98,6 +98,28 @@ impl Exporter {
         self.page.sections.push(section);
     }
 
+    /// Serves the page for as long as the future is polled, before [`run`](Self::run): a program that waits for something at its start
+    /// lives, and says what it lacks. One reader after the other. Serves nothing where another process listens.
+    pub async fn run_at_start(&self) {
+        let listener = self.listener.as_ref().and_then(|listener| listener.try_clone().ok());
+        let Some(listener) = listener.and_then(|listener| TcpListener::from_std(listener).ok()) else {
+            return std::future::pending().await;
+        };
+        loop {
+            let Ok((stream, _)) = listener.accept().await else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let service = service_fn(|request| {
+                let response = self.page.answer(&request);
+                async { Ok::<_, std::convert::Infallible>(response) }
+            });
+            let mut http = http1::Builder::new();
+            let http = http.timer(TokioTimer::new()).header_read_timeout(READER_STAY).keep_alive(false);
+            let _ = timeout(READER_STAY, http.serve_connection(TokioIo::new(stream), service)).await;
+        }
+    }
+
     /// Serves the page for as long as the future is polled.
     pub async fn run(self) {
         let listener = match self.listener {
