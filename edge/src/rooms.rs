@@ -26,10 +26,11 @@ const ROOMS: [&str; 16] = [
 ];
 
 /// Constants of a number or a duration that may stand outside `limits/`, each with the reason.
-const NO_BOUNDS: [(&str, &str); 29] = [
+const NO_BOUNDS: [(&str, &str); 32] = [
     ("AWAKE_FOR", "a bound in the unit of a clock"),
     ("CALM", "a code"),
     ("CREATED", "a date that the API's answers repeat"),
+    ("DATE_WEIGHT", "an estimate"),
     ("DEPTH", "belongs to the recursion that it ends"),
     ("ENTRY_WEIGHT", "an estimate"),
     ("EXPIRY_LEN", "a format"),
@@ -51,6 +52,8 @@ const NO_BOUNDS: [(&str, &str); 29] = [
     ("RULE_PART_WEIGHT", "an estimate"),
     ("RULE_WEIGHT", "an estimate"),
     ("SAID_LEN", "a format"),
+    ("SEAL_BYTES", "a format"),
+    ("SPELLING_WEIGHT", "an estimate"),
     ("UNCERTAIN", "belongs to the release that it slows down"),
     ("UNSURE", "belongs to the release that it slows down"),
     ("V4_LEN", "a format"),

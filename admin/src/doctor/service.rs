@@ -16,8 +16,6 @@ use live::{
 use sqlx::PgPool;
 use tokio::time::timeout;
 
-use crate::jobs;
-
 /// Most jobs that are named.
 const JOBS_NAMED: i64 = 10;
 /// Age of the last backup beyond which there is a warning: one is made every hour. The alert `BackupOld` has the same.
@@ -64,8 +62,8 @@ pub(super) async fn backup(db: PgPool) -> Finding {
 
 /// Asks whether the database has lost changes that nobody has seen to.
 pub(super) async fn lost_changes(db: PgPool) -> Finding {
-    let since = Clock::system().now() - jobs::lost_changes::SHOWN_FOR;
-    match lost_changes::unacknowledged(&db, since, jobs::lost_changes::SHOWN).await {
+    let since = Clock::system().now() - lost_changes::SHOWN_FOR;
+    match lost_changes::unacknowledged(&db, since, lost_changes::SHOWN).await {
         Ok(losses) if losses.is_empty() => Ok("edges know of no change that the database lacks".to_owned()),
         Ok(losses) => {
             let said = losses.iter().map(|loss| {

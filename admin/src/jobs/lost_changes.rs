@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use db::{
-    edges::lost_changes,
+    edges::lost_changes::{self, SHOWN, SHOWN_FOR},
     letters::{self, NewLetter},
 };
 use domain::Timestamp;
@@ -11,10 +11,6 @@ use domain::Timestamp;
 use super::{Batch, Job};
 use crate::{app::App, mail::notices::Notice, metrics};
 
-/// Time for which a loss is shown that nobody acknowledges.
-pub(crate) const SHOWN_FOR: Duration = Duration::from_hours(30 * 24);
-/// Most losses that are shown.
-pub(crate) const SHOWN: i64 = 20;
 /// Time in which every edge has reported what it knows of a loss: each looks at Postgres every five seconds.
 const SETTLED_AFTER: Duration = Duration::from_secs(10);
 /// Losses that are told of in one batch.

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 
 use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 
+/// Bytes that another spelling takes in memory beside its text, about.
+const SPELLING_WEIGHT: usize = 64;
+
 /// The paths of a pack that are not in normal form C, by the path that is.
 pub(crate) struct Spellings(HashMap<Box<str>, Box<str>>);
 
@@ -25,8 +28,7 @@ impl Spellings {
 
     /// Bytes that they take in memory, about.
     pub(crate) fn weight(&self) -> usize {
-        const EACH: usize = 64;
-        self.0.iter().map(|(composed, path)| composed.len() + path.len() + EACH).sum()
+        self.0.iter().map(|(composed, path)| composed.len() + path.len() + SPELLING_WEIGHT).sum()
     }
 }
 

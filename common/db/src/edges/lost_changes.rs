@@ -6,6 +6,11 @@ use std::time::Duration;
 use domain::{Position, Timestamp};
 use sqlx::{PgConnection, PgExecutor};
 
+/// Time for which a loss is shown that nobody acknowledges.
+pub const SHOWN_FOR: Duration = Duration::from_hours(30 * 24);
+/// Most losses that are shown.
+pub const SHOWN: i64 = 20;
+
 /// Lost changes, as one edge knows of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostChanges {

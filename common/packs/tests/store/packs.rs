@@ -166,7 +166,7 @@ async fn rules_are_compiled_and_never_served() {
         published.warnings,
         [
             "_headers line 3: a header has the form `Name: value`",
-            "_redirects line 2: a rule has the form `from to [status]`"
+            "_redirects line 2: a rule has the form `from [name=value] to [status] [Country=…] [Language=…]`"
         ]
     );
 }
