@@ -48,7 +48,7 @@ async fn a_site_is_served_from_a_bucket_whole_and_in_parts() {
     let edge = world.edge();
     edge.get(&live.url).await.assert_body(200, "home");
     edge.get(&format!("{}/empty.txt", live.url)).await.assert_body(200, "");
-    edge.get(&format!("{}/missing", live.url)).await.assert_status(404);
+    edge.get(&format!("{}/missing.txt", live.url)).await.assert_status(404);
     edge.get(&live.permanent_url()).await.assert_body(200, "home");
     let docs = format!("{}/docs/", live.url);
     edge.get(&docs).await.assert_body(200, &page);

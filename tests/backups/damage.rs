@@ -192,5 +192,5 @@ async fn another_databases_backups_are_refused_by_every_command() {
     world.admin_prints(&["backup", "list", &place, "--of", &own]).await;
     world.admin_prints(&["backup", "verify", &place, "--of", &own]).await;
     let said = world.admin_prints(&["backup", "prune", &place, "--keep-last", "1", "--of", &own]).await;
-    assert!(said.starts_with("1 backups removed"), "{said}");
+    assert!(said.starts_with("1 backup removed"), "{said}");
 }

@@ -68,7 +68,7 @@ fn number_before(said: &str, what: &str) -> usize {
 }
 
 fn copied(said: &str) -> usize {
-    number_before(said.split("copied").nth(1).unwrap_or_else(|| panic!("{said}")), " packs")
+    number_before(said.split("copied").nth(1).unwrap_or_else(|| panic!("{said}")), " pack")
 }
 
 /// What an account has, as the API tells it.
