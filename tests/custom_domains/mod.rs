@@ -64,10 +64,11 @@ async fn a_site_is_served_at_its_domain_as_at_its_own_address() {
     edge.get_http1(&url).header("host", "WWW.Shop.localhost.:8443").await.assert_body(200, "home");
 
     // What was deployed is there at once, and old assets are lent to tabs that are open.
-    ada.deploy("engine", &Site::page("one").file("a-5d41402abc4b.js", "old code")).await;
+    let old = Site::page("one").file("assets/a-5d41402abc4b.js", "old code");
+    ada.deploy("engine", &old.file("x.html", "<script src=/assets/a-5d41402abc4b.js></script>")).await;
     ada.deploy("engine", &Site::page("two")).await;
     edge.get(&url).header("if-none-match", &etag).await.assert_body(200, "two");
-    edge.get(&format!("{url}/a-5d41402abc4b.js")).await.assert_body(200, "old code");
+    edge.get(&format!("{url}/assets/a-5d41402abc4b.js")).await.assert_body(200, "old code");
 }
 
 #[tokio::test]
