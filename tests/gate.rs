@@ -78,7 +78,7 @@ async fn the_form_opens_the_site_and_leads_back() {
     let seen = world.edge().get(&page).header("cookie", format!("other=1; {cookie}")).await;
     let seen = seen.assert_body(200, "secret page");
     assert_eq!(seen.header("cache-control"), "private, no-store");
-    world.edge().get(&format!("{url}/nothing")).header("cookie", &cookie).await.assert_status(404);
+    world.edge().get(&format!("{url}/nothing.txt")).header("cookie", &cookie).await.assert_status(404);
 }
 
 #[tokio::test]

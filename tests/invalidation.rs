@@ -237,7 +237,7 @@ async fn warm_sites_outlive_postgres() {
     }
     let cold = world.edge().get(&world.site_url("never-seen")).await;
     assert_eq!(cold.status, 503, "an edge that cannot know says so");
-    ada.get("/me").await.assert_error(500, "internal");
+    ada.get("/me").await.assert_error(503, "busy");
     world.start_postgres().await;
     eventually(BACKGROUND, "admin is back", async || ada.get("/me").await.status == 200).await;
     propagation(&ada, &deployments[1]).await;

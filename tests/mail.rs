@@ -127,9 +127,15 @@ async fn no_name_gets_into_the_headers_or_the_markup() {
     let rename = |name: &str| -> Request {
         org.owner.request(reqwest::Method::PATCH, "/orgs/acme").json(&json!({ "display_name": name }))
     };
-    for bad in
-        ["Acme\r\nBcc: eve@example.com", "Acme\nX: y", "Acme\u{0}", "Acme\u{2028}Bcc: x", "\u{202e}emcA", "a\u{85}b"]
-    {
+    for bad in [
+        "Acme\r\nBcc: eve@example.com",
+        "Acme\nX: y",
+        "Acme\u{0}",
+        "Acme\u{2028}Bcc: x",
+        "\u{202e}emcA",
+        "a\u{85}b",
+        "a\u{200d}b",
+    ] {
         rename(bad).await.assert_error(400, "invalid_request");
     }
     let longest = "組織".repeat(50);
@@ -140,7 +146,6 @@ async fn no_name_gets_into_the_headers_or_the_markup() {
         "</p><script>alert(1)</script><a href='https://evil.example'>",
         "Zoë & Søn — 🦀 अपना",
         &longest,
-        "a\u{200d}b",
     ];
     for (number, name) in names.iter().enumerate() {
         rename(name).await.ok();

@@ -210,7 +210,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 let name = config::machine::name(config.admin.name.as_deref());
                 tracing::info!(name, version = BUILD.version, commit = BUILD.commit, "starting");
                 if let Some(file) = config::missing_file(arguments.config.as_deref()) {
-                    tracing::warn!(
+                    tracing::info!(
                         "no configuration file was found at {}, so that defaults and variables SVC__… are in use",
                         file.display()
                     );

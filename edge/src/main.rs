@@ -85,7 +85,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 fn start(arguments: &Arguments, config: &Arc<Config>) -> anyhow::Result<ExitCode> {
     if let Some(file) = config::missing_file(arguments.config.as_deref()) {
-        tracing::warn!(
+        tracing::info!(
             "no configuration file was found at {}, so that defaults and variables SVC__… are in use",
             file.display()
         );

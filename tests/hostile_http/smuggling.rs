@@ -81,7 +81,7 @@ async fn pipelined_requests_are_answered_in_order() {
     let world = world_with_sites().await;
     let get = |path: &str, close: &str| format!("GET {path} HTTP/1.1\r\nhost: {SITE}\r\nconnection: {close}\r\n\r\n");
     let mut stream = connect(&world, SITE, "http/1.1").await;
-    let requests = [get("/", "keep-alive"), get("/nothing", "keep-alive"), get("/data.txt", "close")].concat();
+    let requests = [get("/", "keep-alive"), get("/nothing.txt", "keep-alive"), get("/data.txt", "close")].concat();
     let answer = converse(&mut stream, requests.as_bytes()).await;
     assert_eq!(statuses(&answer), [200, 404, 200], "{}", String::from_utf8_lossy(&answer));
     assert!(answer.ends_with(b"data"));
