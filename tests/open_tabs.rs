@@ -30,7 +30,7 @@ async fn a_fingerprinted_asset_of_a_recent_deployment_is_served() {
     world.edge().get(&format!("{url}/assets/plain.js")).await.assert_status(404);
     world.edge().get(&format!("{url}/assets/app-000000000000.js")).await.assert_status(404);
     // A document is opened, not loaded: what was taken off a site is gone.
-    for document in ["/files/a-5d41402abc4b.pdf", "/files/a1234567.pdf", "/x"] {
+    for document in ["/files/a-5d41402abc4b.pdf", "/files/a1234567.pdf", "/x.html"] {
         world.edge().get(&format!("{url}{document}")).await.assert_status(404);
     }
     let opened = world.edge().get(&format!("{url}{OLD_ASSET}")).header("sec-fetch-dest", "document").await;
