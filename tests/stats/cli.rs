@@ -19,7 +19,7 @@ async fn visits_are_shown_as_tables_and_as_json() {
     assert_eq!((nothing.code, nothing.out.trim()), (0, "engine, last 24 hours: no requests."), "{}", nothing.err);
     visited.visit("/", 2).await;
     visited.visit("/about", 1).await;
-    visited.visit("/missing", 1).await;
+    visited.visit("/missing.txt", 1).await;
     visited.live_with(4).await;
     let shown = shell.run(&["stats", "--project", "engine", "--hours", "2"]).await;
     assert_eq!(shown.code, 0, "{}", shown.err);

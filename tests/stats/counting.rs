@@ -78,7 +78,7 @@ async fn every_answer_is_counted_once_as_what_it_was() {
             (edge.get(&format!("{url}/data.bin")).header("range", "bytes=900000-"), own, None, 416),
             (edge.get(&format!("{url}/empty.txt")), own, Some("/empty.txt"), 200),
             (edge.get(&format!("{url}/old")), own, Some("/old"), 301),
-            (edge.get(&format!("{url}/missing")), own, None, 404),
+            (edge.get(&format!("{url}/missing.txt")), own, None, 404),
             (edge.request(Method::POST, &url).body("x"), own, None, 405),
             (edge.get(&permanent), own, Some("/"), 200),
             (edge.get(&format!("{domain}/about")), DOMAIN, Some("/about"), 200),

@@ -167,7 +167,7 @@ async fn what_is_counted_while_postgres_is_away_is_written_when_it_is_back() {
     visited.world.stop_postgres().await;
     for _ in 0..3 {
         visited.visit("/about", 10).await;
-        visited.visit("/missing", 2).await;
+        visited.visit("/missing.txt", 2).await;
         latency(COLLECTED_WITHIN).await;
     }
     assert!(Page::of(port).await.sum("svc_traffic_waiting") > 0.5);

@@ -49,7 +49,7 @@ async fn a_batch_reads_as_much_as_it_looks_at_however_many_there_are() {
          SELECT 'dep_' || lpad((k * {projects_there} + n)::text, 20, '0'), 'prj_' || lpad(n::text, 20, '0'),
                 CASE WHEN k = {DEPLOYMENTS} - 1 THEN 'live' WHEN n % 2 = 0 THEN 'failed' ELSE 'superseded' END,
                 -- One project in a hundred has old ones.
-                now() - CASE WHEN n % 100 = 0 THEN interval '9 days' ELSE interval '1 day' END
+                now() - CASE WHEN n % 100 = 0 THEN interval '31 days' ELSE interval '1 day' END
          FROM generate_series(1, {projects_there}) AS n, generate_series(0, {DEPLOYMENTS} - 1) AS k;
          SET session_replication_role = origin;
          ANALYZE projects; ANALYZE deployments"
