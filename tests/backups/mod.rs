@@ -216,6 +216,6 @@ async fn a_bucket_is_backed_up_into_another_and_comes_back() {
     ada.delete("/projects/engine").await.ok();
     world.admin_prints(&["backup"]).await;
     let said = world.admin_prints(&["backup", "prune", "--keep-last", "1"]).await;
-    assert_eq!(number_before(&said, " packs removed"), 1, "{said}");
+    assert_eq!(number_before(&said, " pack removed"), 1, "{said}");
     world.admin_prints(&["backup", "verify"]).await;
 }
