@@ -142,7 +142,7 @@ impl Scene {
 
     /// Waits until no push waits any more.
     pub(super) async fn settled(&self) {
-        eventually(SOON, "every push has come to something", async || {
+        eventually(2 * crate::BACKGROUND, "every push has come to something", async || {
             self.world.sql_number("SELECT count(*) FROM repo_deploys").await == 0
         })
         .await;
