@@ -2,7 +2,7 @@
 //!
 //! The truth of a zip archive is the directory at its end: what stands before it may be left over, and a reader that goes from the
 //! front has to guess where a file ends that was compressed into a pipe. An upload is in a file when it is read, so the directory
-//! is read first and judged as a whole ([`layout`](super::layout)): entries that share bytes, with which a small archive becomes
+//! is read first and judged as a whole ([`layout`]): entries that share bytes, with which a small archive becomes
 //! an endless one, are refused before anything is extracted. What stands before each entry must not contradict the directory, for
 //! others read that alone; and where programs would read another name, kind or content, the archive is refused.
 
