@@ -152,7 +152,7 @@ def difference(ours, theirs):
 
 @dataclasses.dataclass(frozen=True)
 class Listed:
-    """A difference that is meant: at which servers, what, and for which addresses."""
+    """A difference that is meant: at which servers, what (None for any), and for which addresses."""
 
     servers: tuple
     what: str
@@ -167,6 +167,9 @@ LISTED = [
     Listed(BOTH, "text/xml application/xml", "RFC 7303: the same type"),
     Listed(("nginx",), "200 404", "an application of one page answers where there is no file", lambda _a, _o, theirs: theirs.status == 404),
     Listed(("nginx",), "404 403", "a folder without a page is no file"),
+    Listed(("nginx",), "200 403", "`/about/` is the page `about.html`, also beside a folder of its name"),
+    Listed(("wrangler",), "404 200", "a name with a file's extension is no route", lambda address, *_: "." in address.rsplit("/", 1)[-1]),
+    Listed(BOTH, None, "what is stored compressed is said to be, and decoded by who reads it", lambda address, *_: address.endswith((".br", ".gz"))),
 ]
 
 
@@ -199,7 +202,7 @@ def main():
         for peer in peers:
             answers = ours.get(address), peer.get(address)
             what = difference(*answers)
-            is_listed = any(peer.name in one.servers and one.what == what and one.fits(address, *answers) for one in LISTED)
+            is_listed = any(peer.name in one.servers and one.what in (None, what) and one.fits(address, *answers) for one in LISTED)
             if what and not is_listed:
                 unlisted[peer.name, what].append(f"{address} → {answers[0].path} | {answers[1].path}")
     for (server, what), where in unlisted.items():
