@@ -17,6 +17,7 @@ mod copies;
 mod dates;
 mod digest;
 mod encoded;
+mod error;
 mod files;
 mod fingerprints;
 mod folder;
@@ -25,6 +26,7 @@ mod listing;
 pub mod manifest;
 mod measured;
 pub mod objects;
+mod open_manifest;
 mod parts;
 pub mod rules;
 mod seal;
@@ -36,7 +38,6 @@ mod writer;
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::Read as _,
     sync::{
         Arc,
         atomic::AtomicU8,
@@ -50,21 +51,22 @@ pub use archive::{ArchiveError, Format, Root};
 pub use check::{CheckStep, FAULTY_PATHS, FaultKind, Pace, PackFault};
 pub use copies::WholePack;
 pub use digest::{DIGEST_BLOCK_BYTES, Digest, Digests, StoredBody, block_digests};
+pub use error::{StoreError, WriteError};
 pub use identity::{DatabaseName, NAME_OBJECT, RULER_OBJECT, Ruler};
 pub use listing::{ChangedFile, ChangedFiles, ListedFile, PackChanges};
 pub use manifest::{Encoding, FileEntry, Manifest, Span};
+pub use open_manifest::OpenManifest;
 pub use space::Space;
 pub use trash::{StoredPack, TrashedPack};
 
 use domain::{DeploymentId, Timestamp};
-use object_store::GetResult;
 
-use self::{bucket::Bucket, dates::Dates, folder::Folder, listing::Outline, measured::measured};
+use self::{
+    bucket::Bucket, dates::Dates, folder::Folder, listing::Outline, measured::measured, open_manifest::ManifestSource,
+};
 
 /// Largest manifest that is read: 10,000 files with long names stay far below.
 const MANIFEST_BYTES: u64 = 64 * 1024 * 1024;
-/// Bytes of memory that each byte of a stored manifest takes while it is read, about: as text, and as what it says.
-const MANIFEST_READ_FACTOR: u64 = 3;
 
 /// The store of packs, in a folder or a bucket. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -92,126 +94,6 @@ pub struct WrittenPack {
     /// Files of the archive that were left out or came more than once, and lines of `_headers` and `_redirects` that were left
     /// out, and why.
     pub warnings: Vec<String>,
-}
-
-/// Why an operation of the store failed.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// There is no such pack.
-    #[error("no pack of this deployment in the store")]
-    NotFound,
-    /// `store.url` and the keys beside it do not name a store.
-    #[error("{0}")]
-    Config(String),
-    /// The pack exists and is damaged.
-    #[error("the pack is damaged: {0}")]
-    Damaged(String),
-    /// A file could not be read or written.
-    #[error("the folder: {0}")]
-    Io(#[from] std::io::Error),
-    /// The bucket answered with an error, or not at all.
-    #[error("the bucket: {0}")]
-    Bucket(object_store::Error),
-    /// The whole store is missing: its bucket, or its folder.
-    #[error("{0}")]
-    Absent(String),
-    /// Nothing is removed before the store is known to be this database's.
-    #[error("the store is not known to be this database's yet")]
-    Unconfirmed,
-    /// Another copy of this database rules the store, so that this one removes nothing.
-    #[error("another copy of this database rules the store, so that this one moves and deletes nothing")]
-    RuledElsewhere,
-    /// The bucket took nothing of an upload for too long.
-    #[error("the bucket does not answer")]
-    Stalled,
-    /// A blocking task was cut off: the program is stopping.
-    #[error("the program is stopping")]
-    Stopping,
-}
-
-impl StoreError {
-    /// Whether the same may succeed later: the store did not answer, or failed.
-    pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Io(_) | Self::Bucket(_) | Self::Absent(_) | Self::Stalled | Self::Stopping)
-    }
-}
-
-/// Why an upload did not become a pack.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// The archive was refused.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-impl StoreError {
-    /// Whether there is no such pack, or no such part of it.
-    pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::NotFound)
-    }
-
-    /// Whether the pack is at fault: it is not there, or damaged. Else the store did not answer.
-    pub fn is_of_pack(&self) -> bool {
-        matches!(self, Self::NotFound | Self::Damaged(_))
-    }
-}
-
-/// A manifest that is about to be read.
-pub struct OpenManifest {
-    id: DeploymentId,
-    /// Bytes of the manifest as it is stored.
-    len: u64,
-    source: ManifestSource,
-}
-
-enum ManifestSource {
-    File(File),
-    Object(Box<GetResult>),
-}
-
-impl OpenManifest {
-    /// Bytes of memory that it takes to read the manifest, about.
-    pub fn read_bytes(&self) -> u64 {
-        self.len * MANIFEST_READ_FACTOR
-    }
-
-    /// Reads the manifest.
-    pub async fn read(self) -> Result<Manifest, StoreError> {
-        let json = self.read_json().await?;
-        let manifest: Manifest =
-            serde_json::from_slice(&json).map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))?;
-        if !Manifest::is_readable(manifest.version) {
-            return Err(StoreError::Damaged(format!("its manifest has form {}", manifest.version)));
-        }
-        Ok(manifest)
-    }
-
-    /// Reads the manifest as it is stored, once its seal was checked.
-    async fn read_json(self) -> Result<Vec<u8>, StoreError> {
-        let json: Vec<u8> = match self.source {
-            ManifestSource::File(file) => {
-                let len = self.len;
-                blocking(move || {
-                    let mut json = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
-                    file.take(len).read_to_end(&mut json).map_err(folder::read_error)?;
-                    Ok::<_, StoreError>(json)
-                })
-                .await?
-            }
-            ManifestSource::Object(found) => found.bytes().await?.into(),
-        };
-        seal::check(&self.id, &json)?;
-        Ok(json)
-    }
-}
-
-impl std::fmt::Debug for OpenManifest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OpenManifest").field("len", &self.len).finish_non_exhaustive()
-    }
 }
 
 impl PackStore {

@@ -4,6 +4,8 @@
 //! them back (out of the page cache), compress them, and stream the variants into files of their own, which are
 //! appended in the end. No body is ever in memory as a whole, so memory does not grow with the upload.
 
+mod conclusions;
+
 use std::{
     collections::{BTreeMap, HashMap, HashSet, hash_map},
     fs::File,
@@ -22,19 +24,17 @@ use std::{
 use domain::{Timestamp, private_files};
 
 use super::{
-    ArchiveError, FileEntry, Manifest, Span, StoreError, WriteError, WrittenPack,
-    advice::{self, Replaced},
+    ArchiveError, Manifest, Span, StoreError, WriteError, WrittenPack,
+    advice::Replaced,
     appender::{self, Appender},
     archive::{Archive, Body as ArchivedBody, Format, Member, Root},
     compress::{self, Compressor},
     dates::{self, Dates},
-    encoded::{self, Sayings},
-    files,
-    fingerprints::{Fingerprints, Source, Verified},
+    encoded, files,
     manifest::Encoding,
     parts::loads_parts,
     rules::{
-        self, HEADERS_FILE, REDIRECTS_BYTES, REDIRECTS_FILE, RULES_BYTES,
+        HEADERS_FILE, REDIRECTS_BYTES, REDIRECTS_FILE, RULES_BYTES,
         headers::CompiledHeaders,
         robots::{ROBOTS_FILE, Robots},
     },
@@ -47,8 +47,6 @@ const CHUNK_BYTES: usize = 128 * 1024;
 const SEARCHED_BYTES: usize = 256 * 1024;
 /// Bodies that wait to be compressed, at most; then reading waits.
 const QUEUED_BODIES: usize = 256;
-/// Files of whose coding `_headers` is wrong that a warning names, at most.
-const MISNAMED: usize = 20;
 /// Threads that compress one upload, at most.
 const WORKERS: usize = 4;
 
@@ -320,31 +318,6 @@ impl Contents<'_> {
         data.set_len(end)
     }
 
-    /// Decides what of the files depends on all of them: which are stored encoded, and which names carry hashes.
-    fn judge_names(&mut self, data: &File) -> io::Result<()> {
-        let compiled = rules::headers::compile(&self.headers.take().unwrap_or_default());
-        let sayings = Sayings::of(&compiled.rules);
-        let loaders: HashSet<&str> = self.files.keys().filter_map(|path| encoded::unity_folder(path)).collect();
-        for (path, index) in &self.files {
-            let claimed = encoded::claimed(path, |folder| loaders.contains(folder)).map(|claim| claim.encoding);
-            let said = sayings.of_path(path);
-            let Some(encoding) = said.or(claimed) else { continue };
-            if encoded::is_encoded(data, self.bodies[*index].span, encoding)? {
-                self.encoded.insert(path.clone(), encoding);
-            } else if said.is_some() && self.misnamed.len() < MISNAMED {
-                self.misnamed.push(format!(
-                    "`_headers` says that `{path}` is encoded as {}, which it is not: it is sent without `Content-Encoding`",
-                    encoding.token()
-                ));
-            }
-        }
-        let files = self.files.iter().map(|(path, index)| Source { path, span: self.bodies[*index].span }).collect();
-        let found = Fingerprints::new(files).decide(Verified::new(data))?;
-        self.fingerprinted = found.into_iter().map(str::to_owned).collect();
-        self.compiled_headers = compiled;
-        Ok(())
-    }
-
     fn append_variants(&mut self, compressed: Vec<Compressed>) -> io::Result<()> {
         let mut data = self.data.finish()?;
         let published: Option<HashSet<usize>> = self.replaced.is_any().then(|| self.files.values().copied().collect());
@@ -375,62 +348,6 @@ impl Contents<'_> {
             }
         }
         Ok(())
-    }
-
-    fn into_pack(self, now: Timestamp, dates: &Dates) -> (Manifest, WrittenPack) {
-        let mut written = self.written;
-        written.warnings.extend(self.replaced.into_warnings());
-        written.warnings.extend(self.misnamed);
-        let CompiledHeaders { rules: headers, access, warnings } = self.compiled_headers;
-        written.warnings.extend(warnings);
-        let has_file = |path: &str| self.files.contains_key(path);
-        let (redirects, warnings) = rules::redirects::compile(&self.redirects.unwrap_or_default(), has_file);
-        written.warnings.extend(warnings);
-        let paths = self.files.keys().map(String::as_str);
-        written.warnings.extend(advice::missing_index(paths, &redirects));
-        let keys = self.files.iter().map(|(path, &body)| (&**path, may_be_key(path) && self.bodies[body].has_key));
-        written.warnings.extend(advice::private_files(keys));
-        let (redirects, extended_redirects) = Manifest::split_redirects(redirects);
-        let now = now.unix_seconds();
-        let files: BTreeMap<String, FileEntry> = self
-            .files
-            .into_iter()
-            .map(|(path, index)| {
-                let body = &self.bodies[index];
-                let encoded = self.encoded.get(&path).copied();
-                let claim = encoded::claimed(&path, |_| true).filter(|claim| encoded == Some(claim.encoding));
-                let essence = types::essence(claim.map_or(&*path, |claim| claim.inner));
-                let forms = if encoded.is_some() { 0 } else { body.variants.len() };
-                let mut digests = body.digests.clone();
-                digests.truncate(1 + forms);
-                let entry = FileEntry {
-                    content_type: types::content_type(essence, body.is_utf8),
-                    sha256: hex::encode(body.sha256),
-                    fingerprinted: self.fingerprinted.contains(&path),
-                    encoded,
-                    identity: body.span,
-                    variants: body.variants[..forms].to_vec(),
-                    loads_parts: files::is_page(&path) && body.loads_parts == Some(true),
-                    digests,
-                    modified: dates.since(&path, &body.sha256, now),
-                };
-                (path, entry)
-            })
-            .collect();
-        let (version, created_at, robots) = (Manifest::version_with(&access), now, self.robots);
-        let fingerprints = Manifest::FINGERPRINTS;
-        let manifest = Manifest {
-            version,
-            created_at,
-            files,
-            fingerprints,
-            headers,
-            redirects,
-            extended_redirects,
-            access,
-            robots,
-        };
-        (manifest, written)
     }
 }
 
