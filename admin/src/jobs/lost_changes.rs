@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use db::{
-    edges::lost_changes::{self, SHOWN, SHOWN_FOR},
-    letters::{self, NewLetter},
-};
+use db::edges::lost_changes::{self, SHOWN, SHOWN_FOR};
 use domain::Timestamp;
 
 use super::{Batch, Job};
-use crate::{app::App, mail::notices::Notice, metrics};
+use crate::{
+    app::App,
+    mail::notices::{Notice, notify_operator},
+    metrics,
+};
 
 /// Time in which every edge has reported what it knows of a loss: each looks at Postgres every five seconds.
 const SETTLED_AFTER: Duration = Duration::from_secs(10);
@@ -64,25 +65,15 @@ async fn tell(app: &App, epoch: &str, now: Timestamp) -> anyhow::Result<()> {
     let Some(mut loss) = loss.filter(|_| !was_told) else { return Ok(tx.commit().await?) };
     loss.subjects.truncate(NAMED);
     let subjects = loss.subjects.join(" ");
-    if let Some(recipient) = &app.config.mail.operator {
-        let notice = Notice::ChangesLost {
-            first: loss.first_seq,
-            last: loss.last_seq,
-            newest: loss.newest_seq,
-            noted_at: loss.noted_at,
-            subjects: loss.subjects,
-        };
-        let letter = NewLetter {
-            event: &format!("changes_lost/{epoch}"),
-            recipient,
-            account: None,
-            kind: notice.kind().as_str(),
-            content: &serde_json::to_value(&notice)?,
-            invoice: None,
-            most_a_day: None,
-        };
-        letters::queue(&mut tx, &letter, now).await?;
-    }
+    let notice = Notice::ChangesLost {
+        first: loss.first_seq,
+        last: loss.last_seq,
+        newest: loss.newest_seq,
+        noted_at: loss.noted_at,
+        subjects: loss.subjects,
+    };
+    let event = format!("changes_lost/{epoch}");
+    notify_operator(&mut tx, app.config.mail.operator.as_ref(), &event, &notice, now).await?;
     tx.commit().await?;
     tracing::error!(
         first = loss.first_seq,

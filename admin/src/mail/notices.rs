@@ -2,7 +2,7 @@
 
 use db::letters::{self, NewLetter};
 use domain::{
-    Account, Hostname, InvoiceId, ProjectName, Timestamp,
+    Account, EmailAddress, Hostname, InvoiceId, ProjectName, Timestamp,
     billing::{Cents, vat::VatNumber},
     month::Month,
     token::TokenKind,
@@ -150,6 +150,28 @@ impl Notice {
             Self::ChangesLost { .. } => Kind::ChangesLost,
         }
     }
+}
+
+/// Queues a letter to the operator, where the configuration names one. Of the same `event` there is one letter.
+pub async fn notify_operator(
+    conn: &mut PgConnection,
+    operator: Option<&EmailAddress>,
+    event: &str,
+    notice: &Notice,
+    now: Timestamp,
+) -> anyhow::Result<()> {
+    let Some(recipient) = operator else { return Ok(()) };
+    let letter = NewLetter {
+        event,
+        recipient,
+        account: None,
+        kind: notice.kind().as_str(),
+        content: &serde_json::to_value(notice)?,
+        invoice: None,
+        most_a_day: None,
+    };
+    letters::queue(conn, &letter, now).await?;
+    Ok(())
 }
 
 /// Queues a letter to everybody whom letters about the account reach: a person, or an organization's owners. `event` names

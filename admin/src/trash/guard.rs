@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use db::{
-    letters::{self, NewLetter},
-    upkeep::store_sweep,
-};
+use db::upkeep::store_sweep;
 use domain::Timestamp;
 
-use crate::{app::App, mail::notices::Notice, metrics};
+use crate::{
+    app::App,
+    mail::notices::{Notice, notify_operator},
+    metrics,
+};
 
 /// The most by which the clocks of this machine, of Postgres and of the store may differ.
 pub(super) const CLOCKS_APART: Duration = Duration::from_mins(5);
@@ -112,19 +113,9 @@ pub(super) async fn stop(app: &App, reason: Reason, detail: &str) -> anyhow::Res
     if !store_sweep::stop(&mut tx, reason.as_str(), now).await? {
         return Ok(());
     }
-    if let Some(recipient) = &app.config.mail.operator {
-        let notice = Notice::SweepStopped { reason: reason.sentence().to_owned(), detail: detail.to_owned() };
-        let letter = NewLetter {
-            event: &format!("sweep_stopped/{}/{}", reason.as_str(), now.unix_millis()),
-            recipient,
-            account: None,
-            kind: notice.kind().as_str(),
-            content: &serde_json::to_value(&notice)?,
-            invoice: None,
-            most_a_day: None,
-        };
-        letters::queue(&mut tx, &letter, now).await?;
-    }
+    let notice = Notice::SweepStopped { reason: reason.sentence().to_owned(), detail: detail.to_owned() };
+    let event = format!("sweep_stopped/{}/{}", reason.as_str(), now.unix_millis());
+    notify_operator(&mut tx, app.config.mail.operator.as_ref(), &event, &notice, now).await?;
     tx.commit().await?;
     tracing::error!(
         reason = reason.as_str(),
