@@ -11,13 +11,13 @@ use identity::TakenPart;
 /// The arguments of `admin take-over`.
 #[derive(Debug, Args)]
 pub(crate) struct TakeOver {
-    /// What is taken over.
+    /// The part of the service to take over.
     part: Part,
     /// The name of the database that it belongs to, as `admin doctor` shows it; `unnamed` for a store without a name.
     former: String,
 }
 
-/// What is taken over.
+/// A part of the service that carries the name of its database.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Part {
     /// The store of deployments.

@@ -1,5 +1,5 @@
-//! What is left out of a folder although the person did not exclude it: what systems and editors keep there, secrets, repositories
-//! and installed packages.
+//! Files that are never published unless an ignore file asks for them: secrets, repositories, installed packages, and the files of
+//! operating systems and editors.
 //!
 //! A line of an ignore file that begins with `!` and names such a thing includes it. Lines that include everything, such as `!*/`,
 //! name nothing: they are written with other files in mind.

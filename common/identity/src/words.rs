@@ -105,7 +105,7 @@ impl Words {
         ))
     }
 
-    /// What is said of a store that cannot be looked at.
+    /// The warning about a store that does not answer when a program starts.
     pub(super) fn store_away(&self, why: &str) -> String {
         format!(
             "the store {} (store.url) cannot be looked at: {why}; until it can, sites that are not in memory are not served, and nothing is \

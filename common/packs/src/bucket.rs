@@ -199,7 +199,7 @@ pub(super) fn connect(config: &config::Store) -> Result<(Arc<AmazonS3>, Path), S
 
 /// The code by which a server says that the bucket itself is missing.
 const NO_BUCKET: &str = "NoSuchBucket";
-/// What is said of it.
+/// The error message for a missing bucket.
 const BUCKET_ABSENT: &str = "there is no such bucket as the one of store.url";
 
 impl From<object_store::Error> for StoreError {

@@ -1,4 +1,4 @@
-//! Who else than its owner may read or write a key file.
+//! Checks the permissions of key files: nobody but the owner should read one, and nobody else may write it.
 
 use std::{fs, io, os::unix::fs::MetadataExt as _, path::Path};
 

@@ -136,7 +136,7 @@ impl Sites {
     }
 }
 
-/// What is behind a password is kept by nobody.
+/// Forbids caches, the browser's included, to keep an answer that needed a password.
 fn keep_private(response: &mut Response<SiteBody>) {
     forget_caching(response.headers_mut());
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));

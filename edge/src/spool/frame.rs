@@ -50,7 +50,7 @@ fn hash(owner: &str, record: &[u8]) -> String {
     format!("{number:08x}")
 }
 
-/// What is damaged in a segment.
+/// The damaged part of a journal's segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Damage {
     /// Where it begins.

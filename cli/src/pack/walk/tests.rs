@@ -1,4 +1,4 @@
-//! What is selected of folders, and what is not.
+//! Tests of which files of a folder are published.
 
 use std::fs;
 

@@ -77,7 +77,7 @@ pub struct CompiledHeaders {
     pub rules: Vec<HeaderRule>,
     /// The paths behind `Basic-Auth`.
     pub access: Access,
-    /// What is wrong with lines that were left out.
+    /// Warnings about lines that were left out.
     pub warnings: Vec<String>,
 }
 

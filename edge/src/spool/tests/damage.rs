@@ -12,7 +12,7 @@ fn ten(folder: &Path) -> (PathBuf, Vec<String>) {
     (folder.join("a-00000000.words"), words)
 }
 
-/// What is found after `damage`, and whether nothing is known to be missing.
+/// Damages a segment of ten records with `damage`. Returns the records still read, whether none is known to be missing, and the bytes lost.
 fn found(damage: impl FnOnce(&mut Vec<u8>)) -> (Vec<String>, bool, u64) {
     let folder = tempfile::tempdir().unwrap();
     let (path, _) = ten(folder.path());
