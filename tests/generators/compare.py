@@ -165,12 +165,20 @@ LISTED = [
     Listed(("nginx",), "other address", "a page has one address, without .html and without index", lambda a, ours, _: clean(a) == ours.path),
     Listed(BOTH, "text/javascript application/javascript", "RFC 9239: text/javascript is the name, the other is obsolete"),
     Listed(BOTH, "text/xml application/xml", "RFC 7303: the same type"),
+    Listed(("nginx",), "image/vnd.microsoft.icon image/x-icon", "IANA's name of the type"),
+    Listed(("nginx",), None, "a type that nginx's table does not have", lambda _a, ours, theirs: same_file(ours, theirs) and theirs.kind.startswith("text/plain")),
+    Listed(("wrangler",), "text/plain application/octet-stream", "source code is shown, and not downloaded"),
+    Listed(("wrangler",), "other bytes", "`200.html` answers where there is no file, and not the home page", lambda address, *_: address in NOWHERE),
     Listed(("nginx",), "200 404", "an application of one page answers where there is no file", lambda _a, _o, theirs: theirs.status == 404),
     Listed(("nginx",), "404 403", "a folder without a page is no file"),
     Listed(("nginx",), "200 403", "`/about/` is the page `about.html`, also beside a folder of its name"),
     Listed(("wrangler",), "404 200", "a name with a file's extension is no route", lambda address, *_: "." in address.rsplit("/", 1)[-1]),
     Listed(BOTH, None, "what is stored compressed is said to be, and decoded by who reads it", lambda address, *_: address.endswith((".br", ".gz"))),
 ]
+
+
+def same_file(ours, theirs):
+    return ours.outcome == theirs.outcome and ours.status == 200
 
 
 def clean(address):
@@ -188,6 +196,9 @@ def main():
     asked = addresses(folder)
     broken = set()
     for page in sorted(asked):
+        if page in NOWHERE:
+            # What answers there is a page of another address: its relative links are not meant for this one.
+            continue
         for server in (ours, *peers):
             links = server.links(page)
             asked |= links

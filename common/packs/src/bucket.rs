@@ -200,7 +200,7 @@ pub(super) fn connect(config: &config::Store) -> Result<(Arc<AmazonS3>, Path), S
 /// The code by which a server says that the bucket itself is missing.
 const NO_BUCKET: &str = "NoSuchBucket";
 /// The error message for a missing bucket.
-const BUCKET_ABSENT: &str = "there is no such bucket as the one of store.url";
+const BUCKET_ABSENT: &str = "there is no such bucket";
 
 impl From<object_store::Error> for StoreError {
     fn from(error: object_store::Error) -> Self {
