@@ -257,6 +257,32 @@ impl ApiError {
         self.code.status()
     }
 
+    /// The code, which the shapes of other formats go by.
+    pub(super) fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The error with the field that it is about under another name, if `rename` has one.
+    pub(super) fn rename_param(mut self, rename: impl FnOnce(&str) -> Option<String>) -> Self {
+        if let Some(param) = &self.param
+            && let Some(renamed) = rename(param)
+        {
+            self.message = self.message.replacen(&format!("'{param}'"), &format!("'{renamed}'"), 1).into();
+            self.param = Some(renamed.into());
+        }
+        self
+    }
+
+    /// The error with another message.
+    pub(super) fn with_message(mut self, message: String) -> Self {
+        self.message = message.into();
+        self
+    }
+
     /// The body of the answer, in one line.
     pub(super) fn to_json(&self) -> String {
         let error = json!({"error": {
@@ -267,6 +293,12 @@ impl ApiError {
 
     /// The answer, without the headers that every answer of the gateway has.
     pub(super) fn into_response(self) -> Response<Bytes> {
+        let body = self.to_json();
+        self.into_response_with(body)
+    }
+
+    /// The answer with this body, which is JSON.
+    pub(super) fn into_response_with(self, body: String) -> Response<Bytes> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(wait) = self.retry_after {
@@ -283,7 +315,7 @@ impl ApiError {
         if self.status() == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        let mut response = Response::new(Bytes::from(self.to_json()));
+        let mut response = Response::new(Bytes::from(body));
         *response.status_mut() = self.status();
         *response.headers_mut() = headers;
         response

@@ -16,6 +16,7 @@ use super::{
     body::Body,
     drains::Disconnected,
     error::{ApiError, ProviderError},
+    formats::{Api, ClientFormat},
     meter::{Admission, Allowance, RateLimits},
     metered_answer::MeteredAnswer,
     models::ServedModel,
@@ -39,14 +40,14 @@ pub(super) async fn complete(
     request_id: String,
     disconnected: Disconnected,
 ) -> Response<Body> {
-    let model = request.model.clone();
+    let (model, api) = (request.model.clone(), request.format.api());
     let (concurrent, allowance) = (settings.concurrent, settings.allowance(&key));
     // A completion lasts for minutes, and needs nothing more of them.
     drop(settings);
     let response = match state.completions.try_take_of(&key.account, concurrent) {
         Ok(turn) => admit_and_exchange(state, key, allowance, request, request_id, disconnected, turn).await,
-        Err(Refused::Share) => refuse(ApiError::too_many_at_once(concurrent), None),
-        Err(Refused::Full) => refuse(ApiError::busy(), None),
+        Err(Refused::Share) => refuse(api, ApiError::too_many_at_once(concurrent), None),
+        Err(Refused::Full) => refuse(api, ApiError::busy(), None),
     };
     model.count_answer(response.status());
     response
@@ -61,22 +62,23 @@ async fn admit_and_exchange(
     disconnected: Disconnected,
     turn: Turn<Account>,
 ) -> Response<Body> {
-    let CompletionRequest { model, is_stream, max_usage, expected, body } = request;
+    let CompletionRequest { model, is_stream, max_usage, expected, body, format } = request;
+    let api = format.api();
     let mut memory = AnswerMemory::new(&state.answers, &key.account);
     // Before the provider is asked: this refusal costs nobody anything.
     if !is_stream && memory.grow_to(limits::USUAL_ANSWER_BYTES).is_err() {
         metrics::exhausted();
-        return refuse(ApiError::no_memory_for_answer(), None);
+        return refuse(api, ApiError::no_memory_for_answer(), None);
     }
     let admitted = state.meter.admit(&key, allowance, &model.model, max_usage, expected.prompt);
     let Admission { reservation, rate_limits } = match admitted.await {
         Ok(admission) => admission,
-        Err(error) => return refuse(ApiError::from(&error), error.rate_limits()),
+        Err(error) => return refuse(api, ApiError::from(&error), error.rate_limits()),
     };
     let cut_off = state.under_way.cut_off.clone();
     if cut_off.is_cancelled() {
         reservation.release();
-        return refuse(ProviderError::CutOff.into(), Some(&rate_limits));
+        return refuse(api, ProviderError::CutOff.into(), Some(&rate_limits));
     }
     let metered = MeteredAnswer::new(reservation, expected, is_stream);
     let before_sending = metered.opener();
@@ -93,23 +95,24 @@ async fn admit_and_exchange(
             let asked = asking.as_mut().poll(cx);
             if asked.is_pending() && headers.is_none() {
                 // While the provider works: its answer does not wait for them.
-                headers = Some(answer_headers(is_stream, &rate_limits));
+                headers = Some(answer_headers(is_stream, &rate_limits, &format));
             }
             asked
         });
         cut_off.run_until_cancelled(asking).await.unwrap_or(Asked::CutOff)
     };
+    let headers = headers.unwrap_or_else(|| answer_headers(is_stream, &rate_limits, &format));
     let answered = match asked {
-        Asked::Stream(answer) if is_stream => exchange.relay_stream(answer, metered, turn),
-        Asked::Stream(answer) => Box::pin(exchange.relay_merged(answer, metered, memory, turn)).await,
-        Asked::Whole(answer) => exchange.relay_json(answer, metered, is_stream, memory, turn).await,
+        Asked::Stream(answer) if is_stream => exchange.relay_stream(answer, metered, turn, format),
+        Asked::Stream(answer) => Box::pin(exchange.relay_merged(answer, metered, memory, turn, format)).await,
+        Asked::Whole(answer) => exchange.relay_json(answer, metered, is_stream, memory, turn, format).await,
         Asked::Failed(error) => {
             metered.release();
             Err(error)
         }
         Asked::Abandoned => {
             metered.release();
-            return refuse(ApiError::body_cut_off(), None);
+            return refuse(api, ApiError::body_cut_off(), None);
         }
         Asked::CutOff => {
             metered.settle_so_far();
@@ -119,10 +122,10 @@ async fn admit_and_exchange(
     match answered {
         Ok(body) => {
             let mut response = Response::new(body);
-            *response.headers_mut() = headers.unwrap_or_else(|| answer_headers(is_stream, &rate_limits));
+            *response.headers_mut() = headers;
             response
         }
-        Err(error) => refuse(error.into(), Some(&rate_limits)),
+        Err(error) => refuse(api, error.into(), Some(&rate_limits)),
     }
 }
 
@@ -226,6 +229,7 @@ impl Exchange {
         mut answer: UpstreamResponse,
         metered: MeteredAnswer,
         turn: Turn<Account>,
+        format: ClientFormat,
     ) -> Result<Body, ProviderError> {
         let gzip = match GzipDecoder::for_headers(&answer.headers) {
             Ok(gzip) => gzip,
@@ -245,6 +249,7 @@ impl Exchange {
             model: self.model,
             turn,
             read: 0,
+            events: format.into_events(),
             out: BytesMut::new(),
             cut_off: FuturesUnordered::from_iter([self.state.under_way.cut_off.clone().cancelled_owned()]),
         };
@@ -263,7 +268,7 @@ impl Exchange {
 }
 
 /// The headers of a completion, and room for those that every answer gets.
-fn answer_headers(is_stream: bool, rate_limits: &RateLimits) -> HeaderMap {
+fn answer_headers(is_stream: bool, rate_limits: &RateLimits, format: &ClientFormat) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(limits::ANSWER_HEADERS);
     if is_stream {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
@@ -274,12 +279,13 @@ fn answer_headers(is_stream: bool, rate_limits: &RateLimits) -> HeaderMap {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     rate_headers::insert(&mut headers, rate_limits);
+    format.add_headers(&mut headers);
     headers
 }
 
 /// The answer for an error, with the account's limits where they are known.
-fn refuse(error: ApiError, rate_limits: Option<&RateLimits>) -> Response<Body> {
-    let mut response = error.into_response().map(Body::from);
+fn refuse(api: Api, error: ApiError, rate_limits: Option<&RateLimits>) -> Response<Body> {
+    let mut response = api.error(error).map(Body::from);
     if let Some(rate_limits) = rate_limits {
         rate_headers::insert(response.headers_mut(), rate_limits);
     }

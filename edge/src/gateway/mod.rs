@@ -19,6 +19,7 @@ mod cors;
 mod drains;
 mod error;
 mod exchange;
+mod formats;
 mod json;
 mod json_answer;
 pub mod meter;
@@ -44,7 +45,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use domain::{Clock, token::TokenSecret};
 use fairness::{Amounts, Bounds, Client, Turns, budget};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use percent_encoding::percent_decode_str;
 use telemetry::{Line, Outage};
@@ -53,6 +54,7 @@ pub use self::{body::Body, settings::Settings, under_way::ConnectionCompletions,
 use self::{
     drains::{DrainOnDrop, Drains},
     error::ApiError,
+    formats::{Api, messages},
     meter::Meter,
     request_body::ReadBody,
     state::State,
@@ -66,8 +68,14 @@ use crate::{
 };
 
 const COMPLETIONS_PATH: &str = "/v1/chat/completions";
+const RESPONSES_PATH: &str = "/v1/responses";
+const MESSAGES_PATH: &str = "/v1/messages";
+const COUNT_TOKENS_PATH: &str = "/v1/messages/count_tokens";
 const MODELS_PATH: &str = "/v1/models";
 const OPENAPI_PATH: &str = "/v1/openapi.json";
+
+/// Where Anthropic's clients show their key.
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// The gateway.
 pub struct Gateway {
@@ -78,7 +86,10 @@ pub struct Gateway {
 /// The endpoint that a path stands for.
 #[derive(Clone, Copy)]
 enum Route<'p> {
-    Completions,
+    /// Completions, in one of the formats.
+    Completions(Api),
+    /// The tokens that a request for messages has.
+    CountTokens,
     Models,
     /// One model, by its id as the path has it.
     Model(&'p str),
@@ -88,7 +99,10 @@ enum Route<'p> {
 impl<'p> Route<'p> {
     fn find(path: &'p str) -> Option<Self> {
         match path {
-            COMPLETIONS_PATH => Some(Self::Completions),
+            COMPLETIONS_PATH => Some(Self::Completions(Api::Chat)),
+            RESPONSES_PATH => Some(Self::Completions(Api::Responses)),
+            MESSAGES_PATH => Some(Self::Completions(Api::Messages)),
+            COUNT_TOKENS_PATH => Some(Self::CountTokens),
             MODELS_PATH => Some(Self::Models),
             OPENAPI_PATH => Some(Self::OpenApi),
             _ => {
@@ -101,8 +115,17 @@ impl<'p> Route<'p> {
     /// The methods that the route has, for `Allow`.
     fn methods(self) -> &'static str {
         match self {
-            Self::Completions => "POST, OPTIONS",
+            Self::Completions(_) | Self::CountTokens => "POST, OPTIONS",
             Self::Models | Self::Model(_) | Self::OpenApi => "GET, HEAD, OPTIONS",
+        }
+    }
+
+    /// The format of the answers.
+    fn api(self) -> Api {
+        match self {
+            Self::Completions(api) => api,
+            Self::CountTokens => Api::Messages,
+            Self::Models | Self::Model(_) | Self::OpenApi => Api::Chat,
         }
     }
 
@@ -157,11 +180,12 @@ impl Gateway {
     {
         let (head, mut body) = request.into_parts();
         let (settings, request_id) = (self.settings(), self.request_ids.generate());
-        let routed = self.route(&head, &mut body, &settings, &request_id, client.into(), account, completions);
+        let route = Route::find(head.uri.path());
+        let routed = self.route(route, &head, &mut body, &settings, &request_id, client.into(), account, completions);
         let mut response = match routed.await {
             Ok(response) => {
                 // Completions are counted under their model, in `exchange`.
-                if head.uri.path() != COMPLETIONS_PATH || head.method == Method::OPTIONS {
+                if !matches!(route, Some(Route::Completions(_))) || head.method == Method::OPTIONS {
                     metrics::gateway_answers(NO_MODEL, response.status()).increment(1);
                 }
                 response
@@ -172,7 +196,7 @@ impl Gateway {
                 if !body.is_end_stream() && !is_expected && !error.leaves_body() {
                     request_body::discard(&mut body).await;
                 }
-                error.into_response().map(Body::from)
+                route.map_or(Api::Chat, Route::api).error(error).map(Body::from)
             }
         };
         let headers = response.headers_mut();
@@ -208,6 +232,7 @@ impl Gateway {
     #[expect(clippy::too_many_arguments, reason = "a request, and what it comes with")]
     async fn route<B>(
         &self,
+        route: Option<Route<'_>>,
         head: &Parts,
         body: &mut B,
         settings: &Arc<Settings>,
@@ -220,7 +245,7 @@ impl Gateway {
         B: http_body::Body<Data = Bytes> + Unpin,
     {
         let path = head.uri.path();
-        let route = Route::find(path).ok_or_else(|| ApiError::unknown_url(&head.method, path))?;
+        let route = route.ok_or_else(|| ApiError::unknown_url(&head.method, path))?;
         if !route.has_method(&head.method) {
             return Err(ApiError::method_not_allowed(&head.method, path, route.methods()));
         }
@@ -230,32 +255,30 @@ impl Gateway {
         match route {
             Route::OpenApi => Ok(openapi::response().map(Body::from)),
             Route::Models => {
-                self.authenticate(&head.headers, client).await?;
+                self.authenticate(shown_key(&head.headers, Api::Chat)?, client).await?;
                 Ok(json_response(settings.models.list()))
             }
             Route::Model(id) => {
-                self.authenticate(&head.headers, client).await?;
+                self.authenticate(shown_key(&head.headers, Api::Chat)?, client).await?;
                 let id = percent_decode_str(id).decode_utf8_lossy();
                 let model = settings.models.find(&id).ok_or_else(|| ApiError::model_not_found(&id))?;
                 Ok(json_response(model.description.clone()))
             }
-            Route::Completions => {
-                let key = self.authenticate(&head.headers, client).await?;
+            Route::CountTokens => {
+                self.authenticate(shown_key(&head.headers, Api::Messages)?, client).await?;
                 let body = read_body(head, body, account).await?;
-                self.complete(body, key, settings, request_id, completions).await
+                Ok(json_response(messages::count_tokens(&body.bytes, &settings.models)?))
+            }
+            Route::Completions(api) => {
+                let key = self.authenticate(shown_key(&head.headers, api)?, client).await?;
+                let body = read_body(head, body, account).await?;
+                self.complete(api, body, key, settings, request_id, completions).await
             }
         }
     }
 
-    /// Finds the key that a request shows.
-    async fn authenticate(&self, headers: &HeaderMap, client: Client) -> Result<Arc<GatewayKey>, ApiError> {
-        let shown = headers.get(header::AUTHORIZATION).ok_or_else(ApiError::missing_key)?;
-        let shown = shown.to_str().map_err(|_| ApiError::invalid_key())?;
-        let (scheme, secret) = shown.split_once(' ').ok_or_else(ApiError::missing_key)?;
-        if !scheme.eq_ignore_ascii_case("bearer") {
-            return Err(ApiError::missing_key());
-        }
-        let secret = TokenSecret::parse(secret.trim()).ok_or_else(ApiError::invalid_key)?;
+    /// Finds the key with this secret.
+    async fn authenticate(&self, secret: TokenSecret, client: Client) -> Result<Arc<GatewayKey>, ApiError> {
         match self.state.keys.find(&secret, client).await {
             Ok(key) => key.ok_or_else(ApiError::invalid_key),
             Err(KeyError::TooManyUnknown(wait)) => Err(ApiError::too_many_unknown_keys(wait)),
@@ -271,13 +294,14 @@ impl Gateway {
 
     async fn complete(
         &self,
+        api: Api,
         body: ReadBody,
         key: Arc<GatewayKey>,
         settings: &Arc<Settings>,
         request_id: &str,
         completions: &ConnectionCompletions,
     ) -> Result<Response<Body>, ApiError> {
-        let request = request::validate(&body.bytes, &settings.models)?;
+        let request = api.read(&body.bytes, &settings.models)?;
         drop(body);
         let (state, settings, request_id) = (self.state.clone(), settings.clone(), request_id.to_owned());
         let (drains, account) = (self.state.drains.clone(), key.account.clone());
@@ -286,6 +310,24 @@ impl Gateway {
         let response = DrainOnDrop::new(drains, account, complete).await;
         Ok(response.map(|body| body.holding(held)))
     }
+}
+
+/// The secret that a request shows.
+fn shown_key(headers: &HeaderMap, api: Api) -> Result<TokenSecret, ApiError> {
+    let secret = match (headers.get(header::AUTHORIZATION), headers.get(API_KEY)) {
+        (Some(shown), _) => {
+            let shown = shown.to_str().map_err(|_| ApiError::invalid_key())?;
+            let (scheme, secret) = shown.split_once(' ').ok_or_else(ApiError::missing_key)?;
+            if !scheme.eq_ignore_ascii_case("bearer") {
+                return Err(ApiError::missing_key());
+            }
+            secret
+        }
+        // Anthropic's own clients show it there.
+        (None, Some(key)) if api == Api::Messages => key.to_str().map_err(|_| ApiError::invalid_key())?,
+        _ => return Err(ApiError::missing_key()),
+    };
+    TokenSecret::parse(secret.trim()).ok_or_else(ApiError::invalid_key)
 }
 
 async fn read_body<B>(head: &Parts, body: &mut B, account: &budget::Account) -> Result<ReadBody, ApiError>

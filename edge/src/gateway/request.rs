@@ -25,6 +25,7 @@ use self::{
 };
 use super::{
     error::ApiError,
+    formats::ClientFormat,
     json,
     meter::MaxUsage,
     models::{ServedModel, ServedModels},
@@ -43,6 +44,8 @@ pub(super) struct CompletionRequest {
     pub(super) expected: Expected,
     /// The body that the provider gets.
     pub(super) body: Bytes,
+    /// The format of the answer.
+    pub(super) format: ClientFormat,
 }
 
 /// The fields that the gateway validates and may replace.
@@ -54,12 +57,23 @@ pub(super) const JUDGED: [&[u8]; 3] = [b"messages", b"tools", b"tool_choice"];
 
 /// Validates the body of a request, and writes the provider's.
 pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<CompletionRequest, ApiError> {
-    let fields = Fields::parse(body)?;
+    validate_translated(body, models, &[])
+}
+
+/// Validates the body of a request that was translated to a chat completion. The fields in `hints` are left out for a provider
+/// that does not take them: in the client's own format they may stand wherever they do nothing.
+pub(super) fn validate_translated(
+    body: &Bytes,
+    models: &ServedModels,
+    hints: &[&str],
+) -> Result<CompletionRequest, ApiError> {
+    let mut fields = Fields::parse(body)?;
     let model = fields.last(b"model").ok_or_else(|| ApiError::missing_parameter("model"))?;
     let model = json::decoded_string(model).ok_or_else(|| ApiError::invalid_type("model", "a string"))?;
     let model = String::from_utf8_lossy(&model);
     let model = models.find(&model).ok_or_else(|| ApiError::model_not_found(&model))?;
     let quirks = &model.model.provider.quirks;
+    fields.leave_out_refused(hints, quirks);
     let found = fields.judge(quirks)?;
     let ceilings = Ceilings::new(
         quirks,
@@ -93,6 +107,7 @@ pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<Completion
             choices,
         },
         body: ProviderBody::new(&fields, model, &ceilings, body.len()).write(is_stream),
+        format: ClientFormat::Chat,
     })
 }
 
@@ -139,6 +154,14 @@ impl<'t> Fields<'t> {
             }
         }
         Ok(Self(fields))
+    }
+
+    /// Leaves out the fields with these names that a provider with these quirks does not take.
+    fn leave_out_refused(&mut self, names: &[&str], quirks: &Quirks) {
+        if !names.is_empty() {
+            let is_hint = |field: &Field<'_>| names.iter().any(|name| name.as_bytes() == &*field.name);
+            self.0.retain(|field| !is_hint(field) || passing::check(field, quirks).is_ok());
+        }
     }
 
     /// Judges the fields that are passed on as they are, for a provider with these quirks. Returns what they hold.

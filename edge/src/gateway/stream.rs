@@ -20,6 +20,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::{
     drains::Drains,
     error::{ApiError, ProviderError},
+    formats::EventWriter,
     meter::{Reservation, Usage},
     models::ServedModel,
     sse::{Frames, Progress, StreamError},
@@ -62,7 +63,11 @@ impl StreamBody {
                         }
                         bytes
                     }
-                    Step::Failed(bytes) => {
+                    Step::Failed(bytes, Ending::Said) => {
+                        self.state = State::Ended;
+                        bytes
+                    }
+                    Step::Failed(bytes, Ending::Abort) => {
                         self.state = State::Aborting(Box::pin(sleep(limits::ABORT_GRACE)));
                         bytes
                     }
@@ -103,6 +108,8 @@ pub(super) struct Relay {
     pub(super) turn: Turn<Account>,
     /// The decoded bytes read so far.
     pub(super) read: usize,
+    /// Writes what is read in the client's format.
+    pub(super) events: EventWriter,
     /// The bytes that are ready for the client.
     pub(super) out: BytesMut,
     /// Says that the stream is cut off. A set of one: what is in it is looked at only when it was itself woken, and not at
@@ -168,7 +175,15 @@ enum Step {
     /// The last bytes of a complete stream.
     Done(Bytes),
     /// The last bytes of a failed stream, which end with an error frame.
-    Failed(Bytes),
+    Failed(Bytes, Ending),
+}
+
+/// How the client learns that a failed stream is not complete.
+enum Ending {
+    /// The last event says so.
+    Said,
+    /// The connection is broken off.
+    Abort,
 }
 
 /// Why a stream failed.
@@ -198,7 +213,8 @@ impl Relay {
                 Poll::Ready(Some(Ok(chunk))) => self.process(&chunk),
                 Poll::Ready(Some(Err(error))) => Err(error.into()),
                 Poll::Ready(None) => {
-                    self.metered.frames.end(&mut self.out).map(|()| Progress::Complete).map_err(Into::into)
+                    let ended = self.events.write(&mut self.out, |out| self.metered.frames.end(out));
+                    ended.map(|()| Progress::Complete).map_err(Into::into)
                 }
             };
             return Poll::Ready(match progress {
@@ -240,7 +256,7 @@ impl Relay {
         for piece in chunk.chunks(limits::ZIPPED_PIECE_BYTES) {
             let plain = gzip.decode(piece)?;
             self.read += plain.len();
-            let progress = self.metered.frames.push(&plain, &mut self.out)?;
+            let progress = self.events.write(&mut self.out, |out| self.metered.frames.push(&plain, out))?;
             if self.read > limits::ANSWER_BYTES {
                 return Err(RelayError::TooLarge);
             }
@@ -256,7 +272,7 @@ impl Relay {
             return Err(RelayError::TooLarge);
         }
         self.out.reserve(chunk.len() + limits::ADDED_BYTES);
-        Ok(self.metered.frames.push(chunk, &mut self.out)?)
+        Ok(self.events.write(&mut self.out, |out| self.metered.frames.push(chunk, out))?)
     }
 
     /// Settles what the stream has used so far, and ends it with an error frame.
@@ -274,11 +290,8 @@ impl Relay {
             RelayError::CutOff => ProviderError::CutOff,
             _ => ProviderError::FAILED,
         };
-        let json = ApiError::from(error).to_json();
-        for part in ["data: ", json.as_str(), "\n\n"] {
-            self.out.extend_from_slice(part.as_bytes());
-        }
-        Step::Failed(self.out.split().freeze())
+        let is_said = self.events.fail(ApiError::from(error), &mut self.out);
+        Step::Failed(self.out.split().freeze(), if is_said { Ending::Said } else { Ending::Abort })
     }
 
     /// Ends what was under way, and waits in the background for the end of the provider's answer, after the last frame, so that
@@ -300,7 +313,7 @@ impl Relay {
             match poll_fn(|cx| self.poll_step(cx)).await {
                 Step::Bytes(_) => {}
                 Step::Done(_) => return self.finish(&drains),
-                Step::Failed(_) => return,
+                Step::Failed(..) => return,
             }
         }
     }

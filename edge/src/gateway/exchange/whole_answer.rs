@@ -11,10 +11,11 @@ use super::{
         answer_memory::AnswerMemory,
         body::Body,
         error::ProviderError,
+        formats::ClientFormat,
         json_answer,
         meter::Usage,
         metered_answer::MeteredAnswer,
-        sse::{Frames, Merged, Progress},
+        sse::{Frames, Merged, Progress, StreamError},
         upstream::{GzipDecoder, GzipError, ReadError, UpstreamResponse},
     },
     Exchange,
@@ -30,6 +31,7 @@ impl Exchange {
         is_stream: bool,
         mut memory: AnswerMemory,
         turn: Turn<Account>,
+        format: ClientFormat,
     ) -> Result<Body, ProviderError> {
         metered.is_stream = false;
         let cut_off = &self.state.under_way.cut_off;
@@ -40,7 +42,11 @@ impl Exchange {
         match answered {
             Some(Ok((body, usage))) => {
                 metered.settle(usage);
-                let body = if is_stream { json_answer::to_stream(&body, &self.model) } else { body };
+                let body = if is_stream {
+                    self.translate_stream(json_answer::to_stream(&body, &self.model), format)?
+                } else {
+                    self.translate(body, format, &mut memory)?
+                };
                 Ok(Body::whole(body, (turn, memory)))
             }
             Some(Err(error @ (ProviderError::NoMemory | ProviderError::TooLarge))) => {
@@ -65,6 +71,7 @@ impl Exchange {
         metered: MeteredAnswer,
         mut memory: AnswerMemory,
         turn: Turn<Account>,
+        format: ClientFormat,
     ) -> Result<Body, ProviderError> {
         let frames = Frames::new(self.model.clone(), self.expected);
         let mut metered = metered.into_frames(frames, self.request_id.clone());
@@ -72,6 +79,7 @@ impl Exchange {
         match cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames, &mut memory)).await {
             Some(Ok(body)) => {
                 metered.settle_whole();
+                let body = self.translate(body, format, &mut memory)?;
                 Ok(Body::whole(body, (turn, memory)))
             }
             Some(Err(error)) => {
@@ -83,6 +91,29 @@ impl Exchange {
                 Err(ProviderError::CutOff)
             }
         }
+    }
+
+    /// Translates a whole answer to the client's format.
+    fn translate(&self, chat: Bytes, format: ClientFormat, memory: &mut AnswerMemory) -> Result<Bytes, ProviderError> {
+        if !matches!(format, ClientFormat::Chat) {
+            // Both of them are there for a moment.
+            memory.grow_to(chat.len() * 2).map_err(|_| self.no_memory())?;
+        }
+        format.whole(chat).ok_or_else(|| self.unusable(&"the answer cannot be translated"))
+    }
+
+    /// Translates the events of a whole answer to the client's format.
+    fn translate_stream(&self, chat: Bytes, format: ClientFormat) -> Result<Bytes, ProviderError> {
+        if matches!(format, ClientFormat::Chat) {
+            return Ok(chat);
+        }
+        let mut out = BytesMut::with_capacity(chat.len());
+        let written = format.into_events().write(&mut out, |events| {
+            events.extend_from_slice(&chat);
+            Ok::<_, StreamError>(())
+        });
+        written.map_err(|error| self.unusable(&error))?;
+        Ok(out.freeze())
     }
 
     /// Reads a stream to its last frame, and merges its frames.

@@ -5,6 +5,7 @@
 
 mod event;
 mod merged;
+mod payloads;
 
 use std::{ops::Range, sync::Arc};
 
@@ -12,7 +13,7 @@ use bytes::{Buf as _, BytesMut};
 use memchr::memmem;
 
 use self::event::{Data, Event, Search};
-pub(super) use self::merged::Merged;
+pub(super) use self::{merged::Merged, payloads::payloads};
 use super::{
     json::{self, JsonError},
     meter::Usage,

@@ -1,0 +1,187 @@
+//! The formats in which clients ask for completions: `OpenAI`'s chat completions, which the providers speak as well, and
+//! those that are translated to it and back.
+//!
+//! A translated request becomes the body of a chat completion, and passes the same validation, admission and exchange as
+//! every other. Its answer is translated last: metering reads the provider's frames before that. Nothing is copied or
+//! allocated here for chat completions themselves. Start with [`Api::read`] for requests, and with [`ClientFormat`] for
+//! answers. What the providers' own dialects differ by is no part of this.
+
+pub(super) mod messages;
+pub(super) mod responses;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Response};
+
+use super::{
+    error::ApiError,
+    models::ServedModels,
+    request::{self, CompletionRequest},
+    sse::StreamError,
+};
+
+/// An endpoint for completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Api {
+    /// `POST /v1/chat/completions`.
+    Chat,
+    /// `POST /v1/responses`.
+    Responses,
+    /// `POST /v1/messages`, and its count of tokens.
+    Messages,
+}
+
+impl Api {
+    /// Validates the body of a request in the endpoint's format, and writes the provider's.
+    pub(super) fn read(self, body: &Bytes, models: &ServedModels) -> Result<CompletionRequest, ApiError> {
+        match self {
+            Self::Chat => request::validate(body, models),
+            Self::Responses => {
+                let (chat, context) = responses::to_chat(body)?;
+                let request = request::validate_translated(&chat.into(), models, responses::HINTS)
+                    .map_err(|error| error.rename_param(|param| context.param(param)))?;
+                Ok(CompletionRequest { format: ClientFormat::Responses(Box::new(context)), ..request })
+            }
+            Self::Messages => {
+                let (chat, context) = messages::to_chat(body)?;
+                let request = request::validate_translated(&chat.into(), models, messages::HINTS)
+                    .map_err(|error| error.rename_param(|param| context.param(param)))?;
+                Ok(CompletionRequest { format: ClientFormat::Messages(Box::new(context)), ..request })
+            }
+        }
+    }
+
+    /// The answer for an error, in the endpoint's shape.
+    pub(super) fn error(self, error: ApiError) -> Response<Bytes> {
+        match self {
+            Self::Chat => error.into_response(),
+            Self::Responses => responses::error(error),
+            Self::Messages => messages::error(error),
+        }
+    }
+}
+
+/// The format of one answer, with what a translation needs to know of its request.
+pub(super) enum ClientFormat {
+    /// Chat completions, which are not translated.
+    Chat,
+    /// `OpenAI`'s responses.
+    Responses(Box<responses::RequestContext>),
+    /// Anthropic's messages.
+    Messages(Box<messages::RequestContext>),
+}
+
+impl ClientFormat {
+    /// The endpoint that was asked.
+    pub(super) fn api(&self) -> Api {
+        match self {
+            Self::Chat => Api::Chat,
+            Self::Responses(_) => Api::Responses,
+            Self::Messages(_) => Api::Messages,
+        }
+    }
+
+    /// Translates a whole answer. Returns `None` if it is no chat completion.
+    pub(super) fn whole(self, chat: Bytes) -> Option<Bytes> {
+        match self {
+            Self::Chat => Some(chat),
+            Self::Responses(context) => responses::whole(*context, &chat),
+            Self::Messages(context) => messages::whole(*context, &chat),
+        }
+    }
+
+    /// The writer of a streamed answer.
+    pub(super) fn into_events(self) -> EventWriter {
+        match self {
+            Self::Chat => EventWriter::Chat,
+            Self::Responses(context) => {
+                EventWriter::Responses(Box::new(Translated::new(responses::Events::new(*context))))
+            }
+            Self::Messages(context) => {
+                EventWriter::Messages(Box::new(Translated::new(messages::Events::new(*context))))
+            }
+        }
+    }
+
+    /// Adds the headers of the answer that are the format's own.
+    pub(super) fn add_headers(&self, headers: &mut HeaderMap) {
+        match self {
+            Self::Chat => {}
+            Self::Responses(context) => context.add_headers(headers),
+            Self::Messages(context) => context.add_headers(headers),
+        }
+    }
+}
+
+/// A translation of a stream.
+pub(super) trait TranslateEvents {
+    /// Appends to `out` what whole events of a chat completion become, as [`Frames`](super::sse::Frames) writes them: the
+    /// frame with the usage and `[DONE]` included.
+    fn push(&mut self, chat: &[u8], out: &mut BytesMut) -> Result<(), StreamError>;
+
+    /// Appends the end of a stream that fails.
+    fn fail(&mut self, error: ApiError, out: &mut BytesMut);
+}
+
+/// Writes a streamed answer in the client's format.
+pub(super) enum EventWriter {
+    Chat,
+    Responses(Box<Translated<responses::Events>>),
+    Messages(Box<Translated<messages::Events>>),
+}
+
+impl EventWriter {
+    /// Appends to `out` what `read` appends to the buffer that it is given, in the client's format.
+    pub(super) fn write<E: From<StreamError>, T>(
+        &mut self,
+        out: &mut BytesMut,
+        read: impl FnOnce(&mut BytesMut) -> Result<T, E>,
+    ) -> Result<T, E> {
+        match self {
+            Self::Chat => read(out),
+            Self::Responses(translated) => translated.write(out, read),
+            Self::Messages(translated) => translated.write(out, read),
+        }
+    }
+
+    /// Appends the end of a stream that fails. Returns whether the format says in it that the answer has ended: if not, the
+    /// connection has to be broken off.
+    pub(super) fn fail(&mut self, error: ApiError, out: &mut BytesMut) -> bool {
+        match self {
+            Self::Chat => {
+                for part in ["data: ", error.to_json().as_str(), "\n\n"] {
+                    out.extend_from_slice(part.as_bytes());
+                }
+                return false;
+            }
+            Self::Responses(translated) => translated.events.fail(error, out),
+            Self::Messages(translated) => translated.events.fail(error, out),
+        }
+        true
+    }
+}
+
+/// A translation of a stream, with the buffer for the events that it is given.
+pub(super) struct Translated<E> {
+    events: E,
+    chat: BytesMut,
+}
+
+impl<E: TranslateEvents> Translated<E> {
+    fn new(events: E) -> Self {
+        Self { events, chat: BytesMut::new() }
+    }
+
+    fn write<F: From<StreamError>, T>(
+        &mut self,
+        out: &mut BytesMut,
+        read: impl FnOnce(&mut BytesMut) -> Result<T, F>,
+    ) -> Result<T, F> {
+        let result = read(&mut self.chat);
+        // What came before an error as well.
+        let translated = self.events.push(&self.chat, out);
+        self.chat.clear();
+        let value = result?;
+        translated?;
+        Ok(value)
+    }
+}
