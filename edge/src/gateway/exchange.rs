@@ -103,7 +103,7 @@ async fn admit_and_exchange(
     };
     let headers = headers.unwrap_or_else(|| answer_headers(is_stream, &rate_limits, &format));
     let answered = match asked {
-        Asked::Stream(answer) if is_stream => exchange.relay_stream(answer, metered, turn, format),
+        Asked::Stream(answer) if is_stream => exchange.relay_stream(answer, metered, memory, turn, format),
         Asked::Stream(answer) => Box::pin(exchange.relay_merged(answer, metered, memory, turn, format)).await,
         Asked::Whole(answer) => exchange.relay_json(answer, metered, is_stream, memory, turn, format).await,
         Asked::Failed(error) => {
@@ -228,6 +228,7 @@ impl Exchange {
         self,
         mut answer: UpstreamResponse,
         metered: MeteredAnswer,
+        memory: AnswerMemory,
         turn: Turn<Account>,
         format: ClientFormat,
     ) -> Result<Body, ProviderError> {
@@ -249,7 +250,7 @@ impl Exchange {
             model: self.model,
             turn,
             read: 0,
-            events: format.into_events(),
+            events: format.into_events(memory),
             out: BytesMut::new(),
             cut_off: FuturesUnordered::from_iter([self.state.under_way.cut_off.clone().cancelled_owned()]),
         };

@@ -301,7 +301,8 @@ impl Gateway {
         request_id: &str,
         completions: &ConnectionCompletions,
     ) -> Result<Response<Body>, ApiError> {
-        let request = api.read(&body.bytes, &settings.models)?;
+        let mut request = api.read(&body.bytes, &settings.models)?;
+        request.format.identify(request_id, &self.state.clock);
         drop(body);
         let (state, settings, request_id) = (self.state.clone(), settings.clone(), request_id.to_owned());
         let (drains, account) = (self.state.drains.clone(), key.account.clone());

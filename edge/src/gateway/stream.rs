@@ -288,6 +288,7 @@ impl Relay {
         let error = match error {
             RelayError::Read(ReadError::Timeout) => ProviderError::Timeout,
             RelayError::CutOff => ProviderError::CutOff,
+            RelayError::Stream(StreamError::NoMemory) => ProviderError::NoMemory,
             _ => ProviderError::FAILED,
         };
         let is_said = self.events.fail(ApiError::from(error), &mut self.out);

@@ -76,6 +76,18 @@ pub(crate) const RATE_HEADER_BYTES: usize = 64;
 pub(crate) const QUOTED_CHARS: usize = 100;
 /// Bytes of `id` or `created` that are repeated in a frame of our own.
 pub(crate) const IDENTITY_BYTES: usize = 256;
+/// Bytes of a field of a request that its response repeats, where that is done for convenience alone.
+pub(crate) const ECHOED_BYTES: usize = 2 * 1024;
+/// Bytes of a request's `metadata`, which its response always repeats: `OpenAI` takes 16 pairs of 64 and 512 characters.
+pub(crate) const METADATA_BYTES: usize = 16 * 1024;
+/// Bytes of the header that says what of a request was left out.
+pub(crate) const WARNING_BYTES: usize = 512;
+/// Bytes of the name of a function that is made of those of a namespace and its tool.
+pub(crate) const FUNCTION_NAME_BYTES: usize = 64;
+/// Bytes that an event of a translated stream has at most, mostly.
+pub(crate) const USUAL_EVENT_BYTES: usize = 512;
+/// Calls of tools in an answer that is translated.
+pub(crate) const TOOL_CALLS: usize = 512;
 /// Tokens that an image has at most: providers scale larger ones down.
 pub(crate) const IMAGE_TOKENS: u64 = 4_096;
 /// Tokens of a chat template, its preamble above all, beyond those that the JSON around the messages makes up for.

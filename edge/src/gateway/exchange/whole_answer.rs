@@ -43,7 +43,7 @@ impl Exchange {
             Some(Ok((body, usage))) => {
                 metered.settle(usage);
                 let body = if is_stream {
-                    self.translate_stream(json_answer::to_stream(&body, &self.model), format)?
+                    self.translate_stream(json_answer::to_stream(&body, &self.model), format, &turn)?
                 } else {
                     self.translate(body, format, &mut memory)?
                 };
@@ -103,12 +103,18 @@ impl Exchange {
     }
 
     /// Translates the events of a whole answer to the client's format.
-    fn translate_stream(&self, chat: Bytes, format: ClientFormat) -> Result<Bytes, ProviderError> {
+    fn translate_stream(
+        &self,
+        chat: Bytes,
+        format: ClientFormat,
+        turn: &Turn<Account>,
+    ) -> Result<Bytes, ProviderError> {
         if matches!(format, ClientFormat::Chat) {
             return Ok(chat);
         }
         let mut out = BytesMut::with_capacity(chat.len());
-        let written = format.into_events().write(&mut out, |events| {
+        let memory = AnswerMemory::new(&self.state.answers, turn.key());
+        let written = format.into_events(memory).write(&mut out, |events| {
             events.extend_from_slice(&chat);
             Ok::<_, StreamError>(())
         });

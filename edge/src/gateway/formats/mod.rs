@@ -10,14 +10,17 @@ pub(super) mod messages;
 pub(super) mod responses;
 
 use bytes::{Bytes, BytesMut};
+use domain::Clock;
 use http::{HeaderMap, Response};
 
 use super::{
+    answer_memory::AnswerMemory,
     error::ApiError,
     models::ServedModels,
     request::{self, CompletionRequest},
     sse::StreamError,
 };
+use crate::limits;
 
 /// An endpoint for completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +83,13 @@ impl ClientFormat {
         }
     }
 
+    /// Tells an answer what it is called, and when it began.
+    pub(super) fn identify(&mut self, request_id: &str, clock: &Clock) {
+        if let Self::Responses(context) = self {
+            context.identify(request_id, clock.now());
+        }
+    }
+
     /// Translates a whole answer. Returns `None` if it is no chat completion.
     pub(super) fn whole(self, chat: Bytes) -> Option<Bytes> {
         match self {
@@ -89,15 +99,15 @@ impl ClientFormat {
         }
     }
 
-    /// The writer of a streamed answer.
-    pub(super) fn into_events(self) -> EventWriter {
+    /// The writer of a streamed answer, which takes what it holds of the answer from `memory`.
+    pub(super) fn into_events(self, memory: AnswerMemory) -> EventWriter {
         match self {
             Self::Chat => EventWriter::Chat,
             Self::Responses(context) => {
-                EventWriter::Responses(Box::new(Translated::new(responses::Events::new(*context))))
+                EventWriter::Responses(Box::new(Translated::new(responses::Events::new(*context), memory)))
             }
             Self::Messages(context) => {
-                EventWriter::Messages(Box::new(Translated::new(messages::Events::new(*context))))
+                EventWriter::Messages(Box::new(Translated::new(messages::Events::new(*context), memory)))
             }
         }
     }
@@ -120,6 +130,11 @@ pub(super) trait TranslateEvents {
 
     /// Appends the end of a stream that fails.
     fn fail(&mut self, error: ApiError, out: &mut BytesMut);
+
+    /// The bytes of the answer that are held to be said again.
+    fn held(&self) -> usize {
+        0
+    }
 }
 
 /// Writes a streamed answer in the client's format.
@@ -164,11 +179,12 @@ impl EventWriter {
 pub(super) struct Translated<E> {
     events: E,
     chat: BytesMut,
+    memory: AnswerMemory,
 }
 
 impl<E: TranslateEvents> Translated<E> {
-    fn new(events: E) -> Self {
-        Self { events, chat: BytesMut::new() }
+    fn new(events: E, memory: AnswerMemory) -> Self {
+        Self { events, chat: BytesMut::new(), memory }
     }
 
     fn write<F: From<StreamError>, T>(
@@ -182,6 +198,9 @@ impl<E: TranslateEvents> Translated<E> {
         self.chat.clear();
         let value = result?;
         translated?;
+        // In steps, and not with every word.
+        let held = self.events.held().next_multiple_of(limits::USUAL_ANSWER_BYTES);
+        self.memory.grow_to(held).map_err(|_| StreamError::NoMemory)?;
         Ok(value)
     }
 }

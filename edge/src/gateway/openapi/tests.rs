@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::*;
 use crate::{
     gateway::{
-        COMPLETIONS_PATH, MODELS_PATH, OPENAPI_PATH, Route, cors,
+        COMPLETIONS_PATH, MODELS_PATH, OPENAPI_PATH, RESPONSES_PATH, Route, cors,
         error::ErrorCode,
         meter::{RateLimit, RateLimits},
         rate_headers, request,
@@ -77,7 +77,7 @@ fn the_paths_and_methods_are_those_of_the_router() {
         documented.entry(path).or_default().insert(method.to_string());
     }
     let model_path = format!("{MODELS_PATH}/{{model}}");
-    let routed = [COMPLETIONS_PATH, MODELS_PATH, &model_path, OPENAPI_PATH].map(|path| {
+    let routed = [COMPLETIONS_PATH, RESPONSES_PATH, MODELS_PATH, &model_path, OPENAPI_PATH].map(|path| {
         let methods = Route::find(path).unwrap().methods();
         (path, methods.split(", ").map(str::to_owned).collect::<BTreeSet<String>>())
     });
@@ -119,9 +119,11 @@ fn every_error_code_is_described_with_its_status_and_type() {
 #[test]
 fn a_completion_can_fail_with_every_code_but_those_of_faults_and_wrong_addresses() {
     let document = document();
-    let operation = &document["paths"][COMPLETIONS_PATH]["post"]["responses"];
-    let described: BTreeSet<_> =
-        operation.as_object().unwrap().values().flat_map(|response| codes(resolve(&document, response))).collect();
+    let described = [COMPLETIONS_PATH, RESPONSES_PATH].map(|path| {
+        let operation = &document["paths"][path]["post"]["responses"];
+        let responses = operation.as_object().unwrap().values();
+        responses.flat_map(|response| codes(resolve(&document, response))).collect::<BTreeSet<_>>()
+    });
     let is_of_completion = |code: &&ErrorCode| {
         let (fault, address) = (
             matches!(code, ErrorCode::MalformedRequest | ErrorCode::MisdirectedRequest | ErrorCode::HeadersTooLarge),
@@ -130,15 +132,21 @@ fn a_completion_can_fail_with_every_code_but_those_of_faults_and_wrong_addresses
         !fault && !address
     };
     let expected = ErrorCode::ALL.iter().filter(is_of_completion).map(|code| code.as_str()).collect();
-    assert_eq!(described, expected);
+    let expected: BTreeSet<_> = expected;
+    assert_eq!(described, [expected.clone(), expected]);
 }
 
 #[test]
 fn the_limits_are_those_of_the_code() {
     let document = document();
-    let body = &document["paths"][COMPLETIONS_PATH]["post"]["requestBody"];
-    assert_eq!(body["x-max-bytes"], limits::COMPLETION_BYTES);
-    assert!(body["description"].as_str().unwrap().contains(&format!("{} KB", limits::COMPLETION_BYTES / 1024)));
+    for path in [COMPLETIONS_PATH, RESPONSES_PATH] {
+        let body = &document["paths"][path]["post"]["requestBody"];
+        assert_eq!(body["x-max-bytes"], limits::COMPLETION_BYTES);
+        assert!(body["description"].as_str().unwrap().contains(&format!("{} KB", limits::COMPLETION_BYTES / 1024)));
+    }
+    let field = &document["components"]["schemas"]["ResponseRequest"]["properties"]["max_output_tokens"];
+    assert_eq!((&field["minimum"], &field["maximum"]), (&1.into(), &MAX_TOKENS.into()));
+    assert!(field["description"].as_str().unwrap().contains(&MAX_TOKENS.to_string()));
     let fields = &document["components"]["schemas"]["ChatCompletionRequest"]["properties"];
     for (name, maximum) in [("max_tokens", MAX_TOKENS), ("max_completion_tokens", MAX_TOKENS), ("n", limits::CHOICES)] {
         assert_eq!((&fields[name]["minimum"], &fields[name]["maximum"]), (&1.into(), &maximum.into()), "{name}");
@@ -164,7 +172,7 @@ fn the_headers_are_those_of_the_code() {
         }
         assert!(cors::EXPOSED_HEADERS.to_str().unwrap().contains(name), "{name}");
     }
-    let others = ["x-request-id", "retry-after", "x-should-retry", "allow", "www-authenticate"];
+    let others = ["x-request-id", "x-svc-warning", "retry-after", "x-should-retry", "allow", "www-authenticate"];
     let names: BTreeSet<_> = described.as_object().unwrap().keys().map(|name| name.to_lowercase()).collect();
     assert_eq!(names, rate.into_iter().chain(others).map(str::to_owned).collect());
     for (path, method, operation) in operations(&document) {

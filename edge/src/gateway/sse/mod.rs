@@ -40,6 +40,8 @@ pub(super) enum StreamError {
     TooLarge,
     #[error("the stream ended without its last frame")]
     CutOff,
+    #[error("there is no memory for what has to be said again at its end")]
+    NoMemory,
 }
 
 impl From<JsonError> for StreamError {

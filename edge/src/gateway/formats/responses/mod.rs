@@ -1,64 +1,46 @@
 //! `OpenAI`'s responses (`POST /v1/responses`), translated to chat completions and back.
+//!
+//! Nothing is stored: a request brings all of its conversation along, as agents do anyway. [`to_chat`] reads it: `request` its
+//! fields, `input` the items and `content` theirs, `tools` the tools. [`Events`] writes the answer, from the `items` that the model
+//! is at. What `OpenAI` runs itself is left out, and named in the header `x-svc-warning`.
 
-use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Response};
+mod chat;
+mod completion;
+mod content;
+mod context;
+mod events;
+mod input;
+mod items;
+mod object;
+mod request;
+mod text;
+mod tools;
+mod warnings;
 
-use super::TranslateEvents;
-use crate::gateway::{
-    error::ApiError,
-    sse::{StreamError, payloads},
-};
+use bytes::Bytes;
+use http::Response;
+
+pub(in crate::gateway) use self::{context::RequestContext, events::Events};
+pub(super) use self::{events::whole, request::to_chat};
+use crate::gateway::error::ApiError;
 
 /// Fields of the chat completion that are left out for a provider that does not take them.
-pub(super) const HINTS: &[&str] = &[];
-
-/// What the translation of an answer needs to know of its request.
-pub(in crate::gateway) struct RequestContext;
-
-impl RequestContext {
-    /// The name that a field of the chat completion has in the client's request.
-    #[expect(clippy::unused_self, reason = "nothing is translated yet")]
-    pub(super) fn param(&self, _chat: &str) -> Option<String> {
-        None
-    }
-
-    /// Adds the headers of the answer.
-    #[expect(clippy::unused_self, reason = "nothing is translated yet")]
-    pub(super) fn add_headers(&self, _headers: &mut HeaderMap) {}
-}
-
-/// Translates the body of a request to that of a chat completion.
-pub(super) fn to_chat(_body: &[u8]) -> Result<(Vec<u8>, RequestContext), ApiError> {
-    Err(ApiError::unknown_url(&http::Method::POST, "/v1/responses"))
-}
-
-/// Translates a whole answer. Returns `None` if it is no chat completion.
-pub(super) fn whole(_context: RequestContext, _chat: &[u8]) -> Option<Bytes> {
-    None
-}
+pub(super) const HINTS: &[&str] =
+    &["parallel_tool_calls", "prompt_cache_key", "reasoning_effort", "safety_identifier", "user", "verbosity"];
 
 /// The answer for an error.
 pub(super) fn error(error: ApiError) -> Response<Bytes> {
+    in_own_words(error.rename_param(|param| context::renamed(param).map(str::to_owned))).into_response()
+}
+
+/// The error in the words of this format.
+fn in_own_words(error: ApiError) -> ApiError {
+    if !error.message().contains("max_tokens") {
+        return error;
+    }
     let message = error.message().replace("max_tokens", "max_output_tokens");
-    error.with_message(message).into_response()
+    error.with_message(message)
 }
 
-/// Translates a stream.
-pub(in crate::gateway) struct Events;
-
-impl Events {
-    pub(super) fn new(_context: RequestContext) -> Self {
-        Self
-    }
-}
-
-impl TranslateEvents for Events {
-    fn push(&mut self, chat: &[u8], out: &mut BytesMut) -> Result<(), StreamError> {
-        for payload in payloads(chat) {
-            out.extend_from_slice(&payload);
-        }
-        Ok(())
-    }
-
-    fn fail(&mut self, _error: ApiError, _out: &mut BytesMut) {}
-}
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! What the translation of an answer needs to know of its request.
+
+use domain::Timestamp;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::value::RawValue;
+
+use super::{
+    super::super::error::ApiError,
+    input::Place,
+    tools::{ClientTool, Flattened},
+};
+use crate::limits;
+
+/// Says what of a request was left out.
+const WARNING: HeaderName = HeaderName::from_static("x-svc-warning");
+
+/// What the translation of an answer needs to know of its request.
+pub(in crate::gateway) struct RequestContext {
+    /// What the ids of the response and its items have in common.
+    pub(super) id: String,
+    /// Seconds since 1970.
+    pub(super) created_at: u64,
+    pub(super) echo: Echo,
+    pub(super) flattened: Flattened,
+    /// Whether the client wants to read what the model thought as a summary.
+    pub(super) wants_summary: bool,
+    /// Where each message of the chat completion stands in the request.
+    pub(super) places: Vec<Place>,
+    /// Where each of its tools stands in the request.
+    pub(super) tool_places: Vec<String>,
+    pub(super) warning: Option<HeaderValue>,
+}
+
+/// The fields of a request that its response repeats, those of them that are short: a stream says them three times, and holds
+/// them to its end.
+#[derive(Debug)]
+pub(super) struct Echo {
+    pub(super) model: Option<Box<RawValue>>,
+    pub(super) instructions: Option<Box<RawValue>>,
+    pub(super) tools: Option<Box<RawValue>>,
+    pub(super) tool_choice: Option<Box<RawValue>>,
+    pub(super) text: Option<Box<RawValue>>,
+    pub(super) reasoning: Option<Box<RawValue>>,
+    pub(super) metadata: Option<Box<RawValue>>,
+    pub(super) max_output_tokens: Option<Box<RawValue>>,
+    pub(super) temperature: Option<Box<RawValue>>,
+    pub(super) top_p: Option<Box<RawValue>>,
+    pub(super) user: Option<Box<RawValue>>,
+    pub(super) safety_identifier: Option<Box<RawValue>>,
+    pub(super) prompt_cache_key: Option<Box<RawValue>>,
+    pub(super) parallel_tool_calls: bool,
+}
+
+impl Echo {
+    /// The value, if it is short.
+    pub(super) fn short(value: Option<&RawValue>) -> Option<Box<RawValue>> {
+        value.filter(|value| value.get().len() <= limits::ECHOED_BYTES).map(one_line)
+    }
+
+    /// The client's own labels, which clients rely on.
+    pub(super) fn metadata(value: Option<&RawValue>) -> Result<Option<Box<RawValue>>, ApiError> {
+        match value {
+            None => Ok(None),
+            Some(value) if !value.get().starts_with('{') => Err(ApiError::invalid_type("metadata", "an object")),
+            Some(value) if value.get().len() > limits::METADATA_BYTES => {
+                let rule = format!("it is larger than {}", domain::size(limits::METADATA_BYTES as u64));
+                Err(ApiError::invalid_value("metadata", &rule))
+            }
+            Some(value) => Ok(Some(one_line(value))),
+        }
+    }
+}
+
+/// The value in one line, as the data of an event has to be.
+fn one_line(value: &RawValue) -> Box<RawValue> {
+    let text = value.get();
+    if !text.contains(['\n', '\r']) {
+        return value.to_owned();
+    }
+    // Line breaks stand between tokens alone.
+    RawValue::from_string(text.replace(['\n', '\r'], " ")).unwrap_or_else(|_| value.to_owned())
+}
+
+impl RequestContext {
+    /// The name that a field of the chat completion has in the client's request.
+    pub(in crate::gateway::formats) fn param(&self, chat: &str) -> Option<String> {
+        if let Some((index, field)) = indexed(chat, "messages") {
+            return Some(match self.places.get(index)? {
+                Place::Instructions => "instructions".to_owned(),
+                Place::Input => "input".to_owned(),
+                Place::Item(item) => {
+                    let part = field.starts_with(".content[").then(|| field.split_inclusive(']').next()).flatten();
+                    format!("input[{item}]{}", part.unwrap_or_default())
+                }
+            });
+        }
+        if let Some((index, field)) = indexed(chat, "tools") {
+            let field = field.strip_prefix(".function").unwrap_or(field);
+            return Some(format!("{}{field}", self.tool_places.get(index)?));
+        }
+        renamed(chat).map(str::to_owned)
+    }
+
+    /// Gives the response its id, which is the request's, and its time.
+    pub(in crate::gateway::formats) fn identify(&mut self, request_id: &str, now: Timestamp) {
+        request_id.trim_start_matches("req_").clone_into(&mut self.id);
+        self.created_at = now.unix_millis() / 1_000;
+    }
+
+    /// Adds the headers of the answer.
+    pub(in crate::gateway::formats) fn add_headers(&self, headers: &mut HeaderMap) {
+        if let Some(warning) = &self.warning {
+            headers.insert(WARNING, warning.clone());
+        }
+    }
+
+    /// The client's tool behind the function with this name, where that is not all there is to know.
+    pub(super) fn tool(&self, function: &str) -> Option<&ClientTool> {
+        self.flattened.get(function)
+    }
+}
+
+/// The name in a response's request of a field that chat completions call otherwise.
+pub(super) fn renamed(chat: &str) -> Option<&'static str> {
+    Some(match chat {
+        "messages" => "input",
+        "max_tokens" | "max_completion_tokens" => "max_output_tokens",
+        "reasoning_effort" => "reasoning.effort",
+        "verbosity" => "text.verbosity",
+        _ if chat.starts_with("response_format") => "text.format",
+        _ => return None,
+    })
+}
+
+/// The index and the rest of a place such as `messages[3].role`.
+fn indexed<'p>(place: &'p str, array: &str) -> Option<(usize, &'p str)> {
+    let (index, rest) = place.strip_prefix(array)?.strip_prefix('[')?.split_once(']')?;
+    Some((index.parse().ok()?, rest))
+}

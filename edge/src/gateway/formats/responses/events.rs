@@ -1,0 +1,385 @@
+//! An answer, translated frame by frame: a stream to events, and a whole answer to the response with which its stream would end.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use serde_json::value::RawValue;
+
+use super::{
+    super::{
+        super::{
+            error::ApiError,
+            meter::Usage,
+            sse::{StreamError, payloads},
+            usage_report,
+        },
+        TranslateEvents,
+    },
+    completion::{CallDelta, Completion, UsageDetails},
+    context::{RequestContext, renamed},
+    items::{OpenCall, OpenItem, Words, empty},
+    object::{ErrorObject, Event, OutputItem, ResponseObject, Status, UsageObject},
+    text::JsonString,
+};
+use crate::limits;
+
+/// The translation of one answer.
+pub(in crate::gateway) struct Events {
+    context: RequestContext,
+    /// Whether events are written; of a whole answer only the response is.
+    is_stream: bool,
+    has_begun: bool,
+    /// The number of the next event.
+    sequence: u64,
+    /// The items, of which those that are not complete are `None`.
+    output: Vec<Option<OutputItem>>,
+    open: Option<OpenItem>,
+    calls: Vec<OpenCall>,
+    finish_reason: Option<String>,
+    usage: Option<(Usage, UsageDetails)>,
+    /// The bytes of the words so far.
+    held: usize,
+}
+
+/// Translates a whole answer. Returns `None` if it is no chat completion.
+pub(in crate::gateway::formats) fn whole(context: RequestContext, chat: &[u8]) -> Option<Bytes> {
+    let mut events = Events { is_stream: false, ..Events::new(context) };
+    let mut out = BytesMut::new();
+    events.add(chat, &mut out).ok()?;
+    events.complete(&mut out);
+    Some(out.freeze())
+}
+
+impl Events {
+    pub(in crate::gateway::formats) fn new(context: RequestContext) -> Self {
+        Self {
+            context,
+            is_stream: true,
+            has_begun: false,
+            sequence: 0,
+            output: Vec::new(),
+            open: None,
+            calls: Vec::new(),
+            finish_reason: None,
+            usage: None,
+            held: 0,
+        }
+    }
+
+    /// Adds a frame, or a whole answer.
+    fn add(&mut self, completion: &[u8], out: &mut BytesMut) -> Result<(), StreamError> {
+        let completion: Completion<'_> = serde_json::from_slice(completion).map_err(|_| StreamError::InvalidJson)?;
+        self.begin(out);
+        if let Some(usage) = completion.usage {
+            self.add_usage(usage);
+        }
+        // More than one cannot be asked for.
+        let mut choices = completion.choices.into_iter().flatten();
+        let Some(choice) = choices.find(|choice| choice.index.unwrap_or(0) == 0) else { return Ok(()) };
+        if let Some(delta) = choice.delta.or(choice.message) {
+            let thought = if self.context.wants_summary { Words::Summary } else { Words::Reasoning };
+            for (words, said) in [
+                (thought, delta.reasoning_content.or(delta.reasoning)),
+                (Words::Output, delta.content),
+                (Words::Refusal, delta.refusal),
+            ] {
+                if let Some(said) = said.filter(|said| !said.escaped().is_empty()) {
+                    self.say(words, said, out);
+                }
+            }
+            for call in delta.tool_calls.iter().flatten() {
+                self.call(call, out)?;
+            }
+        }
+        if let Some(reason) = choice.finish_reason {
+            self.finish_reason = Some(reason.text().into_owned());
+        }
+        Ok(())
+    }
+
+    fn add_usage(&mut self, reported: &RawValue) {
+        let details: UsageDetails = serde_json::from_str(reported.get()).unwrap_or_default();
+        let usage = usage_report::parse(reported.get().as_bytes());
+        let known = self.usage.as_ref().map(|(known, _)| *known);
+        // An estimate is the gateway's own, and the last word.
+        let later = if details.estimated { usage.or(known) } else { usage_report::later(known, usage) };
+        self.usage = later.map(|usage| (usage, details));
+    }
+
+    fn begin(&mut self, out: &mut BytesMut) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            for kind in ["response.created", "response.in_progress"] {
+                self.emit_response(kind, Status::InProgress, &[], None, out);
+            }
+        }
+    }
+
+    fn say(&mut self, words: Words, said: JsonString<'_>, out: &mut BytesMut) {
+        if self.open.as_ref().is_some_and(|open| !open.takes(words)) {
+            self.close_open("completed", out);
+        }
+        let begins_item = self.open.is_none();
+        if begins_item {
+            let open = OpenItem::new(words, &self.context.id, self.output.len());
+            self.output.push(None);
+            self.emit_item(
+                "response.output_item.added",
+                open.output_index,
+                &open.to_item("in_progress", Vec::new()),
+                out,
+            );
+            self.open = Some(open);
+        }
+        let Some(mut open) = self.open.take() else { return };
+        let begins_part = begins_item || open.words != words;
+        if begins_part && !begins_item {
+            self.close_part(&mut open, out);
+        }
+        open.words = words;
+        let [added, delta, ..] = words.events();
+        if begins_part {
+            let part = words.part(empty());
+            self.emit(&Event { kind: added, part: Some(&part), ..in_part(&open) }, out);
+        }
+        let logprobs = (words == Words::Output).then_some([]);
+        self.emit(&Event { kind: delta, delta: Some(said.as_json()), logprobs, ..in_part(&open) }, out);
+        open.text.push(said);
+        self.held += said.escaped().len();
+        self.open = Some(open);
+    }
+
+    fn close_part(&mut self, open: &mut OpenItem, out: &mut BytesMut) {
+        let [.., text_done, part_done] = open.words.events();
+        let text = std::mem::take(&mut open.text).into_json();
+        let said = Some(&*text);
+        let event = match open.words {
+            Words::Output => Event { text: said, logprobs: Some([]), ..in_part(open) },
+            Words::Refusal => Event { refusal: said, ..in_part(open) },
+            Words::Reasoning | Words::Summary => Event { text: said, ..in_part(open) },
+        };
+        self.emit(&Event { kind: text_done, ..event }, out);
+        let part = open.words.part(text);
+        self.emit(&Event { kind: part_done, part: Some(&part), ..in_part(open) }, out);
+        open.parts.push(part);
+    }
+
+    /// Ends the message, or the thoughts, to which the model has added last.
+    fn close_open(&mut self, status: &'static str, out: &mut BytesMut) {
+        let Some(mut open) = self.open.take() else { return };
+        self.close_part(&mut open, out);
+        let parts = std::mem::take(&mut open.parts);
+        let item = open.to_item(status, parts);
+        self.keep(open.output_index, item, out);
+    }
+
+    fn call(&mut self, delta: &CallDelta<'_>, out: &mut BytesMut) -> Result<(), StreamError> {
+        self.close_open("completed", out);
+        let name = delta.function.as_ref().and_then(|function| function.name).filter(|name| !name.escaped().is_empty());
+        // Servers that give no index send each call in one piece.
+        let index = delta.index.unwrap_or_else(|| {
+            let count = self.calls.len() as u64;
+            if name.is_some() { count } else { count.saturating_sub(1) }
+        });
+        let at = match self.calls.iter().position(|call| call.index == index) {
+            Some(at) => at,
+            None => self.open_call(index, delta, name, out)?,
+        };
+        let Some(said) = delta.function.as_ref().and_then(|function| function.arguments) else { return Ok(()) };
+        let Some(call) = self.calls.get_mut(at).filter(|_| !said.escaped().is_empty()) else { return Ok(()) };
+        call.arguments.push(said);
+        self.held += said.escaped().len();
+        // What a custom tool gets is known when all of it is.
+        if !call.is_custom() {
+            let (id, output_index) = (call.id.clone(), call.output_index);
+            let event = Event {
+                kind: "response.function_call_arguments.delta",
+                delta: Some(said.as_json()),
+                ..Event::default()
+            };
+            self.emit(&Event { item_id: Some(&id), output_index: Some(output_index), ..event }, out);
+        }
+        Ok(())
+    }
+
+    fn open_call(
+        &mut self,
+        index: u64,
+        delta: &CallDelta<'_>,
+        name: Option<JsonString<'_>>,
+        out: &mut BytesMut,
+    ) -> Result<usize, StreamError> {
+        if self.calls.len() >= limits::TOOL_CALLS {
+            return Err(StreamError::TooLarge);
+        }
+        let output_index = self.output.len();
+        self.output.push(None);
+        let name = name.map(|name| name.text().into_owned()).unwrap_or_default();
+        let tool = self.context.tool(&name).cloned();
+        let prefix = if tool.as_ref().is_some_and(|tool| tool.is_custom) { "ctc" } else { "fc" };
+        let base = &self.context.id;
+        let given = delta.id.map(|id| id.text().into_owned()).filter(|id| !id.is_empty());
+        let call = OpenCall {
+            index,
+            id: format!("{prefix}_{base}{output_index:02x}"),
+            output_index,
+            call_id: given.unwrap_or_else(|| format!("call_{base}{output_index:02x}")),
+            name,
+            tool,
+            arguments: super::text::Pieces::default(),
+        };
+        self.emit_item("response.output_item.added", output_index, &call.to_item("in_progress", empty()), out);
+        self.calls.push(call);
+        Ok(self.calls.len() - 1)
+    }
+
+    fn close_call(&mut self, mut call: OpenCall, status: &'static str, out: &mut BytesMut) {
+        let [delta, done] = if call.is_custom() {
+            ["response.custom_tool_call_input.delta", "response.custom_tool_call_input.done"]
+        } else {
+            ["response.function_call_arguments.delta", "response.function_call_arguments.done"]
+        };
+        let is_blank = call.arguments.is_blank() && !call.is_custom();
+        // A function without parameters: clients parse what it is called with.
+        let said = if is_blank { object() } else { call.take_said() };
+        if is_blank || call.is_custom() {
+            let event = Event { kind: delta, delta: Some(&said), ..Event::default() };
+            self.emit(&Event { item_id: Some(&call.id), output_index: Some(call.output_index), ..event }, out);
+        }
+        let event =
+            Event { kind: done, item_id: Some(&call.id), output_index: Some(call.output_index), ..Event::default() };
+        if call.is_custom() {
+            self.emit(&Event { input: Some(&said), ..event }, out);
+        } else {
+            let name = call.tool.as_ref().map_or(&call.name, |tool| &tool.name);
+            self.emit(&Event { name: Some(name), arguments: Some(&said), ..event }, out);
+        }
+        let item = call.to_item(status, said);
+        self.keep(call.output_index, item, out);
+    }
+
+    /// Ends the answer: the items to which the model has added last, and the response.
+    fn complete(&mut self, out: &mut BytesMut) {
+        self.begin(out);
+        let (kind, status, item_status) = match self.finish_reason.as_deref() {
+            Some("length") => ("response.incomplete", Status::Incomplete("max_output_tokens"), "incomplete"),
+            Some("content_filter") => ("response.incomplete", Status::Incomplete("content_filter"), "incomplete"),
+            _ => ("response.completed", Status::Completed, "completed"),
+        };
+        self.close_open(item_status, out);
+        let calls = std::mem::take(&mut self.calls);
+        let last = calls.len().saturating_sub(1);
+        for (at, call) in calls.into_iter().enumerate() {
+            self.close_call(call, if at == last { item_status } else { "completed" }, out);
+        }
+        let output: Vec<_> = std::mem::take(&mut self.output).into_iter().flatten().collect();
+        let usage = self.usage.map(|(usage, details)| UsageObject::new(&usage, &details));
+        if self.is_stream {
+            self.emit_response(kind, status, &output, usage, out);
+        } else {
+            let response = ResponseObject::new(&self.context, status, &output, usage);
+            // Writing strings and numbers into memory cannot fail.
+            let _ = serde_json::to_writer(out.writer(), &response);
+        }
+    }
+
+    fn keep(&mut self, output_index: usize, item: OutputItem, out: &mut BytesMut) {
+        self.emit_item("response.output_item.done", output_index, &item, out);
+        if let Some(place) = self.output.get_mut(output_index) {
+            *place = Some(item);
+        }
+    }
+
+    fn emit_item(&mut self, kind: &'static str, output_index: usize, item: &OutputItem, out: &mut BytesMut) {
+        self.emit(&Event { kind, output_index: Some(output_index), item: Some(item), ..Event::default() }, out);
+    }
+
+    fn emit_response(
+        &mut self,
+        kind: &'static str,
+        status: Status<'_>,
+        output: &[OutputItem],
+        usage: Option<UsageObject>,
+        out: &mut BytesMut,
+    ) {
+        if self.is_stream {
+            let sequence_number = self.next_number();
+            let response = ResponseObject::new(&self.context, status, output, usage);
+            write(&Event { kind, sequence_number, response: Some(&response), ..Event::default() }, out);
+        }
+    }
+
+    fn emit(&mut self, event: &Event<'_>, out: &mut BytesMut) {
+        if self.is_stream {
+            write(&Event { sequence_number: self.next_number(), ..*event }, out);
+        }
+    }
+
+    fn next_number(&mut self) -> u64 {
+        let number = self.sequence;
+        self.sequence += 1;
+        number
+    }
+}
+
+impl TranslateEvents for Events {
+    fn push(&mut self, chat: &[u8], out: &mut BytesMut) -> Result<(), StreamError> {
+        for payload in payloads(chat) {
+            if payload.trim_ascii() == b"[DONE]" {
+                self.complete(out);
+            } else {
+                self.add(&payload, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn held(&self) -> usize {
+        self.held
+    }
+
+    fn fail(&mut self, error: ApiError, out: &mut BytesMut) {
+        self.begin(out);
+        let error = super::in_own_words(error.rename_param(|param| renamed(param).map(str::to_owned)));
+        let code = error.code().as_str();
+        // SDKs throw what is called `error`; agents read the response.
+        let json: Option<Box<RawValue>> = serde_json::from_str(&error.to_json())
+            .ok()
+            .and_then(|mut shape: serde_json::Map<String, serde_json::Value>| shape.remove("error"))
+            .and_then(|error| serde_json::value::to_raw_value(&error).ok());
+        let event = Event { kind: "error", code: Some(code), message: Some(error.message()), ..Event::default() };
+        self.emit(&Event { error: json.as_deref(), ..event }, out);
+        let code = if error.status().is_server_error() { "server_error" } else { code };
+        let object = ErrorObject { code, message: error.message().to_owned() };
+        let output: Vec<_> = std::mem::take(&mut self.output).into_iter().flatten().collect();
+        let usage = self.usage.map(|(usage, details)| UsageObject::new(&usage, &details));
+        self.emit_response("response.failed", Status::Failed(&object), &output, usage, out);
+    }
+}
+
+/// An event about the part to which the model adds.
+fn in_part(open: &OpenItem) -> Event<'_> {
+    let index = Some(open.parts.len());
+    let (content_index, summary_index) = if open.words == Words::Summary { (None, index) } else { (index, None) };
+    Event {
+        item_id: Some(&open.id),
+        output_index: Some(open.output_index),
+        content_index,
+        summary_index,
+        ..Event::default()
+    }
+}
+
+/// The JSON string of an empty object.
+fn object() -> Box<RawValue> {
+    RawValue::from_string(r#""{}""#.to_owned()).unwrap_or_else(|_| empty())
+}
+
+fn write(event: &Event<'_>, out: &mut BytesMut) {
+    // A `Vec` takes the many small pieces more quickly than `out` does.
+    let mut text = Vec::with_capacity(limits::USUAL_EVENT_BYTES);
+    for part in ["event: ", event.kind, "\ndata: "] {
+        text.extend_from_slice(part.as_bytes());
+    }
+    // Writing strings and numbers into memory cannot fail.
+    let _ = serde_json::to_writer(&mut text, event);
+    text.extend_from_slice(b"\n\n");
+    out.extend_from_slice(&text);
+}

@@ -1,0 +1,328 @@
+//! The items of a request's input, as messages.
+//!
+//! Chat completions have one message for what the model says in a turn: its thoughts, its words and the calls of tools that
+//! follow each other become one. What stands at the beginning for the model's instruction becomes one message too, because
+//! chat templates read the first alone.
+
+use std::mem;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    super::super::error::ApiError,
+    chat::{CalledFunction, Content, Message, Part, ToolCall},
+    content::{content_of, parts_of, texts_of},
+    request::part,
+    text::{JsonString, Text},
+    tools::{Tools, function_name},
+    warnings::Warnings,
+};
+
+/// What stands between instructions that become one.
+const PARAGRAPH: &str = "\n\n";
+
+#[derive(Debug, Deserialize)]
+struct Item<'b> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    role: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    content: Option<&'b RawValue>,
+    #[serde(borrow)]
+    call_id: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    name: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    namespace: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    arguments: Option<&'b RawValue>,
+    #[serde(borrow)]
+    input: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    output: Option<&'b RawValue>,
+    #[serde(borrow)]
+    summary: Option<&'b RawValue>,
+    #[serde(borrow)]
+    tools: Option<&'b RawValue>,
+}
+
+/// Where in the request a message comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Instructions,
+    /// The whole input, which is a string.
+    Input,
+    Item(usize),
+}
+
+/// The messages so far.
+pub(super) struct Conversation<'a, 'b> {
+    tools: &'a mut Tools<'b>,
+    warnings: &'a mut Warnings,
+    messages: Vec<Message<'b>>,
+    places: Vec<Place>,
+    /// What the model is told before the first message.
+    instructions: Vec<JsonString<'b>>,
+    instructed_at: Place,
+    /// The thoughts before the model's next message.
+    thoughts: Option<String>,
+    /// Images that tools have returned. Messages of tools hold text alone, so they follow in one of the user's.
+    images: Vec<Part<'b>>,
+}
+
+impl<'a, 'b> Conversation<'a, 'b> {
+    pub(super) fn new(tools: &'a mut Tools<'b>, warnings: &'a mut Warnings) -> Self {
+        Self {
+            tools,
+            warnings,
+            messages: Vec::new(),
+            places: Vec::new(),
+            instructions: Vec::new(),
+            instructed_at: Place::Instructions,
+            thoughts: None,
+            images: Vec::new(),
+        }
+    }
+
+    /// Adds an instruction, before any message.
+    pub(super) fn instruct(&mut self, text: JsonString<'b>) {
+        self.instructions.push(text);
+    }
+
+    pub(super) fn add_input(&mut self, input: &'b RawValue) -> Result<(), ApiError> {
+        if let Some(text) = JsonString::of(input) {
+            self.add_message("user", Content::Text(Text::AsSent(text)), Place::Input);
+            return Ok(());
+        }
+        if !input.get().starts_with('[') {
+            return Err(ApiError::invalid_type("input", "a string or an array of items"));
+        }
+        let items: Vec<&RawValue> = part(input, || "input".to_owned())?;
+        for (index, item) in items.into_iter().enumerate() {
+            let item: Item<'b> = part(item, || format!("input[{index}]"))?;
+            self.add_item(&item, index)?;
+        }
+        Ok(())
+    }
+
+    fn add_item(&mut self, item: &Item<'b>, index: usize) -> Result<(), ApiError> {
+        let kind = item.kind.map(JsonString::text);
+        let kind = match (&kind, item.role) {
+            (Some(kind), _) => &**kind,
+            (None, Some(_)) => "message",
+            (None, None) => "item_reference",
+        };
+        if !matches!(kind, "function_call_output" | "custom_tool_call_output") {
+            self.show_images();
+        }
+        match kind {
+            "message" => self.add_said(item, index),
+            "function_call" => {
+                let arguments = item.arguments.and_then(JsonString::of);
+                let arguments = arguments.ok_or_else(|| invalid(index, ".arguments", "a string"))?;
+                self.add_call(item, Text::AsSent(arguments), index)
+            }
+            "custom_tool_call" => {
+                let input = item.input.ok_or_else(|| invalid(index, ".input", "a string"))?;
+                let arguments = serde_json::json!({ "input": input.text() }).to_string();
+                self.add_call(item, Text::Written(arguments), index)
+            }
+            "function_call_output" | "custom_tool_call_output" => self.add_output(item, index),
+            "reasoning" => self.add_thoughts(item, index),
+            "additional_tools" => self.tools.add(item.tools, &format!("input[{index}].tools"), self.warnings),
+            "item_reference" => Err(ApiError::invalid_value(
+                format!("input[{index}]"),
+                "nothing is stored here, so there is nothing to refer to: send the item itself",
+            )),
+            "compaction" | "compaction_trigger" | "context_compaction" => Err(ApiError::invalid_value(
+                format!("input[{index}].type"),
+                "only its author can read a compacted conversation: send the items, or a summary in plain text",
+            )),
+            _ => match left_out(kind) {
+                Some(kind) => {
+                    self.warnings.add(kind);
+                    Ok(())
+                }
+                None => Err(ApiError::invalid_value(format!("input[{index}].type"), "no such item is known here")),
+            },
+        }
+    }
+
+    fn add_said(&mut self, item: &Item<'b>, index: usize) -> Result<(), ApiError> {
+        let place = || format!("input[{index}].content");
+        let content = item.content.ok_or_else(|| ApiError::invalid_type(place(), "a string or an array of parts"))?;
+        let content = content_of(content, place)?;
+        let role = item.role.map(JsonString::text);
+        match role.as_deref() {
+            Some("assistant") => {
+                let turn = self.turn(index);
+                turn.content = Some(match (turn.content.take(), content) {
+                    (None, content) => content,
+                    (Some(said), more) => {
+                        Content::Parts([parts_of(said), parts_of(more)].into_iter().flatten().collect())
+                    }
+                });
+            }
+            Some("system" | "developer") if self.messages.is_empty() && texts_of(&content).is_some() => {
+                if self.instructions.is_empty() {
+                    self.instructed_at = Place::Item(index);
+                }
+                self.instructions.extend(texts_of(&content).into_iter().flatten());
+            }
+            Some("system" | "developer") => self.add_message("system", content, Place::Item(index)),
+            Some("user") => self.add_message("user", content, Place::Item(index)),
+            _ => {
+                return Err(ApiError::invalid_value(
+                    format!("input[{index}].role"),
+                    "only \"user\", \"assistant\", \"system\" and \"developer\" are taken",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_call(&mut self, item: &Item<'b>, arguments: Text<'b>, index: usize) -> Result<(), ApiError> {
+        let id = item.call_id.ok_or_else(|| invalid(index, ".call_id", "a string"))?;
+        let name = item.name.ok_or_else(|| invalid(index, ".name", "a string"))?;
+        let namespace = item.namespace.map(JsonString::text);
+        let name = function_name(namespace.as_deref(), &name.text());
+        // A tool without parameters may be called with nothing, which is no JSON.
+        let arguments = if arguments.is_empty() { Text::Written("{}".to_owned()) } else { arguments };
+        let function = CalledFunction { name, arguments };
+        self.turn(index).tool_calls.push(ToolCall { id, kind: "function", function });
+        Ok(())
+    }
+
+    fn add_output(&mut self, item: &Item<'b>, index: usize) -> Result<(), ApiError> {
+        let place = || format!("input[{index}].output");
+        let id = item.call_id.ok_or_else(|| invalid(index, ".call_id", "a string"))?;
+        let output = item.output.ok_or_else(|| ApiError::invalid_type(place(), "a string or an array of parts"))?;
+        let content = match content_of(output, place)? {
+            Content::Text(text) => Content::Text(text),
+            Content::Parts(parts) => {
+                let (mut texts, images): (Vec<_>, Vec<_>) =
+                    parts.into_iter().partition(|part| matches!(part, Part::Text { .. }));
+                self.images.extend(images);
+                match (texts.pop(), texts.is_empty()) {
+                    (Some(Part::Text { text }), true) => Content::Text(text),
+                    (None, _) => Content::Text(Text::Written(String::new())),
+                    (Some(last), _) => {
+                        texts.push(last);
+                        Content::Parts(texts)
+                    }
+                }
+            }
+        };
+        self.messages.push(Message {
+            role: "tool",
+            content: Some(content),
+            tool_call_id: Some(id),
+            ..Message::default()
+        });
+        self.places.push(Place::Item(index));
+        Ok(())
+    }
+
+    /// Keeps the model's thoughts for the message that follows them: in full where they are there, or else their summary. What
+    /// `encrypted_content` holds is read by its author alone.
+    fn add_thoughts(&mut self, item: &Item<'b>, index: usize) -> Result<(), ApiError> {
+        for (name, value) in [("content", item.content), ("summary", item.summary)] {
+            let Some(value) = value else { continue };
+            let content = content_of(value, || format!("input[{index}].{name}"))?;
+            let texts: Vec<_> = parts_of(content)
+                .iter()
+                .filter_map(|part| if let Part::Text { text } = part { Some(text.text().into_owned()) } else { None })
+                .collect();
+            let text = texts.join(PARAGRAPH);
+            if !text.is_empty() {
+                self.thoughts.get_or_insert_default().push_str(&text);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The message of the model's turn, which goes on until somebody else says something.
+    fn turn(&mut self, index: usize) -> &mut Message<'b> {
+        let thoughts = self.thoughts.take();
+        let goes_on = self.messages.last().is_some_and(|last| last.role == "assistant");
+        if !goes_on {
+            self.messages.push(Message { role: "assistant", ..Message::default() });
+            self.places.push(Place::Item(index));
+        }
+        let at = self.messages.len() - 1;
+        let turn = &mut self.messages[at];
+        if let Some(thoughts) = thoughts {
+            turn.reasoning_content.get_or_insert_default().push_str(&thoughts);
+        }
+        turn
+    }
+
+    fn add_message(&mut self, role: &'static str, content: Content<'b>, place: Place) {
+        // Thoughts that no message of the model followed.
+        self.thoughts = None;
+        self.messages.push(Message { role, content: Some(content), ..Message::default() });
+        self.places.push(place);
+    }
+
+    /// Adds the images that tools have returned, after the last of their messages.
+    fn show_images(&mut self) {
+        if !self.images.is_empty() {
+            let images = mem::take(&mut self.images);
+            let place = self.places.last().copied().unwrap_or(Place::Input);
+            self.add_message("user", Content::Parts(images), place);
+        }
+    }
+
+    /// The messages, and where each of them comes from.
+    pub(super) fn finish(mut self) -> (Vec<Message<'b>>, Vec<Place>) {
+        self.show_images();
+        let content = match &*self.instructions {
+            [] => None,
+            [text] => Some(Text::AsSent(*text)),
+            texts => Some(Text::Written(texts.iter().map(|text| text.text()).collect::<Vec<_>>().join(PARAGRAPH))),
+        };
+        if let Some(content) = content {
+            self.messages
+                .insert(0, Message { role: "system", content: Some(Content::Text(content)), ..Message::default() });
+            self.places.insert(0, self.instructed_at);
+        }
+        (self.messages, self.places)
+    }
+}
+
+/// The items of tools that run at `OpenAI`, or for which chat completions have no form, in words of our own.
+fn left_out(kind: &str) -> Option<&'static str> {
+    const ITEMS: [&str; 20] = [
+        "apply_patch_call",
+        "apply_patch_call_output",
+        "code_interpreter_call",
+        "computer_call",
+        "computer_call_output",
+        "configuration_update",
+        "file_search_call",
+        "image_generation_call",
+        "local_shell_call",
+        "local_shell_call_output",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "mcp_call",
+        "mcp_list_tools",
+        "program",
+        "program_output",
+        "shell_call",
+        "shell_call_output",
+        "tool_search_call",
+        "tool_search_output",
+    ];
+    if kind == "web_search_call" {
+        return Some("web_search_call");
+    }
+    ITEMS.into_iter().find(|known| *known == kind)
+}
+
+fn invalid(index: usize, field: &str, expected: &str) -> ApiError {
+    ApiError::invalid_type(format!("input[{index}]{field}"), expected)
+}

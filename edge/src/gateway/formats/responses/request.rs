@@ -1,0 +1,240 @@
+//! The body of a request, and the chat completion that it becomes.
+//!
+//! Nothing is stored, so whatever refers to something stored is refused by name. Fields that only advise, account for or
+//! shape what runs at `OpenAI` itself are accepted and left out; the client is warned where that changes the answer.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    super::super::error::ApiError,
+    RequestContext,
+    chat::{ChatBody, JsonSchema, ResponseFormat},
+    context::Echo,
+    input::Conversation,
+    text::JsonString,
+    tools::Tools,
+    warnings::Warnings,
+};
+
+/// The fields of a request that mean something here.
+#[derive(Debug, Deserialize)]
+struct Request<'b> {
+    #[serde(borrow)]
+    model: Option<&'b RawValue>,
+    #[serde(borrow)]
+    input: Option<&'b RawValue>,
+    #[serde(borrow)]
+    instructions: Option<&'b RawValue>,
+    #[serde(borrow)]
+    tools: Option<&'b RawValue>,
+    #[serde(borrow)]
+    tool_choice: Option<&'b RawValue>,
+    #[serde(borrow)]
+    parallel_tool_calls: Option<&'b RawValue>,
+    #[serde(borrow)]
+    text: Option<&'b RawValue>,
+    #[serde(borrow)]
+    reasoning: Option<&'b RawValue>,
+    #[serde(borrow)]
+    max_output_tokens: Option<&'b RawValue>,
+    #[serde(borrow)]
+    temperature: Option<&'b RawValue>,
+    #[serde(borrow)]
+    top_p: Option<&'b RawValue>,
+    #[serde(borrow)]
+    top_logprobs: Option<&'b RawValue>,
+    #[serde(borrow)]
+    user: Option<&'b RawValue>,
+    #[serde(borrow)]
+    safety_identifier: Option<&'b RawValue>,
+    #[serde(borrow)]
+    prompt_cache_key: Option<&'b RawValue>,
+    #[serde(borrow)]
+    metadata: Option<&'b RawValue>,
+    #[serde(borrow)]
+    stream: Option<&'b RawValue>,
+    #[serde(borrow)]
+    store: Option<&'b RawValue>,
+    #[serde(borrow)]
+    previous_response_id: Option<&'b RawValue>,
+    #[serde(borrow)]
+    conversation: Option<&'b RawValue>,
+    #[serde(borrow)]
+    prompt: Option<&'b RawValue>,
+    #[serde(borrow)]
+    background: Option<&'b RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct TextOptions<'b> {
+    #[serde(borrow)]
+    format: Option<Format<'b>>,
+    #[serde(borrow)]
+    verbosity: Option<JsonString<'b>>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Format<'b> {
+    #[serde(borrow, rename = "type")]
+    kind: JsonString<'b>,
+    #[serde(borrow)]
+    name: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    description: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    schema: Option<&'b RawValue>,
+    strict: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Reasoning<'b> {
+    #[serde(borrow)]
+    effort: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    summary: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    generate_summary: Option<JsonString<'b>>,
+}
+
+/// Translates the body of a request to that of a chat completion.
+pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, RequestContext), ApiError> {
+    let text = std::str::from_utf8(body).map_err(|_| ApiError::invalid_json("it is not UTF-8"))?;
+    let request: Request<'_> =
+        serde_json::from_str(text).map_err(|error| ApiError::invalid_json(&error.to_string()))?;
+    refuse_stored(&request)?;
+    let mut warnings = Warnings::default();
+    if request.store.is_some_and(|store| store.get() == "true") {
+        warnings.add("store (nothing is stored)");
+    }
+    if request.top_logprobs.is_some_and(|top| top.get() != "0") {
+        warnings.add("top_logprobs");
+    }
+
+    let mut tools = Tools::default();
+    tools.add(request.tools, "tools", &mut warnings)?;
+    let mut conversation = Conversation::new(&mut tools, &mut warnings);
+    if let Some(instructions) = request.instructions {
+        conversation.instruct(string(instructions, "instructions")?);
+    }
+    let input = request.input.ok_or_else(|| ApiError::missing_parameter("input"))?;
+    conversation.add_input(input)?;
+    let (messages, places) = conversation.finish();
+
+    let options: TextOptions<'_> = options(request.text, "text")?;
+    let reasoning: Reasoning<'_> = options_of_reasoning(request.reasoning)?;
+    let tool_choice = tools.choose(request.tool_choice, &mut warnings)?;
+    let parallel_tool_calls =
+        request.parallel_tool_calls.map(|value| boolean(value, "parallel_tool_calls")).transpose()?;
+    let echo = Echo {
+        model: request.model.map(ToOwned::to_owned),
+        instructions: Echo::short(request.instructions),
+        tools: Echo::short(request.tools),
+        tool_choice: Echo::short(request.tool_choice),
+        text: Echo::short(request.text),
+        reasoning: Echo::short(request.reasoning),
+        metadata: Echo::metadata(request.metadata)?,
+        max_output_tokens: Echo::short(request.max_output_tokens),
+        temperature: Echo::short(request.temperature),
+        top_p: Echo::short(request.top_p),
+        user: Echo::short(request.user),
+        safety_identifier: Echo::short(request.safety_identifier),
+        prompt_cache_key: Echo::short(request.prompt_cache_key),
+        parallel_tool_calls: parallel_tool_calls.unwrap_or(true),
+    };
+    let (tools, flattened, tool_places) = tools.finish();
+    let chat = ChatBody {
+        model: request.model,
+        messages,
+        // Some servers refuse these two where there are no tools.
+        tool_choice: tool_choice.filter(|_| !tools.is_empty()),
+        parallel_tool_calls: parallel_tool_calls.filter(|_| !tools.is_empty()),
+        tools,
+        response_format: options.format.map(response_format).transpose()?.flatten(),
+        verbosity: options.verbosity,
+        reasoning_effort: reasoning.effort,
+        max_tokens: request.max_output_tokens,
+        temperature: request.temperature,
+        top_p: request.top_p,
+        user: request.user.map(|value| string(value, "user")).transpose()?,
+        safety_identifier: request.safety_identifier.map(|value| string(value, "safety_identifier")).transpose()?,
+        prompt_cache_key: request.prompt_cache_key.map(|value| string(value, "prompt_cache_key")).transpose()?,
+        stream: request.stream,
+    };
+    let chat = serde_json::to_vec(&chat).map_err(|error| ApiError::invalid_json(&error.to_string()))?;
+    let context = RequestContext {
+        id: String::new(),
+        created_at: 0,
+        echo,
+        flattened,
+        wants_summary: reasoning.summary.or(reasoning.generate_summary).is_some(),
+        places,
+        tool_places,
+        warning: warnings.into_header(),
+    };
+    Ok((chat, context))
+}
+
+/// Refuses what refers to something that would have been stored.
+fn refuse_stored(request: &Request<'_>) -> Result<(), ApiError> {
+    let refused = [
+        (
+            "previous_response_id",
+            request.previous_response_id,
+            "nothing is stored here: send the earlier items in `input`",
+        ),
+        ("conversation", request.conversation, "nothing is stored here: send the earlier items in `input`"),
+        ("prompt", request.prompt, "prompts are not stored here: send the text in `instructions`"),
+        (
+            "background",
+            request.background.filter(|value| value.get() != "false"),
+            "nothing is stored here, so nobody could fetch the answer later: ask for a stream",
+        ),
+    ];
+    match refused.into_iter().find(|(_, value, _)| value.is_some()) {
+        Some((name, _, rule)) => Err(ApiError::invalid_value(name, rule)),
+        None => Ok(()),
+    }
+}
+
+fn response_format(format: Format<'_>) -> Result<Option<ResponseFormat<'_>>, ApiError> {
+    match &*format.kind.text() {
+        "text" => Ok(None),
+        "json_object" => Ok(Some(ResponseFormat::JsonObject)),
+        "json_schema" => {
+            let name = format.name.ok_or_else(|| ApiError::missing_parameter("text.format.name"))?;
+            let Format { description, schema, strict, .. } = format;
+            Ok(Some(ResponseFormat::JsonSchema { json_schema: JsonSchema { name, description, schema, strict } }))
+        }
+        _ => Err(ApiError::invalid_value(
+            "text.format.type",
+            "only \"text\", \"json_object\" and \"json_schema\" are taken",
+        )),
+    }
+}
+
+fn options<'b, T: Default + Deserialize<'b>>(value: Option<&'b RawValue>, name: &'static str) -> Result<T, ApiError> {
+    value.map_or_else(|| Ok(T::default()), |value| part(value, || name.to_owned()))
+}
+
+fn options_of_reasoning(value: Option<&RawValue>) -> Result<Reasoning<'_>, ApiError> {
+    options(value, "reasoning")
+}
+
+fn string<'b>(value: &'b RawValue, name: &'static str) -> Result<JsonString<'b>, ApiError> {
+    JsonString::of(value).ok_or_else(|| ApiError::invalid_type(name, "a string"))
+}
+
+fn boolean(value: &RawValue, name: &'static str) -> Result<bool, ApiError> {
+    serde_json::from_str(value.get()).map_err(|_| ApiError::invalid_type(name, "a boolean"))
+}
+
+/// Reads a part of a request, which stands at `place`.
+pub(super) fn part<'b, T: Deserialize<'b>>(value: &'b RawValue, place: impl Fn() -> String) -> Result<T, ApiError> {
+    serde_json::from_str(value.get()).map_err(|error| {
+        let error = error.to_string();
+        // The position would be one in the part.
+        let rule = error.split(" at line ").next().unwrap_or_default();
+        ApiError::invalid_value(place(), rule)
+    })
+}

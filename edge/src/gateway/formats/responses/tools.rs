@@ -1,0 +1,248 @@
+//! The tools of a request, and the choice of one.
+//!
+//! Chat completions have functions alone. A `custom` tool becomes a function with one string, and the tools of a `namespace`
+//! become functions with its name before theirs; a call of one is translated back by the name that the model has used. Tools
+//! that run at `OpenAI` are left out, because agents send them unasked: the model never hears of them.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    super::super::error::ApiError,
+    chat::{Function, FunctionName, Tool, ToolChoice},
+    request::part,
+    text::{JsonString, Text},
+    warnings::Warnings,
+};
+use crate::limits;
+
+/// The parameters of the function that a custom tool becomes.
+const CUSTOM_PARAMETERS: &str =
+    r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}"#;
+/// Stands between the name of a namespace and that of its tool.
+const SEPARATOR: &str = "__";
+/// Tools and items of tools that run at `OpenAI`, or for which chat completions have no form.
+const HOSTED: [&str; 17] = [
+    "apply_patch",
+    "code_interpreter",
+    "computer",
+    "computer_call",
+    "computer_use",
+    "computer_use_preview",
+    "file_search",
+    "image_generation",
+    "local_shell",
+    "mcp",
+    "programmatic_tool_calling",
+    "shell",
+    "tool_search",
+    "web_search",
+    "web_search_2025_08_26",
+    "web_search_preview",
+    "web_search_preview_2025_03_11",
+];
+
+/// A tool of the client behind a function of the chat completion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ClientTool {
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
+    /// Whether it takes a text instead of arguments.
+    pub(super) is_custom: bool,
+}
+
+/// The tools of the client by the names of their functions, where these are not all there is to know.
+pub(super) type Flattened = HashMap<String, ClientTool>;
+
+#[derive(Debug, Deserialize)]
+struct SentTool<'b> {
+    #[serde(borrow, rename = "type")]
+    kind: JsonString<'b>,
+    #[serde(borrow)]
+    name: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    description: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    parameters: Option<&'b RawValue>,
+    strict: Option<bool>,
+    #[serde(borrow)]
+    format: Option<CustomFormat<'b>>,
+    #[serde(borrow)]
+    tools: Option<&'b RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CustomFormat<'b> {
+    #[serde(borrow)]
+    syntax: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    definition: Option<JsonString<'b>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct SentChoice<'b> {
+    #[serde(borrow, rename = "type")]
+    kind: JsonString<'b>,
+    #[serde(borrow)]
+    name: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    namespace: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    mode: Option<JsonString<'b>>,
+    #[serde(borrow)]
+    tools: Option<Vec<SentChoice<'b>>>,
+}
+
+/// The tools, as functions.
+#[derive(Debug, Default)]
+pub(super) struct Tools<'b> {
+    functions: Vec<Tool<'b>>,
+    /// Where each of them stands in the request.
+    places: Vec<String>,
+    flattened: Flattened,
+}
+
+impl<'b> Tools<'b> {
+    /// Adds the tools in `value`, which stands at `place`.
+    pub(super) fn add(
+        &mut self,
+        value: Option<&'b RawValue>,
+        place: &str,
+        warnings: &mut Warnings,
+    ) -> Result<(), ApiError> {
+        self.add_of(None, value, place, warnings)
+    }
+
+    fn add_of(
+        &mut self,
+        namespace: Option<&str>,
+        value: Option<&'b RawValue>,
+        place: &str,
+        warnings: &mut Warnings,
+    ) -> Result<(), ApiError> {
+        let Some(value) = value else { return Ok(()) };
+        let tools: Vec<&RawValue> = part(value, || place.to_owned())?;
+        for (index, tool) in tools.into_iter().enumerate() {
+            let place = format!("{place}[{index}]");
+            let tool: SentTool<'_> = part(tool, || place.clone())?;
+            match (&*tool.kind.text(), namespace) {
+                ("function" | "custom", _) => self.add_function(&tool, namespace, place)?,
+                ("namespace", None) => {
+                    let name = name_of(tool.name, &place)?;
+                    self.add_of(Some(&name), tool.tools, &format!("{place}.tools"), warnings)?;
+                }
+                (kind, _) => warnings.add(hosted(kind)),
+            }
+        }
+        Ok(())
+    }
+
+    fn add_function(&mut self, tool: &SentTool<'b>, namespace: Option<&str>, place: String) -> Result<(), ApiError> {
+        let name = name_of(tool.name, &place)?;
+        let is_custom = &*tool.kind.text() == "custom";
+        let function_name = function_name(namespace, &name);
+        if is_custom || namespace.is_some() {
+            let known = ClientTool { namespace: namespace.map(str::to_owned), name, is_custom };
+            self.flattened.insert(function_name.clone(), known);
+        }
+        let function = if is_custom {
+            Function {
+                name: function_name,
+                description: Some(custom_description(tool)),
+                parameters: serde_json::from_str(CUSTOM_PARAMETERS).ok(),
+                strict: false,
+            }
+        } else {
+            Function {
+                name: function_name,
+                description: tool.description.map(Text::AsSent),
+                parameters: tool.parameters,
+                strict: tool.strict == Some(true),
+            }
+        };
+        self.functions.push(Tool { kind: "function", function });
+        self.places.push(place);
+        Ok(())
+    }
+
+    /// The choice of a tool. Leaves out functions that it does not allow.
+    pub(super) fn choose(
+        &mut self,
+        choice: Option<&RawValue>,
+        warnings: &mut Warnings,
+    ) -> Result<Option<ToolChoice>, ApiError> {
+        let Some(choice) = choice else { return Ok(None) };
+        if let Some(mode) = JsonString::of(choice) {
+            return Ok(Some(ToolChoice::Mode(mode_of(&mode.text(), "tool_choice")?)));
+        }
+        let choice: SentChoice<'_> = part(choice, || "tool_choice".to_owned())?;
+        if &*choice.kind.text() == "allowed_tools" {
+            let mode = choice.mode.map_or(Ok("auto"), |mode| mode_of(&mode.text(), "tool_choice.mode"))?;
+            let allowed: Vec<String> = choice.tools.unwrap_or_default().iter().filter_map(chosen).collect();
+            let (functions, places) = std::mem::take(&mut self.functions)
+                .into_iter()
+                .zip(std::mem::take(&mut self.places))
+                .filter(|(tool, _)| allowed.contains(&tool.function.name))
+                .unzip();
+            (self.functions, self.places) = (functions, places);
+            return Ok(Some(ToolChoice::Mode(mode)));
+        }
+        let Some(name) = chosen(&choice) else {
+            warnings.add(hosted(&choice.kind.text()));
+            return Ok(None);
+        };
+        Ok(Some(ToolChoice::Function { kind: "function", function: FunctionName { name } }))
+    }
+
+    /// The functions, the client's tools behind them, and where these stand in the request.
+    pub(super) fn finish(self) -> (Vec<Tool<'b>>, Flattened, Vec<String>) {
+        (self.functions, self.flattened, self.places)
+    }
+}
+
+/// The name that a tool has as a function.
+pub(super) fn function_name(namespace: Option<&str>, name: &str) -> String {
+    let Some(namespace) = namespace else { return name.to_owned() };
+    // A name that is too long loses the end of the namespace: it has one tool of that name, mostly.
+    let room = limits::FUNCTION_NAME_BYTES.saturating_sub(name.len() + SEPARATOR.len());
+    let namespace: String = namespace.chars().filter(char::is_ascii).take(room).collect();
+    if namespace.is_empty() { name.to_owned() } else { [&namespace, SEPARATOR, name].concat() }
+}
+
+/// The function that a choice names.
+fn chosen(choice: &SentChoice<'_>) -> Option<String> {
+    let namespace = choice.namespace.map(JsonString::text);
+    match &*choice.kind.text() {
+        "function" | "custom" => Some(function_name(namespace.as_deref(), &choice.name?.text())),
+        _ => None,
+    }
+}
+
+fn mode_of(mode: &str, place: &'static str) -> Result<&'static str, ApiError> {
+    let modes = ["auto", "none", "required"];
+    let mode = modes.into_iter().find(|known| *known == mode);
+    mode.ok_or_else(|| ApiError::invalid_value(place, "only \"auto\", \"none\" and \"required\" are taken"))
+}
+
+fn name_of(name: Option<JsonString<'_>>, place: &str) -> Result<String, ApiError> {
+    let name = name.map(|name| name.text().into_owned()).filter(|name| !name.is_empty());
+    name.ok_or_else(|| ApiError::invalid_type(format!("{place}.name"), "a name"))
+}
+
+/// The description of a custom tool, with the grammar that its input follows.
+fn custom_description<'b>(tool: &SentTool<'b>) -> Text<'b> {
+    let description = tool.description.map(JsonString::text).unwrap_or_default();
+    let format = tool.format.as_ref().and_then(|format| Some((format.definition?, format.syntax)));
+    let Some((definition, syntax)) = format else {
+        return tool.description.map_or_else(|| Text::Written(String::new()), Text::AsSent);
+    };
+    let syntax = syntax.map(JsonString::text).unwrap_or_default();
+    Text::Written(format!("{description}\n\n`input` follows this {syntax} grammar:\n{}", definition.text()))
+}
+
+/// The name of something that is left out, in words of our own.
+pub(super) fn hosted(kind: &str) -> &'static str {
+    HOSTED.into_iter().find(|known| *known == kind).unwrap_or("a tool of a kind that is unknown here")
+}
