@@ -18,14 +18,17 @@ use crate::{
 const OPENAI_PYTHON: &str = include_str!("clients/openai.py");
 const OPENAI_NODE: &str = include_str!("clients/openai.mjs");
 const AI_SDK: &str = include_str!("clients/ai_sdk.mjs");
+const RESPONSES_PYTHON: &str = include_str!("clients/responses.py");
+const RESPONSES_NODE: &str = include_str!("clients/responses.mjs");
+const RESPONSES_AI_SDK: &str = include_str!("clients/responses_ai_sdk.mjs");
 
 /// Moves the gateway to `localhost`, a name that every client can resolve.
-fn at_localhost(builder: Builder) -> Builder {
+pub(super) fn at_localhost(builder: Builder) -> Builder {
     builder.set("SITE__AI_URL", "https://localhost:8443")
 }
 
 /// Runs a client against the gateway at `localhost`, and checks that it succeeds.
-async fn run(mut client: Command, world: &World, key: &str, more: &[(&str, &str)]) -> Output {
+pub(super) async fn run(mut client: Command, world: &World, key: &str, more: &[(&str, &str)]) -> Output {
     let port = world.public_port();
     client
         .env("BASE_URL", format!("https://localhost:{port}/v1"))
@@ -79,6 +82,9 @@ async fn real_clients_work_with_an_independent_upstream() {
         ("openai-python", python(OPENAI_PYTHON)),
         ("openai-node", tools::node(OPENAI_NODE)),
         ("ai", tools::node(AI_SDK)),
+        ("openai-python, responses", python(RESPONSES_PYTHON)),
+        ("openai-node, responses", tools::node(RESPONSES_NODE)),
+        ("ai, responses", tools::node(RESPONSES_AI_SDK)),
     ] {
         let output = run(client, &world, &key, &[("CLI_TOKEN", &cli)]).await;
         assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), "all is well", "{name}");

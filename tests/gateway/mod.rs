@@ -4,6 +4,7 @@
 mod answers;
 mod beyond_tokens;
 mod clients;
+mod codex;
 mod failures;
 mod hangups;
 mod large_answers;
@@ -12,6 +13,7 @@ mod models;
 mod openapi;
 mod privacy;
 mod requests;
+mod responses;
 mod restarts;
 mod tries;
 

@@ -43,6 +43,15 @@ pub fn npm_program(name: &str) -> Command {
     command
 }
 
+/// The Codex CLI: the program itself, and not the script that starts it as a child.
+pub fn codex() -> Command {
+    let packages = std::fs::read_dir(folder().join("node_modules/@openai")).expect("run .ci/tools");
+    let builds =
+        packages.filter_map(|package| std::fs::read_dir(package.unwrap().path().join("vendor")).ok()).flatten();
+    let mut found = builds.map(|build| build.unwrap().path().join("bin/codex"));
+    command(found.find(|program| program.exists()).expect("Codex is not there: run .ci/tools"))
+}
+
 /// Node's own executable. `venv/bin/node` is a script that starts it as a child, which would outlive the script.
 fn node_itself() -> PathBuf {
     let libraries = std::fs::read_dir(folder().join("venv/lib")).expect("run .ci/tools");
@@ -78,6 +87,7 @@ async fn the_tools_are_installed() {
             "import OpenAI from 'openai'; import { generateText } from 'ai'; new OpenAI({ apiKey: generateText.name })",
         ),
         npm_program("llmock"),
+        codex(),
     ] {
         let output = tool.arg("--help").output().await.unwrap();
         assert!(output.status.success(), "{tool:?}: {}", String::from_utf8_lossy(&output.stderr));
