@@ -4,6 +4,7 @@
 //! the nearest known one. Not here: what a value means to the program that reads it. Start with [`Config::load`], which a
 //! program calls at its start; [`reload`] says what it takes over when it reads the configuration again.
 
+mod aliases;
 mod load;
 pub mod machine;
 pub mod models;

@@ -6,6 +6,7 @@ use domain::BRAND;
 use secrecy::SecretString;
 use url::Url;
 
+pub use crate::aliases::Aliases;
 use crate::gateway::{Gateway, Quirks};
 
 /// Largest `max_tokens` of a request, and what it is when the request names none.
@@ -74,6 +75,14 @@ pub enum ModelsError {
         /// The provider it names.
         provider: String,
     },
+    /// An alias that could not be found, or names no model.
+    #[error("gateway.aliases: {alias}: {reason}")]
+    Alias {
+        /// The alias.
+        alias: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The address is not of HTTP.
     #[error("{0} must be an http:// or https:// address without a query")]
     Address(String),
@@ -104,6 +113,7 @@ impl Models {
         if config.provider_url.is_none() && config.provider_api_key.is_some() {
             return Err(ModelsError::KeyWithoutUrl);
         }
+        Aliases::check(config)?;
         let providers = (config.providers.iter())
             .map(|(name, provider)| {
                 let (key, url, access, quirks) = if let Some(url) = &config.provider_url {
@@ -279,6 +289,16 @@ mod tests {
         };
         assert!(wrong(move_model).contains("gpt-5"));
         assert!(wrong(|c| drop(c.providers.remove("scaleway"))).contains("scaleway"));
+        for (alias, model, reason) in [
+            ("claude-*", "svc/gpt-5", "svc/gpt-5 is not one of gateway.models"),
+            ("claude-*-1", "svc/mistral-small", "`*`"),
+            ("", "svc/mistral-small", "empty"),
+            ("svc/x", "svc/mistral-small", "svc/"),
+        ] {
+            let config = Gateway { aliases: [(alias.into(), model.into())].into(), ..Gateway::default() };
+            let error = Models::of(&config, |_| None).unwrap_err().to_string();
+            assert!(error.starts_with("gateway.aliases") && error.contains(reason), "{error}");
+        }
         let drop_ceiling = |config: &mut Gateway| {
             let mistral = config.providers.get_mut("mistral").unwrap();
             mistral.quirks.drop.push("max_tokens".into());

@@ -183,6 +183,7 @@ keys! {
     gateway: Gateway {
         providers: OnReload,
         models: OnReload,
+        aliases: OnReload,
         provider_url: OnReload,
         provider_api_key: OnReload,
         first_byte_seconds: OnReload,

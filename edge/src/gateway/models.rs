@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use bytes::Bytes;
 use config::{
     Gateway as Config,
-    models::{Model, Models},
+    models::{Aliases, Model, Models},
 };
 use http::StatusCode;
 use serde::Serialize;
@@ -19,6 +19,7 @@ const CREATED: u64 = 1_767_225_600;
 /// All models that the gateway serves.
 pub(super) struct ServedModels {
     by_id: BTreeMap<Arc<str>, Arc<ServedModel>>,
+    aliases: Aliases,
     /// The answer to `GET /v1/models`.
     list: Bytes,
 }
@@ -113,15 +114,16 @@ impl ServedModels {
             by_id.insert(model.id.clone(), Arc::new(served));
         }
         let list = List { object: "list", data: models.iter().map(|model| Description::of(model)).collect() };
-        Ok(Self { by_id, list: json(&list).into() })
+        Ok(Self { by_id, aliases: Aliases::of(config), list: json(&list).into() })
     }
 
     fn upstream_like(&self, upstream: &Upstream) -> Option<Arc<Upstream>> {
         self.by_id.values().map(|model| &model.upstream).find(|running| running.is_like(upstream)).cloned()
     }
 
-    pub(super) fn find(&self, id: &str) -> Option<&Arc<ServedModel>> {
-        self.by_id.get(id)
+    /// The model with this id, or to which the operator has given this name.
+    pub(super) fn find(&self, name: &str) -> Option<&Arc<ServedModel>> {
+        self.by_id.get(name).or_else(|| self.by_id.get(self.aliases.find(name)?))
     }
 
     /// The list of all models in `OpenAI`'s format.

@@ -9,7 +9,7 @@ use super::url;
 
 /// `[gateway]`.
 ///
-/// `providers` and `models` are tables. Written in the configuration, a table replaces the shipped one whole, so that a
+/// `providers`, `models` and `aliases` are tables. Written in the configuration, a table replaces the shipped one whole, so that a
 /// model that is not written there does not exist.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
@@ -18,6 +18,10 @@ pub struct Gateway {
     pub providers: BTreeMap<String, Provider>,
     /// The models, by id: `svc/…`.
     pub models: BTreeMap<String, Model>,
+    /// Other names for models, for clients that can only ask for their own: `"claude-sonnet-*" = "svc/qwen3-coder-30b"`. A
+    /// `*` at the end stands for any rest; an exact name comes before the longest such beginning. None by default, so that a
+    /// name means the model that it names. What is counted, and charged, is the model itself.
+    pub aliases: BTreeMap<String, String>,
     /// When set, every provider is reached there, with [`Self::provider_api_key`] and without its quirks: for trying the
     /// gateway out against any server that speaks `OpenAI`'s wire format. With `/v1` at its end or without.
     pub provider_url: Option<Url>,
@@ -37,6 +41,7 @@ impl Default for Gateway {
         Self {
             providers: shipped_providers(),
             models: shipped_models(),
+            aliases: BTreeMap::new(),
             provider_url: None,
             provider_api_key: None,
             first_byte_seconds: 300,
