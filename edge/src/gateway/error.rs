@@ -107,6 +107,8 @@ pub(super) struct ApiError {
     message: Cow<'static, str>,
     /// The field of the request that the error is about.
     param: Option<Cow<'static, str>>,
+    /// The largest value that the field may have.
+    maximum: Option<u64>,
     retry_after: Option<Duration>,
     /// Whether trying again is of no use for a long time, or is charged again.
     is_final: bool,
@@ -118,13 +120,18 @@ pub(super) struct ApiError {
 
 impl ApiError {
     fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        let (param, retry_after, allow) = Default::default();
-        Self { code, message: message.into(), param, retry_after, is_final: false, allow, leaves_body: false }
+        let (param, maximum, retry_after, allow) = Default::default();
+        Self { code, message: message.into(), param, maximum, retry_after, is_final: false, allow, leaves_body: false }
     }
 
     fn with_param(mut self, param: impl Into<Cow<'static, str>>) -> Self {
         self.param = Some(param.into());
         self
+    }
+
+    /// The error about a number that is larger than `maximum`, or smaller than is allowed.
+    pub(super) fn with_maximum(self, maximum: u64) -> Self {
+        Self { maximum: Some(maximum), ..self }
     }
 
     fn with_retry_after(mut self, wait: Duration) -> Self {
@@ -260,6 +267,11 @@ impl ApiError {
     /// The code, which the shapes of other formats go by.
     pub(super) fn code(&self) -> ErrorCode {
         self.code
+    }
+
+    /// The field that the error is about, and the largest value that it may have.
+    pub(super) fn bound(&self) -> Option<(&str, u64)> {
+        Some((self.param.as_deref()?, self.maximum?))
     }
 
     pub(super) fn message(&self) -> &str {

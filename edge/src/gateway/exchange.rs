@@ -16,7 +16,7 @@ use super::{
     body::Body,
     drains::Disconnected,
     error::{ApiError, ProviderError},
-    formats::{Api, ClientFormat},
+    formats::{ClientFormat, Errors},
     meter::{Admission, Allowance, RateLimits},
     metered_answer::MeteredAnswer,
     models::ServedModel,
@@ -40,14 +40,19 @@ pub(super) async fn complete(
     request_id: String,
     disconnected: Disconnected,
 ) -> Response<Body> {
-    let (model, api) = (request.model.clone(), request.format.api());
+    let model = request.model.clone();
     let (concurrent, allowance) = (settings.concurrent, settings.allowance(&key));
     // A completion lasts for minutes, and needs nothing more of them.
     drop(settings);
     let response = match state.completions.try_take_of(&key.account, concurrent) {
         Ok(turn) => admit_and_exchange(state, key, allowance, request, request_id, disconnected, turn).await,
-        Err(Refused::Share) => refuse(api, ApiError::too_many_at_once(concurrent), None),
-        Err(Refused::Full) => refuse(api, ApiError::busy(), None),
+        Err(refused) => {
+            let error = match refused {
+                Refused::Share => ApiError::too_many_at_once(concurrent),
+                Refused::Full => ApiError::busy(),
+            };
+            refuse(&request.format.errors(&request_id, request.expected.prompt, &model), error, None)
+        }
     };
     model.count_answer(response.status());
     response
@@ -63,22 +68,22 @@ async fn admit_and_exchange(
     turn: Turn<Account>,
 ) -> Response<Body> {
     let CompletionRequest { model, is_stream, max_usage, expected, body, format } = request;
-    let api = format.api();
+    let errors = format.errors(&request_id, expected.prompt, &model);
     let mut memory = AnswerMemory::new(&state.answers, &key.account);
     // Before the provider is asked: this refusal costs nobody anything.
     if !is_stream && memory.grow_to(limits::USUAL_ANSWER_BYTES).is_err() {
         metrics::exhausted();
-        return refuse(api, ApiError::no_memory_for_answer(), None);
+        return refuse(&errors, ApiError::no_memory_for_answer(), None);
     }
     let admitted = state.meter.admit(&key, allowance, &model.model, max_usage, expected.prompt);
     let Admission { reservation, rate_limits } = match admitted.await {
         Ok(admission) => admission,
-        Err(error) => return refuse(api, ApiError::from(&error), error.rate_limits()),
+        Err(error) => return refuse(&errors, ApiError::from(&error), error.rate_limits()),
     };
     let cut_off = state.under_way.cut_off.clone();
     if cut_off.is_cancelled() {
         reservation.release();
-        return refuse(api, ProviderError::CutOff.into(), Some(&rate_limits));
+        return refuse(&errors, ProviderError::CutOff.into(), Some(&rate_limits));
     }
     let metered = MeteredAnswer::new(reservation, expected, is_stream);
     let before_sending = metered.opener();
@@ -112,7 +117,7 @@ async fn admit_and_exchange(
         }
         Asked::Abandoned => {
             metered.release();
-            return refuse(api, ApiError::body_cut_off(), None);
+            return refuse(&errors, ApiError::body_cut_off(), None);
         }
         Asked::CutOff => {
             metered.settle_so_far();
@@ -125,7 +130,7 @@ async fn admit_and_exchange(
             *response.headers_mut() = headers;
             response
         }
-        Err(error) => refuse(api, error.into(), Some(&rate_limits)),
+        Err(error) => refuse(&errors, error.into(), Some(&rate_limits)),
     }
 }
 
@@ -285,8 +290,8 @@ fn answer_headers(is_stream: bool, rate_limits: &RateLimits, format: &ClientForm
 }
 
 /// The answer for an error, with the account's limits where they are known.
-fn refuse(api: Api, error: ApiError, rate_limits: Option<&RateLimits>) -> Response<Body> {
-    let mut response = api.error(error).map(Body::from);
+fn refuse(errors: &Errors, error: ApiError, rate_limits: Option<&RateLimits>) -> Response<Body> {
+    let mut response = errors.response(error).map(Body::from);
     if let Some(rate_limits) = rate_limits {
         rate_headers::insert(response.headers_mut(), rate_limits);
     }

@@ -55,7 +55,7 @@ use self::{
     drains::{DrainOnDrop, Drains},
     error::ApiError,
     formats::{Api, messages},
-    meter::Meter,
+    meter::{Admission, MaxUsage, Meter},
     request_body::ReadBody,
     state::State,
     under_way::UnderWay,
@@ -181,6 +181,7 @@ impl Gateway {
         let (head, mut body) = request.into_parts();
         let (settings, request_id) = (self.settings(), self.request_ids.generate());
         let route = Route::find(head.uri.path());
+        let api = route.map_or(Api::Chat, Route::api);
         let routed = self.route(route, &head, &mut body, &settings, &request_id, client.into(), account, completions);
         let mut response = match routed.await {
             Ok(response) => {
@@ -196,11 +197,14 @@ impl Gateway {
                 if !body.is_end_stream() && !is_expected && !error.leaves_body() {
                     request_body::discard(&mut body).await;
                 }
-                route.map_or(Api::Chat, Route::api).error(error).map(Body::from)
+                api.errors(&request_id).response(error).map(Body::from)
             }
         };
         let headers = response.headers_mut();
         if let Ok(id) = HeaderValue::try_from(request_id) {
+            if api == Api::Messages {
+                headers.insert(messages::REQUEST_ID, id.clone());
+            }
             headers.insert(X_REQUEST_ID, id);
         }
         settings.cors.add_headers(&head, headers);
@@ -265,9 +269,9 @@ impl Gateway {
                 Ok(json_response(model.description.clone()))
             }
             Route::CountTokens => {
-                self.authenticate(shown_key(&head.headers, Api::Messages)?, client).await?;
+                let key = self.authenticate(shown_key(&head.headers, Api::Messages)?, client).await?;
                 let body = read_body(head, body, account).await?;
-                Ok(json_response(messages::count_tokens(&body.bytes, &settings.models)?))
+                self.count_tokens(&body.bytes, &key, settings).await
             }
             Route::Completions(api) => {
                 let key = self.authenticate(shown_key(&head.headers, api)?, client).await?;
@@ -290,6 +294,25 @@ impl Gateway {
                 Err(ApiError::limits_unavailable(limits::KEYS_RETRY))
             }
         }
+    }
+
+    /// Says how many tokens a request has at most. That counts as one of the account's requests, and uses nothing.
+    async fn count_tokens(
+        &self,
+        body: &[u8],
+        key: &Arc<GatewayKey>,
+        settings: &Settings,
+    ) -> Result<Response<Body>, ApiError> {
+        let request = messages::count_tokens(body, &settings.models)?;
+        let (allowance, model) = (settings.allowance(key), &request.model.model);
+        let admitted = self.state.meter.admit(key, allowance, model, MaxUsage { prompt: 0, completion: 0 }, 0).await;
+        let Admission { reservation, rate_limits } = admitted.map_err(|error| ApiError::from(&error))?;
+        reservation.release();
+        let mut response = json_response(messages::token_count(request.max_usage.prompt));
+        let headers = response.headers_mut();
+        headers.insert(messages::TOKEN_COUNT, HeaderValue::from_static("upper-bound"));
+        rate_headers::insert(headers, &rate_limits);
+        Ok(response)
     }
 
     async fn complete(

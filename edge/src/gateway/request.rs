@@ -197,7 +197,7 @@ impl<'t> Fields<'t> {
         let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
         let number = number.filter(|number| range.contains(number)).ok_or_else(|| {
             let rule = format!("expected an integer from {} to {}", range.start(), range.end());
-            ApiError::invalid_value(name, &rule)
+            ApiError::invalid_value(name, &rule).with_maximum(*range.end())
         })?;
         Ok(Some(number))
     }

@@ -52,6 +52,16 @@ pub(crate) const USUAL_ANSWER_BYTES: usize = 4 * 1024;
 pub(crate) const ANSWER_BYTES: usize = 32 * 1024 * 1024;
 /// Bytes of one event of a stream.
 pub(crate) const FRAME_BYTES: usize = 1024 * 1024;
+/// Blocks of a translated stream that wait for those before them to end.
+pub(crate) const HELD_BLOCKS: usize = 1_024;
+/// Bytes of what the model says or calls that are held for such blocks.
+pub(crate) const HELD_BLOCK_BYTES: usize = 1024 * 1024;
+/// Characters of the types of tools that a header names because they were left out.
+pub(crate) const LEFT_OUT_CHARS: usize = 400;
+/// Tokens of thought below which a budget asks for a low effort.
+pub(crate) const LOW_EFFORT_TOKENS: u64 = 4_096;
+/// Tokens of thought below which a budget asks for a medium effort.
+pub(crate) const MEDIUM_EFFORT_TOKENS: u64 = 16_384;
 /// Fields of an answer that is put together from a stream, those of its choices included.
 pub(crate) const MERGED_FIELDS: usize = 4_096;
 /// Bytes of a compressed answer that are decompressed in one step, to at most a thousand times as many.

@@ -16,7 +16,7 @@ use http::{HeaderMap, Response};
 use super::{
     answer_memory::AnswerMemory,
     error::ApiError,
-    models::ServedModels,
+    models::{ServedModel, ServedModels},
     request::{self, CompletionRequest},
     sse::StreamError,
 };
@@ -47,18 +47,36 @@ impl Api {
             Self::Messages => {
                 let (chat, context) = messages::to_chat(body)?;
                 let request = request::validate_translated(&chat.into(), models, messages::HINTS)
-                    .map_err(|error| error.rename_param(|param| context.param(param)))?;
+                    .map_err(|error| context.explain(error))?;
                 Ok(CompletionRequest { format: ClientFormat::Messages(Box::new(context)), ..request })
             }
         }
     }
 
-    /// The answer for an error, in the endpoint's shape.
-    pub(super) fn error(self, error: ApiError) -> Response<Bytes> {
+    /// The shape of the errors of a request of which only the id is known.
+    pub(super) fn errors(self, request_id: &str) -> Errors {
+        match self {
+            Self::Chat => Errors::Chat,
+            Self::Responses => Errors::Responses,
+            Self::Messages => Errors::Messages(Box::new(messages::FailedRequest::new(request_id))),
+        }
+    }
+}
+
+/// The shape of the errors that a request is answered with.
+pub(super) enum Errors {
+    Chat,
+    Responses,
+    Messages(Box<messages::FailedRequest>),
+}
+
+impl Errors {
+    /// The answer for an error.
+    pub(super) fn response(&self, error: ApiError) -> Response<Bytes> {
         match self {
             Self::Chat => error.into_response(),
             Self::Responses => responses::error(error),
-            Self::Messages => messages::error(error),
+            Self::Messages(request) => request.error(error),
         }
     }
 }
@@ -83,10 +101,23 @@ impl ClientFormat {
         }
     }
 
-    /// Tells an answer what it is called, and when it began.
+    /// Tells an answer the request's id, and when it began.
     pub(super) fn identify(&mut self, request_id: &str, clock: &Clock) {
-        if let Self::Responses(context) = self {
-            context.identify(request_id, clock.now());
+        match self {
+            Self::Chat => {}
+            Self::Responses(context) => context.identify(request_id, clock.now()),
+            Self::Messages(context) => context.identify(request_id),
+        }
+    }
+
+    /// The shape of the errors of a request with this id and a prompt of so many tokens, probably.
+    pub(super) fn errors(&self, request_id: &str, prompt: u64, model: &ServedModel) -> Errors {
+        match self {
+            Self::Messages(_) => {
+                let request = messages::FailedRequest::new(request_id).with_prompt(prompt, model.model.context);
+                Errors::Messages(Box::new(request))
+            }
+            _ => self.api().errors(request_id),
         }
     }
 
@@ -95,7 +126,7 @@ impl ClientFormat {
         match self {
             Self::Chat => Some(chat),
             Self::Responses(context) => responses::whole(*context, &chat),
-            Self::Messages(context) => messages::whole(*context, &chat),
+            Self::Messages(context) => messages::whole(&context, &chat),
         }
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::*;
 use crate::{
     gateway::{
-        COMPLETIONS_PATH, MODELS_PATH, OPENAPI_PATH, RESPONSES_PATH, Route, cors,
+        COMPLETIONS_PATH, COUNT_TOKENS_PATH, MESSAGES_PATH, MODELS_PATH, OPENAPI_PATH, RESPONSES_PATH, Route, cors,
         error::ErrorCode,
         meter::{RateLimit, RateLimits},
         rate_headers, request,
@@ -77,7 +77,16 @@ fn the_paths_and_methods_are_those_of_the_router() {
         documented.entry(path).or_default().insert(method.to_string());
     }
     let model_path = format!("{MODELS_PATH}/{{model}}");
-    let routed = [COMPLETIONS_PATH, RESPONSES_PATH, MODELS_PATH, &model_path, OPENAPI_PATH].map(|path| {
+    let routed = [
+        COMPLETIONS_PATH,
+        RESPONSES_PATH,
+        MESSAGES_PATH,
+        COUNT_TOKENS_PATH,
+        MODELS_PATH,
+        &model_path,
+        OPENAPI_PATH,
+    ]
+    .map(|path| {
         let methods = Route::find(path).unwrap().methods();
         (path, methods.split(", ").map(str::to_owned).collect::<BTreeSet<String>>())
     });
@@ -155,6 +164,23 @@ fn the_limits_are_those_of_the_code() {
     let governed = request::GOVERNED.map(|name| std::str::from_utf8(name).unwrap());
     let listed: BTreeSet<_> = fields.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(listed, governed.into_iter().chain(["messages"]).collect());
+}
+
+#[test]
+fn messages_are_described_with_their_limits() {
+    let document = document();
+    for path in [MESSAGES_PATH, COUNT_TOKENS_PATH] {
+        let body = &document["paths"][path]["post"]["requestBody"];
+        assert_eq!(body["x-max-bytes"], limits::COMPLETION_BYTES);
+        assert!(body["description"].as_str().unwrap().contains(&format!("{} KB", limits::COMPLETION_BYTES / 1024)));
+    }
+    let fields = &document["components"]["schemas"]["MessageRequest"]["allOf"][1]["properties"];
+    assert_eq!(fields["max_tokens"]["maximum"], MAX_TOKENS);
+    let statuses = |path: &str| {
+        let responses = document["paths"][path]["post"]["responses"].as_object().unwrap();
+        responses.keys().cloned().collect::<BTreeSet<_>>()
+    };
+    assert_eq!(statuses(MESSAGES_PATH), statuses(COMPLETIONS_PATH));
 }
 
 #[test]

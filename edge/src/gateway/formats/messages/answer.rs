@@ -1,0 +1,102 @@
+//! A whole answer.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{
+    RequestContext, SIGNATURE,
+    completion::{Choice, Ending, Said, ToolCall, call_id},
+    request::Str,
+    usage::{Reports, Usage},
+};
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    role: &'static str,
+    model: &'a RawValue,
+    content: Vec<Block<'a>>,
+    stop_reason: &'static str,
+    stop_sequence: Option<&'a str>,
+    usage: Usage,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Thinking { thinking: &'a RawValue, signature: &'static str },
+    Text { text: &'a RawValue },
+    ToolUse { id: Id<'a>, name: &'a RawValue, input: Box<RawValue> },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Id<'a> {
+    Given(&'a RawValue),
+    Made(String),
+}
+
+/// Translates a whole answer. Returns `None` if it is no chat completion.
+pub(in crate::gateway::formats) fn whole(context: &RequestContext, chat: &[u8]) -> Option<Bytes> {
+    // Of a field that is there twice the last one counts, as it does for clients of chat completions.
+    let fields: BTreeMap<Str<'_>, &RawValue> = serde_json::from_slice(chat).ok()?;
+    let choices: Vec<Choice<'_>> = serde_json::from_str(fields.get("choices")?.get()).ok()?;
+    let (mut reports, mut ending) = (Reports::default(), Ending::default());
+    if let Some(usage) = fields.get("usage") {
+        reports.add(usage);
+    }
+    let id = context.message_id();
+    let mut content = Vec::new();
+    for choice in choices.iter().take(1) {
+        ending.read(choice, &context.stop_sequences);
+        if let Some(said) = &choice.message {
+            let thoughts = said.thoughts().filter(|_| context.shows_thinking);
+            content.extend(thoughts.map(|thinking| Block::Thinking { thinking, signature: SIGNATURE }));
+            content.extend(said.texts().map(|text| Block::Text { text }));
+            content.extend(calls(said, &id));
+        }
+    }
+    let (stop_reason, stop_sequence) = ending.reason();
+    let answer = Answer {
+        id: &id,
+        kind: "message",
+        role: "assistant",
+        model: &context.model,
+        content,
+        stop_reason,
+        stop_sequence,
+        usage: reports.usage(),
+    };
+    serde_json::to_vec(&answer).ok().map(Bytes::from)
+}
+
+fn calls<'a>(said: &Said<'a>, message: &str) -> impl Iterator<Item = Block<'a>> {
+    let calls = said.tool_calls.iter().flatten().enumerate();
+    calls.filter_map(move |(number, call)| {
+        let id = call.id().map_or_else(|| Id::Made(call_id(message, number)), Id::Given);
+        Some(Block::ToolUse { id, name: call.name()?, input: input(call) })
+    })
+}
+
+/// The arguments of a call as an object. What the model has written that is none stays readable, under a name that no tool has:
+/// the client refuses the call, and the model may correct it.
+fn input(call: &ToolCall<'_>) -> Box<RawValue> {
+    let empty = || RawValue::from_string("{}".to_owned()).unwrap_or_default();
+    let Some(arguments) = call.arguments() else { return empty() };
+    if arguments.get().starts_with('{') {
+        return arguments.to_owned();
+    }
+    let Ok(text) = serde_json::from_str::<Str<'_>>(arguments.get()) else { return empty() };
+    if text.trim().is_empty() {
+        return empty();
+    }
+    match serde_json::from_str::<&RawValue>(&text) {
+        Ok(object) if object.get().starts_with('{') => object.to_owned(),
+        _ => serde_json::value::to_raw_value(&BTreeMap::from([("arguments", &*text)])).unwrap_or_else(|_| empty()),
+    }
+}

@@ -1,0 +1,344 @@
+//! The messages of a request, as those of a chat completion.
+//!
+//! The two formats differ in where things stand. The system prompt is a message of its own there. The results of tools are
+//! messages, and come before what else a user says. Their images are the user's, because only users may show any.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde_json::value::RawValue;
+
+use super::{
+    chat::{Arguments, Call, ChatMessage, Content, Image, ImageUrl, Part, Text, ToolCall},
+    parse,
+    request::{Block, Message, Source, Str, Tool},
+};
+use crate::{gateway::error::ApiError, limits};
+
+/// What an agent tells its own provider in the system prompt, and no model needs to read.
+const BILLING: &str = "x-anthropic-billing-header:";
+
+/// What stands between texts that become one.
+const BETWEEN: &str = "\n\n";
+
+/// The messages so far.
+pub(super) struct Conversation<'a> {
+    system: Vec<Text<'a>>,
+    messages: Vec<ChatMessage<'a>>,
+    /// Whether the model has had a turn.
+    has_answered: bool,
+    changes: ToolChanges<'a>,
+}
+
+/// What the messages say about tools.
+#[derive(Default)]
+pub(super) struct ToolChanges<'a> {
+    /// Whether the tool with a name is there, as the last message says that speaks of it.
+    named: BTreeMap<String, bool>,
+    /// Tools that are defined in messages.
+    pub(super) defined: Vec<Tool<'a>>,
+}
+
+impl ToolChanges<'_> {
+    /// Whether the model is shown the tool with this name, whose definition may be deferred.
+    pub(super) fn shows(&self, name: &str, is_deferred: bool) -> bool {
+        self.named.get(name).copied().unwrap_or(!is_deferred)
+    }
+}
+
+/// The contents of a result, or of a message of the user's.
+#[derive(Default)]
+struct Parts<'a>(Vec<Part<'a>>);
+
+impl<'a> Conversation<'a> {
+    /// Begins with the field `system`: a string, or blocks of text.
+    pub(super) fn new(system: Option<&'a RawValue>) -> Result<Self, ApiError> {
+        let mut conversation =
+            Self { system: Vec::new(), messages: Vec::new(), has_answered: false, changes: ToolChanges::default() };
+        if let Some(system) = system {
+            conversation.system = conversation.system_texts(system, "system")?;
+        }
+        Ok(conversation)
+    }
+
+    /// Adds a message.
+    pub(super) fn add(&mut self, index: usize, message: &Message<'a>) -> Result<(), ApiError> {
+        let place = format!("messages.{index}.content");
+        match &*message.role {
+            "user" => self.add_user(message.content, &place),
+            "assistant" => self.add_assistant(message.content, &place),
+            "system" => self.add_system(message.content, &place),
+            _ => {
+                let rule = "expected \"user\", \"assistant\" or \"system\"";
+                Err(ApiError::invalid_value(format!("messages.{index}.role"), rule))
+            }
+        }
+    }
+
+    /// The messages, the system prompt first, and what they say about tools.
+    pub(super) fn into_messages(self) -> (Vec<ChatMessage<'a>>, ToolChanges<'a>) {
+        let Self { system, mut messages, changes, .. } = self;
+        if !system.is_empty() {
+            messages.insert(0, ChatMessage::new("system", Content::Text(joined(system))));
+        }
+        (messages, changes)
+    }
+
+    /// Adds what the system says in between. Before the model's first turn that is a part of the system prompt. Later on,
+    /// many chat templates take no message of the system, so the user passes it on.
+    fn add_system(&mut self, content: &'a RawValue, place: &str) -> Result<(), ApiError> {
+        let texts = self.system_texts(content, place)?;
+        if !self.has_answered {
+            self.system.extend(texts);
+        } else if !texts.is_empty() {
+            let text = format!("<system-reminder>\n{}\n</system-reminder>", decoded(&joined(texts)));
+            self.messages.push(ChatMessage::new("user", Content::Text(Text::Decoded(text.into()))));
+        }
+        Ok(())
+    }
+
+    fn system_texts(&mut self, content: &'a RawValue, place: &str) -> Result<Vec<Text<'a>>, ApiError> {
+        let is_for_model =
+            |text: &RawValue| !text.get().strip_prefix('"').is_some_and(|text| text.starts_with(BILLING));
+        let mut texts = Vec::new();
+        for (index, block) in blocks(content, place)?.into_iter().enumerate() {
+            match &*block.kind {
+                "text" => texts.extend(Some(text_of(&block, place, index)?).filter(|text| is_for_model(text))),
+                "tool_addition" | "tool_removal" => self.change_tools(block),
+                _ => return Err(not_taken(&block, place, index)),
+            }
+        }
+        Ok(texts.into_iter().map(Text::Raw).collect())
+    }
+
+    fn change_tools(&mut self, block: Block<'a>) {
+        let is_added = block.kind == "tool_addition";
+        let Some(change) = block.tool else { return };
+        let name = change.name.or_else(|| change.definition.as_ref()?.name.as_ref().map(|name| Str(name.0.clone())));
+        if let Some(name) = name {
+            self.changes.named.insert(name.0.into_owned(), is_added);
+        }
+        self.changes.defined.extend(change.definition.map(|definition| *definition).filter(|_| is_added));
+    }
+
+    fn add_user(&mut self, content: &'a RawValue, place: &str) -> Result<(), ApiError> {
+        let (mut said, mut shown) = (Parts::default(), Parts::default());
+        let blocks = blocks(content, place)?;
+        let mut is_silent = !blocks.is_empty();
+        for (index, block) in blocks.into_iter().enumerate() {
+            match &*block.kind {
+                "tool_result" => self.add_result(&block, &mut shown, &format!("{place}.{index}"))?,
+                "tool_addition" | "tool_removal" => self.change_tools(block),
+                _ => {
+                    is_silent = false;
+                    said.add(&block, place, index)?;
+                }
+            }
+        }
+        shown.0.append(&mut said.0);
+        // Results alone are messages already.
+        if !is_silent || !shown.0.is_empty() {
+            self.messages.push(ChatMessage::new("user", shown.into_content()));
+        }
+        Ok(())
+    }
+
+    /// Adds the result of a tool, and puts its images into `shown`.
+    fn add_result(&mut self, block: &Block<'a>, shown: &mut Parts<'a>, place: &str) -> Result<(), ApiError> {
+        let id = string(block.tool_use_id, || format!("{place}.tool_use_id"))?;
+        let mut parts = Parts::default();
+        if let Some(content) = block.content {
+            let place = format!("{place}.content");
+            for (index, block) in blocks(content, &place)?.into_iter().enumerate() {
+                match (&*block.kind, &block.tool_name) {
+                    ("tool_reference", Some(name)) => {
+                        parts.push(format!("The tool `{}` is available now.", &**name).into());
+                        self.changes.named.insert(name.to_string(), true);
+                    }
+                    _ => parts.add(&block, &place, index)?,
+                }
+            }
+        }
+        let is_image = |part: &Part<'_>| matches!(part, Part::ImageUrl { .. });
+        let (images, texts): (Vec<_>, Vec<_>) = parts.0.into_iter().partition(is_image);
+        if !images.is_empty() {
+            let text = format!("What the call {} shows:", decoded(&Text::Raw(id)));
+            shown.push(text.into());
+            shown.0.extend(images);
+        }
+        let texts = texts.into_iter().filter_map(|part| match part {
+            Part::Text { text } => Some(text),
+            Part::ImageUrl { .. } => None,
+        });
+        let mut text = joined(texts.collect());
+        if block.is_error == Some(true) {
+            text = Text::Decoded(format!("Error: {}", decoded(&text)).into());
+        }
+        let message = ChatMessage { tool_call_id: Some(id), ..ChatMessage::new("tool", Content::Text(text)) };
+        self.messages.push(message);
+        Ok(())
+    }
+
+    fn add_assistant(&mut self, content: &'a RawValue, place: &str) -> Result<(), ApiError> {
+        self.has_answered = true;
+        let (mut texts, mut thoughts, mut tool_calls) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, block) in blocks(content, place)?.into_iter().enumerate() {
+            match &*block.kind {
+                "text" => texts.push(Text::Raw(text_of(&block, place, index)?)),
+                // Whoever signed it: the model is to read the words.
+                "thinking" => thoughts
+                    .extend(block.thinking.filter(|text| text.get().len() > 2 && is_string(text)).map(Text::Raw)),
+                // Only Anthropic can read it.
+                "redacted_thinking" => {}
+                "tool_use" => {
+                    let id = string(block.id, || format!("{place}.{index}.id"))?;
+                    let name = string(block.name, || format!("{place}.{index}.name"))?;
+                    let function = Call { name, arguments: Arguments(block.input) };
+                    tool_calls.push(ToolCall { id, kind: "function", function });
+                }
+                _ => return Err(not_taken(&block, place, index)),
+            }
+        }
+        let content = match (texts.is_empty(), tool_calls.is_empty()) {
+            (true, false) => Content::Null,
+            _ => Content::Text(joined(texts)),
+        };
+        let reasoning_content = (!thoughts.is_empty()).then(|| joined(thoughts));
+        let message = ChatMessage { reasoning_content, tool_calls, ..ChatMessage::new("assistant", content) };
+        self.messages.push(message);
+        Ok(())
+    }
+}
+
+impl<'a> Parts<'a> {
+    fn push(&mut self, text: Cow<'a, str>) {
+        self.0.push(Part::Text { text: Text::Decoded(text) });
+    }
+
+    /// Adds a block that a user says or a tool returns.
+    fn add(&mut self, block: &Block<'a>, place: &str, index: usize) -> Result<(), ApiError> {
+        match &*block.kind {
+            "text" => self.0.push(Part::Text { text: Text::Raw(text_of(block, place, index)?) }),
+            "image" => self.add_image(block, place, index)?,
+            "document" => self.add_document(block, place, index)?,
+            "search_result" => {
+                let source: Option<Str<'_>> = block.source.map(|source| parse(source.get())).transpose()?;
+                let title = block.title.as_deref().unwrap_or_default();
+                self.push(format!("{title}\n{}", source.as_deref().unwrap_or_default()).into());
+                self.add_all(block.content, &format!("{place}.{index}.content"))?;
+            }
+            _ => return Err(not_taken(block, place, index)),
+        }
+        Ok(())
+    }
+
+    fn add_all(&mut self, content: Option<&'a RawValue>, place: &str) -> Result<(), ApiError> {
+        let Some(content) = content else { return Ok(()) };
+        for (index, block) in blocks(content, place)?.into_iter().enumerate() {
+            match &*block.kind {
+                "text" => self.0.push(Part::Text { text: Text::Raw(text_of(&block, place, index)?) }),
+                "image" => self.add_image(&block, place, index)?,
+                _ => return Err(not_taken(&block, place, index)),
+            }
+        }
+        Ok(())
+    }
+
+    fn add_image(&mut self, block: &Block<'a>, place: &str, index: usize) -> Result<(), ApiError> {
+        let source = source_of(block, place, index)?;
+        let url = match (&*source.kind, source.url, source.media_type, source.data) {
+            ("url", Some(url), ..) if is_string(url) => ImageUrl::Given(url),
+            ("base64", _, Some(media_type), Some(data)) => ImageUrl::Inline { media_type: media_type.0, data: data.0 },
+            ("url" | "base64", ..) => {
+                let rule = "`base64` needs `media_type` and `data`, `url` needs `url`";
+                return Err(ApiError::invalid_value(format!("{place}.{index}.source"), rule));
+            }
+            _ => {
+                let rule = "only \"base64\" and \"url\" are taken: the gateway keeps no files";
+                return Err(ApiError::invalid_value(format!("{place}.{index}.source.type"), rule));
+            }
+        };
+        self.0.push(Part::ImageUrl { image_url: Image { url } });
+        Ok(())
+    }
+
+    /// Adds the text of a document, below its title and what is said about it.
+    fn add_document(&mut self, block: &Block<'a>, place: &str, index: usize) -> Result<(), ApiError> {
+        let source = source_of(block, place, index)?;
+        let is_text = source.media_type.as_deref().is_none_or(|media_type| media_type.starts_with("text/"));
+        for about in [&block.title, &block.context].into_iter().flatten() {
+            self.push(about.0.clone());
+        }
+        match (&*source.kind, source.data) {
+            ("text", Some(data)) if is_text => self.push(data.0),
+            ("content", _) => self.add_all(source.content, &format!("{place}.{index}.source.content"))?,
+            _ => {
+                let kind = source.media_type.map_or(source.kind, |media_type| media_type.0);
+                let kind: String = kind.chars().take(limits::QUOTED_CHARS).collect();
+                let rule = format!("a document of kind `{kind}` is not taken, only plain text is; send its text");
+                return Err(ApiError::invalid_value(format!("{place}.{index}.source"), &rule));
+            }
+        }
+        Ok(())
+    }
+
+    /// The parts as the content of a message: a string if they are one text.
+    fn into_content(mut self) -> Content<'a> {
+        match self.0.pop() {
+            None => Content::Text(joined(Vec::new())),
+            Some(Part::Text { text }) if self.0.is_empty() => Content::Text(text),
+            Some(last) => {
+                self.0.push(last);
+                Content::Parts(self.0)
+            }
+        }
+    }
+}
+
+/// The blocks of a content. A string is one of text.
+fn blocks<'a>(content: &'a RawValue, place: &str) -> Result<Vec<Block<'a>>, ApiError> {
+    match content.get().as_bytes().first() {
+        Some(b'"') => Ok(vec![Block::of_text(content)]),
+        Some(b'[') => parse(content.get()),
+        _ => Err(ApiError::invalid_type(place.to_owned(), "a string or an array of blocks")),
+    }
+}
+
+fn text_of<'a>(block: &Block<'a>, place: &str, index: usize) -> Result<&'a RawValue, ApiError> {
+    string(block.text, || format!("{place}.{index}.text"))
+}
+
+fn source_of<'a>(block: &Block<'a>, place: &str, index: usize) -> Result<Source<'a>, ApiError> {
+    let missing = || ApiError::invalid_value(format!("{place}.{index}.source"), "it is missing");
+    parse(block.source.ok_or_else(missing)?.get())
+}
+
+/// The field, if it is a string.
+fn string(field: Option<&RawValue>, place: impl FnOnce() -> String) -> Result<&RawValue, ApiError> {
+    field.filter(|field| is_string(field)).ok_or_else(|| ApiError::invalid_type(place(), "a string"))
+}
+
+fn is_string(raw: &RawValue) -> bool {
+    raw.get().starts_with('"')
+}
+
+fn not_taken(block: &Block<'_>, place: &str, index: usize) -> ApiError {
+    let kind: String = block.kind.chars().take(limits::QUOTED_CHARS).collect();
+    ApiError::invalid_value(format!("{place}.{index}.type"), &format!("a block of type `{kind}` is not taken here"))
+}
+
+/// Texts as one.
+fn joined(mut texts: Vec<Text<'_>>) -> Text<'_> {
+    match texts.len() {
+        0 => Text::Decoded("".into()),
+        1 => texts.swap_remove(0),
+        _ => Text::Decoded(texts.iter().map(decoded).collect::<Vec<_>>().join(BETWEEN).into()),
+    }
+}
+
+/// The characters of a text. One with half of a pair of surrogates stays as it is written.
+fn decoded<'t>(text: &'t Text<'_>) -> Cow<'t, str> {
+    match text {
+        Text::Decoded(text) => Cow::Borrowed(text),
+        Text::Raw(raw) => serde_json::from_str::<Str<'_>>(raw.get()).map_or(Cow::Borrowed(raw.get()), |text| text.0),
+    }
+}

@@ -1,0 +1,81 @@
+//! Errors in Anthropic's shape: `{"type": "error", "error": {type, message}, "request_id"}`.
+
+use bytes::Bytes;
+use http::Response;
+use serde::Serialize;
+
+use crate::gateway::error::{ApiError, ErrorCode};
+
+/// A request for which there is an error instead of an answer.
+pub(in crate::gateway) struct FailedRequest {
+    id: String,
+    /// The tokens of its prompt, probably, and the most that the model can read.
+    prompt: Option<(u64, u64)>,
+}
+
+#[derive(Serialize)]
+struct Envelope<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    error: Described<'a>,
+    request_id: &'a str,
+}
+
+#[derive(Serialize)]
+struct Described<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    message: &'a str,
+}
+
+impl FailedRequest {
+    pub(in crate::gateway::formats) fn new(id: &str) -> Self {
+        Self { id: id.to_owned(), prompt: None }
+    }
+
+    pub(in crate::gateway::formats) fn with_prompt(self, tokens: u64, context: Option<u32>) -> Self {
+        Self { prompt: context.map(|context| (tokens, context.into())), ..self }
+    }
+
+    /// The answer for an error.
+    pub(in crate::gateway::formats) fn error(&self, error: ApiError) -> Response<Bytes> {
+        let error = match self.prompt {
+            // Claude Code reads the numbers, and drops as much of its history as their difference.
+            Some((tokens, context)) if error.code().as_str() == "context_length_exceeded" => {
+                let tokens = tokens.max(context + 1);
+                error.with_message(format!("prompt is too long: {tokens} tokens > {context} maximum"))
+            }
+            _ => error,
+        };
+        let body = to_json(&error, &self.id);
+        error.into_response_with(body)
+    }
+}
+
+/// The event for an error in a stream.
+pub(super) fn event(error: &ApiError, request_id: &str) -> String {
+    format!("event: error\ndata: {}\n\n", to_json(error, request_id))
+}
+
+fn to_json(error: &ApiError, request_id: &str) -> String {
+    let error = Described { kind: kind(error.code()), message: error.message() };
+    // It consists of strings, which cannot fail.
+    serde_json::to_string(&Envelope { kind: "error", error, request_id }).unwrap_or_default()
+}
+
+/// The `type` of an error: a code's own where clients of this format go by it, otherwise its status's.
+fn kind(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::UpstreamOverloaded | ErrorCode::ServiceUnavailable => "overloaded_error",
+        _ => match code.status().as_u16() {
+            401 => "authentication_error",
+            403 => "permission_error",
+            404 => "not_found_error",
+            413 => "request_too_large",
+            429 => "rate_limit_error",
+            504 => "timeout_error",
+            500.. => "api_error",
+            _ => "invalid_request_error",
+        },
+    }
+}

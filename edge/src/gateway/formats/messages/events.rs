@@ -1,0 +1,279 @@
+//! A streamed answer.
+//!
+//! In this format each block of an answer begins, grows and stops before the next one begins. A chat completion's frames
+//! have no such order: they may bring pieces of several calls in turn, and do not say where one ends. What belongs to a
+//! block that has to wait is held until the blocks before it have stopped: words and thoughts when something else
+//! follows them, a call when its arguments are whole, or when the answer ends.
+
+mod block;
+
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use self::block::{Block, Kind, arguments_piece, escaped, write};
+use super::{
+    super::TranslateEvents,
+    RequestContext,
+    completion::{Choice, Ending, ToolCall, call_id},
+    errors,
+    usage::Reports,
+};
+use crate::{
+    gateway::{
+        error::ApiError,
+        sse::{self, StreamError},
+    },
+    limits,
+};
+
+/// Keeps the connection alive, as far as clients can see.
+const PING: &[u8] = b"event: ping\ndata: {\"type\":\"ping\"}\n\n";
+
+#[derive(Deserialize)]
+struct Frame<'a> {
+    #[serde(borrow)]
+    choices: Option<Vec<Choice<'a>>>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+}
+
+/// Translates a stream.
+pub(in crate::gateway) struct Events {
+    context: RequestContext,
+    has_begun: bool,
+    /// The blocks that have not stopped, in their order. Only the first may have begun.
+    blocks: VecDeque<Block>,
+    /// The number of the first of them.
+    first: usize,
+    /// The bytes that they hold.
+    held: usize,
+    /// The largest index of a call whose block has stopped.
+    last_call: Option<u64>,
+    ending: Ending,
+    reports: Reports,
+}
+
+impl Events {
+    pub(in crate::gateway::formats) fn new(context: RequestContext) -> Self {
+        Self {
+            context,
+            has_begun: false,
+            blocks: VecDeque::new(),
+            first: 0,
+            held: 0,
+            last_call: None,
+            ending: Ending::default(),
+            reports: Reports::default(),
+        }
+    }
+
+    fn push_frame(&mut self, frame: &[u8], out: &mut BytesMut) -> Result<(), StreamError> {
+        let frame: Frame<'_> = serde_json::from_slice(frame).map_err(|_| StreamError::InvalidJson)?;
+        self.begin(out);
+        if let Some(usage) = frame.usage {
+            self.reports.add(usage);
+        }
+        for choice in frame.choices.iter().flatten().take(1) {
+            self.ending.read(choice, &self.context.stop_sequences);
+            let Some(said) = &choice.message else { continue };
+            if self.context.shows_thinking
+                && let Some(thoughts) = said.thoughts()
+            {
+                self.push_words(&Kind::Thinking, thoughts, out)?;
+            }
+            for text in said.texts() {
+                self.push_words(&Kind::Text, text, out)?;
+            }
+            for call in said.tool_calls.iter().flatten() {
+                self.push_call(call, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins the message.
+    fn begin(&mut self, out: &mut BytesMut) {
+        if self.has_begun {
+            return;
+        }
+        self.has_begun = true;
+        let id = self.context.message_id();
+        let model = self.context.model.get();
+        // What the prompt has used is known at the end, and said there.
+        let usage = serde_json::to_string(&Reports::default().usage()).unwrap_or_default();
+        write(
+            out,
+            format_args!(
+                "event: message_start\ndata: {{\"type\":\"message_start\",\"message\":{{\"id\":\"{id}\",\"type\":\"message\",\
+                 \"role\":\"assistant\",\"model\":{model},\"content\":[],\"stop_reason\":null,\"stop_sequence\":null,\
+                 \"usage\":{usage}}}}}\n\n"
+            ),
+        );
+    }
+
+    /// Adds a piece of words or thoughts, which is a JSON string.
+    fn push_words(&mut self, kind: &Kind, piece: &RawValue, out: &mut BytesMut) -> Result<(), StreamError> {
+        let is_same = |block: &Block| std::mem::discriminant(&block.kind) == std::mem::discriminant(kind);
+        if !self.blocks.back().is_some_and(is_same) {
+            let kind = if matches!(kind, Kind::Thinking) { Kind::Thinking } else { Kind::Text };
+            self.add_block(kind)?;
+            self.stop_whole(out);
+        }
+        let (index, is_first) = (self.first, self.blocks.len() == 1);
+        let Some(block) = self.blocks.back_mut() else { return Ok(()) };
+        if is_first {
+            block.begin(index, out);
+            block.write_piece(index, escaped(piece), out);
+            return Ok(());
+        }
+        block.text.push_str(escaped(piece));
+        self.hold(escaped(piece).len())
+    }
+
+    fn push_call(&mut self, call: &ToolCall<'_>, out: &mut BytesMut) -> Result<(), StreamError> {
+        let position = self.find_call(call);
+        let position = match (position, call.name()) {
+            (Some(position), _) => position,
+            (None, Some(name)) => {
+                let number = self.first + self.blocks.len();
+                let made = || format!("\"{}\"", call_id(&self.context.message_id(), number));
+                let kind = Kind::Call {
+                    index: call.index.unwrap_or_else(|| self.last_index().map_or(0, |last| last + 1)),
+                    id: call.id().map_or_else(made, |id| id.get().to_owned()),
+                    name: name.get().to_owned(),
+                    is_kept: true,
+                };
+                self.add_block(kind)?;
+                self.stop_whole(out);
+                self.blocks.len() - 1
+            }
+            // What comes after the end of its call.
+            (None, None) => return Ok(()),
+        };
+        let (first, piece) = (self.first, call.arguments().map(arguments_piece).unwrap_or_default());
+        let mut added = 0;
+        if let Some(block) = self.blocks.get_mut(position) {
+            let before = block.text.len();
+            if position == 0 {
+                block.begin(first, out);
+                if !piece.is_empty() {
+                    block.write_piece(first, &piece, out);
+                    block.keep(&piece);
+                }
+            } else {
+                block.text.push_str(&piece);
+            }
+            added = block.text.len().saturating_sub(before);
+            self.held = self.held.saturating_sub(before.saturating_sub(block.text.len()));
+        }
+        self.hold(added)?;
+        // It may be whole now, and others wait for it.
+        self.stop_whole(out);
+        Ok(())
+    }
+
+    /// The place of the call that a piece belongs to. Some servers give each of several calls the index 0: another id with a name is
+    /// another call.
+    fn find_call(&self, call: &ToolCall<'_>) -> Option<usize> {
+        let is_new = |known: &str| call.name().is_some() && call.id().is_some_and(|id| id.get() != known);
+        let mut calls = self.blocks.iter().enumerate().rev().filter_map(|(position, block)| match &block.kind {
+            Kind::Call { index, id, .. } => Some((position, *index, id)),
+            Kind::Thinking | Kind::Text => None,
+        });
+        let found = match call.index {
+            Some(wanted) => calls.find(|(_, index, _)| *index == wanted),
+            None => calls.next(),
+        };
+        found.filter(|(_, _, id)| !is_new(id)).map(|(position, ..)| position)
+    }
+
+    fn last_index(&self) -> Option<u64> {
+        let open = self.blocks.iter().filter_map(|block| match block.kind {
+            Kind::Call { index, .. } => Some(index),
+            Kind::Thinking | Kind::Text => None,
+        });
+        open.chain(self.last_call).max()
+    }
+
+    fn add_block(&mut self, kind: Kind) -> Result<(), StreamError> {
+        if self.blocks.len() >= limits::HELD_BLOCKS {
+            return Err(StreamError::TooLarge);
+        }
+        self.blocks.push_back(Block::new(kind));
+        Ok(())
+    }
+
+    fn hold(&mut self, bytes: usize) -> Result<(), StreamError> {
+        self.held += bytes;
+        if self.held > limits::HELD_BLOCK_BYTES { Err(StreamError::TooLarge) } else { Ok(()) }
+    }
+
+    /// Stops the first blocks as long as others wait for them and nothing can be added to them, and writes what the next one
+    /// holds.
+    fn stop_whole(&mut self, out: &mut BytesMut) {
+        while self.blocks.len() > 1 && self.blocks.front_mut().is_some_and(Block::is_whole) {
+            self.stop_first(out);
+            if let Some(block) = self.blocks.front_mut() {
+                block.catch_up(self.first, out);
+            }
+        }
+    }
+
+    fn stop_first(&mut self, out: &mut BytesMut) {
+        if let Some(block) = self.blocks.pop_front() {
+            block.stop(self.first, out);
+            self.held = self.held.saturating_sub(block.text.len());
+            if let Kind::Call { index, .. } = block.kind {
+                self.last_call = self.last_call.max(Some(index));
+            }
+            self.first += 1;
+        }
+    }
+
+    /// Ends the message.
+    fn finish(&mut self, out: &mut BytesMut) {
+        while let Some(block) = self.blocks.front_mut() {
+            block.catch_up(self.first, out);
+            self.stop_first(out);
+        }
+        let (reason, sequence) = self.ending.reason();
+        let sequence = serde_json::to_string(&sequence).unwrap_or_default();
+        let usage = serde_json::to_string(&self.reports.usage()).unwrap_or_default();
+        write(
+            out,
+            format_args!(
+                "event: message_delta\ndata: {{\"type\":\"message_delta\",\"delta\":{{\"stop_reason\":\"{reason}\",\
+                 \"stop_sequence\":{sequence}}},\"usage\":{usage}}}\n\n\
+                 event: message_stop\ndata: {{\"type\":\"message_stop\"}}\n\n"
+            ),
+        );
+    }
+}
+
+impl TranslateEvents for Events {
+    fn push(&mut self, chat: &[u8], out: &mut BytesMut) -> Result<(), StreamError> {
+        let before = out.len();
+        let mut has_frames = false;
+        for frame in sse::payloads(chat) {
+            has_frames = true;
+            if frame.trim_ascii() == b"[DONE]" {
+                self.finish(out);
+            } else {
+                self.push_frame(&frame, out)?;
+            }
+        }
+        // Comments alone: the provider is at work.
+        if !chat.is_empty() && !has_frames && out.len() == before {
+            self.begin(out);
+            out.extend_from_slice(PING);
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, error: ApiError, out: &mut BytesMut) {
+        out.extend_from_slice(errors::event(&error, &self.context.request_id).as_bytes());
+    }
+}

@@ -1,0 +1,160 @@
+//! A request as the chat completion that it is translated to.
+
+use super::{
+    HINTS, RequestContext,
+    chat::{ChatBody, ChatTool, Choice, Function, JsonSchema, ResponseFormat},
+    conversation::{Conversation, ToolChanges},
+    parse,
+    request::{MessagesRequest, OutputFormat, Thinking, Tool},
+};
+use crate::{gateway::error::ApiError, limits};
+
+/// Whether a request asks for an answer, or for the number of its tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Answer,
+    Count,
+}
+
+/// Translates the body of a request, and says what the translation of its answer goes by.
+pub(super) fn translate(body: &[u8], purpose: Purpose) -> Result<(Vec<u8>, RequestContext), ApiError> {
+    let text = std::str::from_utf8(body).map_err(|_| ApiError::invalid_json("it is not UTF-8"))?;
+    let request: MessagesRequest<'_> = parse(text)?;
+    let model = request.model.ok_or_else(|| ApiError::missing_parameter("model"))?;
+    if !model.get().starts_with('"') {
+        return Err(ApiError::invalid_type("model", "a string"));
+    }
+    if request.max_tokens.is_none() && purpose == Purpose::Answer {
+        return Err(ApiError::missing_parameter("max_tokens"));
+    }
+    refuse_what_runs_elsewhere(&request)?;
+    let messages = request.messages.as_deref().ok_or_else(|| ApiError::missing_parameter("messages"))?;
+    if messages.is_empty() {
+        return Err(ApiError::invalid_value("messages", "it is empty, at least one message is needed"));
+    }
+
+    let mut conversation = Conversation::new(request.system)?;
+    for (index, message) in messages.iter().enumerate() {
+        conversation.add(index, message)?;
+    }
+    let (messages, changes) = conversation.into_messages();
+    let mut warnings = Vec::new();
+    let tools = translate_tools(request.tools.unwrap_or_default(), changes, &mut warnings)?;
+    let (tool_choice, parallel_tool_calls) = match request.tool_choice {
+        Some(choice) if !tools.is_empty() => {
+            let is_serial = choice.disable_parallel_tool_use == Some(true);
+            let choice = match (&*choice.kind, choice.name) {
+                ("auto", _) => Choice::Word("auto"),
+                ("any", _) => Choice::Word("required"),
+                ("none", _) => Choice::Word("none"),
+                ("tool", Some(name)) if tools.iter().any(|tool| *tool.function.name == *name) => Choice::Tool(name.0),
+                ("tool", _) => return Err(ApiError::invalid_value("tool_choice.name", "it names none of the tools")),
+                _ => {
+                    let rule = "expected \"auto\", \"any\", \"tool\" or \"none\"";
+                    return Err(ApiError::invalid_value("tool_choice.type", rule));
+                }
+            };
+            (Some(choice), is_serial.then_some(false))
+        }
+        Some(choice) if matches!(&*choice.kind, "any" | "tool") => {
+            return Err(ApiError::invalid_value("tool_choice", "it asks for a tool, and there is none"));
+        }
+        _ => (None, None),
+    };
+    let effort = request.output_config.as_ref().and_then(|config| config.effort.as_deref());
+    let reasoning_effort = reasoning_effort(request.thinking.as_ref(), effort);
+    let format = request.output_config.and_then(|config| config.format).or(request.output_format);
+    let stop_sequences: Vec<_> =
+        request.stop_sequences.unwrap_or_default().into_iter().map(|stop| stop.0.into_owned()).collect();
+    let chat = ChatBody {
+        model,
+        messages,
+        max_tokens: request.max_tokens,
+        stream: request.stream.filter(|_| purpose == Purpose::Answer),
+        tools,
+        tool_choice,
+        parallel_tool_calls,
+        stop: &stop_sequences,
+        temperature: request.temperature,
+        top_p: request.top_p,
+        top_k: request.top_k,
+        reasoning_effort,
+        response_format: format.as_ref().map(response_format).transpose()?,
+    };
+    // A vector takes all of it, and nothing in it can fail to be written.
+    let mut out = Vec::with_capacity(body.len() + limits::ADDED_BYTES);
+    serde_json::to_writer(&mut out, &chat).map_err(|error| ApiError::invalid_json(&error.to_string()))?;
+    let context = RequestContext {
+        request_id: String::new(),
+        model: model.to_owned(),
+        shows_thinking: request.thinking.is_some_and(|thinking| thinking.kind != "disabled"),
+        stop_sequences,
+        max_tokens: request.max_tokens.and_then(|value| value.get().parse().ok()),
+        warnings,
+    };
+    Ok((out, context))
+}
+
+/// Refuses what would run, or is kept, at Anthropic.
+fn refuse_what_runs_elsewhere(request: &MessagesRequest<'_>) -> Result<(), ApiError> {
+    if request.container.is_some() {
+        return Err(ApiError::invalid_value("container", "code does not run here, and there are no containers"));
+    }
+    if request.mcp_servers.as_ref().is_some_and(|servers| !servers.is_empty()) {
+        return Err(ApiError::invalid_value("mcp_servers", "the gateway calls no servers; let the client do it"));
+    }
+    Ok(())
+}
+
+/// The tools that the model is shown: the client's own, as far as the conversation has not withdrawn them.
+fn translate_tools<'a>(
+    tools: Vec<Tool<'a>>,
+    mut changes: ToolChanges<'a>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<ChatTool<'a>>, ApiError> {
+    let defined = std::mem::take(&mut changes.defined);
+    let mut out = Vec::with_capacity(tools.len() + defined.len());
+    for (index, tool) in tools.into_iter().chain(defined).enumerate() {
+        if let Some(kind) = tool.kind.as_deref().filter(|kind| *kind != "custom") {
+            warnings.push(kind.chars().take(limits::QUOTED_CHARS).collect());
+            continue;
+        }
+        let name = tool.name.ok_or_else(|| ApiError::invalid_value(format!("tools.{index}.name"), "it is missing"))?;
+        let Some(parameters) = tool.input_schema else {
+            return Err(ApiError::invalid_value(format!("tools.{index}.input_schema"), "it is missing"));
+        };
+        if changes.shows(&name, tool.defer_loading == Some(true)) {
+            let function = Function { name: name.0, description: tool.description, parameters, strict: tool.strict };
+            out.push(ChatTool { kind: "function", function });
+        }
+    }
+    Ok(out)
+}
+
+/// The effort that a request asks for, in the words that providers know. [`HINTS`] names the field: not every provider has it.
+fn reasoning_effort(thinking: Option<&Thinking<'_>>, effort: Option<&str>) -> Option<&'static str> {
+    debug_assert!(HINTS.contains(&"reasoning_effort"));
+    match (thinking.map(|thinking| (&*thinking.kind, thinking.budget_tokens)), effort) {
+        (Some(("disabled", _)), _) => None,
+        (_, Some("low")) => Some("low"),
+        (_, Some("medium")) => Some("medium"),
+        (_, Some(_)) => Some("high"),
+        (Some((_, Some(budget))), None) => Some(match budget {
+            ..limits::LOW_EFFORT_TOKENS => "low",
+            limits::LOW_EFFORT_TOKENS..limits::MEDIUM_EFFORT_TOKENS => "medium",
+            _ => "high",
+        }),
+        _ => None,
+    }
+}
+
+fn response_format<'a>(format: &OutputFormat<'a>) -> Result<ResponseFormat<'a>, ApiError> {
+    match (&*format.kind, format.schema) {
+        ("json_schema", Some(schema)) => {
+            let json_schema = JsonSchema { name: "output", strict: true, schema };
+            Ok(ResponseFormat { kind: "json_schema", json_schema })
+        }
+        ("json_schema", None) => Err(ApiError::invalid_value("output_config.format.schema", "it is missing")),
+        _ => Err(ApiError::invalid_value("output_config.format.type", "only \"json_schema\" is taken")),
+    }
+}
