@@ -21,6 +21,8 @@ const AI_SDK: &str = include_str!("clients/ai_sdk.mjs");
 const RESPONSES_PYTHON: &str = include_str!("clients/responses.py");
 const RESPONSES_NODE: &str = include_str!("clients/responses.mjs");
 const RESPONSES_AI_SDK: &str = include_str!("clients/responses_ai_sdk.mjs");
+const ANTHROPIC_PYTHON: &str = include_str!("clients/anthropic.py");
+const ANTHROPIC_NODE: &str = include_str!("clients/anthropic.mjs");
 
 /// Moves the gateway to `localhost`, a name that every client can resolve.
 pub(super) fn at_localhost(builder: Builder) -> Builder {
@@ -85,6 +87,8 @@ async fn real_clients_work_with_an_independent_upstream() {
         ("openai-python, responses", python(RESPONSES_PYTHON)),
         ("openai-node, responses", tools::node(RESPONSES_NODE)),
         ("ai, responses", tools::node(RESPONSES_AI_SDK)),
+        ("anthropic-python", python(ANTHROPIC_PYTHON)),
+        ("anthropic-node", tools::node(ANTHROPIC_NODE)),
     ] {
         let output = run(client, &world, &key, &[("CLI_TOKEN", &cli)]).await;
         assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), "all is well", "{name}");

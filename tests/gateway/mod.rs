@@ -3,12 +3,14 @@
 
 mod answers;
 mod beyond_tokens;
+mod claude_code;
 mod clients;
 mod codex;
 mod failures;
 mod hangups;
 mod large_answers;
 mod llmsim;
+mod messages;
 mod models;
 mod openapi;
 mod privacy;

@@ -52,6 +52,13 @@ pub fn codex() -> Command {
     command(found.find(|program| program.exists()).expect("Codex is not there: run .ci/tools"))
 }
 
+/// The Claude Code CLI: the program itself, because the package's script that would put it in its place does not run.
+pub fn claude_code() -> Command {
+    let packages = std::fs::read_dir(folder().join("node_modules/@anthropic-ai")).expect("run .ci/tools");
+    let mut found = packages.map(|package| package.unwrap().path().join("claude"));
+    command(found.find(|program| program.exists()).expect("Claude Code is not there: run .ci/tools"))
+}
+
 /// Node's own executable. `venv/bin/node` is a script that starts it as a child, which would outlive the script.
 fn node_itself() -> PathBuf {
     let libraries = std::fs::read_dir(folder().join("venv/lib")).expect("run .ci/tools");
@@ -88,6 +95,8 @@ async fn the_tools_are_installed() {
         ),
         npm_program("llmock"),
         codex(),
+        node("import Anthropic from '@anthropic-ai/sdk'; new Anthropic({ apiKey: 'x' })"),
+        claude_code(),
     ] {
         let output = tool.arg("--help").output().await.unwrap();
         assert!(output.status.success(), "{tool:?}: {}", String::from_utf8_lossy(&output.stderr));
