@@ -93,18 +93,9 @@ async fn only_ai_keys_are_accepted_and_only_until_they_are_revoked() {
 #[tokio::test]
 async fn unknown_paths_are_404_and_wrong_methods_405() {
     let gateway = Gateway::start().await;
-    let unknown = [
-        "/",
-        "/v1",
-        "/v1/models/",
-        "/v1/chat",
-        "/v1/completions",
-        "/v1/chat/completions/",
-        "//v1/models",
-        "/v2/models",
-    ];
-    for path in unknown {
-        let error = gateway.get(path).await.assert_openai_error(404, "unknown_url");
+    for path in ["/", "/v1", "/v1/chat", "/v1/completions", "/v2/models", "/models/v1"] {
+        let code = if path == "/models/v1" { "model_not_found" } else { "unknown_url" };
+        let error = gateway.get(path).await.assert_openai_error(404, code);
         assert_eq!(error["type"], "invalid_request_error");
     }
     for (method, path, allow) in [
@@ -117,6 +108,22 @@ async fn unknown_paths_are_404_and_wrong_methods_405() {
         let answer = request.bearer(&gateway.key).await;
         assert_eq!(answer.header("allow"), allow);
         answer.assert_openai_error(405, "method_not_allowed");
+    }
+}
+
+#[tokio::test]
+async fn slashes_and_versions_of_base_urls_make_no_difference() {
+    let gateway = Gateway::start().await;
+    let models = gateway.get("/v1/models").await.ok();
+    let model = gateway.get("/v1/models/svc/qwen3-32b").await.ok();
+    for (before, after) in [("/v1", "/"), ("/v1/", ""), ("//v1", ""), ("/v1/v1", ""), ("", ""), ("/", "//")] {
+        assert_eq!(gateway.get(&format!("{before}/models{after}")).await.ok(), models, "{before} {after}");
+        for id in ["svc/qwen3-32b", "svc%2Fqwen3-32b"] {
+            assert_eq!(gateway.get(&format!("{before}/models/{id}{after}")).await.ok(), model, "{before} {after}");
+        }
+        let url = gateway.url(&format!("{before}/chat/completions{after}"));
+        let completion = gateway.world.edge().post(&url).bearer(&gateway.key).json(&request(&json!({}))).await.ok();
+        assert_eq!(completion["model"], "svc/gpt-oss-20b");
     }
 }
 
@@ -144,6 +151,12 @@ async fn cors_is_allowed_only_for_configured_origins() {
     let models = gateway.get("/v1/models").header("origin", "https://page.example").await;
     assert_eq!(models.header("access-control-allow-origin"), "https://page.example");
     assert_eq!(models.header("vary"), "origin");
+    let exposed = models.header("access-control-expose-headers").to_owned();
+    let refused = gateway.get("/v1/none").header("origin", "https://page.example").await;
+    assert_eq!(refused.header("access-control-expose-headers"), exposed);
+    for name in ["x-should-retry", "retry-after", "retry-after-ms", "x-request-id"] {
+        assert!(exposed.split(", ").any(|exposed| exposed == name), "{exposed}");
+    }
     assert!(preflight(&gateway, "https://other.example").await.find_header("access-control-allow-origin").is_none());
 }
 

@@ -31,7 +31,7 @@ async fn the_document_is_served_without_a_key() {
     let refused = edge.post(&gateway.url(PATH)).await;
     assert_eq!(refused.header("allow"), "GET, HEAD, OPTIONS");
     refused.assert_openai_error(405, "method_not_allowed");
-    edge.get(&gateway.url("/openapi.json")).await.assert_openai_error(404, "unknown_url");
+    edge.get(&gateway.url("/v1/openapi")).await.assert_openai_error(404, "unknown_url");
 }
 
 #[tokio::test]
@@ -120,7 +120,8 @@ impl Operation<'_> {
         let described = response["headers"].as_object().unwrap();
         let find = |name: &str| described.iter().find(|(described, _)| described.eq_ignore_ascii_case(name));
         let is_ours = |name: &str| {
-            name.starts_with("x-") || ["retry-after", "allow", "www-authenticate", "cache-control"].contains(&name)
+            name.starts_with("x-")
+                || ["retry-after", "retry-after-ms", "allow", "www-authenticate", "cache-control"].contains(&name)
         };
         for name in answer.headers.keys().map(reqwest::header::HeaderName::as_str).filter(|name| is_ours(name)) {
             assert!(find(name).is_some(), "{name} is not described for {what}");

@@ -26,6 +26,7 @@ pub mod meter;
 mod metered_answer;
 mod models;
 mod openapi;
+mod paths;
 mod rate_headers;
 mod request;
 mod request_body;
@@ -180,7 +181,8 @@ impl Gateway {
     {
         let (head, mut body) = request.into_parts();
         let (settings, request_id) = (self.settings(), self.request_ids.generate());
-        let route = Route::find(head.uri.path());
+        let path = paths::canonical(head.uri.path());
+        let route = Route::find(&path);
         let api = route.map_or(Api::Chat, Route::api);
         let routed = self.route(route, &head, &mut body, &settings, &request_id, client.into(), account, completions);
         let mut response = match routed.await {
@@ -248,10 +250,10 @@ impl Gateway {
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
-        let path = head.uri.path();
-        let route = route.ok_or_else(|| ApiError::unknown_url(&head.method, path))?;
+        let sent = head.uri.path();
+        let route = route.ok_or_else(|| ApiError::unknown_url(&head.method, sent))?;
         if !route.has_method(&head.method) {
-            return Err(ApiError::method_not_allowed(&head.method, path, route.methods()));
+            return Err(ApiError::method_not_allowed(&head.method, sent, route.methods()));
         }
         if head.method == Method::OPTIONS {
             return Ok(options(route.methods()));
