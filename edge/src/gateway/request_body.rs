@@ -62,11 +62,13 @@ pub(super) async fn discard<B>(body: &mut B)
 where
     B: http_body::Body<Data = Bytes> + Unpin,
 {
+    let announced = body.size_hint().exact().filter(|bytes| *bytes <= limits::UNWANTED_ANNOUNCED_BYTES);
+    let most = announced.unwrap_or(limits::UNWANTED_BODY_BYTES as u64);
     let reading = async {
         let mut read = 0;
         while let Some(Ok(frame)) = body.frame().await {
-            read += frame.data_ref().map_or(0, Bytes::len);
-            if read > limits::UNWANTED_BODY_BYTES {
+            read += frame.data_ref().map_or(0, Bytes::len) as u64;
+            if read > most {
                 return;
             }
         }

@@ -20,6 +20,9 @@ pub(crate) const PACED_BACKLOG: Duration = Duration::from_secs(30);
 pub(crate) const LEAST_PACE: u64 = 16 * 1024;
 /// Bytes that are read of a body that nobody asked for, so that its sender receives the answer.
 pub(crate) const UNWANTED_BODY_BYTES: usize = 1024 * 1024;
+/// Bytes that are read of a body that nobody asked for where its length was announced: some clients of HTTP/2 lose an answer that comes
+/// before they have sent all of it.
+pub(crate) const UNWANTED_ANNOUNCED_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The threads for what blocks where none are configured: by the machine's cores.
 pub fn blocking_threads() -> usize {
