@@ -197,7 +197,8 @@ async fn usage_is_in_the_last_frame_wherever_the_provider_reports_it() {
         let last = frames.last().unwrap();
         assert_eq!(last["usage"]["prompt_tokens"].as_u64().map(|tokens| tokens == 9), Some(!estimated), "{frames:?}");
         assert_eq!(last["usage"]["estimated"], if estimated { Value::Bool(true) } else { Value::Null });
-        assert!(last["usage"]["completion_tokens"].as_u64() >= Some(2), "{frames:?}");
+        // The frame of the end has no words, and is estimated at nothing.
+        assert!(last["usage"]["completion_tokens"].as_u64() >= Some(if estimated { 1 } else { 2 }), "{frames:?}");
         assert_eq!(last["model"], "svc/gpt-oss-20b");
     }
 }

@@ -37,7 +37,8 @@ async fn a_providers_status_becomes_an_error_of_the_gateway() {
             gateway.provider.next(Script::error(status));
             let answer = gateway.complete(&json!({ "stream": stream })).await;
             assert!(answer.find_header("x-ratelimit-limit-requests").is_some(), "{status}");
-            answer.assert_openai_error(ours, code);
+            let error = answer.assert_openai_error(ours, code);
+            assert!(!error["message"].as_str().unwrap().contains("context"), "{error}");
             // Asked once: it had answered.
             assert_eq!(gateway.provider.asked().len(), asked + 1, "{status}");
         }
@@ -55,6 +56,8 @@ async fn a_providers_retry_after_is_passed_on_within_bounds() {
                 gateway.provider.next(Script::answer(status, &[("retry-after", said)], SECRET.as_bytes()));
                 let answer = gateway.complete(&json!({ "stream": stream })).await;
                 assert_eq!(answer.find_header("retry-after"), passed, "{said}");
+                let millis = passed.map(|seconds| format!("{seconds}000"));
+                assert_eq!(answer.find_header("retry-after-ms"), millis.as_deref(), "{said}");
                 answer.assert_openai_error(ours, code);
             }
         }
@@ -95,6 +98,8 @@ async fn an_invalid_answer_is_an_upstream_error() {
     }
     // Nor does anything but a completion become a stream.
     for script in [
+        Script::stream(vec![format!("{{\"object\":\"error\",\"message\":\"{SECRET}\"}}").into_bytes()], true),
+        Script::stream(Vec::new(), true),
         Script::json(&json!({ "error": { "message": SECRET } })),
         Script::json(&no_choices),
         Script::answer(200, &[("content-type", "text/html")], format!("<html>{SECRET}").as_bytes()),
@@ -193,14 +198,12 @@ async fn a_failed_stream_ends_with_an_error_frame_and_an_aborted_connection() {
         (Script::stream(with(2, &format!("event: error\ndata: {SECRET}\n\n")), true), "upstream_error", 2),
         (Script::stream(with(2, &format!("data: {SECRET}\n\n")), true), "upstream_error", 2),
         // Bare words, and a bare error: before anything else, between events, and at the end without an empty line.
-        (Script::stream(vec![bare.clone().into_bytes()], true), "upstream_error", 0),
         (Script::stream(with(3, &format!("{bare}\n\n")), true), "upstream_error", 3),
         (Script::stream(with(3, &format!(": hm\r\n{SECRET}")), true), "upstream_error", 3),
         (Script::stream(with(3, &format!("Data: {SECRET}\n\n")), true), "upstream_error", 3),
         // A clean end of the connection without the last frame: before the finish reason, and after it.
         (Script::stream(pieces(3), true), "upstream_error", 3),
         (Script::stream(pieces(6), true), "upstream_error", 6),
-        (Script::stream(Vec::new(), true), "upstream_error", 0),
         (Script::stream(pieces(3), false).then(Act::Close), "upstream_error", 3),
         (Script::stream(with(3, "data: {\"half"), false).then(Act::Close), "upstream_error", 3),
         // A reset takes with it what was not read yet, so it comes when the words have arrived.
@@ -238,6 +241,33 @@ async fn a_silent_provider_times_out() {
     // An answer may take longer in all, if no pause is as long.
     gateway.provider.next(Script::usual_stream(6).slowly(Duration::from_millis(300)));
     gateway.stream().await.frames();
+}
+
+#[tokio::test]
+async fn a_provider_has_its_time_to_begin_though_it_sends_the_head_at_once() {
+    let gateway =
+        Gateway::start_with(|world| world.set("GATEWAY__FIRST_BYTE_SECONDS", 30).set("GATEWAY__IDLE_SECONDS", 1)).await;
+    let pause = Duration::from_secs(2);
+    let slow = |script: Script, acts: usize| {
+        let (head, rest) = script.0.split_at(acts);
+        Script([head, &[Act::Wait(pause)], rest].concat())
+    };
+    // After the head, and after an event in which the model says nothing: longer than a pause may be.
+    for acts in [1, 2] {
+        for stream in [false, true] {
+            gateway.provider.next(slow(Script::usual_stream(2), acts));
+            gateway.complete(&json!({ "stream": stream })).await.assert_status(200);
+        }
+    }
+    let whole = Script::completion();
+    let Act::Send(bytes) = &whole.0[0] else { panic!("{whole:?}") };
+    let head = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    let whole = Script([&bytes[..head], &bytes[head..]].map(|part| Act::Send(part.to_vec())).to_vec());
+    gateway.provider.next(slow(whole, 1));
+    gateway.complete(&json!({})).await.ok();
+    // After the first word a pause is one.
+    let (events, error) = read_failed_stream(&gateway, slow(Script::usual_stream(2), 3)).await;
+    assert_eq!((events.len(), &error["code"]), (2, &"upstream_timeout".into()));
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod beyond_tokens;
 mod claude_code;
 mod clients;
 mod codex;
+mod complaints;
 mod failures;
 mod hangups;
 mod large_answers;

@@ -3,7 +3,9 @@
 //! [`ErrorCode`] lists every code with its status and type; `openapi.json` is tested against it. Every message is
 //! written here: nothing that a provider says of its errors reaches a client.
 
+mod complaint;
 mod provider;
+mod request_fault;
 
 use std::{borrow::Cow, time::Duration};
 
@@ -11,12 +13,18 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use serde_json::json;
 
-pub(super) use self::provider::ProviderError;
+pub(super) use self::{
+    complaint::{Complaint, Report},
+    provider::ProviderError,
+    request_fault::{RequestFacts, RequestFault},
+};
 use super::meter::AdmissionError;
 use crate::{http::Fault, limits};
 
 /// Keeps `OpenAI`'s own clients from retrying: they would sleep until `Retry-After`, however late that is.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+/// `Retry-After` in milliseconds, which `OpenAI`'s own clients prefer.
+const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
 /// Defines the error codes in one table, so that no list of them can miss one.
 macro_rules! error_codes {
@@ -65,6 +73,12 @@ error_codes! {
     InvalidType = "invalid_type", BAD_REQUEST, "invalid_request_error";
     /// A field has a value that is out of range, or that the provider refuses.
     InvalidValue = "invalid_value", BAD_REQUEST, "invalid_request_error";
+    /// The prompt is longer than the model's context.
+    ContextLengthExceeded = "context_length_exceeded", BAD_REQUEST, "invalid_request_error";
+    /// The provider does not support a field.
+    UnsupportedParameter = "unsupported_parameter", BAD_REQUEST, "invalid_request_error";
+    /// The provider's content filter holds the prompt back.
+    ContentFilter = "content_filter", BAD_REQUEST, "invalid_request_error";
     /// The request shows no key, or one that is not valid here.
     InvalidApiKey = "invalid_api_key", UNAUTHORIZED, "invalid_request_error";
     /// The path does not exist.
@@ -208,8 +222,23 @@ impl ApiError {
     }
 
     pub(super) fn body_too_large() -> Self {
-        let message = format!("The body is larger than {}. Send less.", domain::size(limits::COMPLETION_BYTES as u64));
+        // Clients recognize by the message alone what they can mend by shortening their history.
+        let message = format!(
+            "Request too large (request_too_large): the body is larger than {}. Please reduce the length of the messages.",
+            domain::size(limits::COMPLETION_BYTES as u64)
+        );
         Self::new(ErrorCode::RequestTooLarge, message)
+    }
+
+    /// The prompt is longer than the model's context, which has at most `context` tokens where that is configured. The sentences are
+    /// those by which clients recognize it, and stand in no other error.
+    pub(super) fn context_length_exceeded(context: Option<u32>) -> Self {
+        let maximum = context.map_or_else(|| "exceeded".to_owned(), |tokens| format!("{tokens} tokens"));
+        let message = format!(
+            "This model's maximum context length is {maximum}. Please reduce the length of the messages. \
+             (context_length_exceeded: the prompt exceeds the context window)"
+        );
+        Self::new(ErrorCode::ContextLengthExceeded, message).with_param("messages")
     }
 
     pub(super) fn body_timed_out() -> Self {
@@ -317,6 +346,8 @@ impl ApiError {
             // Rounded up: a client that comes back then is not refused again.
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+            let millis = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+            headers.insert(RETRY_AFTER_MS, HeaderValue::from(millis.max(1)));
         }
         if self.is_final {
             headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));

@@ -1,6 +1,7 @@
 //! `POST /v1/chat/completions` from a valid request to its answer: admission, the exchange with the provider, and what
 //! becomes of the reservation.
 
+mod provider_error;
 mod whole_answer;
 
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Instant};
@@ -15,7 +16,7 @@ use super::{
     answer_memory::AnswerMemory,
     body::Body,
     drains::Disconnected,
-    error::{ApiError, ProviderError},
+    error::{ApiError, ProviderError, RequestFacts},
     formats::{ClientFormat, Errors},
     meter::{Admission, Allowance, RateLimits},
     metered_answer::MeteredAnswer,
@@ -25,7 +26,7 @@ use super::{
     settings::Settings,
     sse::Frames,
     state::State,
-    stream::{Relay, StreamBody},
+    stream::{KeepAlive, Relay, StreamBody},
     upstream::{AskError, GzipDecoder, MediaType, UpstreamResponse},
     usage_report::Expected,
 };
@@ -67,7 +68,7 @@ async fn admit_and_exchange(
     disconnected: Disconnected,
     turn: Turn<Account>,
 ) -> Response<Body> {
-    let CompletionRequest { model, is_stream, max_usage, expected, body, format } = request;
+    let CompletionRequest { model, is_stream, max_usage, expected, sent, body, format } = request;
     let errors = format.errors(&request_id, expected.prompt, &model);
     let mut memory = AnswerMemory::new(&state.answers, &key.account);
     // Before the provider is asked: this refusal costs nobody anything.
@@ -87,7 +88,8 @@ async fn admit_and_exchange(
     }
     let metered = MeteredAnswer::new(reservation, expected, is_stream);
     let before_sending = metered.opener();
-    let exchange = Exchange { state, model, expected, request_id };
+    let facts = RequestFacts { context: model.model.context, sent };
+    let exchange = Exchange { state, model, expected, facts, request_id };
     let mut headers = None;
     let asked = {
         // What is pinned in its place is not moved, and is in the future of the request once.
@@ -108,7 +110,7 @@ async fn admit_and_exchange(
     };
     let headers = headers.unwrap_or_else(|| answer_headers(is_stream, &rate_limits, &format));
     let answered = match asked {
-        Asked::Stream(answer) if is_stream => exchange.relay_stream(answer, metered, memory, turn, format),
+        Asked::Stream(answer) if is_stream => exchange.relay_stream(answer, metered, memory, turn, format).await,
         Asked::Stream(answer) => Box::pin(exchange.relay_merged(answer, metered, memory, turn, format)).await,
         Asked::Whole(answer) => exchange.relay_json(answer, metered, is_stream, memory, turn, format).await,
         Asked::Failed(error) => {
@@ -154,6 +156,8 @@ struct Exchange {
     model: Arc<ServedModel>,
     /// What an estimate of the usage goes by.
     expected: Expected,
+    /// What the client is told by, if the provider refuses it.
+    facts: RequestFacts,
     request_id: String,
 }
 
@@ -189,23 +193,9 @@ impl Exchange {
             (StatusCode::OK, Some(false)) => return Asked::Whole(answer),
             _ => {}
         }
-        self.warn(&format_args!("status {}, media type {media_type:?}", answer.status.as_u16()));
         metrics::upstream_failed(provider, answer.status.as_str().to_owned());
-        let error = self.status_error(&answer);
-        self.discard(answer);
-        Asked::Failed(error)
-    }
-
-    fn status_error(&self, answer: &UpstreamResponse) -> ProviderError {
-        let retry_after = || rate_headers::parse_retry_after(&answer.headers, &self.state.clock);
-        match answer.status.as_u16() {
-            400 | 413 | 422 => ProviderError::InvalidRequest,
-            408 | 504 => ProviderError::Timeout,
-            429 => ProviderError::RateLimited { retry_after: retry_after() },
-            500.. => ProviderError::Failed { retry_after: retry_after() },
-            // The operator's key, address or money is at fault: nothing that the client can mend.
-            _ => ProviderError::FAILED,
-        }
+        // Boxed, because it is rare.
+        Asked::Failed(Box::pin(self.judge(answer, media_type)).await)
     }
 
     /// Reads the body of an error in the background and drops it, so that the connection can be used again.
@@ -228,8 +218,8 @@ impl Exchange {
         });
     }
 
-    /// Answers with a stream that takes over the reservation and the turn.
-    fn relay_stream(
+    /// Answers with a stream that takes over the reservation and the turn, once it begins or should not be waited for.
+    async fn relay_stream(
         self,
         mut answer: UpstreamResponse,
         metered: MeteredAnswer,
@@ -253,13 +243,16 @@ impl Exchange {
             metered: metered.into_frames(frames, self.request_id),
             gzip,
             model: self.model,
+            facts: self.facts,
+            keep_alive: KeepAlive::new(),
+            is_beginning: true,
             turn,
             read: 0,
             events: format.into_events(memory),
             out: BytesMut::new(),
             cut_off: FuturesUnordered::from_iter([self.state.under_way.cut_off.clone().cancelled_owned()]),
         };
-        Ok(StreamBody::new(relay, self.state.drains.clone()).into())
+        StreamBody::begin(relay, self.state.drains.clone()).await.map(Body::from)
     }
 
     fn unusable(&self, why: &dyn std::fmt::Display) -> ProviderError {

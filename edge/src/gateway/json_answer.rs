@@ -44,29 +44,49 @@ impl<'t> Said<'t> {
         }
     }
 
+    /// Whether the answer has no choice, or one that a content filter ended before its first word.
+    fn is_empty(&self) -> bool {
+        let choices = self.choices.unwrap_or_default();
+        let is_without_choices = json::elements(choices).is_none_or(|mut choices| choices.next().is_none());
+        is_without_choices || (usage_report::is_filtered(choices) && usage_report::word_bytes(choices) == 0)
+    }
+
     fn is_completion(&self) -> bool {
         !self.is_error && self.choices.is_some_and(|choices| choices.starts_with(b"["))
     }
 }
 
+/// Why a whole answer does not reach the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AnswerError {
+    /// It is no completion.
+    NoCompletion,
+    /// It is one in which the model says nothing, with the usage that is reported.
+    Empty(Option<Usage>),
+}
+
 /// Rewrites a provider's whole answer: under the gateway's name of the model, and with an estimate where the provider
-/// reports no usage. Returns the answer and its usage, or `None` if it is no completion.
-pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> Option<(Bytes, Usage)> {
+/// reports no usage. Returns the answer and its usage.
+pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> Result<(Bytes, Usage), AnswerError> {
     let mut out = BytesMut::with_capacity(body.len() + limits::ADDED_BYTES);
     let (mut written, mut said) = (0, Said::default());
+    let part = |range: std::ops::Range<usize>| body.get(range).unwrap_or_default();
     for field in json::fields(body) {
-        let field = field.ok()?;
+        let field = field.map_err(|_| AnswerError::NoCompletion)?;
         let name = field.name();
         if *name == *b"model" {
-            out.extend_from_slice(body.get(written..field.value.start)?);
+            out.extend_from_slice(part(written..field.value.start));
             out.extend_from_slice(model.id_json.as_bytes());
             written = field.value.end;
         }
-        said.read(&name, body.get(field.value)?);
+        said.read(&name, part(field.value));
     }
-    out.extend_from_slice(body.get(written..)?);
+    out.extend_from_slice(part(written..body.len()));
     if !said.is_completion() {
-        return None;
+        return Err(AnswerError::NoCompletion);
+    }
+    if said.is_empty() {
+        return Err(AnswerError::Empty(said.usage));
     }
     let usage = said.usage(expected);
     if !said.is_usage_shown || usage.is_estimated {
@@ -75,7 +95,7 @@ pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> 
         out.extend_from_slice(usage_report::to_json(&usage).as_bytes());
         out.extend_from_slice(b"}");
     }
-    Some((out.freeze(), usage))
+    Ok((out.freeze(), usage))
 }
 
 /// What has come of an answer that is not read to its end.
@@ -310,10 +330,45 @@ mod tests {
         let models = models();
         let model = models.find("svc/qwen3-32b").unwrap();
         let said = r#""usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}"#;
-        let body = format!(r#"{{"choices":[],{said},"usage":null}}"#);
+        let body = format!(r#"{{"choices":[{{}}],{said},"usage":null}}"#);
         let (out, usage) = rewrite(body.as_bytes(), model, &EXPECTED).unwrap();
         assert_eq!((usage.prompt, usage.completion, usage.is_estimated), (3, 2, false));
-        assert_eq!(String::from_utf8(out.to_vec()).unwrap(), format!(r#"{{"choices":[],{said},"usage":null,{said}}}"#));
+        assert_eq!(
+            String::from_utf8(out.to_vec()).unwrap(),
+            format!(r#"{{"choices":[{{}}],{said},"usage":null,{said}}}"#)
+        );
+    }
+
+    #[test]
+    fn an_answer_that_says_nothing_is_none() {
+        let models = models();
+        let of = |body: &str| {
+            rewrite(body.as_bytes(), models.find("svc/qwen3-32b").unwrap(), &EXPECTED).map(|(_, usage)| usage)
+        };
+        let usage = Usage { prompt: 3, completion: 0, is_estimated: false };
+        let reported = r#""usage":{"prompt_tokens":3,"completion_tokens":0}"#;
+        for (choices, is_empty) in [
+            ("[]", true),
+            ("[ ]", true),
+            (r#"[{"message":{"role":"assistant","content":""},"finish_reason":"content_filter"}]"#, true),
+            (
+                r#"[{"finish_reason" : "content_filter","message":{"content":null},"content_filter_results":{"a":"b"}}]"#,
+                true,
+            ),
+            (r#"[{"message":{"content":"x"},"finish_reason":"content_filter"}]"#, false),
+            (r#"[{"message":{"refusal":"x"},"finish_reason":"content_filter"}]"#, false),
+            (r#"[{"message":{"tool_calls":[{"function":{"name":"f"}}]},"finish_reason":"content_filter"}]"#, false),
+            (r#"[{"message":{"content":""},"finish_reason":"content_filter"},{"message":{"content":"x"}}]"#, false),
+            (r#"[{"message":{"content":""},"finish_reason":"stop"}]"#, false),
+            (r#"[{"message":{"content":null},"finish_reason":"length"}]"#, false),
+        ] {
+            let empty = |usage| Err(AnswerError::Empty(usage));
+            let of_reported = of(&format!(r#"{{"choices":{choices},{reported}}}"#));
+            assert_eq!(of_reported == empty(Some(usage)), is_empty, "{choices}: {of_reported:?}");
+            let silent = of(&format!(r#"{{"choices":{choices}}}"#));
+            assert_eq!(silent == empty(None), is_empty, "{choices}: {silent:?}");
+        }
+        assert_eq!(of(r#"{"choices":7}"#), Err(AnswerError::NoCompletion));
     }
 
     #[test]

@@ -7,9 +7,11 @@
 //! in [`content`], and how many tokens they can be in [`prompt`].
 
 mod content;
+mod overflow;
 pub(super) mod passing;
 mod prompt;
 mod provider_body;
+mod sent;
 
 use std::{borrow::Cow, ops::RangeInclusive, sync::Arc};
 
@@ -19,6 +21,7 @@ use config::{
     models::{Access, MAX_TOKENS},
 };
 
+pub(super) use self::sent::{KNOWN_FIELDS, KnownField, SentFields};
 use self::{
     content::Found,
     provider_body::{Ceilings, ProviderBody},
@@ -42,6 +45,8 @@ pub(super) struct CompletionRequest {
     pub(super) max_usage: MaxUsage,
     /// What an estimate of its usage goes by.
     pub(super) expected: Expected,
+    /// The fields that the client has sent, as far as errors name them.
+    pub(super) sent: SentFields,
     /// The body that the provider gets.
     pub(super) body: Bytes,
     /// The format of the answer.
@@ -93,6 +98,11 @@ pub(super) fn validate_translated(
         return Err(ApiError::model_unavailable(&model.model.id));
     }
 
+    if let (Some(context), Some(messages)) = (model.model.context, fields.last(b"messages"))
+        && overflow::surely_exceeds(messages, context.into())
+    {
+        return Err(ApiError::context_length_exceeded(Some(context)));
+    }
     let max_usage = MaxUsage {
         prompt: prompt::max_tokens(body, &found).min(model.model.context.map_or(u64::MAX, u64::from)),
         completion: ceilings.largest().saturating_mul(choices),
@@ -106,6 +116,7 @@ pub(super) fn validate_translated(
             completion: max_usage.completion,
             choices,
         },
+        sent: fields.0.iter().map(|field| &*field.name).collect(),
         body: ProviderBody::new(&fields, model, &ceilings, body.len()).write(is_stream),
         format: ClientFormat::Chat,
     })

@@ -1,7 +1,9 @@
 //! The body of a streamed answer.
 //!
 //! It reads from the provider when the client's connection asks for more. When the client disconnects, the rest is read
-//! in the background, so that the usage is known.
+//! in the background, so that the usage is known. While the provider is silent, the client gets comments.
+
+mod keep_alive;
 
 use std::{
     future::poll_fn,
@@ -17,9 +19,10 @@ use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::{Sleep, sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+pub(super) use self::keep_alive::KeepAlive;
 use super::{
     drains::Drains,
-    error::{ApiError, ProviderError},
+    error::{ApiError, ProviderError, RequestFacts},
     formats::EventWriter,
     meter::{Reservation, Usage},
     models::ServedModel,
@@ -28,9 +31,14 @@ use super::{
 };
 use crate::limits;
 
+/// A comment, which clients skip.
+const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
 /// The body of a streamed answer.
 pub(super) struct StreamBody {
     state: State,
+    /// What was read before the head of the answer was sent.
+    first: Option<Step>,
     drains: Drains,
 }
 
@@ -47,15 +55,32 @@ enum State {
 pub(super) struct StreamAbortedError;
 
 impl StreamBody {
-    pub(super) fn new(relay: Relay, drains: Drains) -> Self {
-        Self { state: State::Relaying(Box::new(relay)), drains }
+    /// Begins a stream: waits for the model's first words, or for the moment at which its client should hear something all the same.
+    /// Fails if the stream fails before.
+    pub(super) async fn begin(relay: Relay, drains: Drains) -> Result<Self, ProviderError> {
+        let mut body = Self { state: State::Relaying(Box::new(relay)), first: None, drains };
+        let State::Relaying(relay) = &mut body.state else { return Ok(body) };
+        let first = poll_fn(|cx| relay.poll_step(cx)).await;
+        if let Step::Failed(_, error, _) = &first
+            && !relay.metered.frames.has_words()
+        {
+            let error = *error;
+            body.state = State::Ended;
+            return Err(error);
+        }
+        body.first = Some(first);
+        Ok(body)
     }
 
     /// Polls for the next bytes; there are none after the end.
     pub(super) fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, StreamAbortedError>>> {
         match &mut self.state {
             State::Relaying(relay) => {
-                let bytes = match ready!(relay.poll_step(cx)) {
+                let step = match self.first.take() {
+                    Some(first) => first,
+                    None => ready!(relay.poll_step(cx)),
+                };
+                let bytes = match step {
                     Step::Bytes(bytes) => bytes,
                     Step::Done(bytes) => {
                         if let State::Relaying(relay) = std::mem::replace(&mut self.state, State::Ended) {
@@ -63,11 +88,11 @@ impl StreamBody {
                         }
                         bytes
                     }
-                    Step::Failed(bytes, Ending::Said) => {
+                    Step::Failed(bytes, _, Ending::Said) => {
                         self.state = State::Ended;
                         bytes
                     }
-                    Step::Failed(bytes, Ending::Abort) => {
+                    Step::Failed(bytes, _, Ending::Abort) => {
                         self.state = State::Aborting(Box::pin(sleep(limits::ABORT_GRACE)));
                         bytes
                     }
@@ -91,9 +116,14 @@ impl StreamBody {
 
 impl Drop for StreamBody {
     fn drop(&mut self) {
-        if let State::Relaying(relay) = std::mem::replace(&mut self.state, State::Ended) {
-            let account = relay.turn.key().clone();
-            self.drains.spawn(&account, relay.drain(self.drains.clone()));
+        let State::Relaying(relay) = std::mem::replace(&mut self.state, State::Ended) else { return };
+        match self.first.take() {
+            Some(Step::Done(_)) => relay.finish(&self.drains),
+            Some(Step::Failed(..)) => {}
+            Some(Step::Bytes(_)) | None => {
+                let account = relay.turn.key().clone();
+                self.drains.spawn(&account, relay.drain(self.drains.clone()));
+            }
         }
     }
 }
@@ -104,6 +134,10 @@ pub(super) struct Relay {
     pub(super) metered: MeteredFrames,
     pub(super) gzip: Option<GzipDecoder>,
     pub(super) model: Arc<ServedModel>,
+    pub(super) facts: RequestFacts,
+    pub(super) keep_alive: KeepAlive,
+    /// Whether the head of the answer has not been sent: it waits for the model's first words, or until the first comment is due.
+    pub(super) is_beginning: bool,
     /// The completion's turn, held until the stream has ended.
     pub(super) turn: Turn<Account>,
     /// The decoded bytes read so far.
@@ -174,11 +208,12 @@ enum Step {
     Bytes(Bytes),
     /// The last bytes of a complete stream.
     Done(Bytes),
-    /// The last bytes of a failed stream, which end with an error frame.
-    Failed(Bytes, Ending),
+    /// The last bytes of a failed stream, which end with an error frame; why it failed, and how its client learns of it.
+    Failed(Bytes, ProviderError, Ending),
 }
 
 /// How the client learns that a failed stream is not complete.
+#[derive(Debug, Clone, Copy)]
 enum Ending {
     /// The last event says so.
     Said,
@@ -208,8 +243,17 @@ impl Relay {
         }
         loop {
             let progress = match self.answer.poll_chunk(cx) {
-                Poll::Pending if self.out.is_empty() => return Poll::Pending,
-                Poll::Pending => return Poll::Ready(Step::Bytes(self.out.split().freeze())),
+                Poll::Pending if self.out.is_empty() || self.is_beginning => {
+                    ready!(self.keep_alive.poll(cx));
+                    let is_silent = self.out.is_empty();
+                    self.is_beginning = false;
+                    return Poll::Ready(if is_silent {
+                        Step::Bytes(Bytes::from_static(KEEP_ALIVE))
+                    } else {
+                        self.pass_on()
+                    });
+                }
+                Poll::Pending => return Poll::Ready(self.pass_on()),
                 Poll::Ready(Some(Ok(chunk))) => self.process(&chunk),
                 Poll::Ready(Some(Err(error))) => Err(error.into()),
                 Poll::Ready(None) => {
@@ -219,13 +263,14 @@ impl Relay {
             };
             return Poll::Ready(match progress {
                 Ok(Progress::Ongoing) if self.out.is_empty() => continue,
+                Ok(Progress::Ongoing) if self.waits_for_words() => continue,
                 Ok(Progress::Ongoing) if self.answer.is_batching() && self.out.len() < limits::GATHERED_PIECE => {
                     continue;
                 }
                 Ok(Progress::Ongoing) => {
                     // Not before the first words: nothing delays them.
                     self.choose_batching();
-                    Step::Bytes(self.out.split().freeze())
+                    self.pass_on()
                 }
                 Ok(Progress::Complete) => {
                     self.metered.settle_whole();
@@ -234,6 +279,21 @@ impl Relay {
                 Err(error) => self.fail(&error),
             });
         }
+    }
+
+    /// Whether the stream has not begun and says nothing yet: it may still turn out to be an error, which has a status of its own then.
+    fn waits_for_words(&mut self) -> bool {
+        self.is_beginning &= !self.metered.frames.has_words() && self.out.len() < limits::GATHERED_PIECE;
+        self.is_beginning
+    }
+
+    /// Hands out the bytes that are ready.
+    fn pass_on(&mut self) -> Step {
+        self.keep_alive.restart(self.answer.last_chunk());
+        if self.metered.frames.has_words() {
+            self.answer.set_begun();
+        }
+        Step::Bytes(self.out.split().freeze())
     }
 
     /// Batches the stream's pieces if the edge is busy. Few streams are passed on piece by piece; of many, each piece
@@ -285,14 +345,16 @@ impl Relay {
         } else {
             self.metered.settle_failed();
         }
+        let frames = &self.metered.frames;
         let error = match error {
             RelayError::Read(ReadError::Timeout) => ProviderError::Timeout,
+            RelayError::Stream(error) => error.to_provider_error(frames.has_usage(), &self.facts),
             RelayError::CutOff => ProviderError::CutOff,
-            RelayError::Stream(StreamError::NoMemory) => ProviderError::NoMemory,
             _ => ProviderError::FAILED,
         };
         let is_said = self.events.fail(ApiError::from(error), &mut self.out);
-        Step::Failed(self.out.split().freeze(), if is_said { Ending::Said } else { Ending::Abort })
+        let ending = if is_said { Ending::Said } else { Ending::Abort };
+        Step::Failed(self.out.split().freeze(), error, ending)
     }
 
     /// Ends what was under way, and waits in the background for the end of the provider's answer, after the last frame, so that

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use memchr::memmem;
+
 use super::{json, meter::Usage};
 use crate::limits;
 
@@ -56,6 +58,16 @@ pub(super) fn estimate_tokens(bytes: usize) -> u64 {
 /// The bytes of the model's words in the JSON of an answer's choices, which may be cut off anywhere.
 pub(super) fn word_bytes(choices: &[u8]) -> usize {
     json::string_bytes(choices, &NO_WORDS)
+}
+
+/// Whether a content filter ended one of the choices.
+pub(super) fn is_filtered(choices: &[u8]) -> bool {
+    let filtered = b"\"content_filter\"";
+    memmem::find_iter(choices, filtered).any(|at| {
+        let before = choices.get(..at).unwrap_or_default().trim_ascii_end();
+        let name = before.strip_suffix(b":").unwrap_or_default().trim_ascii_end();
+        name.ends_with(b"\"finish_reason\"")
+    })
 }
 
 /// The number of tokens of choices with so many bytes of words, probably: one at least, that of their end.

@@ -66,10 +66,19 @@ pub(crate) const MEDIUM_EFFORT_TOKENS: u64 = 16_384;
 pub(crate) const MERGED_FIELDS: usize = 4_096;
 /// Bytes of a compressed answer that are decompressed in one step, to at most a thousand times as many.
 pub(crate) const ZIPPED_PIECE_BYTES: usize = 1024;
-/// Bytes of a provider's error that are read, unseen, to keep the connection.
+/// Bytes of a provider's error that are read, for what it complains of and to keep the connection.
 pub(crate) const PROVIDER_ERROR_BYTES: usize = 64 * 1024;
+/// Longest time for the body of a provider's error to arrive: what has come by then is judged.
+pub(crate) const PROVIDER_ERROR_WAIT: Duration = Duration::from_secs(2);
+/// Bytes of one message in a provider's error that are judged: what follows may repeat the client's own input.
+pub(crate) const PROVIDER_WORDS_BYTES: usize = 2 * 1024;
 /// Longest wait for the end of a stream after its last frame.
 pub(crate) const STREAM_END: Duration = Duration::from_secs(1);
+/// Wait for a stream's first words before its head is sent without them. What fails by then has a status of its own, which clients
+/// understand better than an event.
+pub(crate) const STREAM_BEGINNING: Duration = Duration::from_secs(1);
+/// Silence after which a stream's client is sent a comment: proxies in between give up after 30 to 60 seconds.
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Time for the error frame of a failed stream to leave before the connection is broken off.
 pub(crate) const ABORT_GRACE: Duration = Duration::from_millis(100);
 /// Longest `Retry-After` of a provider that is passed on.
@@ -98,6 +107,8 @@ pub(crate) const FUNCTION_NAME_BYTES: usize = 64;
 pub(crate) const USUAL_EVENT_BYTES: usize = 512;
 /// Calls of tools in an answer that is translated.
 pub(crate) const TOOL_CALLS: usize = 512;
+/// Bytes of a choice's `index` that are remembered.
+pub(crate) const INDEX_BYTES: usize = 32;
 /// Tokens that an image has at most: providers scale larger ones down.
 pub(crate) const IMAGE_TOKENS: u64 = 4_096;
 /// Tokens of a chat template, its preamble above all, beyond those that the JSON around the messages makes up for.

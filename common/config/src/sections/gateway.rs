@@ -27,7 +27,8 @@ pub struct Gateway {
     pub provider_url: Option<Url>,
     /// The key for [`Self::provider_url`]. Without one no `Authorization` is sent there; a provider's own key never is.
     pub provider_api_key: Option<String>,
-    /// Seconds a provider may take to begin its answer. One that is not streamed begins when all of it is there.
+    /// Seconds a provider may take to begin its answer: to its first words, whatever it sends before them. One that is not streamed
+    /// begins when all of it is there, mostly.
     pub first_byte_seconds: u32,
     /// Seconds without a byte after which an answer that has begun is given up.
     pub idle_seconds: u32,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ApiError, ErrorCode};
+use super::{ApiError, ErrorCode, RequestFault};
 use crate::limits;
 
 /// Why no answer of a provider comes, as far as it concerns a client.
@@ -25,7 +25,13 @@ pub(in crate::gateway) enum ProviderError {
     },
     /// The provider refuses the request as invalid.
     #[error("the provider refuses the request")]
-    InvalidRequest,
+    Refused(RequestFault),
+    /// The provider's answer is well-formed, and has no choice or nothing of what the model said.
+    #[error("the answer says nothing")]
+    NoAnswer {
+        /// Whether the provider reported usage, which is charged.
+        is_charged: bool,
+    },
     /// A whole answer is larger than [`limits::ANSWER_BYTES`].
     #[error("the answer is too large")]
     TooLarge,
@@ -78,10 +84,12 @@ impl From<ProviderError> for ApiError {
                     "The gateway is restarting, and the model's answer took longer than it could wait. Try again.";
                 Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(limits::RESTART_RETRY)
             }
-            ProviderError::InvalidRequest => {
-                let message = "The model's provider takes the request for invalid: check the messages against the \
-                               model's context length, and the optional fields against what the model can do.";
-                Self::new(ErrorCode::InvalidValue, message)
+            ProviderError::Refused(fault) => fault.into(),
+            ProviderError::NoAnswer { is_charged } => {
+                let message = "The model gave no answer; a content filter of its provider may have held it back. Try \
+                               again, or change the messages.";
+                // Tried again, it would be charged again.
+                Self { is_final: is_charged, ..Self::new(ErrorCode::UpstreamError, message) }
             }
         }
     }

@@ -10,9 +10,9 @@ use super::{
     super::{
         answer_memory::AnswerMemory,
         body::Body,
-        error::ProviderError,
+        error::{ProviderError, Report},
         formats::ClientFormat,
-        json_answer,
+        json_answer::{self, AnswerError},
         meter::Usage,
         metered_answer::MeteredAnswer,
         sse::{Frames, Merged, Progress, StreamError},
@@ -21,6 +21,14 @@ use super::{
     Exchange,
 };
 use crate::{limits, metrics};
+
+/// A whole answer as it was read.
+enum Whole {
+    /// A completion, rewritten for the client, and its usage.
+    Answer(Bytes, Usage),
+    /// The model said nothing, and this is the usage that the provider reports.
+    Empty(Option<Usage>),
+}
 
 impl Exchange {
     /// Answers with a whole completion, as a stream of it if that was asked for, and settles its reservation. The answer keeps the turn.
@@ -40,7 +48,14 @@ impl Exchange {
             cut_off.run_until_cancelled(reading).await
         };
         match answered {
-            Some(Ok((body, usage))) => {
+            Some(Ok(Whole::Empty(usage))) => {
+                match usage {
+                    Some(usage) => metered.settle(usage),
+                    None => metered.release(),
+                }
+                Err(self.no_answer(usage.is_some()))
+            }
+            Some(Ok(Whole::Answer(body, usage))) => {
                 metered.settle(usage);
                 let body = if is_stream {
                     self.translate_stream(json_answer::to_stream(&body, &self.model), format, &turn)?
@@ -134,13 +149,16 @@ impl Exchange {
         let mut progress = Progress::Ongoing;
         while progress == Progress::Ongoing {
             let Some(chunk) = self.next_chunk(&mut answer).await? else {
-                frames.end(&mut events).map_err(|error| self.unusable(&error))?;
+                frames.end(&mut events).map_err(|error| self.stream_failed(error, frames))?;
                 break;
             };
             for piece in pieces(&chunk, gzip.is_some()) {
                 let plain = decode(&mut gzip, piece).map_err(|error| self.unusable(&error))?;
                 read += plain.len();
-                progress = frames.push(&plain, &mut events).map_err(|error| self.unusable(&error))?;
+                progress = frames.push(&plain, &mut events).map_err(|error| self.stream_failed(error, frames))?;
+                if frames.has_words() {
+                    answer.set_begun();
+                }
                 if read > limits::ANSWER_BYTES {
                     return Err(self.too_large());
                 }
@@ -154,10 +172,15 @@ impl Exchange {
         self.discard(answer);
         let body = merged.into_answer();
         let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
-        json_answer::rewrite(&body, &self.model, &self.expected)
-            .filter(|_| is_json)
-            .map(|(body, _)| body)
-            .ok_or_else(|| self.unusable(&"the stream is no completion"))
+        match json_answer::rewrite(&body, &self.model, &self.expected) {
+            Ok((body, _)) if is_json => Ok(body),
+            _ => Err(self.unusable(&"the stream is no completion")),
+        }
+    }
+
+    fn stream_failed(&self, error: StreamError, frames: &Frames) -> ProviderError {
+        self.unusable(&error);
+        error.to_provider_error(frames.has_usage(), &self.facts)
     }
 
     fn merge(&self, events: &[u8], merged: &mut Merged, memory: &mut AnswerMemory) -> Result<(), ProviderError> {
@@ -171,13 +194,17 @@ impl Exchange {
         mut answer: UpstreamResponse,
         body: &mut BytesMut,
         memory: &mut AnswerMemory,
-    ) -> Result<(Bytes, Usage), ProviderError> {
+    ) -> Result<Whole, ProviderError> {
         let mut gzip = GzipDecoder::for_headers(&answer.headers).map_err(|error| self.unusable(&error))?;
         while let Some(chunk) = self.next_chunk(&mut answer).await? {
             for piece in pieces(&chunk, gzip.is_some()) {
                 let plain = decode(&mut gzip, piece).map_err(|error| self.unusable(&error))?;
                 // Kept before it is known whether there is room: what is refused is charged by the usage that it says.
                 body.extend_from_slice(&plain);
+                // Empty lines are what a provider sends while it works.
+                if !plain.trim_ascii().is_empty() {
+                    answer.set_begun();
+                }
                 if body.len() > limits::ANSWER_BYTES {
                     return Err(self.too_large());
                 }
@@ -185,8 +212,20 @@ impl Exchange {
             }
         }
         self.model.upstream.keep(answer.into_connection());
-        json_answer::rewrite(body, &self.model, &self.expected)
-            .ok_or_else(|| self.unusable(&"the answer is no completion"))
+        match json_answer::rewrite(body, &self.model, &self.expected) {
+            Ok((body, usage)) => Ok(Whole::Answer(body, usage)),
+            Err(AnswerError::Empty(usage)) => Ok(Whole::Empty(usage)),
+            Err(AnswerError::NoCompletion) => {
+                self.unusable(&"the answer is no completion");
+                Err(self.facts.reported(Report::of(body)))
+            }
+        }
+    }
+
+    fn no_answer(&self, is_charged: bool) -> ProviderError {
+        let error = ProviderError::NoAnswer { is_charged };
+        self.unusable(&error);
+        error
     }
 
     fn too_large(&self) -> ProviderError {

@@ -48,11 +48,14 @@ pub(super) struct Event {
     pub(super) is_error: bool,
     /// Whether every line is a comment or one of the fields that events have.
     pub(super) is_valid: bool,
+    /// Whether there are lines that do not pass: `id`, `retry` and data without content, each of which makes some client report an
+    /// event that is none.
+    pub(super) is_odd: bool,
 }
 
 /// The data of an event.
 pub(super) enum Data {
-    /// The event has no data; it may be a comment.
+    /// The event has no data, or nothing but spaces; it may be a comment.
     None,
     /// The usual single line: the position of its value in the event.
     Line(Range<usize>),
@@ -60,9 +63,20 @@ pub(super) enum Data {
     Lines(Vec<u8>),
 }
 
+impl Data {
+    /// The bytes of the data, in the event that it is of.
+    pub(super) fn bytes<'d>(&'d self, event: &'d [u8]) -> &'d [u8] {
+        match self {
+            Self::None => &[],
+            Self::Line(span) => event.get(span.clone()).unwrap_or_default(),
+            Self::Lines(joined) => joined,
+        }
+    }
+}
+
 impl Event {
     pub(super) fn parse(event: &[u8]) -> Self {
-        let mut parsed = Self { data: Data::None, is_error: false, is_valid: true };
+        let mut parsed = Self { data: Data::None, is_error: false, is_valid: true, is_odd: false };
         let mut start = 0;
         while start < event.len() {
             let rest = event.get(start..).unwrap_or_default();
@@ -77,6 +91,7 @@ impl Event {
                 let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
                 // A comment has no name before its colon.
                 parsed.is_valid &= matches!(name, b"" | b"data" | b"event" | b"id" | b"retry");
+                parsed.is_odd |= !name.is_empty();
             }
             start += len + 1;
         }
@@ -85,8 +100,9 @@ impl Event {
 
     fn add_data(&mut self, event: &[u8], span: Range<usize>) {
         let value = event.get(span.clone()).unwrap_or_default();
-        // Clients skip the first, and in JSON the others mean nothing.
-        if value.is_empty() {
+        // In JSON it means nothing.
+        if value.trim_ascii().is_empty() {
+            self.is_odd = true;
             return;
         }
         self.data = match std::mem::replace(&mut self.data, Data::None) {
@@ -100,4 +116,30 @@ impl Event {
             }
         };
     }
+}
+
+/// The lines of an event that every client understands: comments, and with data the event's name and the data. An event
+/// without either is empty.
+pub(super) fn without_odd_lines(event: &[u8], has_data: bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(event.len());
+    for line in event.split(|byte| matches!(byte, b'\n' | b'\r')) {
+        let passes = match line.iter().position(|byte| *byte == b':') {
+            Some(0) => true,
+            Some(colon) => {
+                let (name, value) = line.split_at(colon);
+                has_data
+                    && (name == b"event"
+                        || name == b"data" && !value.get(1..).unwrap_or_default().trim_ascii().is_empty())
+            }
+            None => false,
+        };
+        if passes {
+            out.extend_from_slice(line);
+            out.push(b'\n');
+        }
+    }
+    if !out.is_empty() {
+        out.push(b'\n');
+    }
+    out
 }

@@ -3,19 +3,25 @@
 //!
 //! An *event* is what ends with an empty line; a *frame* is the JSON object in an event's `data`.
 
+mod error;
 mod event;
 mod merged;
 mod payloads;
+mod reports;
 
 use std::{ops::Range, sync::Arc};
 
 use bytes::{Buf as _, BytesMut};
 use memchr::memmem;
 
-use self::event::{Data, Event, Search};
-pub(super) use self::{merged::Merged, payloads::payloads};
+pub(super) use self::{error::StreamError, merged::Merged, payloads::payloads};
+use self::{
+    event::{Data, Event, Search},
+    reports::ChoiceReports,
+};
 use super::{
-    json::{self, JsonError},
+    error::Report,
+    json,
     meter::Usage,
     models::ServedModel,
     usage_report::{self, Expected},
@@ -26,29 +32,6 @@ use crate::{limits, metrics};
 const DONE: &[u8] = b"data: [DONE]\n\n";
 /// What may stand at the beginning of a stream, and is no part of its first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// Why a stream is no valid answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum StreamError {
-    #[error("the provider reported an error")]
-    Reported,
-    #[error("a line is no field of an event")]
-    NoEvent,
-    #[error("a frame is not JSON")]
-    InvalidJson,
-    #[error("a frame is too large")]
-    TooLarge,
-    #[error("the stream ended without its last frame")]
-    CutOff,
-    #[error("there is no memory for what has to be said again at its end")]
-    NoMemory,
-}
-
-impl From<JsonError> for StreamError {
-    fn from(_: JsonError) -> Self {
-        Self::InvalidJson
-    }
-}
 
 /// Whether a stream is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,12 +56,18 @@ pub(super) struct Frames {
     usage: Option<Usage>,
     /// Whether that is the usage of the whole answer.
     is_usage_final: bool,
-    /// The number of reports in frames that have choices, too.
-    reports_beside_choices: u64,
+    /// What was reported in frames that have choices, too.
+    reports: ChoiceReports,
     /// An estimate of the tokens in the frames so far, for a provider that reports no usage.
     estimated_completion: u64,
-    /// Whether the model has said anything.
-    has_words: bool,
+    /// The number of frames in which the model says something.
+    frames_with_words: u64,
+    /// The number of frames with a choice.
+    frames_with_choices: u64,
+    /// Whether a content filter ended a choice that says nothing.
+    is_filtered: bool,
+    /// What the first frame reports that is no part of a completion.
+    left_out_report: Option<Report>,
     /// `id` and `created` of the first frame, for a frame that the gateway adds.
     identity: Option<Vec<u8>>,
     last: LastFrame,
@@ -105,9 +94,12 @@ impl Frames {
             has_begun: false,
             usage: None,
             is_usage_final: false,
-            reports_beside_choices: 0,
+            reports: ChoiceReports::default(),
             estimated_completion: 0,
-            has_words: false,
+            frames_with_words: 0,
+            frames_with_choices: 0,
+            is_filtered: false,
+            left_out_report: None,
             identity: None,
             last: LastFrame::default(),
             left_out: 0,
@@ -146,23 +138,27 @@ impl Frames {
         if !self.last.is_closing || self.may_be_of_one_choice() {
             return Err(StreamError::CutOff);
         }
-        self.close(out);
-        Ok(())
+        self.close(out)
     }
 
     /// The usage as the provider reports it, or an estimate.
     pub(super) fn usage(&self) -> Usage {
-        let Some(reported) = &self.usage else { return self.expected.estimate(self.estimated_completion) };
-        let estimate = self.expected.estimate_beside(reported, self.estimated_completion);
+        let words = self.estimated_completion.max(self.frames_with_choices.min(1));
+        let Some(reported) = &self.usage else { return self.expected.estimate(words) };
         // Words without a token are words that nobody counted.
-        let is_uncounted = reported.completion == 0 && self.has_words;
-        let is_too_small = self.may_be_of_one_choice() && reported.completion < estimate.completion;
-        if is_uncounted || is_too_small { estimate } else { *reported }
+        if reported.completion == 0 && self.has_words() {
+            return self.expected.estimate_beside(reported, words);
+        }
+        let summed = self.reports.sum();
+        if self.may_be_of_one_choice() && !self.reports.are_of_all(reported, words, self.frames_with_words) {
+            return self.expected.estimate_beside(reported, summed);
+        }
+        *reported
     }
 
     /// Whether what is reported may be the usage of one of several choices: each has its own beside it.
     fn may_be_of_one_choice(&self) -> bool {
-        self.expected.choices > 1 && self.reports_beside_choices > 1 && !self.is_usage_final
+        self.expected.choices > 1 && self.reports.count() > 1 && !self.is_usage_final
     }
 
     /// The usage of a stream that broke off: exact if all of it was reported before.
@@ -171,9 +167,19 @@ impl Frames {
         Usage { is_estimated: usage.is_estimated || !self.is_usage_final, ..usage }
     }
 
-    /// Whether there has been a choice or a usage report.
+    /// Whether there have been words of the model or a usage report.
     pub(super) fn has_content(&self) -> bool {
-        self.usage.is_some() || self.estimated_completion > 0
+        self.has_usage() || self.has_words()
+    }
+
+    /// Whether the model has said anything.
+    pub(super) fn has_words(&self) -> bool {
+        self.frames_with_words > 0
+    }
+
+    /// Whether the provider has reported usage.
+    pub(super) fn has_usage(&self) -> bool {
+        self.usage.is_some()
     }
 
     /// Counts and logs the frames that were no part of a completion, and so did not pass. To be called once, at the stream's end.
@@ -229,14 +235,23 @@ impl Frames {
             _ => event,
         };
         self.has_begun = true;
-        let parsed = Event::parse(event);
+        let mut parsed = Event::parse(event);
         if parsed.is_error {
-            return Err(StreamError::Reported);
+            return Err(StreamError::Reported(self.report(parsed.data.bytes(event))));
         }
         // Bare text, or bare JSON: what a provider says when something is wrong.
         if !parsed.is_valid {
-            return Err(StreamError::NoEvent);
+            return Err(StreamError::NoEvent(self.report(event)));
         }
+        let has_data = !matches!(parsed.data, Data::None);
+        let cleaned;
+        let event = if parsed.is_odd || !has_data {
+            cleaned = event::without_odd_lines(event, has_data);
+            parsed = Event::parse(&cleaned);
+            &cleaned[..]
+        } else {
+            event
+        };
         let before = out.len();
         let lines;
         let (payload, span) = match parsed.data {
@@ -251,11 +266,7 @@ impl Frames {
             }
         };
         if payload.trim_ascii() == b"[DONE]" {
-            // Nothing was said: that is no completion.
-            if self.identity.is_none() {
-                return Err(StreamError::CutOff);
-            }
-            self.close(out);
+            self.close(out)?;
             return Ok(Progress::Complete);
         }
         let (head, tail) = match span {
@@ -266,10 +277,18 @@ impl Frames {
         let passes = self.process_frame(payload, out)?;
         out.extend_from_slice(tail.unwrap_or_default());
         if !passes {
+            if self.left_out == 0 {
+                self.left_out_report = Some(self.report(payload));
+            }
             self.left_out += 1;
             out.truncate(before);
         }
         Ok(Progress::Ongoing)
+    }
+
+    /// Reads an error of the provider's. After the first words nobody acts on what it says.
+    fn report(&self, body: &[u8]) -> Report {
+        if self.has_words() { Report::NONE } else { Report::of(body) }
     }
 
     /// Rewrites a frame. Returns whether it passes: it is a part of a completion. What else a provider says is most likely why it
@@ -294,9 +313,11 @@ impl Frames {
                     usage = usage_report::later(usage, reported);
                 }
                 b"choices" => choices = Some(part(field.value)),
-                b"error" if part(field.value.clone()) != b"null" => return Err(StreamError::Reported),
+                b"error" if part(field.value.clone()) != b"null" => {
+                    return Err(StreamError::Reported(self.report(frame)));
+                }
                 b"object" if &*json::string(part(field.value.clone())) == b"error" => {
-                    return Err(StreamError::Reported);
+                    return Err(StreamError::Reported(self.report(frame)));
                 }
                 b"id" => id = Some(part(field.value)),
                 b"created" => created = Some(part(field.value)),
@@ -314,22 +335,36 @@ impl Frames {
             self.identity = Some(identity(id, created));
         }
         if let Some(choices) = choices {
+            self.frames_with_choices += 1;
             let word_bytes = usage_report::word_bytes(choices);
-            self.has_words |= word_bytes > 0;
-            self.estimated_completion += usage_report::estimate_completion(word_bytes);
+            if word_bytes > 0 {
+                self.frames_with_words += 1;
+                self.estimated_completion += usage_report::estimate_tokens(word_bytes);
+            } else {
+                self.is_filtered |= usage_report::is_filtered(choices);
+            }
+            if self.expected.choices > 1
+                && let Some(usage) = &usage
+            {
+                self.reports.add(choices, usage);
+            }
         }
         let is_closing = usage.is_some() && choices.is_none_or(has_finish_reason);
         self.last = LastFrame { has_usage, is_closing };
         // Of several choices each ends by itself.
         self.is_usage_final |= is_closing && (choices.is_none() || self.expected.choices == 1);
-        self.reports_beside_choices += u64::from(usage.is_some() && choices.is_some());
         // Some providers report usage in every frame, as a running total: the largest report holds, never a sum.
         self.usage = usage_report::later(self.usage.take(), usage);
         Ok(true)
     }
 
-    /// Writes the end of the stream, and a frame with the usage before it if the last frame had none.
-    fn close(&mut self, out: &mut BytesMut) {
+    /// Writes the end of the stream, and a frame with the usage before it if the last frame had none. Fails if the model has said
+    /// nothing: that is no completion.
+    fn close(&mut self, out: &mut BytesMut) -> Result<(), StreamError> {
+        if self.frames_with_choices == 0 || (self.is_filtered && !self.has_words()) {
+            let report = self.left_out_report.filter(|report| report.complaint.is_some());
+            return Err(report.map_or(StreamError::NoAnswer, StreamError::Reported));
+        }
         let usage = self.usage();
         if !self.last.has_usage || usage.is_estimated {
             out.extend_from_slice(b"data: {");
@@ -342,6 +377,7 @@ impl Frames {
             out.extend_from_slice(rest.as_bytes());
         }
         out.extend_from_slice(DONE);
+        Ok(())
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::gateway::wire::Wire;
+use crate::gateway::{error::Complaint, wire::Wire};
 
 /// The output for these pieces, how the stream ended, and its usage: prompt, completion, whether it is estimated.
 fn relay<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (String, Result<(), StreamError>, (u64, u64, bool)) {
@@ -27,6 +27,43 @@ fn renamed(text: &str) -> String {
 fn frames_pass_unchanged_except_for_the_models_name() {
     let text = stream(&[": keep-alive", WORD, STOP, USAGE, DONE_LINE], "\n");
     assert_eq!(relay([text.as_bytes()]), (renamed(&text), Ok(()), USAGE_OF_FRAME));
+}
+
+/// Each of these makes some client report an event that is none, and fail.
+#[test]
+fn events_without_data_do_not_reach_the_client() {
+    let text = stream(&[WORD, STOP, USAGE, DONE_LINE], "\n");
+    for end in ["\n", "\r\n", "\r"] {
+        for odd in [
+            "data:",
+            "data: ",
+            "data:  \t",
+            "data",
+            "retry: 3000",
+            "id: 7",
+            "id",
+            "event: ping",
+            "id: 7\nevent: ping\nretry: 1",
+            "data:\ndata: ",
+            "",
+        ] {
+            let odd = format!("{odd}\n\n").replace('\n', end);
+            let (first, rest) = text.split_at(text.find("\n\n").unwrap() + 2);
+            for with in [format!("{odd}{text}"), format!("{first}{odd}{odd}{rest}")] {
+                assert_eq!(relay([with.as_bytes()]), (renamed(&text), Ok(()), USAGE_OF_FRAME), "{with:?}");
+                assert_eq!(relay(with.as_bytes().chunks(1)), (renamed(&text), Ok(()), USAGE_OF_FRAME), "{with:?}");
+            }
+        }
+        // Beside data or a comment, such a line goes alone.
+        for (line, passes) in [
+            (format!("id: 7\nretry: 1\n{WORD}\ndata:\n\n"), format!("{WORD}\n\n")),
+            (format!(": hm\ndata: \nevent: message\n{WORD}\nid\n\n"), format!(": hm\nevent: message\n{WORD}\n\n")),
+            (": one\nid: 7\n:\nevent: ping\n\n".to_owned(), ": one\n:\n\n".to_owned()),
+        ] {
+            let with = format!("{}{}", line.replace('\n', end), text);
+            assert_eq!(relay([with.as_bytes()]).0, renamed(&(passes + &text)), "{with:?}");
+        }
+    }
 }
 
 #[test]
@@ -92,11 +129,11 @@ fn a_providers_error_does_not_reach_the_client() {
         "event: error\ndata: {\"message\":\"secret words\"}",
     ] {
         let (out, end, _) = relay([stream(&[WORD, error, DONE_LINE], "\n").as_bytes()]);
-        assert_eq!((out, end), (renamed(&stream(&[WORD], "\n")), Err(StreamError::Reported)));
+        assert_eq!((out, end), (renamed(&stream(&[WORD], "\n")), Err(StreamError::Reported(Report::NONE))));
     }
     let (out, end, _) = relay([stream(&[WORD, "data: secret words"], "\n").as_bytes()]);
     assert_eq!((out, end), (renamed(&stream(&[WORD], "\n")), Err(StreamError::InvalidJson)));
-    assert_eq!(relay([stream(&[r#"data: {"error":null,"choices":[]}"#, DONE_LINE], "\n").as_bytes()]).1, Ok(()));
+    assert_eq!(relay([stream(&[r#"data: {"error":null,"choices":[{}]}"#, DONE_LINE], "\n").as_bytes()]).1, Ok(()));
 }
 
 #[test]
@@ -115,9 +152,9 @@ fn what_is_no_part_of_a_completion_does_not_pass() {
         assert_eq!(relay([text.as_bytes()]), (expected.clone(), Ok(()), USAGE_OF_FRAME), "{line}");
         // Nothing has been said, whatever stands before the end.
         let (out, end, _) = relay([stream(&[line, DONE_LINE], "\n").as_bytes()]);
-        assert_eq!((out.as_str(), end), ("", Err(StreamError::CutOff)), "{line}");
+        assert_eq!((out.as_str(), end), ("", Err(StreamError::NoAnswer)), "{line}");
     }
-    assert_eq!(relay([stream(&[DONE_LINE], "\n").as_bytes()]).1, Err(StreamError::CutOff));
+    assert_eq!(relay([stream(&[DONE_LINE], "\n").as_bytes()]).1, Err(StreamError::NoAnswer));
     // Usage without choices is the end of a completion.
     for choices in ["", r#","choices":null"#] {
         let usage = USAGE.replace(r#","choices":[]"#, choices);
@@ -147,8 +184,8 @@ fn only_what_the_model_says_is_estimated() {
 
 #[test]
 fn only_the_fields_of_events_pass() {
-    // Comments and the fields of the standard pass as they are.
-    let fields = format!(": hm\nid: 7\nretry: 10\nevent: message\n{WORD}\n\nid\n\n");
+    // Comments and an event's name pass as they are.
+    let fields = format!(": hm\nevent: message\n{WORD}\n\n");
     let text = fields.clone() + &stream(&[USAGE, DONE_LINE], "\n");
     assert_eq!(relay([text.as_bytes()]), (renamed(&text), Ok(()), USAGE_OF_FRAME));
     for line in [
@@ -166,12 +203,61 @@ fn only_the_fields_of_events_pass() {
         ] {
             let (out, end, _) = relay([text.as_bytes()]);
             assert!(!out.contains("secret") && !out.contains("hm"), "{out}");
-            assert_eq!(end, Err(StreamError::NoEvent), "{text}");
+            assert_eq!(end, Err(StreamError::NoEvent(Report::NONE)), "{text}");
         }
     }
-    // What a comment or an id says is the provider's, too, but nothing that errors are made of.
-    assert_eq!(relay([&b"event: error\n\n"[..]]).1, Err(StreamError::Reported));
-    assert_eq!(relay([&b"event: Error \ndata: x\n\n"[..]]).1, Err(StreamError::Reported));
+    // What a comment says is the provider's, too, but nothing that errors are made of.
+    assert_eq!(relay([&b"event: error\n\n"[..]]).1, Err(StreamError::Reported(Report::NONE)));
+    assert_eq!(relay([&b"event: Error \ndata: x\n\n"[..]]).1, Err(StreamError::Reported(Report::NONE)));
+}
+
+#[test]
+fn what_an_error_before_the_first_word_complains_of_is_known() {
+    let role = r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#;
+    let long = r#""message":"This model's maximum context length is 5 tokens.""#;
+    let report = |complaint, status| Report { complaint: Some(complaint), status };
+    for (error, status) in [
+        (format!(r#"data: {{"error":{{{long},"code":400}}}}"#), Some(400)),
+        (format!(r#"data: {{"object":"error",{long}}}"#), None),
+        (format!("event: error\ndata: {{{long}}}"), None),
+    ] {
+        for before in [&[][..], &[role], &[": hm", role]] {
+            let text = stream(&[before, &[&error, DONE_LINE]].concat(), "\n");
+            let reported = Err(StreamError::Reported(report(Complaint::ContextLength, status)));
+            assert_eq!(relay([text.as_bytes()]).1, reported, "{text}");
+        }
+        let text = stream(&[WORD, &error, DONE_LINE], "\n");
+        assert_eq!(relay([text.as_bytes()]).1, Err(StreamError::Reported(Report::NONE)), "{text}");
+    }
+    // Bare, and as a frame that is no part of a completion.
+    let bare = stream(&[&format!("{{{long}}}")], "\n");
+    assert_eq!(relay([bare.as_bytes()]).1, Err(StreamError::NoEvent(report(Complaint::ContextLength, None))));
+    let odd = stream(&[&format!("data: {{{long}}}"), DONE_LINE], "\n");
+    assert_eq!(relay([odd.as_bytes()]).1, Err(StreamError::Reported(report(Complaint::ContextLength, None))));
+}
+
+#[test]
+fn a_stream_in_which_the_model_says_nothing_is_no_answer() {
+    let role = r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#;
+    let filtered = r#"data: {"choices":[{"index":0,"delta":{},"finish_reason": "content_filter"}]}"#;
+    let azure = r#"data: {"choices":[],"prompt_filter_results":[{"prompt_index":0}]}"#;
+    for events in [
+        &[USAGE, DONE_LINE][..],
+        &[USAGE],
+        &[azure, USAGE, DONE_LINE],
+        &[role, filtered, USAGE, DONE_LINE],
+        &[filtered, DONE_LINE],
+    ] {
+        let (out, end, (_, completion, _)) = relay([stream(events, "\n").as_bytes()]);
+        assert_eq!(end, Err(StreamError::NoAnswer), "{events:?}");
+        assert!(!out.contains("[DONE]") && completion <= 2, "{out}");
+    }
+    // An empty answer that the model itself ended is one, and so are words before a filter.
+    for events in
+        [&[role, STOP, USAGE, DONE_LINE][..], &[WORD, filtered, USAGE, DONE_LINE], &[azure, WORD, STOP, DONE_LINE]]
+    {
+        assert_eq!(relay([stream(events, "\n").as_bytes()]).1, Ok(()), "{events:?}");
+    }
 }
 
 #[test]
@@ -185,6 +271,36 @@ fn a_byte_order_mark_and_the_space_after_done_make_no_difference() {
         let text = text.replace("data: [DONE] ", done);
         assert_eq!(relay([text.as_bytes()]), (expected.clone(), Ok(()), USAGE_OF_FRAME), "{done:?}");
     }
+}
+
+/// Mistral reports what all of them have used, beside the end of each.
+#[test]
+fn the_usage_of_all_choices_is_not_added_up() {
+    let frame = |index: u64, delta: &str, reason: &str, usage: &str| {
+        format!(
+            r#"data: {{"choices":[{{"index":{index},"delta":{{{delta}}},"finish_reason":{reason}}}],"usage":{usage}}}"#
+        )
+    };
+    let usage = |completion: u64| {
+        format!(r#"{{"prompt_tokens":3,"completion_tokens":{completion},"total_tokens":{}}}"#, completion + 3)
+    };
+    let pieces = |last: [u64; 3]| {
+        let roles = (0..3).map(|index| frame(index, r#""role":"assistant","content":"""#, "null", "null"));
+        let words = (0..7).flat_map(|_| (0..3).map(|index| frame(index, r#""content":" the""#, "null", "null")));
+        let ends = (0..3).zip(last).map(|(index, completion)| frame(index, "", "\"stop\"", &usage(completion)));
+        roles.chain(words).chain(ends).chain([DONE_LINE.to_owned()]).collect::<Vec<_>>().join("\n\n") + "\n\n"
+    };
+    // The same total three times; a running total; and 7 tokens of each.
+    for (last, completion, is_estimated) in [([21; 3], 21, false), ([7, 14, 21], 21, false), ([7; 3], 21, true)] {
+        let relayed = Wire::new().unwrap().relay(3, [pieces(last).as_bytes()]);
+        assert_eq!((relayed.end, relayed.usage), (Ok(()), Usage { prompt: 3, completion, is_estimated }), "{last:?}");
+    }
+    // Where nothing is reported, frames without words have no tokens.
+    let silent = pieces([21; 3]).replace(&usage(21), "null");
+    assert_eq!(
+        Wire::new().unwrap().relay(3, [silent.as_bytes()]).usage,
+        Usage { prompt: 7, completion: 21, is_estimated: true }
+    );
 }
 
 /// vLLM reports beside each piece of a choice what that choice has used, if it is asked to.
@@ -244,8 +360,8 @@ fn usage_that_was_reported_once_is_not_taken_back() {
         (vec![usage(10, 5, 100)], (10, 90, false)),
         (vec![usage(10, 5, 3)], (10, 5, false)),
         // Words without a token are words that nobody counted.
-        (vec![usage(0, 0, 0)], (7, 5, true)),
-        (vec![usage(9, 0, 9)], (9, 5, true)),
+        (vec![usage(0, 0, 0)], (7, 4, true)),
+        (vec![usage(9, 0, 9)], (9, 4, true)),
     ] {
         let text = stream(&[WORD, STOP], "\n") + &events.join("\n\n") + "\n\ndata: [DONE]\n\n";
         assert_eq!(relay([text.as_bytes()]).2, expected, "{events:?}");
@@ -262,16 +378,16 @@ fn words_that_follow_a_report_of_none_are_estimated() {
         WORD.replace(r#""usage":null"#, r#""usage":{"prompt_tokens":9,"completion_tokens":0,"total_tokens":9}"#);
     let first = first.replace(r#"\"model\":\"x\""#, "");
     let (out, end, usage) = relay([stream(&[&first, WORD, DONE_LINE], "\n").as_bytes()]);
-    assert_eq!((end, usage), (Ok(()), (9, 5, true)));
-    assert!(out.contains(r#""total_tokens":14,"estimated":true"#), "{out}");
+    assert_eq!((end, usage), (Ok(()), (9, 4, true)));
+    assert!(out.contains(r#""total_tokens":13,"estimated":true"#), "{out}");
 }
 
 #[test]
 fn a_frame_of_several_lines_is_joined() {
-    let text = "data: {\"model\":\ndata: \"Qwen3-32B\",\ndata:\"choices\":[]}\n\ndata: [DONE]\n\n";
+    let text = "data: {\"model\":\ndata: \"Qwen3-32B\",\ndata:\"choices\":[{}]}\n\ndata: [DONE]\n\n";
     let (out, end, _) = relay([text.as_bytes()]);
     assert_eq!(end, Ok(()));
-    assert!(out.starts_with("data: {\"model\": \"svc/qwen3-32b\", \"choices\":[]}\n\n"), "{out}");
+    assert!(out.starts_with("data: {\"model\": \"svc/qwen3-32b\", \"choices\":[{}]}\n\n"), "{out}");
 }
 
 #[test]
@@ -286,7 +402,8 @@ fn cuts_and_line_ends_make_no_difference() {
     let wire = Wire::new().unwrap();
     for end in ["\n", "\r\n", "\r"] {
         let text = stream(&[": hm", WORD, WORD, STOP, USAGE, DONE_LINE], end) + "data: {}\n\n";
-        let expected = renamed(&stream(&[": hm", WORD, WORD, STOP, USAGE], end)) + "data: [DONE]\n\n";
+        // Comments are written anew.
+        let expected = format!(": hm\n\n{}data: [DONE]\n\n", renamed(&stream(&[WORD, WORD, STOP, USAGE], end)));
         assert_eq!(relay([text.as_bytes()]), (expected, Ok(()), USAGE_OF_FRAME), "{end:?}");
         for cuts in 0..=u8::MAX {
             wire.check_frames(&[&[cuts][..], text.as_bytes()].concat()).unwrap();

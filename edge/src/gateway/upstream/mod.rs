@@ -68,9 +68,9 @@ pub(super) struct Upstream {
     target: Uri,
     headers: HeaderMap,
     connector: Connector,
-    /// The time limit for the head of an answer.
+    /// The time limit for an answer to begin.
     first_byte: Duration,
-    /// The longest pause between two chunks of an answer.
+    /// The longest pause between two chunks of an answer that has begun.
     chunk_pause: Duration,
     /// Idle connections with the time since when they are, the latest last.
     idle: Mutex<Vec<(Instant, Connection)>>,
@@ -152,7 +152,8 @@ impl Upstream {
         is_stream: bool,
         before_sending: impl Fn() + Clone + Send + 'static,
     ) -> Result<UpstreamResponse, AskError> {
-        let asking = pin!(self.ask_with_retry(body, is_stream, before_sending));
+        let begin_by = tokio::time::Instant::now() + self.first_byte;
+        let asking = pin!(self.ask_with_retry(body, is_stream, begin_by, before_sending));
         match timeout(self.first_byte, asking).await {
             Ok(answered) => answered,
             Err(_) => Err(AskError::Timeout),
@@ -163,11 +164,13 @@ impl Upstream {
         &self,
         body: Bytes,
         is_stream: bool,
+        begin_by: tokio::time::Instant,
         before_sending: impl Fn() + Clone + Send + 'static,
     ) -> Result<UpstreamResponse, AskError> {
+        let answer = |connection, response| UpstreamResponse::new(connection, response, begin_by, self.chunk_pause);
         if let Some(connection) = self.take_idle() {
             match connection.send(self.request(body.clone(), is_stream, before_sending.clone())).await {
-                Ok((connection, response)) => return Ok(UpstreamResponse::new(connection, response, self.chunk_pause)),
+                Ok((connection, response)) => return Ok(answer(connection, response)),
                 Err(error) if connection::is_unsent(&error) => {}
                 Err(error) => return Err(AskError::Broken(error)),
             }
@@ -176,7 +179,7 @@ impl Upstream {
         let connection = Box::pin(self.connect()).await?;
         let request = self.request(body, is_stream, before_sending);
         let (connection, response) = connection.send(request).await.map_err(AskError::Broken)?;
-        Ok(UpstreamResponse::new(connection, response, self.chunk_pause))
+        Ok(answer(connection, response))
     }
 
     /// Connects, at the second try if the first fails.

@@ -36,10 +36,22 @@ pub(in crate::gateway) enum ReadError {
 }
 
 impl UpstreamResponse {
-    pub(super) fn new(connection: Connection, response: Response<Incoming>, idle: Duration) -> Self {
+    /// An answer that is to say something by `begin_by`, and after that at least every `idle`.
+    pub(super) fn new(connection: Connection, response: Response<Incoming>, begin_by: Instant, idle: Duration) -> Self {
         let (head, body) = response.into_parts();
-        let timeouts = Timeouts::new(idle);
+        let timeouts = Timeouts::new(begin_by, idle);
         Self { status: head.status, headers: head.headers, body, connection, timeouts, batching: None }
+    }
+
+    /// The answer has begun to say what it is read for. Servers send the head, and other things that say nothing, while a request is
+    /// queued and its prompt is read.
+    pub(in crate::gateway) fn set_begun(&mut self) {
+        self.timeouts.set_begun();
+    }
+
+    /// When the last chunk was read; before the first, when the head was.
+    pub(in crate::gateway) fn last_chunk(&self) -> Instant {
+        self.timeouts.last_chunk
     }
 
     /// From now on reads chunks that follow each other quickly together: reading and writing one chunk by itself costs as
@@ -137,8 +149,11 @@ impl Batching {
     }
 }
 
-/// The time limits of an answer: for the next chunk, and for the whole. There is one timer, reset only when it fires.
+/// The time limits of an answer: for its beginning, for the next chunk, and for the whole. There is one timer, reset when it fires,
+/// and when the answer begins.
 struct Timeouts {
+    /// The time by which the answer must have begun, until it has. Before that, pauses may be longer.
+    begin_by: Option<Instant>,
     /// The longest pause between two chunks.
     idle: Duration,
     /// The time by which the whole answer must have come.
@@ -148,20 +163,33 @@ struct Timeouts {
 }
 
 impl Timeouts {
-    fn new(idle: Duration) -> Self {
+    fn new(begin_by: Instant, idle: Duration) -> Self {
         let now = Instant::now();
-        Self { idle, end: now + limits::EXCHANGE, last_chunk: now, timer: None }
+        Self { begin_by: Some(begin_by), idle, end: now + limits::EXCHANGE, last_chunk: now, timer: None }
     }
 
     fn reset_idle(&mut self) {
         self.last_chunk = Instant::now();
     }
 
+    fn set_begun(&mut self) {
+        if self.begin_by.take().is_some() {
+            let deadline = self.deadline();
+            if let Some(timer) = &mut self.timer {
+                timer.as_mut().reset(deadline);
+            }
+        }
+    }
+
+    fn deadline(&self) -> Instant {
+        let pause = self.last_chunk + self.idle;
+        self.end.min(self.begin_by.map_or(pause, |begin_by| begin_by.max(pause)))
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let deadline = self.end.min(self.last_chunk + self.idle);
+        let deadline = self.deadline();
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         while timer.as_mut().poll(cx).is_ready() {
-            let deadline = self.end.min(self.last_chunk + self.idle);
             if Instant::now() >= deadline {
                 return Poll::Ready(());
             }
@@ -195,5 +223,39 @@ mod tests {
         let woken = Instant::now();
         poll_fn(|cx| batching.poll(cx, last_chunk)).await;
         assert_eq!((woken.elapsed(), batching.is_batch), (Duration::ZERO, false), "a slow chunk is read immediately");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_has_longer_to_begin_than_to_go_on() {
+        let (idle, first) = (Duration::from_secs(60), Duration::from_secs(300));
+        let start = Instant::now();
+        let waits = async |timeouts: &mut Timeouts| {
+            poll_fn(|cx| timeouts.poll(cx)).await;
+            start.elapsed().as_secs()
+        };
+        let mut silent = Timeouts::new(start + first, idle);
+        assert_eq!(waits(&mut silent).await, 300);
+
+        let start = Instant::now();
+        let outlasts = async |timeouts: &mut Timeouts, seconds: u64| {
+            let waiting = poll_fn(|cx| timeouts.poll(cx));
+            tokio::time::timeout(Duration::from_secs(seconds), waiting).await.is_err()
+        };
+        // Signs of life that say nothing do not shorten the wait; words do, although its timer was set.
+        let mut begun = Timeouts::new(start + first, idle);
+        assert!(outlasts(&mut begun, 200).await);
+        begun.reset_idle();
+        begun.set_begun();
+        poll_fn(|cx| begun.poll(cx)).await;
+        assert_eq!(start.elapsed().as_secs(), 260);
+        // Nor is an answer given up that shows signs of life after that time.
+        let start = Instant::now();
+        let mut alive = Timeouts::new(start + first, idle);
+        for _ in 0..20 {
+            assert!(outlasts(&mut alive, 20).await);
+            alive.reset_idle();
+        }
+        poll_fn(|cx| alive.poll(cx)).await;
+        assert_eq!(start.elapsed().as_secs(), 460);
     }
 }

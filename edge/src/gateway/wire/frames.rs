@@ -112,24 +112,29 @@ fn check_relayed(relayed: &Relayed, model: &ServedModel) -> Result<(), Violation
 /// The data of each event, as a client reads them.
 fn read_events(out: &[u8]) -> Result<Vec<String>, Violation> {
     let text = String::from_utf8_lossy(out).replace("\r\n", "\n").replace('\r', "\n");
-    let (mut events, mut data, mut is_whole) = (Vec::new(), Vec::new(), true);
+    let (mut events, mut data, mut is_whole, mut is_named) = (Vec::new(), Vec::new(), true, false);
     for line in text.split_terminator('\n') {
         is_whole = line.is_empty();
-        if is_whole {
-            // Clients skip events without data.
-            events.extend(Some(data.join("\n")).filter(|data| !data.trim_ascii().is_empty()));
+        if is_whole && !data.is_empty() {
+            events.push(data.join("\n"));
             data.clear();
+            is_named = false;
         }
+        // Some clients take the end of anything but comments for an event.
+        require(out, [("no event comes without data", !(is_whole && is_named))])?;
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         let is_field = match name {
             "data" => {
                 data.push(value.strip_prefix(' ').unwrap_or(value));
-                true
+                !value.trim_ascii().is_empty()
             }
-            "event" => !value.trim_ascii().eq_ignore_ascii_case("error"),
-            name => matches!(name, "" | "id" | "retry"),
+            "event" => {
+                is_named = true;
+                !value.trim_ascii().eq_ignore_ascii_case("error")
+            }
+            name => name.is_empty(),
         };
-        require(out, [("only fields of events pass, and none that says error", is_field)])?;
+        require(out, [("only names and data of events pass, and none that says error", is_field)])?;
     }
     require(out, [("events pass whole", is_whole)])?;
     Ok(events)

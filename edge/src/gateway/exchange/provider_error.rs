@@ -1,0 +1,67 @@
+//! Answers of providers that are no completions: what the client is told, by their status and their words.
+
+use std::{fmt::Debug, future::poll_fn};
+
+use bytes::BytesMut;
+
+use super::{
+    super::{
+        error::{Complaint, ProviderError, RequestFault},
+        rate_headers,
+        upstream::{GzipDecoder, UpstreamResponse},
+    },
+    Exchange,
+};
+use crate::limits;
+
+impl Exchange {
+    /// Returns what the client is told of an answer that is no completion, and lets its connection go.
+    pub(super) async fn judge(&self, mut answer: UpstreamResponse, media_type: impl Debug) -> ProviderError {
+        let retry_after = rate_headers::parse_retry_after(&answer.headers, &self.state.clock);
+        let status = answer.status.as_u16();
+        // What these statuses are for is in the words. 416 is what Scaleway says of too many tokens, and 500 is what some servers
+        // say of a prompt that is too long.
+        let complaint = match status {
+            400 | 413 | 416 | 422 | 500 => self.read_complaint(&mut answer).await,
+            _ => None,
+        };
+        self.warn(&format_args!("status {status}, media type {media_type:?}, complaint {complaint:?}"));
+        self.discard(answer);
+        let refused = || ProviderError::Refused(self.facts.fault(complaint));
+        match (status, complaint) {
+            (413, None) => ProviderError::Refused(RequestFault::Size),
+            (400 | 413 | 422, _) | (416, Some(_)) | (500, Some(Complaint::ContextLength)) => refused(),
+            (408 | 504, _) => ProviderError::Timeout,
+            (429, _) => ProviderError::RateLimited { retry_after },
+            (500.., _) => ProviderError::Failed { retry_after },
+            // The operator's key, address or money is at fault: nothing that the client can mend.
+            _ => ProviderError::FAILED,
+        }
+    }
+
+    /// Reads what an error complains of, as far as it comes soon.
+    async fn read_complaint(&self, answer: &mut UpstreamResponse) -> Option<Complaint> {
+        let mut gzip = GzipDecoder::for_headers(&answer.headers).ok()?;
+        let mut body = BytesMut::new();
+        let reading = async {
+            while body.len() < limits::PROVIDER_ERROR_BYTES
+                && let Some(Ok(chunk)) = poll_fn(|cx| answer.poll_chunk(cx)).await
+            {
+                let Some(gzip) = &mut gzip else {
+                    body.extend_from_slice(&chunk);
+                    continue;
+                };
+                for piece in chunk.chunks(limits::ZIPPED_PIECE_BYTES) {
+                    let Ok(plain) = gzip.decode(piece) else { return };
+                    body.extend_from_slice(&plain);
+                    if body.len() >= limits::PROVIDER_ERROR_BYTES {
+                        return;
+                    }
+                }
+            }
+        };
+        let _ = tokio::time::timeout(limits::PROVIDER_ERROR_WAIT, reading).await;
+        body.truncate(limits::PROVIDER_ERROR_BYTES);
+        Complaint::of(&body)
+    }
+}

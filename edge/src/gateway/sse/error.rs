@@ -1,0 +1,43 @@
+//! Why streams fail.
+
+use super::super::{
+    error::{ProviderError, Report, RequestFacts},
+    json::JsonError,
+};
+
+/// Why a stream is no valid answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(in crate::gateway) enum StreamError {
+    #[error("the provider reported an error")]
+    Reported(Report),
+    #[error("a line is no field of an event")]
+    NoEvent(Report),
+    #[error("a frame is not JSON")]
+    InvalidJson,
+    #[error("a frame is too large")]
+    TooLarge,
+    #[error("the stream ended without its last frame")]
+    CutOff,
+    #[error("the stream ended, and the model had said nothing")]
+    NoAnswer,
+    #[error("there is no memory for what has to be said again at its end")]
+    NoMemory,
+}
+
+impl StreamError {
+    /// What the client is told; `is_charged` says whether usage was reported.
+    pub(in crate::gateway) fn to_provider_error(self, is_charged: bool, facts: &RequestFacts) -> ProviderError {
+        match self {
+            Self::Reported(report) | Self::NoEvent(report) => facts.reported(report),
+            Self::NoAnswer => ProviderError::NoAnswer { is_charged },
+            Self::NoMemory => ProviderError::NoMemory,
+            Self::InvalidJson | Self::TooLarge | Self::CutOff => ProviderError::FAILED,
+        }
+    }
+}
+
+impl From<JsonError> for StreamError {
+    fn from(_: JsonError) -> Self {
+        Self::InvalidJson
+    }
+}
