@@ -3,6 +3,7 @@
 use std::{
     path::Path,
     process::{Output, Stdio},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -98,18 +99,36 @@ async fn real_clients_work_with_an_independent_upstream() {
     assert_eq!(estimated, 0);
 }
 
+/// curl, with this version of HTTP, asking for a completion with this body; with `@` before it, the body is a file's.
+fn curl(gateway: &Gateway, version: &str, body: &str) -> Command {
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--show-error", "--no-buffer", version]).arg("--cacert").arg(gateway.world.ca());
+    let url = format!("https://localhost:{}/v1/chat/completions", gateway.world.public_port());
+    command.args(["--header", &format!("Authorization: Bearer {}", gateway.key), &url]);
+    command.args(["--header", "Content-Type: application/json", "--data-binary", body]);
+    command
+}
+
+#[tokio::test]
+async fn curl_gets_the_refusal_of_a_body_that_is_too_large() {
+    let gateway = Gateway::start_with(at_localhost).await;
+    // Over HTTP/2 it takes an answer that comes before it has sent all for a failure.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), vec![b' '; 6 << 20]).unwrap();
+    for version in ["--http1.1", "--http2"] {
+        let command = curl(&gateway, version, &format!("@{}", file.path().display()));
+        let output = run(command, &gateway.world, &gateway.key, &[]).await;
+        let refused: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(refused["error"]["code"], "request_too_large", "{version}");
+    }
+}
+
 #[tokio::test]
 async fn curl_gets_json_and_a_stream() {
     let gateway = Gateway::start_with(at_localhost).await;
     let curl = async |version: &str, fields: Value| {
-        let mut command = Command::new("curl");
-        let flags = ["--silent", "--show-error", "--fail-with-body", "--no-buffer", version];
-        command.args(flags).arg("--cacert").arg(gateway.world.ca());
-        let url = format!("https://localhost:{}/v1/chat/completions", gateway.world.public_port());
-        command.args(["--header", &format!("Authorization: Bearer {}", gateway.key), &url]);
-        command.args(["--header", "Content-Type: application/json", "--data"]);
-        command.arg(super::request(&fields).to_string());
-        run(command, &gateway.world, &gateway.key, &[]).await.stdout
+        let body = super::request(&fields).to_string();
+        run(curl(&gateway, version, &body), &gateway.world, &gateway.key, &[]).await.stdout
     };
     for version in ["--http1.1", "--http2"] {
         let completion: Value = serde_json::from_slice(&curl(version, json!({})).await).unwrap();
@@ -144,5 +163,73 @@ async fn real_clients_retry_only_when_they_should() {
         let output = run(client, &gateway.world, &gateway.key, &[("CASE", "half-way")]).await;
         let said: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!((&said["words"], &said["error"]), (&"wörd0 wörd1 ".into(), &"upstream_error".into()), "{said}");
+    }
+}
+
+const STREAMS_PYTHON: &str = include_str!("clients/streams.py");
+const STREAMS_NODE: &str = include_str!("clients/streams.mjs");
+const STREAMS_AI_SDK: &str = include_str!("clients/streams_ai_sdk.mjs");
+
+/// What providers send between the events of a stream. Passed on as they are, most of them make one of the clients fail.
+const ODD: [&str; 11] = [
+    "data:\n\n",
+    "data: \n\n",
+    "retry: 3000\n\n",
+    "id: 7\n\n",
+    "event: ping\n\n",
+    "id: 7\nevent: ping\nretry: 1\ndata:\n\n",
+    ": hm\n\n",
+    ": hm\n",
+    "id: 7\n: hm\n\n",
+    "\r\n",
+    "id: 7\n",
+];
+
+#[tokio::test]
+async fn no_client_breaks_on_a_stream() {
+    let gateway = Gateway::start_with(at_localhost).await;
+    let events = usual_events(2);
+    let mut scripts: Vec<_> = ODD
+        .iter()
+        .map(|odd| Script::stream(events.iter().map(|event| format!("{odd}{event}\n\n").into_bytes()), true))
+        .collect();
+    // The provider keeps its client waiting after the head, and the gateway writes a comment.
+    let mut slow = Script::usual_stream(2);
+    slow.0.insert(1, Act::Wait(Duration::from_millis(1_200)));
+    scripts.push(slow);
+    let whole = scripts.len();
+    let long = r#"data: {"error":{"message":"This model's maximum context length is 5 tokens.","code":400}}"#;
+    scripts.push(Script::events(&[long]));
+    scripts.push(Script::answer(400, &[], long.trim_start_matches("data: ").as_bytes()));
+
+    let newer = || python(STREAMS_PYTHON);
+    let mut older = newer();
+    older.env("PYTHONPATH", tools::older_openai_python());
+    for (name, client, sdk, provider) in [
+        ("openai-python", newer(), "", ""),
+        ("openai-python 2", older, "", ""),
+        ("openai-node", tools::node(STREAMS_NODE), "openai", ""),
+        ("openai-node 6", tools::node(STREAMS_NODE), "openai-6", ""),
+        ("ai", tools::node(STREAMS_AI_SDK), "ai", "@ai-sdk/openai-compatible"),
+        ("ai 6", tools::node(STREAMS_AI_SDK), "ai-6", "@ai-sdk/openai-compatible-2"),
+    ] {
+        scripts.iter().for_each(|script| gateway.provider.next(script.clone()));
+        let count = scripts.len().to_string();
+        let more = [("COUNT", count.as_str()), ("SDK", sdk), ("PROVIDER", provider)];
+        let output = run(client, &gateway.world, &gateway.key, &more).await;
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(!name.ends_with("python 2") || said["version"].as_str().unwrap().starts_with("2."), "{said}");
+        for (at, heard) in said["heard"].as_array().unwrap().iter().enumerate() {
+            if at < whole {
+                let expected = json!({ "words": "wörd0 wörd1 ", "tokens": 2, "error": null });
+                assert_eq!(heard, &expected, "{name}: {:?}", scripts[at]);
+            } else {
+                assert_eq!(
+                    (&heard["words"], &heard["error"]),
+                    (&"".into(), &"context_length_exceeded".into()),
+                    "{name}"
+                );
+            }
+        }
     }
 }

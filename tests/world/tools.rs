@@ -22,6 +22,13 @@ pub fn python(module: &str) -> Command {
     command
 }
 
+/// The folder of openai-python's older major version, for `PYTHONPATH`.
+pub fn older_openai_python() -> PathBuf {
+    let module = folder().join("openai2");
+    assert!(module.exists(), "{} is not there: run .ci/tools", module.display());
+    module
+}
+
 /// A Node script, as the text of an ES module: its imports are looked for among the installed packages.
 pub fn node(script: &str) -> Command {
     let mut command = command(node_itself());
