@@ -8,7 +8,7 @@ use super::{
 };
 
 /// The sources of the sections, in which each key has its type and its words.
-const SOURCES: [&str; 15] = [
+const SOURCES: [&str; 16] = [
     include_str!("sections/acme.rs"),
     include_str!("sections/admin.rs"),
     include_str!("sections/backup.rs"),
@@ -19,12 +19,17 @@ const SOURCES: [&str; 15] = [
     include_str!("sections/limits.rs"),
     include_str!("sections/mail.rs"),
     include_str!("sections/postgres.rs"),
+    include_str!("sections/quirks.rs"),
     include_str!("sections/redis.rs"),
     include_str!("sections/secrets.rs"),
     include_str!("sections/site.rs"),
     include_str!("sections/stats.rs"),
     include_str!("sections/store.rs"),
 ];
+
+/// Tables within sections that have keys of their own, each by its place and the name of its struct, in words.
+const TABLES: [(&str, &str); 2] =
+    [("gateway.providers.*.quirks", "quirks"), ("gateway.providers.*.quirks.messages", "message_rules")];
 
 const HEAD: &str = "# Configuration keys
 
@@ -34,13 +39,18 @@ when a new value is in force: on SIGHUP, or at the next start of the program ([r
 [README](../README.md) has examples. This page is written by `SVC_WRITE_KEYS=1 cargo test -p config`, which fails when it is not up to date.
 ";
 
-/// The type and the words of a key.
-fn described(section: &str, key: &str) -> (String, String) {
+/// The lines of a section's struct.
+fn lines_of(section: &str) -> impl Iterator<Item = &'static str> {
     let name: String = section.split('_').map(|part| part[..1].to_uppercase() + &part[1..]).collect();
     let start = format!("pub struct {name} {{");
     let body = SOURCES.iter().find_map(|source| source.split_once(&start)).unwrap_or_else(|| panic!("{start}")).1;
+    body.lines().map(str::trim).take_while(|line| *line != "}")
+}
+
+/// The type and the words of a key.
+fn described(section: &str, key: &str) -> (String, String) {
     let mut words: Vec<&str> = Vec::new();
-    for line in body.lines().map(str::trim).take_while(|line| *line != "}") {
+    for line in lines_of(section) {
         if let Some(text) = line.strip_prefix("///") {
             words.push(text.trim());
         } else if let Some(of) = line.strip_prefix(&format!("pub {key}: ")) {
@@ -117,6 +127,13 @@ fn the_page_of_keys_is_current() {
         let (of, words) = described(section, key);
         let (default, taken) = (default(section, key, &config), taken_over(*effect));
         writeln!(page, "| `{key}` | {of} | {default} | {words} | {taken} |").unwrap();
+    }
+    for (place, table) in TABLES {
+        write!(page, "\n## `[{place}]`\n\n| key | type | what it is |\n|---|---|---|\n").unwrap();
+        for key in lines_of(table).filter_map(|line| Some(line.strip_prefix("pub ")?.split_once(':')?.0)) {
+            let (of, words) = described(table, key);
+            writeln!(page, "| `{key}` | {of} | {words} |").unwrap();
+        }
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/configuration.md");
     if std::env::var_os("SVC_WRITE_KEYS").is_some() {

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::url;
+pub use super::quirks::{CallIds, Ceiling, Lack, MessageRules, Quirks, Thoughts};
+use super::{quirks, url};
 
 /// `[gateway]`.
 ///
@@ -70,52 +71,6 @@ pub struct Provider {
     pub quirks: Quirks,
 }
 
-/// Fields of a request that a provider refuses or calls otherwise, and those that may reach it. Nothing by default: fields
-/// pass as they are, except for those that the gateway knows to reach beyond tokens.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Quirks {
-    /// Fields that are left out.
-    pub drop: Vec<String>,
-    /// Fields that have another name there. When a request has both, the one that has that name already is kept.
-    pub rename: BTreeMap<String, String>,
-    /// The only fields that pass, by their names in the client's request, beside `messages`, `tools` and those that the
-    /// gateway sets itself; any other is 400. A field in this list passes whatever it reaches. Without a list, every
-    /// field passes that the gateway does not know to reach beyond tokens.
-    pub allow: Option<Vec<String>>,
-    /// The names of the field in which the provider gets the most tokens that a choice may have, whichever of them the
-    /// client has used.
-    pub ceiling: Ceiling,
-}
-
-/// The names of the field in which a provider gets the most tokens that a choice may have.
-///
-/// A provider that does not know the name ignores the limit, and there is none: so the name is the provider's, and not the
-/// client's choice. Both are not sent to everybody, because some servers, `OpenAI`'s own among them, refuse a request that
-/// has both.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ceiling {
-    /// `max_tokens`: every server of this format knows it, except for models that refuse a request which has it.
-    #[default]
-    MaxTokens,
-    /// `max_completion_tokens`, for models that refuse the older name.
-    MaxCompletionTokens,
-    /// Both, for servers that take both, in whatever version they run.
-    Both,
-}
-
-impl Ceiling {
-    /// The names.
-    pub fn names(self) -> &'static [&'static str] {
-        match self {
-            Self::MaxTokens => &["max_tokens"],
-            Self::MaxCompletionTokens => &["max_completion_tokens"],
-            Self::Both => &["max_tokens", "max_completion_tokens"],
-        }
-    }
-}
-
 /// One of `gateway.models`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -135,49 +90,15 @@ pub struct Model {
 }
 
 fn shipped_providers() -> BTreeMap<String, Provider> {
-    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-    // Mistral refuses fields that it does not know with 422, so the list takes nothing from clients. What it knows beside
-    // these runs or bills more than tokens. It reports usage without being asked.
-    let mistral = Quirks {
-        drop: names(&[
-            "logit_bias",
-            "logprobs",
-            "metadata",
-            "service_tier",
-            "store",
-            "stream_options",
-            "top_logprobs",
-            "user",
-        ]),
-        allow: Some(names(&[
-            "frequency_penalty",
-            "parallel_tool_calls",
-            "presence_penalty",
-            "random_seed",
-            "reasoning_effort",
-            "response_format",
-            "safe_prompt",
-            "seed",
-            "stop",
-            "temperature",
-            "tool_choice",
-            "top_p",
-        ])),
-        rename: [("seed".to_owned(), "random_seed".to_owned())].into(),
-        ceiling: Ceiling::MaxTokens,
-    };
-    // These two run vLLM, which has no use for these three. It takes both names of the ceiling, and calls one outdated.
-    let vllm =
-        Quirks { drop: names(&["metadata", "service_tier", "store"]), ceiling: Ceiling::Both, ..Quirks::default() };
     [
-        ("mistral", "Mistral AI", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", mistral),
-        ("scaleway", "Scaleway", "https://api.scaleway.ai/v1", "SCW_SECRET_KEY", vllm.clone()),
+        ("mistral", "Mistral AI", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", quirks::mistral()),
+        ("scaleway", "Scaleway", "https://api.scaleway.ai/v1", "SCW_SECRET_KEY", quirks::vllm()),
         (
             "ovhcloud",
             "OVHcloud",
             "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1",
             "OVH_AI_ENDPOINTS_ACCESS_TOKEN",
-            vllm,
+            quirks::vllm(),
         ),
     ]
     .map(|(name, owned_by, base_url, api_key_env, quirks)| {

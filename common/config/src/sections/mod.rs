@@ -10,6 +10,7 @@ pub mod gateway;
 mod limits;
 mod mail;
 mod postgres;
+mod quirks;
 mod redis;
 mod secrets;
 mod site;
