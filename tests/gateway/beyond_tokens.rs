@@ -3,7 +3,7 @@
 use super::Gateway;
 
 /// Fields of requests that are refused, beside the usual ones, as they are written, and the `param` of the refusal.
-const REFUSED: [(&str, &str); 107] = [
+const REFUSED: [(&str, &str); 106] = [
     // Tools that run at the provider.
     (r#""tools":[{"type":"web_search"}]"#, "tools[0].type"),
     (r#""tools":[{"type":"web_search_premium"}]"#, "tools[0].type"),
@@ -85,7 +85,6 @@ const REFUSED: [(&str, &str); 107] = [
     (r#""search_parameters":{"mode":"on"}"#, "search_parameters"),
     (r#""enable_search":true"#, "enable_search"),
     (r#""guardrails":[{"block_on_error":true}]"#, "guardrails"),
-    (r#""metadata":{"a":"b"}"#, "metadata"),
     (r#""previous_response_id":"x""#, "previous_response_id"),
     (r#""mcp_servers":[{"url":"https://example.com"}]"#, "mcp_servers"),
     (r#""data_sources":[{"type":"azure_search"}]"#, "data_sources"),
@@ -124,8 +123,8 @@ const REFUSED: [(&str, &str); 107] = [
 ];
 
 /// Parts of a message that are refused, and what follows the message in the `param` of the refusal.
-const REFUSED_OF_MESSAGES: [(&str, &str); 37] = [
-    (r#""content":"hi","cache_control":{"type":"ephemeral"}"#, "cache_control"),
+const REFUSED_OF_MESSAGES: [(&str, &str); 39] = [
+    (r#""content":"hi","Cache_Control":{"type":"ephemeral"}"#, "Cache_Control"),
     (r#""content":"hi","tools":[{"type":"function"},{"type":"web_search"}]"#, "tools[1].type"),
     (r#""content":[{"type":"document_url","document_url":"https://example.com/1000-pages.pdf"}]"#, "content[0].type"),
     (r#""content":[{"type":"text","text":"hi"},{"type":"file","file_id":"x"}]"#, "content[1].type"),
@@ -154,7 +153,9 @@ const REFUSED_OF_MESSAGES: [(&str, &str); 37] = [
         r#""content":[{"type":"text","text":"x","video_url":null,"video_url":"https://example.com"}]"#,
         "content[0].video_url",
     ),
-    (r#""content":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]"#, "content[0].cache_control"),
+    (r#""content":[{"type":"text","text":"x","cache_Control":{"type":"ephemeral"}}]"#, "content[0].cache_Control"),
+    (r#""content":[{"type":"thinking","thinking":"x"}]"#, "content[0].type"),
+    (r#""content":[{"type":"refusal","refusal":"x"}]"#, "content[0].type"),
     (r#""content":[{"type":"text","Text":"x"}]"#, "content[0].Text"),
     (r#""content":[{"type":"text","te\u0078t":"x","text":"y"}]"#, "content[0].text"),
     (r#""content":[{"type":"text","text":"x","a\ud800":1}]"#, "content[0]"),

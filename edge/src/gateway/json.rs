@@ -4,7 +4,7 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memmem};
 
 /// The deepest nesting that is accepted.
 const DEPTH: usize = 128;
@@ -149,6 +149,49 @@ pub(super) fn string_bytes(text: &[u8], left_out: &[&[u8]]) -> usize {
     bytes
 }
 
+/// `text` with U+FFFD in the place of each escape in a value that is half of a pair of surrogates; `None` if there is none. Names
+/// stay as they are. `text` need not be JSON.
+pub(super) fn without_lone_surrogates(text: &[u8]) -> Option<Vec<u8>> {
+    let mut mended: Option<Vec<u8>> = None;
+    // The end of the string in which the last one was found, and whether that is a name.
+    let (mut end, mut is_name) = (0, false);
+    let mut after = 0;
+    for at in memmem::find_iter(text, b"\\u") {
+        let slashes = text.get(after..at).unwrap_or_default().iter().rev().take_while(|byte| **byte == b'\\').count();
+        // Of the second half of a pair, or behind a backslash that is itself escaped.
+        if at < after || slashes % 2 == 1 {
+            continue;
+        }
+        let Some(unit @ 0xd800..=0xdfff) = unit(text, at) else { continue };
+        let is_low = |unit: u16| matches!(unit, 0xdc00..=0xdfff);
+        if !is_low(unit) && self::unit(text, at + 6).is_some_and(is_low) {
+            after = at + 12;
+            continue;
+        }
+        if at >= end {
+            // From within the string: as if it began here.
+            end = end_of_started_string(text, at).unwrap_or(text.len());
+            is_name = text.get(skip_space(text, end)) == Some(&b':');
+        }
+        if !is_name {
+            let mended = mended.get_or_insert_with(|| text.to_vec());
+            if let Some(escape) = mended.get_mut(at..at + 6) {
+                escape.copy_from_slice(b"\\ufffd");
+            }
+        }
+    }
+    mended
+}
+
+/// The unit of UTF-16 whose escape begins at `at`.
+fn unit(text: &[u8], at: usize) -> Option<u16> {
+    let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    if !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
 fn skip_space(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\n' | b'\r')).count()
@@ -159,7 +202,11 @@ fn end_of_string(text: &[u8], at: usize) -> Result<usize, JsonError> {
     if text.get(at) != Some(&b'"') {
         return Err(JsonError);
     }
-    let mut at = at + 1;
+    end_of_started_string(text, at + 1)
+}
+
+/// The end of the string that has a character, or its end, at `at`.
+fn end_of_started_string(text: &[u8], mut at: usize) -> Result<usize, JsonError> {
     loop {
         let found = memchr2(b'"', b'\\', text.get(at..).ok_or(JsonError)?).ok_or(JsonError)?;
         at += found;
@@ -250,6 +297,33 @@ mod tests {
         assert_eq!(read("[]").unwrap(), Vec::<Vec<u8>>::new());
         assert_eq!(read(r#"[ {"a":","} , 2,"]"]"#).unwrap(), [&br#"{"a":","}"#[..], b"2", b"\"]\""]);
         assert!(read("{}").is_none());
+    }
+
+    #[test]
+    fn half_of_a_pair_of_surrogates_is_replaced_in_values() {
+        let mended = |text: &str| without_lone_surrogates(text.as_bytes()).map(|text| String::from_utf8(text).unwrap());
+        for (text, expected) in [
+            (r#"{"a":"x\ud83d"}"#, r#"{"a":"x\ufffd"}"#),
+            (r#"["\uD83D\uD83D\uDE00\ude00 \uDfFf"]"#, r#"["\ufffd\uD83D\uDE00\ufffd \ufffd"]"#),
+            (r#"{"a\ud83d" : "\\\ud83d","b":"\ud83d"}"#, r#"{"a\ud83d" : "\\\ufffd","b":"\ufffd"}"#),
+            (r#"["\ud83d\u0041","\ud83d\n","\ud83dx"#, r#"["\ufffd\u0041","\ufffd\n","\ufffdx"#),
+        ] {
+            assert_eq!(mended(text).as_deref(), Some(expected), "{text}");
+        }
+        for text in [
+            "",
+            r#""\u""#,
+            r#""\ud83""#,
+            r#""\\ud83d""#,
+            r#""\ud83d\ude00""#,
+            r#"{"\udc00":1}"#,
+            r#"{"a\ud83d\ud83d":"\ud83d\ude00"}"#,
+        ] {
+            assert_eq!(mended(text), None, "{text}");
+        }
+        // Looking for the end of a string takes no longer for each of them.
+        let many = format!("\"{}\"", "\\ud83d".repeat(100_000));
+        assert_eq!(mended(&many).unwrap(), many.replace("d83d", "fffd"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    json,
+    dialect, json,
     meter::Usage,
     models::ServedModel,
     usage_report::{self, Expected},
@@ -77,6 +77,13 @@ pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> 
         if *name == *b"model" {
             out.extend_from_slice(part(written..field.value.start));
             out.extend_from_slice(model.id_json.as_bytes());
+            written = field.value.end;
+        }
+        if *name == *b"choices"
+            && let Some(flat) = dialect::flattened(part(field.value.clone()))
+        {
+            out.extend_from_slice(part(written..field.value.start));
+            out.extend_from_slice(&flat);
             written = field.value.end;
         }
         said.read(&name, part(field.value));

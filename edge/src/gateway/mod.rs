@@ -3,7 +3,7 @@
 //! A request becomes a response here; connections are accepted in `listen/`. Every completion passes the same steps:
 //!
 //! 1. **Authentication**: `keys` finds the account behind the API key.
-//! 2. **Validation**: `request` checks the body's governed fields, and writes the body that the provider gets.
+//! 2. **Validation**: `request` checks the body's governed fields, and writes the body that the provider gets, in its `dialect`.
 //! 3. **Admission**: the [`meter`] checks the account's limits, and reserves the most tokens that the completion can use.
 //! 4. **Exchange**: `exchange` sends the request to the provider through `upstream`, and relays the answer: `json_answer`
 //!    whole, or `stream` and `sse` event by event. When the client disconnects, `drains` reads on.
@@ -16,6 +16,7 @@
 mod answer_memory;
 mod body;
 mod cors;
+mod dialect;
 mod drains;
 mod error;
 mod exchange;

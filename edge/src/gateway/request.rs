@@ -4,7 +4,8 @@
 //! through byte by byte, or are refused ([`passing`]). Where a governed field is there more than once the last one
 //! counts, as it does for the providers; it is validated, and it alone is sent. A name that differs from a governed one
 //! only in its case is refused: some parsers take it for the governed one. What the messages and tools may hold is judged
-//! in [`content`], and how many tokens they can be in [`prompt`].
+//! in [`content`], and how many tokens they can be in [`prompt`]. Where the provider's dialect has rules, they are rewritten
+//! ([`dialect`](super::dialect)) once they are judged.
 
 mod content;
 mod overflow;
@@ -24,6 +25,7 @@ use config::{
 pub(super) use self::sent::{KNOWN_FIELDS, KnownField, SentFields};
 use self::{
     content::Found,
+    passing::Passage,
     provider_body::{Ceilings, ProviderBody},
 };
 use super::{
@@ -72,6 +74,10 @@ pub(super) fn validate_translated(
     models: &ServedModels,
     hints: &[&str],
 ) -> Result<CompletionRequest, ApiError> {
+    // Agents cut texts within a character, and send them again in every turn: refused, the conversation would be over. Parsers
+    // disagree about the half that is left, and some providers fail on it.
+    let mended = json::without_lone_surrogates(body);
+    let body = mended.as_deref().unwrap_or(body);
     let mut fields = Fields::parse(body)?;
     let model = fields.last(b"model").ok_or_else(|| ApiError::missing_parameter("model"))?;
     let model = json::decoded_string(model).ok_or_else(|| ApiError::invalid_type("model", "a string"))?;
@@ -103,8 +109,11 @@ pub(super) fn validate_translated(
     {
         return Err(ApiError::context_length_exceeded(Some(context)));
     }
+    let written = ProviderBody::new(&fields, &found, model, &ceilings, body.len()).write(is_stream);
+    // A token a byte holds of what is written in the provider's dialect, too.
+    let prompt = prompt::max_tokens(body, &found) + written.growth;
     let max_usage = MaxUsage {
-        prompt: prompt::max_tokens(body, &found).min(model.model.context.map_or(u64::MAX, u64::from)),
+        prompt: prompt.min(model.model.context.map_or(u64::MAX, u64::from)),
         completion: ceilings.largest().saturating_mul(choices),
     };
     Ok(CompletionRequest {
@@ -117,7 +126,7 @@ pub(super) fn validate_translated(
             choices,
         },
         sent: fields.0.iter().map(|field| &*field.name).collect(),
-        body: ProviderBody::new(&fields, model, &ceilings, body.len()).write(is_stream),
+        body: written.body,
         format: ClientFormat::Chat,
     })
 }
@@ -179,11 +188,13 @@ impl<'t> Fields<'t> {
     fn judge(&self, quirks: &Quirks) -> Result<Found, ApiError> {
         let mut found = Found::default();
         found.add_messages(self.only("messages")?)?;
-        found.add_tools(self.only("tools")?)?;
-        content::validate_tool_choice(self.only("tool_choice")?)?;
-        for field in &self.0 {
-            passing::check(field, quirks)?;
-            found.surplus += passing::surplus(field);
+        found.add_tools(self.only("tools")?, quirks.custom_tools)?;
+        content::validate_tool_choice(self.only("tool_choice")?, quirks.custom_tools)?;
+        for (index, field) in self.0.iter().enumerate() {
+            match passing::check(field, quirks)? {
+                Passage::Passes => found.surplus += passing::surplus(field),
+                Passage::LeftOut => found.left_out.push(index),
+            }
         }
         Ok(found)
     }

@@ -1,24 +1,42 @@
 //! The parts of messages, and the tools, of a request for a completion.
 //!
 //! Both may hold more than tokens: an address of a document that the provider reads, a tool that runs at the provider and is
-//! paid for by the call. Only what costs tokens alone passes: text, images, and functions that the client itself runs. Some
-//! servers go by the fields of a part or tool, whatever its type says; so each kind has a list of the fields that it may
-//! have. A field that is null stands for none. What parsers could read differently (a field that is there twice, or in other
-//! case) is refused.
+//! paid for by the call. Only what costs tokens alone passes: text, images, what a model has thought or refused, and tools that
+//! the client itself runs. Some servers go by the fields of a part or tool, whatever its type says; so each kind has a list of
+//! the fields that it may have. A field that is null stands for none. What parsers could read differently (a field that is there
+//! twice, or in other case) is refused. Fields that agents set for other providers, and that cost more there (`cache_control`),
+//! are taken, and left out by [`dialect`].
 
 use std::{borrow::Cow, fmt::Arguments};
 
-use super::{super::error::ApiError, json, prompt, quoted};
+use super::{
+    super::{
+        dialect::{self, LEFT_OUT_OF_IMAGES, LEFT_OUT_OF_MESSAGES, LEFT_OUT_OF_PARTS, LEFT_OUT_OF_TOOLS},
+        error::ApiError,
+    },
+    json, prompt, quoted,
+};
 use crate::limits;
 
-/// The kinds of content parts that pass, each with the fields that it may have.
-const PARTS: [(&str, [&str; 2]); 2] = [("text", ["type", "text"]), (IMAGE, ["type", IMAGE])];
+/// The kinds of content parts that pass, each with the fields that it may have; the second has what it is a part for.
+const PARTS: [(&str, &[&str]); 4] = [
+    ("text", &["type", "text"]),
+    (IMAGE, &["type", IMAGE]),
+    (REFUSAL, &["type", REFUSAL]),
+    (THINKING, &["type", THINKING, "closed", "signature"]),
+];
 /// The kind of the parts that are images, and the field with the image.
 const IMAGE: &str = "image_url";
+/// The kind of the parts with which a model refuses.
+const REFUSAL: &str = "refusal";
+/// The kind of the parts with a model's thoughts.
+const THINKING: &str = "thinking";
+/// The fields by which a part says what it is, whatever its kind.
+const PART_FIELDS: [&str; 5] = ["type", "text", IMAGE, REFUSAL, THINKING];
 /// The fields of an image.
 const IMAGE_FIELDS: [&str; 2] = ["url", "detail"];
-/// The fields of a tool, and of the choice of one.
-const TOOL_FIELDS: [&str; 2] = ["type", "function"];
+/// The words for a choice among tools that some clients write as `{"type": …}`.
+const CHOICES: [&str; 4] = ["auto", "none", "required", "any"];
 
 /// What the messages and tools of a request were found to hold.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -29,6 +47,12 @@ pub(super) struct Found {
     pub(super) tools: u64,
     /// The tokens that a prompt can have beyond the bytes of what the messages hold beside their words.
     pub(super) surplus: u64,
+    /// Whether a message has a field that no provider gets.
+    pub(super) has_left_out: bool,
+    /// Whether a tool has one.
+    pub(super) has_left_out_of_tools: bool,
+    /// The request's fields that are left out, by their places in it, in order.
+    pub(super) left_out: Vec<usize>,
 }
 
 impl Found {
@@ -59,20 +83,16 @@ impl Found {
     }
 
     fn add_message(&mut self, message: &[u8], place: Arguments<'_>) -> Result<(), ApiError> {
-        let [role, content, audio, cache] = known(message, ["role", "content", "audio", "cache_control"], place)?;
+        let [role, content, audio, left_out] =
+            known(message, ["role", "content", "audio", LEFT_OUT_OF_MESSAGES[0]], place)?;
         if audio.is_some_and(|audio| audio != b"null") {
             return Err(ApiError::invalid_value(format!("{place}.audio"), "what the provider has stored is not taken"));
         }
-        if cache.is_some_and(|cache| cache != b"null") {
-            return Err(ApiError::invalid_value(
-                format!("{place}.cache_control"),
-                "what is stored has a price of its own",
-            ));
-        }
+        self.has_left_out |= left_out.is_some();
         if role.is_none_or(|role| !role.starts_with(b"\"") || role == b"\"\"") {
             return Err(ApiError::invalid_type(format!("{place}.role"), "a string such as \"user\""));
         }
-        self.add_content(content, place)?;
+        self.add_content(content, role, place)?;
         // Tools that a message brings along, and calls of tools: printed as other JSON is, and some results of tools, too.
         for field in json::fields(message).filter_map(Result::ok) {
             let value = message.get(field.value.clone()).unwrap_or_default();
@@ -81,7 +101,7 @@ impl Found {
                 continue;
             }
             if *name == *b"tools" && value != b"null" {
-                validate_tools(value, format_args!("{place}.tools"))?;
+                Tools::STRICT.validate(value, format_args!("{place}.tools"))?;
                 self.surplus += limits::TOOLS_TOKENS;
             }
             self.surplus += prompt::surplus(value);
@@ -90,103 +110,179 @@ impl Found {
     }
 
     /// Validates the content of a message: a string, null, or parts.
-    fn add_content(&mut self, content: Option<&[u8]>, place: Arguments<'_>) -> Result<(), ApiError> {
+    fn add_content(
+        &mut self,
+        content: Option<&[u8]>,
+        role: Option<&[u8]>,
+        place: Arguments<'_>,
+    ) -> Result<(), ApiError> {
         let Some(content) = content.filter(|content| *content != b"null" && !content.starts_with(b"\"")) else {
             return Ok(());
         };
         let parts = json::elements(content)
             .ok_or_else(|| ApiError::invalid_type(format!("{place}.content"), "a string or an array of parts"))?;
+        // What a model has said comes back in its own words alone.
+        let is_models = role.is_some_and(|role| &*json::string(role) == b"assistant");
         for (index, part) in parts.enumerate() {
             let place = format_args!("{place}.content[{index}]");
-            // Those of the other kind too, even where they are null.
-            let [kind, ..] = known(part, ["type", "text", IMAGE], place)?;
-            let kind = kind.map(json::string).unwrap_or_default();
+            // Those of the other kinds too, even where they are null.
+            let values = known(part, PART_FIELDS, place)?;
+            let kind = values[0].map(json::string).unwrap_or_default();
             let known = PARTS.iter().zip(&mut self.parts).find(|((known, _), _)| known.as_bytes() == &*kind);
-            let Some(((_, fields), count)) = known else {
+            let Some(((kind, fields), count)) = known.filter(|((kind, _), _)| is_models || is_of_clients(kind)) else {
                 return Err(ApiError::invalid_value(
                     format!("{place}.type"),
                     "only \"text\" and \"image_url\" are taken",
                 ));
             };
             *count += 1;
-            let [_, value] = only(part, *fields, place)?;
-            let place = format_args!("{place}.{}", fields[1]);
-            match value.filter(|value| *value != b"null" && !value.starts_with(b"\"")) {
+            self.has_left_out |= only(part, fields, &LEFT_OUT_OF_PARTS, place)?;
+            let value = values.iter().zip(PART_FIELDS).find(|(_, name)| fields.get(1) == Some(name));
+            let place = format_args!("{place}.{kind}");
+            match value.and_then(|(value, _)| *value).filter(|value| *value != b"null" && !value.starts_with(b"\"")) {
                 None => {}
-                Some(image) if fields[1] == IMAGE && image.starts_with(b"{") => validate_image(image, place)?,
+                Some(image) if *kind == IMAGE && image.starts_with(b"{") => {
+                    self.has_left_out |= validate_image(image, place)?;
+                }
+                Some(thoughts) if *kind == THINKING && thoughts.starts_with(b"[") => {
+                    validate_thoughts(thoughts, place)?;
+                }
                 Some(_) => return Err(ApiError::invalid_type(place.to_string(), "a string")),
             }
         }
         Ok(())
     }
 
-    /// Validates the tools: functions of the client's own.
-    pub(super) fn add_tools(&mut self, tools: Option<&[u8]>) -> Result<(), ApiError> {
+    /// Validates the tools: those that the client itself runs.
+    pub(super) fn add_tools(&mut self, tools: Option<&[u8]>, takes_custom: bool) -> Result<(), ApiError> {
         let Some(tools) = tools.filter(|tools| *tools != b"null") else { return Ok(()) };
         self.surplus += prompt::surplus(tools);
-        self.tools += validate_tools(tools, format_args!("tools"))?;
+        let rules = Tools { takes_custom, left_out: &LEFT_OUT_OF_TOOLS };
+        let (count, has_left_out) = rules.validate(tools, format_args!("tools"))?;
+        self.tools += count;
+        self.has_left_out_of_tools = has_left_out;
         Ok(())
     }
 }
 
-/// Validates tools. Returns their number.
-fn validate_tools(tools: &[u8], place: Arguments<'_>) -> Result<u64, ApiError> {
-    let tools = json::elements(tools).ok_or_else(|| ApiError::invalid_type(place.to_string(), "an array of tools"))?;
-    let mut count = 0;
-    for tool in tools {
-        validate_tool(tool, format_args!("{place}[{count}]"))?;
-        count += 1;
-    }
-    Ok(count)
+/// Whether others than the model may say parts of this kind.
+fn is_of_clients(kind: &str) -> bool {
+    !matches!(kind, REFUSAL | THINKING)
 }
 
-/// Validates an image: its address, and how closely to look at it.
-fn validate_image(image: &[u8], place: Arguments<'_>) -> Result<(), ApiError> {
-    let values = only(image, IMAGE_FIELDS, place)?;
+/// Validates an image: its address, and how closely to look at it. Returns whether it has fields that are left out.
+fn validate_image(image: &[u8], place: Arguments<'_>) -> Result<bool, ApiError> {
+    let values = known(image, IMAGE_FIELDS, place)?;
+    let has_left_out = only(image, &IMAGE_FIELDS, &LEFT_OUT_OF_IMAGES, place)?;
     for (name, value) in IMAGE_FIELDS.iter().zip(values) {
         if value.is_some_and(|value| value != b"null" && !value.starts_with(b"\"")) {
             return Err(ApiError::invalid_type(format!("{place}.{name}"), "a string"));
         }
     }
+    Ok(has_left_out)
+}
+
+/// Validates a model's thoughts: parts with text, and no others.
+fn validate_thoughts(thoughts: &[u8], place: Arguments<'_>) -> Result<(), ApiError> {
+    for (index, part) in json::elements(thoughts).into_iter().flatten().enumerate() {
+        let place = format_args!("{place}[{index}]");
+        let [kind, text] = known(part, ["type", "text"], place)?;
+        if kind.is_none_or(|kind| &*json::string(kind) != b"text") {
+            return Err(ApiError::invalid_value(format!("{place}.type"), "only \"text\" is taken"));
+        }
+        only(part, &["type", "text"], &[], place)?;
+        if text.is_some_and(|text| text != b"null" && !text.starts_with(b"\"")) {
+            return Err(ApiError::invalid_type(format!("{place}.text"), "a string"));
+        }
+    }
     Ok(())
 }
 
-/// Validates the choice of a tool: a word, or one of the client's functions.
-pub(super) fn validate_tool_choice(choice: Option<&[u8]>) -> Result<(), ApiError> {
-    match choice.filter(|choice| *choice != b"null" && !choice.starts_with(b"\"")) {
-        None => Ok(()),
-        Some(choice) if choice.starts_with(b"{") => validate_tool(choice, format_args!("tool_choice")),
-        Some(_) => Err(ApiError::invalid_type("tool_choice", "a string or an object")),
+/// Validates the choice of a tool: a word, one of the client's tools, or some of them.
+pub(super) fn validate_tool_choice(choice: Option<&[u8]>, takes_custom: bool) -> Result<(), ApiError> {
+    let Some(choice) = choice.filter(|choice| *choice != b"null" && !choice.starts_with(b"\"")) else { return Ok(()) };
+    let place = format_args!("tool_choice");
+    if !choice.starts_with(b"{") {
+        return Err(ApiError::invalid_type("tool_choice", "a string or an object"));
+    }
+    let rules = Tools { takes_custom, left_out: &[] };
+    let [kind, allowed] = known(choice, ["type", "allowed_tools"], place)?;
+    let kind = kind.map(json::string).unwrap_or_default();
+    if dialect::is_one_of(&kind, &CHOICES) {
+        return only(choice, &["type"], &[], place).map(drop);
+    }
+    let Some(allowed) = allowed.filter(|_| &*kind == b"allowed_tools") else {
+        return rules.validate_one(choice, place).map(drop);
+    };
+    only(choice, &["type", "allowed_tools"], &[], place)?;
+    let place = format_args!("tool_choice.allowed_tools");
+    let [mode, tools] = known(allowed, ["mode", "tools"], place)?;
+    only(allowed, &["mode", "tools"], &[], place)?;
+    if mode.is_some_and(|mode| !dialect::is_one_of(&json::string(mode), &["auto", "required"])) {
+        return Err(ApiError::invalid_value(format!("{place}.mode"), "expected \"auto\" or \"required\""));
+    }
+    rules.validate(tools.unwrap_or(b"[]"), format_args!("{place}.tools")).map(drop)
+}
+
+/// What tools may be, and what they may have.
+struct Tools {
+    /// Whether those of the type `custom` are taken.
+    takes_custom: bool,
+    /// The fields that are left out.
+    left_out: &'static [&'static str],
+}
+
+impl Tools {
+    /// Functions, and nothing else.
+    const STRICT: Self = Self { takes_custom: false, left_out: &[] };
+
+    /// Validates tools. Returns their number, and whether one has a field that is left out.
+    fn validate(&self, tools: &[u8], place: Arguments<'_>) -> Result<(u64, bool), ApiError> {
+        let tools =
+            json::elements(tools).ok_or_else(|| ApiError::invalid_type(place.to_string(), "an array of tools"))?;
+        let (mut count, mut has_left_out) = (0, false);
+        for tool in tools {
+            has_left_out |= self.validate_one(tool, format_args!("{place}[{count}]"))?;
+            count += 1;
+        }
+        Ok((count, has_left_out))
+    }
+
+    fn validate_one(&self, tool: &[u8], place: Arguments<'_>) -> Result<bool, ApiError> {
+        let [kind, ..] = known(tool, ["type", "function", "custom"], place)?;
+        let fields = match kind.map(json::string).as_deref() {
+            None | Some(b"function") => &["type", "function"],
+            Some(b"custom") if self.takes_custom => &["type", "custom"],
+            Some(kind) => {
+                let rule = match kind {
+                    b"custom" => "only \"function\" is taken: the model's provider has no tools of other types",
+                    _ => "only \"function\" is taken; a tool that runs at the provider is not",
+                };
+                return Err(ApiError::invalid_value(format!("{place}.type"), rule));
+            }
+        };
+        only(tool, fields, self.left_out, place)
     }
 }
 
-fn validate_tool(tool: &[u8], place: Arguments<'_>) -> Result<(), ApiError> {
-    let [kind] = known(tool, ["type"], place)?;
-    if kind.is_some_and(|kind| &*json::string(kind) != b"function") {
-        return Err(ApiError::invalid_value(
-            format!("{place}.type"),
-            "only \"function\" is taken; a tool that runs at the provider is not",
-        ));
-    }
-    only(tool, TOOL_FIELDS, place).map(drop)
-}
-
-/// The values of the fields of `object` with these names. Any other field that is not null is an error.
-fn only<'t, const N: usize>(
-    object: &'t [u8],
-    names: [&'static str; N],
-    place: Arguments<'_>,
-) -> Result<[Option<&'t [u8]>; N], ApiError> {
-    let values = known(object, names, place)?;
+/// Checks that `object` has no field with another of `names`, unless it is null or one of those that are left out. Returns whether it
+/// has one that is left out.
+fn only(object: &[u8], names: &[&str], left_out: &[&str], place: Arguments<'_>) -> Result<bool, ApiError> {
+    let mut has_left_out = false;
     for field in json::fields(object).filter_map(Result::ok) {
         let name = field.name();
-        let is_known = names.iter().any(|known| known.as_bytes() == &*name);
-        if !is_known && object.get(field.value.clone()) != Some(b"null") {
-            let rule = format!("only {} are taken here", names.map(|name| format!("`{name}`")).join(" and "));
+        if dialect::is_one_of(&name, names) {
+            continue;
+        }
+        if dialect::is_one_of(&name, left_out) {
+            has_left_out = true;
+        } else if object.get(field.value.clone()) != Some(b"null") {
+            let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+            let rule = format!("only {} are taken here", names.join(" and "));
             return Err(ApiError::invalid_value(format!("{place}.{}", quoted(&name)), &rule));
         }
     }
-    Ok(values)
+    Ok(has_left_out)
 }
 
 /// The values of the fields of `object` with these names. A field that is there twice, or in other case, is an error.

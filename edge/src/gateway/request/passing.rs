@@ -3,11 +3,15 @@
 //! A field passes untouched, known or not, as long as it costs no more than the tokens that the meter counts. Some
 //! fields of this wire format's many servers reach further: another model or host, the server's own stores and tools,
 //! work that no token count shows, or more tokens than the governed fields allow. Those are refused, unless the
-//! provider's entry in the configuration allows or drops them. An entry with a list of allowed fields admits no others.
+//! provider's entry in the configuration allows or drops them. An entry with a list of allowed fields admits no others. A
+//! value that asks for nothing (`null`, `best_of: 1`) is no reason to refuse a request: the field is left out.
 
-use config::gateway::Quirks;
+use config::gateway::{Lack, Quirks};
 
-use super::{super::error::ApiError, Field, GOVERNED, content, json, prompt, quoted};
+use super::{
+    super::{dialect, error::ApiError},
+    Field, GOVERNED, content, json, prompt, quoted,
+};
 use crate::limits;
 
 /// Fields that reach beyond tokens, folded. `null` stands for their absence, and passes.
@@ -124,28 +128,90 @@ const TEMPLATE_ARGUMENTS: &str = "chat_template_kwargs";
 /// The judged fields that pass whatever a provider's entry allows.
 pub(in crate::gateway) const ALWAYS: [&[u8]; 2] = [b"messages", b"tools"];
 
-/// Checks that a field may reach a provider with these quirks.
-pub(super) fn check(field: &Field<'_>, quirks: &Quirks) -> Result<(), ApiError> {
+/// Fields that are left out for every provider that has no list: notes for a store that the gateway turns off, and the time for
+/// which a provider keeps a prompt.
+const LEFT_OUT: [&str; 2] = ["metadata", "prompt_cache_retention"];
+/// Fields that ask for nothing when they are empty objects. `web_search_options` is none of them.
+const EMPTY: [&str; 9] = [
+    "extra_body",
+    "extra_headers",
+    "extra_query",
+    "headers",
+    "litellm_metadata",
+    "logit_bias",
+    "metadata",
+    "mm_processor_kwargs",
+    "vllm_xargs",
+];
+/// Fields that ask for nothing when they are `false` or `[]`, beside [`BEYOND_TOKENS`].
+const OFF: [&str; 2] = ["functions", "logprobs"];
+/// Fields that ask for nothing when they are 0.
+const ZERO: [&str; 4] = ["min_length", "min_tokens", "priority", "top_logprobs"];
+/// Fields that ask for nothing when they are 1.
+const ONE: [&str; 4] = ["best_of", "candidate_count", "num_beams", "num_return_sequences"];
+
+/// Whether a field that may be in a request reaches the provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passage {
+    Passes,
+    /// Not judged further, and not sent.
+    LeftOut,
+}
+
+/// Judges a field for a provider with these quirks.
+pub(super) fn check(field: &Field<'_>, quirks: &Quirks) -> Result<Passage, ApiError> {
     let name = &*field.name;
     let is_in = |list: &[String]| list.iter().any(|listed| listed.as_bytes() == name);
-    if GOVERNED.contains(&name) || ALWAYS.contains(&name) || is_in(&quirks.drop) {
-        return Ok(());
+    let is_null = field.value == b"null" && quirks.lacks(Lack::Nulls);
+    if GOVERNED.contains(&name) {
+        let is_only_copied = matches!(name, b"n" | b"stream");
+        return Ok(if is_null && is_only_copied { Passage::LeftOut } else { Passage::Passes });
+    }
+    if ALWAYS.contains(&name) || is_in(&quirks.drop) {
+        return Ok(Passage::Passes);
     }
     if let Some(allowed) = &quirks.allow {
-        let refuse = || ApiError::invalid_value(quoted(name), "the model's provider does not get this field here");
-        return if is_in(allowed) { Ok(()) } else { Err(refuse()) };
+        return match is_in(allowed) {
+            true if is_null => Ok(Passage::LeftOut),
+            true => Ok(Passage::Passes),
+            false if asks_for_nothing(field) => Ok(Passage::LeftOut),
+            false => Err(ApiError::invalid_value(quoted(name), "the model's provider does not take this field")),
+        };
     }
     let passes = match std::str::from_utf8(&field.folded).unwrap_or_default() {
-        _ if field.value == b"null" => true,
-        "modalities" => json::elements(field.value).is_some_and(|mut all| all.all(|one| one == b"\"text\"")),
-        "service_tier" => matches!(field.value, b"\"auto\"" | b"\"default\""),
-        TEMPLATE_ARGUMENTS => return check_template_arguments(field),
+        _ if field.value == b"null" => return Ok(if is_null { Passage::LeftOut } else { Passage::Passes }),
+        "modalities" | "service_tier" => asks_for_nothing(field),
+        TEMPLATE_ARGUMENTS => {
+            check_template_arguments(field)?;
+            true
+        }
         name => !BEYOND_TOKENS.contains(&name),
     };
     if passes {
-        return Ok(());
+        return Ok(Passage::Passes);
+    }
+    if dialect::is_one_of(name, &LEFT_OUT) || asks_for_nothing(field) {
+        return Ok(Passage::LeftOut);
     }
     Err(ApiError::invalid_value(quoted(name), "it can cost or reach more than tokens, and is not passed on"))
+}
+
+/// Whether a field's value is that of a request without the field.
+fn asks_for_nothing(field: &Field<'_>) -> bool {
+    let name = std::str::from_utf8(&field.folded).unwrap_or_default();
+    let is_known_off = || OFF.contains(&name) || BEYOND_TOKENS.contains(&name);
+    match (name, field.value) {
+        (_, b"null") => true,
+        ("service_tier", value) => matches!(value, b"\"auto\"" | b"\"default\""),
+        (_, b"false") => is_known_off(),
+        (name, b"0") => ZERO.contains(&name),
+        (name, b"1") => ONE.contains(&name),
+        (name, value) if value.starts_with(b"{") => EMPTY.contains(&name) && json::fields(value).next().is_none(),
+        (name, value) => json::elements(value).is_some_and(|mut all| match name {
+            "modalities" => all.all(|one| one == b"\"text\""),
+            _ => all.next().is_none() && is_known_off(),
+        }),
+    }
 }
 
 /// Checks the arguments for the chat template: no other template, and single values. A template prints a list that it is

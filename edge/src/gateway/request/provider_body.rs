@@ -2,9 +2,19 @@
 //! governs, under the names that the provider has for them.
 
 use bytes::Bytes;
-use config::{gateway::Quirks, models::MAX_TOKENS};
+use config::{
+    gateway::{Lack, Quirks},
+    models::MAX_TOKENS,
+};
 
-use super::{super::json, Field, Fields, GOVERNED, ServedModel, content};
+use super::{
+    super::{
+        dialect::{self, Choice},
+        json,
+    },
+    Field, Fields, GOVERNED, ServedModel,
+    content::{self, Found},
+};
 use crate::limits;
 
 /// The client's names of the most tokens that a choice may have.
@@ -52,27 +62,57 @@ impl<'q> Ceilings<'q> {
 /// The body for the provider, being written.
 pub(super) struct ProviderBody<'a> {
     fields: &'a Fields<'a>,
+    /// What was found in the fields.
+    found: &'a Found,
     model: &'a ServedModel,
     ceilings: &'a Ceilings<'a>,
     out: Vec<u8>,
+    /// The bytes of the values that were rewritten, as the client has sent them.
+    read: usize,
+    /// Their bytes as they were written.
+    written: usize,
+}
+
+/// A body for the provider.
+pub(super) struct Written {
+    pub(super) body: Bytes,
+    /// The bytes by which its messages and tools are longer than the client's.
+    pub(super) growth: u64,
+}
+
+/// The tools that a provider gets.
+#[derive(PartialEq, Eq)]
+enum Tools<'a> {
+    /// Those of the client, byte by byte.
+    AsSent,
+    /// Those that the client's choice leaves, without what no provider gets.
+    Rewritten(Choice<'a>),
+    /// None, and no choice among them.
+    None,
 }
 
 impl<'a> ProviderBody<'a> {
     /// A body with these fields, which the client has sent in so many bytes.
     pub(super) fn new(
         fields: &'a Fields<'a>,
+        found: &'a Found,
         model: &'a ServedModel,
         ceilings: &'a Ceilings<'a>,
         client_bytes: usize,
     ) -> Self {
-        Self { fields, model, ceilings, out: Vec::with_capacity(client_bytes + limits::ADDED_BYTES) }
+        let out = Vec::with_capacity(client_bytes + limits::ADDED_BYTES);
+        Self { fields, found, model, ceilings, out, read: 0, written: 0 }
     }
 
     /// Writes it.
-    pub(super) fn write(mut self, is_stream: bool) -> Bytes {
+    pub(super) fn write(mut self, is_stream: bool) -> Written {
+        let tools = self.tools();
         self.out.push(b'{');
         for (index, field) in self.fields.0.iter().enumerate() {
             let name = &*field.name;
+            if self.found.left_out.binary_search(&index).is_ok() || self.write_in_dialect(field, &tools) {
+                continue;
+            }
             if !GOVERNED.contains(&name) && !self.has_quirk(name) {
                 self.copy(field);
                 continue;
@@ -97,7 +137,56 @@ impl<'a> ProviderBody<'a> {
             self.write_value(b"stream_options", &with_usage(b"null"));
         }
         self.out.push(b'}');
-        self.out.into()
+        Written { body: self.out.into(), growth: self.written.saturating_sub(self.read) as u64 }
+    }
+
+    /// Writes a field that is judged, if the provider gets it otherwise than the client has sent it. Returns whether that is done.
+    fn write_in_dialect(&mut self, field: &Field<'_>, tools: &Tools<'_>) -> bool {
+        let quirks = &self.model.model.provider.quirks;
+        let (name, value) = (&*field.name, field.value);
+        match (name, tools) {
+            (b"messages", _) if self.found.has_left_out || quirks.has_message_rules() => {
+                self.rewrite(name, value, |out| dialect::write_messages(value, quirks, out));
+            }
+            (b"tools" | b"tool_choice", Tools::None) => {}
+            (b"tools", _) if value == b"null" && quirks.lacks(Lack::Nulls) => {}
+            (b"tools", Tools::Rewritten(choice)) if value != b"null" => {
+                self.rewrite(name, value, |out| dialect::write_tools(value, choice, quirks, out));
+            }
+            (b"tool_choice", Tools::Rewritten(Choice::Word(word))) => self.write_value(name, word.as_bytes()),
+            (b"tool_choice", Tools::Rewritten(Choice::Allowed { mode, .. })) => {
+                self.write_value(name, dialect::quoted(mode).as_bytes());
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Writes a field whose value comes in the place of the client's.
+    fn rewrite(&mut self, name: &[u8], clients: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
+        self.write_pair(name, b"");
+        let before = self.out.len();
+        write(&mut self.out);
+        self.read += clients.len();
+        self.written += self.out.len() - before;
+    }
+
+    /// The tools that the provider gets.
+    fn tools(&self) -> Tools<'a> {
+        let quirks = &self.model.model.provider.quirks;
+        let choice = self.fields.last(b"tool_choice").filter(|choice| choice.starts_with(b"{"));
+        let choice = match choice.map(Choice::read) {
+            Some(Choice::Allowed { .. }) if !quirks.lacks(Lack::AllowedTools) => Choice::AsSent,
+            choice => choice.unwrap_or(Choice::AsSent),
+        };
+        if quirks.lacks(Lack::EmptyTools) {
+            let mut tools = self.fields.last(b"tools").and_then(json::elements).into_iter().flatten();
+            if !tools.any(|tool| choice.leaves(tool)) {
+                return Tools::None;
+            }
+        }
+        let is_changed = self.found.has_left_out_of_tools || choice != Choice::AsSent || quirks.lacks(Lack::Nulls);
+        if is_changed { Tools::Rewritten(choice) } else { Tools::AsSent }
     }
 
     /// Writes the ceilings that have their value from the client's `field`.
@@ -132,7 +221,7 @@ impl<'a> ProviderBody<'a> {
     fn has_quirk(&self, name: &[u8]) -> bool {
         let quirks = &self.model.model.provider.quirks;
         quirks.drop.iter().any(|quirk| quirk.as_bytes() == name)
-            || quirks.rename.keys().any(|quirk| quirk.as_bytes() == name)
+            || quirks.rename.keys().chain(quirks.values.keys()).any(|quirk| quirk.as_bytes() == name)
     }
 
     /// Writes a field with this value, under the provider's name for it. Omits one that the provider does not take, and
@@ -147,7 +236,12 @@ impl<'a> ProviderBody<'a> {
         if renamed.is_some_and(|renamed| self.fields.last(renamed).is_some_and(|value| value != b"null")) {
             return;
         }
-        self.write_pair(renamed.unwrap_or(name), value);
+        let mut values = quirks.values.iter().filter(|(field, _)| field.as_bytes() == name);
+        let known = values.next().and_then(|(_, values)| values.get(&*dialect::characters(value)));
+        match known {
+            Some(known) => self.write_pair(renamed.unwrap_or(name), dialect::quoted(known).as_bytes()),
+            None => self.write_pair(renamed.unwrap_or(name), value),
+        }
     }
 
     fn write_pair(&mut self, name: &[u8], value: &[u8]) {

@@ -1,4 +1,5 @@
 mod ceilings;
+mod dialects;
 mod differential;
 mod tokens;
 
@@ -219,8 +220,6 @@ fn a_part_has_the_fields_of_its_kind_and_no_others() {
         "data",
         "source",
         "url",
-        "cache_control",
-        "annotations",
         "vide\\u006f_url",
         "Video_URL",
         "video_url\\u0000",
@@ -320,7 +319,14 @@ fn an_entry_says_which_fields_its_provider_gets() {
         (r#""seed":1"#, Some("seed")),
         (r#""Temperature":1"#, Some("Temperature")),
         (r#""models":["a"]"#, Some("models")),
-        (r#""seed":null"#, Some("seed")),
+        // A value that asks for nothing is left out.
+        (r#""seed":null,"logprobs":false,"top_logprobs":0,"logit_bias":{},"modalities":["text"],"echo":false"#, None),
+        (r#""metadata":{},"extra_body":{ },"plugins":[ ],"service_tier":"auto""#, None),
+        (r#""logprobs":true"#, Some("logprobs")),
+        (r#""top_logprobs":2"#, Some("top_logprobs")),
+        (r#""logit_bias":{"1":2}"#, Some("logit_bias")),
+        (r#""web_search_options":{}"#, Some("web_search_options")),
+        (r#""x_unknown":false"#, Some("x_unknown")),
         // What the operator allows passes, whatever it is; governed and judged fields always do.
         (r#""temperature":1,"best_of":2"#, None),
         (r#""max_tokens":1,"n":1,"stream":true,"stream_options":{},"store":false,"tools":[]"#, None),

@@ -1,5 +1,5 @@
-//! A streamed answer: server-sent events, passed on byte by byte except for the model's name, while the usage is read
-//! from them. The values of a frame's other fields are not looked at, but for the length of the model's words.
+//! A streamed answer: server-sent events, passed on byte by byte except for the model's name and words in lists, while the usage is
+//! read from them. The values of a frame's other fields are not looked at, but for the length of the model's words.
 //!
 //! An *event* is what ends with an empty line; a *frame* is the JSON object in an event's `data`.
 
@@ -20,6 +20,7 @@ use self::{
     reports::ChoiceReports,
 };
 use super::{
+    dialect,
     error::Report,
     json,
     meter::Usage,
@@ -312,7 +313,14 @@ impl Frames {
                     has_usage = reported.is_some();
                     usage = usage_report::later(usage, reported);
                 }
-                b"choices" => choices = Some(part(field.value)),
+                b"choices" => {
+                    choices = Some(part(field.value.clone()));
+                    if let Some(flat) = dialect::flattened(part(field.value.clone())) {
+                        out.extend_from_slice(part(written..field.value.start));
+                        out.extend_from_slice(&flat);
+                        written = field.value.end;
+                    }
+                }
                 b"error" if part(field.value.clone()) != b"null" => {
                     return Err(StreamError::Reported(self.report(frame)));
                 }

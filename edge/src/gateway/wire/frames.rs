@@ -7,6 +7,7 @@ use config::models::MAX_TOKENS;
 
 use super::{
     super::{
+        dialect,
         meter::Usage,
         models::ServedModel,
         sse::{Frames, Progress, StreamError},
@@ -35,8 +36,8 @@ impl Wire {
     /// Checks the reader of streams. The first byte of `input` says how the rest is cut, and whether it has two choices.
     ///
     /// However it is cut, the client gets the same, and the same is charged. What the client gets is bounded by what the
-    /// provider sent, consists of whole events, has no other name of the model than the gateway's and no error of the
-    /// provider's; and if it has an end, it shows before it no more usage than is charged.
+    /// provider sent, consists of whole events, has no other name of the model than the gateway's, no list where words stand and
+    /// no error of the provider's; and if it has an end, it shows before it no more usage than is charged.
     pub fn check_frames(&self, input: &[u8]) -> Result<(), Violation> {
         let Some((&first, text)) = input.split_first() else { return Ok(()) };
         let choices = 1 + u64::from(first & 1);
@@ -92,6 +93,7 @@ fn check_relayed(relayed: &Relayed, model: &ServedModel) -> Result<(), Violation
             let passes = match name.as_str() {
                 "model" => *value == model.id_json.as_bytes(),
                 "error" => *value == b"null",
+                "choices" => dialect::flattened(value).is_none(),
                 "object" => serde_json::from_slice::<String>(value).ok().as_deref() != Some("error"),
                 _ => true,
             };

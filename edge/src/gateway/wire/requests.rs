@@ -1,7 +1,10 @@
 //! The judge of requests: what it lets pass is within the limits, and every parser reads it as it was judged.
 
 use bytes::Bytes;
-use config::{gateway::Quirks, models::MAX_TOKENS};
+use config::{
+    gateway::{Lack, Quirks, Thoughts},
+    models::MAX_TOKENS,
+};
 
 use super::{
     super::{
@@ -20,13 +23,16 @@ use crate::limits;
 impl Wire {
     /// Checks the judge of requests.
     ///
-    /// What it accepts has, as it would be sent, no field but those that may reach the provider, and asks for no more than
-    /// was reserved. Judged again, it is the same. A name that the gateway governs is known however it is escaped, and in
+    /// What it accepts has, as it would be sent in the provider's dialect, no field but those that may reach the provider, and asks
+    /// for no more than was reserved. Judged again, it is the same, and needs no larger reservation. A name that the gateway governs is known however it is escaped, and in
     /// no other spelling does it pass.
     pub fn check_request(&self, body: &[u8]) -> Result<(), Violation> {
         let Some(request) = self.judge(body) else { return Ok(()) };
         let asked = check_sent(&request)?;
         let text = as_of_a_client(&request);
+        // The names of the model and the ceilings that are written into it are no part of a prompt.
+        let added = (text.len() as u64).saturating_sub(body.len() as u64);
+        let reserved = request.max_usage.prompt + added;
         let again =
             self.judge(&text).ok_or_else(|| format!("what is sent is not accepted: {}", text.escape_ascii()))?;
         require(
@@ -36,6 +42,7 @@ impl Wire {
                 ("judged again it is for the same model", again.model.model.id == request.model.model.id),
                 ("judged again it is answered alike", again.is_stream == request.is_stream),
                 ("what it asks for is reserved", again.max_usage.completion == asked),
+                ("what it is read as is reserved", again.max_usage.prompt <= reserved),
             ],
         )?;
         self.check_spellings(&text, &again)
@@ -101,10 +108,10 @@ fn check_sent(request: &CompletionRequest) -> Result<u64, Violation> {
         None => !is_stream || quirks.drop.iter().any(|dropped| dropped == "stream_options"),
     };
     let (messages, tools) = (sent.only("messages")?.unwrap_or_default(), sent.only("tools")?.unwrap_or_default());
-    let images = check_messages(messages)?;
+    let images = check_messages(messages, quirks)?;
     check_tools(tools)?;
     if let Some(choice) = sent.only("tool_choice")?.filter(|choice| choice.starts_with(b"{")) {
-        check_tool(choice)?;
+        check_choice(choice, quirks)?;
     }
     let prompt = (messages.len() + tools.len()) as u64 + images * limits::IMAGE_TOKENS;
     let readable = model.context.map_or(u64::MAX, u64::from);
@@ -120,6 +127,7 @@ fn check_sent(request: &CompletionRequest) -> Result<u64, Violation> {
             ("a stream is one", is_stream == request.is_stream),
             ("a stream reports its usage", asks_for_usage),
             ("nothing is stored", sent.only("store")?.is_none_or(|value| value == b"false")),
+            ("nothing is sent that the provider lacks", !lacks_what_is_sent(&sent, tools, quirks)),
         ],
     )?;
     Ok(asked)
@@ -134,42 +142,77 @@ fn may_pass(name: &str, value: &[u8], quirks: &Quirks) -> bool {
         return allowed.iter().any(|allowed| allowed == name);
     }
     let beyond = BEYOND_TOKENS.iter().find(|beyond| is_spelling(name, beyond));
-    // Two of them pass with harmless values.
+    // Two of them pass with harmless values, others are left out with theirs.
     beyond.is_none_or(|beyond| value == b"null" || matches!(*beyond, "modalities" | "service_tier"))
 }
 
+/// Whether the provider does not take a field that it would get, because it is null or empty.
+fn lacks_what_is_sent(sent: &Object<'_>, tools: &[u8], quirks: &Quirks) -> bool {
+    let is_empty = json::elements(tools).is_some_and(|mut tools| tools.next().is_none());
+    let has_nulls = sent.0.iter().any(|(name, value)| *value == b"null" && name != "stream_options");
+    (quirks.lacks(Lack::EmptyTools) && is_empty) || (quirks.lacks(Lack::Nulls) && has_nulls)
+}
+
 /// Checks the messages for the provider. Returns the number of images in them.
-fn check_messages(messages: &[u8]) -> Result<u64, Violation> {
+fn check_messages(messages: &[u8], quirks: &Quirks) -> Result<u64, Violation> {
     let (mut count, mut images) = (0, 0);
     for message in json::elements(messages).into_iter().flatten() {
         count += 1;
         let message = Object::read(message)?;
         let content = message.only("content")?.unwrap_or(b"null");
         let is_content = content == b"null" || matches!(content.first(), Some(b'"' | b'['));
+        let role = message.only("role")?.unwrap_or_default();
+        let role = serde_json::from_slice::<String>(role).unwrap_or_default();
+        let listed = quirks.messages.fields.get(&role);
+        let is_listed = |name: &str| name == "role" || listed.is_none_or(|listed| listed.iter().any(|one| one == name));
         require(
             messages,
             [
-                ("a message has a role", message.only("role")?.is_some_and(|role| role.starts_with(b"\""))),
+                ("a message has a role", !role.is_empty()),
                 ("a message takes nothing stored", message.only("audio")?.is_none_or(|audio| audio == b"null")),
+                ("a message stores nothing", message.only("cache_control")?.is_none()),
                 ("a message is words or parts", is_content),
+                ("a role is one of the provider's", !quirks.messages.roles.contains_key(&role)),
+                ("a message has no field but its role's", message.0.iter().all(|(name, _)| is_listed(name))),
             ],
         )?;
         for part in json::elements(content).into_iter().flatten() {
-            let part = Object::read(part)?;
-            let kind = part.only("type")?.and_then(|kind| serde_json::from_slice::<String>(kind).ok());
-            let is_image = kind.as_deref() == Some("image_url");
-            let is_taken = is_image || kind.as_deref() == Some("text");
-            let is_alone = part.has_only(&["type", if is_image { "image_url" } else { "text" }]);
-            require(messages, [("a part is text or an image", is_taken), ("a part is nothing else", is_alone)])?;
-            if let Some(image) = part.only("image_url")?.filter(|image| image.starts_with(b"{")) {
-                let image = Object::read(image)?;
-                require(messages, [("an image is an address", image.has_only(&["url", "detail"]))])?;
-            }
-            images += u64::from(is_image);
+            images += u64::from(check_part(part, role == "assistant", quirks)?);
         }
     }
     require(messages, [("there is a message", count > 0)])?;
     Ok(images)
+}
+
+/// Checks a part of a message for the provider. Returns whether it is an image.
+fn check_part(text: &[u8], is_models: bool, quirks: &Quirks) -> Result<bool, Violation> {
+    let part = Object::read(text)?;
+    let kind = part.only("type")?.and_then(|kind| serde_json::from_slice::<String>(kind).ok());
+    let (fields, is_taken) = match kind.as_deref() {
+        Some("text") => (&["type", "text"][..], true),
+        Some("image_url") => (&["type", "image_url"][..], true),
+        Some("refusal") => (&["type", "refusal"][..], is_models && !quirks.lacks(Lack::RefusalParts)),
+        Some("thinking") => (
+            &["type", "thinking", "closed", "signature"][..],
+            is_models && matches!(quirks.messages.thoughts, Thoughts::AsSent | Thoughts::Parts),
+        ),
+        _ => (&[][..], false),
+    };
+    let is_alone = part.has_only(fields);
+    require(text, [("a part is one that passes", is_taken), ("a part is nothing else", is_alone)])?;
+    if let Some(image) = part.only("image_url")?.filter(|image| image.starts_with(b"{")) {
+        let image = Object::read(image)?;
+        require(text, [("an image is an address", image.has_only(&["url", "detail"]))])?;
+    }
+    for thought in part.only("thinking")?.and_then(json::elements).into_iter().flatten() {
+        let thought = Object::read(thought)?;
+        let is_text = thought
+            .only("type")?
+            .map(serde_json::from_slice::<String>)
+            .is_some_and(|kind| kind.is_ok_and(|kind| kind == "text"));
+        require(text, [("thoughts are text", is_text && thought.has_only(&["type", "text"]))])?;
+    }
+    Ok(kind.as_deref() == Some("image_url"))
 }
 
 /// Checks the tools for the provider.
@@ -178,6 +221,19 @@ fn check_tools(tools: &[u8]) -> Result<(), Violation> {
         check_tool(tool)?;
     }
     Ok(())
+}
+
+/// Checks a choice among tools for the provider.
+fn check_choice(text: &[u8], quirks: &Quirks) -> Result<(), Violation> {
+    let choice = Object::read(text)?;
+    let Some(allowed) = choice.only("allowed_tools")?.filter(|allowed| allowed.starts_with(b"{")) else {
+        return check_tool(text);
+    };
+    let allowed = Object::read(allowed)?;
+    let is_alone = choice.has_only(&["type", "allowed_tools"]) && allowed.has_only(&["mode", "tools"]);
+    let is_taken = !quirks.lacks(Lack::AllowedTools);
+    require(text, [("a choice is nothing else", is_alone), ("a choice is one that the provider takes", is_taken)])?;
+    check_tools(allowed.only("tools")?.unwrap_or_default())
 }
 
 /// Checks a tool for the provider, or the choice of one.

@@ -1,0 +1,57 @@
+//! Ids of tool calls in the form that a provider demands.
+
+use std::borrow::Cow;
+
+use config::gateway::CallIds;
+use sha2::{Digest as _, Sha256};
+
+use super::characters;
+
+const ALPHANUMERICS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// The id of a call, a JSON string, in this form. Another id than `id` is made of its hash, so that the call and its result have the
+/// same one, in every turn. What is no string is unchanged.
+pub(super) fn in_form(id: &[u8], form: CallIds) -> Cow<'_, [u8]> {
+    let CallIds::NineAlphanumerics = form else { return id.into() };
+    if !id.starts_with(b"\"") {
+        return id.into();
+    }
+    let characters = characters(id);
+    if characters.len() == 9 && characters.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return id.into();
+    }
+    let hash = Sha256::digest(characters.as_bytes());
+    let mut number = hash.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    let mut mapped = vec![b'"'];
+    for _ in 0..9 {
+        let letter = usize::try_from(number % 62).unwrap_or_default();
+        mapped.extend(ALPHANUMERICS.get(letter));
+        number /= 62;
+    }
+    mapped.push(b'"');
+    mapped.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_keep_their_form_or_get_it() {
+        let of = |id: &str| String::from_utf8(in_form(id.as_bytes(), CallIds::NineAlphanumerics).into_owned()).unwrap();
+        for kept in ["\"aB3dE6gH9\"", "null", "7", "[\"x\"]"] {
+            assert_eq!(of(kept), kept);
+        }
+        // What the hash is must stay: conversations go on over versions of the gateway.
+        assert_eq!(of("\"call_abc123\""), "\"OANJQSxzk\"");
+        assert_eq!(of("\"call_\\u0061bc123\""), of("\"call_abc123\""), "the same id, written otherwise");
+        for id in ["\"\"", "\"a\"", "\"toolu_01A\"", "\"aB3dE6gH-\"", "\"chatcmpl-tool-0123456789abcdef\"", "\"ééééa\""]
+        {
+            let mapped = of(id);
+            assert!(mapped.len() == 11 && mapped[1..10].bytes().all(|byte| byte.is_ascii_alphanumeric()), "{mapped}");
+            assert_eq!(of(&mapped), mapped);
+            assert_ne!(mapped, of("\"call_abc123\""));
+        }
+        assert_eq!(in_form(b"\"call_1\"", CallIds::Any), &b"\"call_1\""[..]);
+    }
+}

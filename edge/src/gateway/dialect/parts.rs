@@ -1,0 +1,129 @@
+//! The parts of a message's content: rewritten for a provider, and the model's thoughts among them.
+
+use config::gateway::{Lack, Quirks, Thoughts};
+
+use super::{
+    LEFT_OUT_OF_IMAGES, LEFT_OUT_OF_PARTS, inner, is_one_of, json,
+    object::{ObjectWriter, separate_element},
+};
+
+/// A part as far as its kind goes.
+#[derive(Clone, Copy)]
+pub(super) enum Kind<'t> {
+    /// Words, as a JSON string.
+    Text(&'t [u8]),
+    /// A model's thoughts: a JSON string, or an array of parts.
+    Thinking(&'t [u8]),
+    /// The words with which a model refuses, as a JSON string.
+    Refusal(&'t [u8]),
+    /// Anything else.
+    Other,
+}
+
+impl<'t> Kind<'t> {
+    pub(super) fn of(part: &'t [u8]) -> Self {
+        if part.starts_with(b"\"") {
+            return Self::Text(part);
+        }
+        let (mut kind, mut text, mut thinking, mut refusal) = (&b""[..], None, None, None);
+        for field in json::fields(part).filter_map(Result::ok) {
+            let value = part.get(field.value.clone()).filter(|value| *value != b"null");
+            match &*field.name() {
+                b"type" => kind = value.unwrap_or_default(),
+                b"text" => text = value,
+                b"thinking" => thinking = value,
+                b"refusal" => refusal = value,
+                _ => {}
+            }
+        }
+        match (&*json::string(kind), text) {
+            (b"text", Some(text)) => Self::Text(text),
+            (b"thinking", _) => Self::Thinking(thinking.unwrap_or(b"\"\"")),
+            (b"refusal", _) => Self::Refusal(refusal.unwrap_or(b"\"\"")),
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Whether a part is left out for a provider with these quirks.
+pub(super) fn is_left_out(part: &[u8], quirks: &Quirks) -> bool {
+    matches!(quirks.messages.thoughts, Thoughts::Drop | Thoughts::Field) && matches!(Kind::of(part), Kind::Thinking(_))
+}
+
+/// Writes the parts of `array` behind a part with `thoughts`, if there are any. An array without a part becomes the empty string.
+pub(super) fn write_parts(array: &[u8], thoughts: Option<&[u8]>, quirks: &Quirks, out: &mut Vec<u8>) {
+    let before = out.len();
+    out.push(b'[');
+    let start = out.len();
+    if let Some(thoughts) = thoughts {
+        write_thinking(thoughts, out);
+    }
+    for part in json::elements(array).into_iter().flatten().filter(|part| !is_left_out(part, quirks)) {
+        separate_element(out, start);
+        match Kind::of(part) {
+            Kind::Refusal(refusal) if quirks.lacks(Lack::RefusalParts) => write_text(refusal, out),
+            _ => write_part(part, quirks, out),
+        }
+    }
+    if out.len() == start {
+        out.truncate(before);
+        out.extend_from_slice(b"\"\"");
+    } else {
+        out.push(b']');
+    }
+}
+
+/// Writes a part with words, a JSON string.
+pub(super) fn write_text(words: &[u8], out: &mut Vec<u8>) {
+    let mut part = ObjectWriter::open(out);
+    part.field("type", b"\"text\"");
+    part.field("text", words);
+    part.close();
+}
+
+/// Writes a part with a model's thoughts, a JSON string.
+pub(super) fn write_thinking(thoughts: &[u8], out: &mut Vec<u8>) {
+    let mut part = ObjectWriter::open(out);
+    part.field("type", b"\"thinking\"");
+    let value = part.value("thinking");
+    value.push(b'[');
+    write_text(thoughts, value);
+    value.push(b']');
+    part.close();
+}
+
+fn write_part(part: &[u8], quirks: &Quirks, out: &mut Vec<u8>) {
+    let has_nulls = !quirks.lacks(Lack::Nulls);
+    let mut object = ObjectWriter::open(out);
+    for field in json::fields(part).filter_map(Result::ok) {
+        let (name, value) = (field.name(), part.get(field.value.clone()).unwrap_or_default());
+        if is_one_of(&name, &LEFT_OUT_OF_PARTS) || (value == b"null" && !has_nulls) {
+            continue;
+        }
+        if *name == *b"image_url" && value.starts_with(b"{") {
+            let mut image = ObjectWriter::open(object.value("image_url"));
+            for field in json::fields(value).filter_map(Result::ok) {
+                let is_null = value.get(field.value.clone()) == Some(b"null");
+                if !is_one_of(&field.name(), &LEFT_OUT_OF_IMAGES) && (has_nulls || !is_null) {
+                    image.copy(value.get(field.whole).unwrap_or_default());
+                }
+            }
+            image.close();
+        } else {
+            object.copy(part.get(field.whole).unwrap_or_default());
+        }
+    }
+    object.close();
+}
+
+/// Appends what the thoughts say, a JSON string or an array of parts with text, to a JSON string that is being written.
+pub(super) fn append_thoughts(thoughts: &[u8], out: &mut Vec<u8>) {
+    if let Some(words) = inner(thoughts) {
+        out.extend_from_slice(words);
+    }
+    for part in json::elements(thoughts).into_iter().flatten() {
+        if let Kind::Text(text) = Kind::of(part) {
+            out.extend_from_slice(inner(text).unwrap_or_default());
+        }
+    }
+}

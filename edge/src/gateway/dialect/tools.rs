@@ -1,0 +1,103 @@
+//! The tools of a request and the choice among them, rewritten for a provider.
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use config::gateway::{Lack, Quirks};
+
+use super::{
+    LEFT_OUT_OF_TOOLS, characters, is_one_of, json,
+    object::{ObjectWriter, separate_element},
+};
+
+/// A `tool_choice`.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::gateway) enum Choice<'t> {
+    /// A word, or one tool by its name.
+    AsSent,
+    /// The word that the object stands for: some clients write `{"type": "auto"}`.
+    Word(&'static str),
+    /// Some of the tools.
+    Allowed {
+        /// The word for how they are used: whether one must be called.
+        mode: Cow<'t, str>,
+        /// Their names.
+        names: BTreeSet<Cow<'t, str>>,
+    },
+}
+
+impl<'t> Choice<'t> {
+    /// Reads a `tool_choice`, as JSON.
+    pub(in crate::gateway) fn read(choice: &'t [u8]) -> Self {
+        let (mut kind, mut allowed) = (Cow::Borrowed(""), None);
+        for field in json::fields(choice).filter_map(Result::ok) {
+            let value = choice.get(field.value.clone()).unwrap_or_default();
+            match &*field.name() {
+                b"type" => kind = characters(value),
+                b"allowed_tools" => allowed = Some(value),
+                _ => {}
+            }
+        }
+        match &*kind {
+            "auto" => Self::Word("\"auto\""),
+            "none" => Self::Word("\"none\""),
+            "any" | "required" => Self::Word("\"required\""),
+            "allowed_tools" => Self::read_allowed(allowed.unwrap_or_default()),
+            _ => Self::AsSent,
+        }
+    }
+
+    fn read_allowed(allowed: &'t [u8]) -> Self {
+        let (mut mode, mut names) = (Cow::Borrowed("auto"), BTreeSet::new());
+        for field in json::fields(allowed).filter_map(Result::ok) {
+            let value = allowed.get(field.value.clone()).unwrap_or_default();
+            match &*field.name() {
+                b"mode" => mode = characters(value),
+                b"tools" => names.extend(json::elements(value).into_iter().flatten().map(name)),
+                _ => {}
+            }
+        }
+        Self::Allowed { mode, names }
+    }
+
+    /// Whether a tool is one of those that the choice leaves.
+    pub(in crate::gateway) fn leaves(&self, tool: &[u8]) -> bool {
+        match self {
+            Self::Allowed { names, .. } => names.contains(&name(tool)),
+            Self::AsSent | Self::Word(_) => true,
+        }
+    }
+}
+
+/// The name of a tool: that of its function.
+fn name(tool: &[u8]) -> Cow<'_, str> {
+    let mut found = Cow::Borrowed("");
+    for field in json::fields(tool).filter_map(Result::ok) {
+        let value = tool.get(field.value.clone()).unwrap_or_default();
+        if !is_one_of(&field.name(), &["function", "custom"]) {
+            continue;
+        }
+        let mut fields = json::fields(value).filter_map(Result::ok);
+        if let Some(field) = fields.find(|field| *field.name() == *b"name") {
+            found = characters(value.get(field.value).unwrap_or_default());
+        }
+    }
+    found
+}
+
+/// Writes the tools that `choice` leaves, without the fields that no provider gets.
+pub(in crate::gateway) fn write_tools(tools: &[u8], choice: &Choice<'_>, quirks: &Quirks, out: &mut Vec<u8>) {
+    out.push(b'[');
+    let start = out.len();
+    for tool in json::elements(tools).into_iter().flatten().filter(|tool| choice.leaves(tool)) {
+        separate_element(out, start);
+        let mut object = ObjectWriter::open(out);
+        for field in json::fields(tool).filter_map(Result::ok) {
+            let is_refused = tool.get(field.value.clone()) == Some(b"null") && quirks.lacks(Lack::Nulls);
+            if !is_refused && !is_one_of(&field.name(), &LEFT_OUT_OF_TOOLS) {
+                object.copy(tool.get(field.whole).unwrap_or_default());
+            }
+        }
+        object.close();
+    }
+    out.push(b']');
+}
