@@ -9,6 +9,7 @@ mod codex;
 mod complaints;
 mod failures;
 mod hangups;
+mod histories;
 mod large_answers;
 mod llmsim;
 mod messages;

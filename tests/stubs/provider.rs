@@ -1,6 +1,8 @@
 //! A model provider that sends the bytes a test tells it to, however wrong. It records the requests that it was sent, and
 //! how far it came with its answers.
 
+pub mod dialects;
+
 use std::{
     collections::VecDeque,
     io::Write as _,
@@ -19,6 +21,7 @@ use tokio::{
     task::AbortHandle,
 };
 
+use self::dialects::Dialect;
 use super::latency;
 
 /// What the gateway shows there.
@@ -66,6 +69,8 @@ struct Shared {
     finished: AtomicUsize,
     left: AtomicUsize,
     go_on: Notify,
+    /// The dialect in which it takes requests and answers; any, without one.
+    dialect: Option<Dialect>,
 }
 
 /// A provider on a port of this machine; it ends with the value.
@@ -82,10 +87,20 @@ impl Provider {
         Self::start_on(TcpListener::bind("127.0.0.1:0").await.unwrap())
     }
 
+    /// Starts one that takes requests, and answers, in a dialect.
+    pub async fn start_as(dialect: Dialect) -> Self {
+        let shared = Shared { dialect: Some(dialect), ..Shared::default() };
+        Self::serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), shared)
+    }
+
     /// Starts one on a port that is open already.
     pub fn start_on(listener: TcpListener) -> Self {
+        Self::serve(listener, Shared::default())
+    }
+
+    fn serve(listener: TcpListener, shared: Shared) -> Self {
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(shared);
         let serving = shared.clone();
         let server = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -314,8 +329,10 @@ async fn attend(mut stream: TcpStream, connection: usize, shared: Arc<Shared>) {
     let mut buffer = Vec::new();
     while let Some(asked) = read_request(&mut stream, &mut buffer, connection).await {
         let is_stream = asked.text.contains("\"stream\":true");
+        let in_dialect = shared.dialect.map(|dialect| dialect.answer(&asked.body()));
         shared.asked.lock().unwrap().push(asked);
         let script = shared.next.lock().unwrap().pop_front();
+        let script = script.or(in_dialect);
         let script = script.unwrap_or_else(|| if is_stream { Script::usual_stream(5) } else { Script::completion() });
         if !play(&mut stream, script, &shared).await {
             return;
