@@ -2,18 +2,20 @@
 //!
 //! A bound in all alone protects the machine and nobody else: whoever is greedy takes the whole of it. Everything is held in
 //! memory only, per program, and a key is forgotten with the last thing that it holds. Start with [`Turns`], which bounds
-//! numbers; [`Amounts`] bounds what grows while it is used, [`budget`] bytes of memory on a path that is hot, and [`Rates`] bytes in
-//! time.
+//! numbers; [`Amounts`] bounds what grows while it is used, [`Room`] what is waited for and taken whole,
+//! [`budget`] bytes of memory on a path that is hot, and [`Rates`] bytes in time.
 
 mod amounts;
 pub mod budget;
 mod client;
 mod rates;
+mod room;
 mod turns;
 
 pub use self::{
     amounts::{Amounts, Held},
     client::Client,
     rates::{Booking, Rate, Rates},
+    room::{Place, Room, RoomBounds},
     turns::{Bounds, Refused, Turn, Turns},
 };
