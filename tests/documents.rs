@@ -77,6 +77,8 @@ fn the_table_of_plans_is_what_is_shipped() {
         row("`storage_bytes`", &|plan| domain::size(plan.limits.storage_bytes)),
         row("`deployments` of a project that are kept", &|plan| plan.limits.deployments.to_string()),
         row("`shares` that have not expired", &|plan| plan.limits.shares.to_string()),
+        row("`gateway_body_bytes` of a request", &|plan| domain::size(plan.limits.gateway_body_bytes.get())),
+        row("`gateway_max_tokens` of a request", &|plan| plan.limits.gateway_max_tokens.get().to_string()),
     ]
     .concat();
     let readme = fs::read_to_string(root().join("README.md")).unwrap();

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
 
-use domain::BRAND;
+use domain::{BRAND, gateway::TokenLimit};
 use secrecy::SecretString;
 use url::Url;
 
 pub use crate::aliases::Aliases;
 use crate::gateway::{Gateway, Quirks};
 
-/// Largest `max_tokens` of a request, and what it is when the request names none.
+/// The `max_tokens` of a request that names none, and the largest that it may name unless its plan says otherwise.
 pub const MAX_TOKENS: u64 = 4096;
 
 /// The catalog of models, by id.
@@ -31,6 +31,21 @@ pub struct Model {
     pub output_cents: u32,
     /// The most tokens that a prompt can have, if that is known.
     pub context: Option<u32>,
+    /// The most tokens that the model writes, if that is known.
+    pub output: Option<u32>,
+    /// Whether the model sees images.
+    pub vision: bool,
+    /// Whether the model can think before it answers.
+    pub reasoning: bool,
+    /// Whether the model can call functions.
+    pub tools: bool,
+}
+
+impl Model {
+    /// Returns the most tokens that a choice of the model's can have.
+    pub fn most_output(&self) -> u64 {
+        self.output.or(self.context).map_or(TokenLimit::MOST.unsigned_abs().into(), u64::from).max(1)
+    }
 }
 
 /// A provider of models.
@@ -165,6 +180,10 @@ impl Models {
                 input_cents: model.input_cents,
                 output_cents: model.output_cents,
                 context: model.context,
+                output: model.output,
+                vision: model.vision,
+                reasoning: model.reasoning,
+                tools: model.tools,
             };
             Ok((id.clone(), Arc::new(model)))
         });

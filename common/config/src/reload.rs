@@ -189,6 +189,7 @@ keys! {
         first_byte_seconds: OnReload,
         idle_seconds: OnReload,
         cors_origins: OnReload,
+        clamp_max_tokens: OnReload,
     }
     billing: Billing {
         plans: OnReload,

@@ -17,6 +17,7 @@ pub mod deployment;
 pub mod email;
 pub mod env;
 pub mod gate;
+pub mod gateway;
 pub mod hostname;
 pub mod ids;
 pub mod limits;
@@ -26,6 +27,7 @@ pub mod names;
 pub mod networks;
 pub mod opaque;
 pub mod orgs;
+mod patch;
 pub mod plans;
 pub mod private_files;
 pub mod repo;
@@ -50,6 +52,7 @@ pub use ids::{
 };
 pub use names::{OrgName, ProjectName, ShareName};
 pub use opaque::OpaqueSecret;
+pub use patch::Patch;
 pub use site::{Gate, Site, SiteKind};
 pub use size::size;
 

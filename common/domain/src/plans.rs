@@ -8,7 +8,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{limits::GB, usage::Microcents};
+use super::{
+    gateway::{BodyLimit, TokenLimit},
+    limits::GB,
+    usage::Microcents,
+};
 
 pub use self::allowance::{Allowance, Limit, LimitReached};
 
@@ -59,6 +63,14 @@ pub struct PlanLimits {
     /// Shares that have not expired.
     #[serde(default = "free::shares")]
     pub shares: u32,
+    /// Bytes of a request to the AI gateway, once decompressed. A key may have a lower limit.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = u32, minimum = 1024, maximum = 33_554_432))]
+    pub gateway_body_bytes: BodyLimit,
+    /// Most that a request to the AI gateway may ask for as `max_tokens`, if the model can write as much. A key may have a lower limit.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = u32, minimum = 1, maximum = 1_000_000))]
+    pub gateway_max_tokens: TokenLimit,
 }
 
 /// The shipped free plan's values of limits that a configuration written before them leaves out.
@@ -149,6 +161,8 @@ impl PlanLimits {
         storage_bytes: 0,
         deployments: 0,
         shares: 0,
+        gateway_body_bytes: BodyLimit::DEFAULT,
+        gateway_max_tokens: TokenLimit::DEFAULT,
     };
 
     /// Returns these limits, without what another plan has no room for. What is used up by the month is left as it is, and
@@ -189,6 +203,8 @@ impl Default for Plans {
             storage_bytes: free::storage_bytes(),
             deployments: free::deployments(),
             shares: free::shares(),
+            gateway_body_bytes: BodyLimit::DEFAULT,
+            gateway_max_tokens: TokenLimit::DEFAULT,
         };
         let pro = PlanLimits {
             orgs: 500,
@@ -201,6 +217,8 @@ impl Default for Plans {
             storage_bytes: 100 * GB,
             deployments: 100,
             shares: 500,
+            gateway_body_bytes: BodyLimit::EIGHT_MB,
+            gateway_max_tokens: TokenLimit::LONG,
         };
         let business = PlanLimits {
             orgs: 2_500,
@@ -213,6 +231,8 @@ impl Default for Plans {
             storage_bytes: 1_000 * GB,
             deployments: 500,
             shares: 2_500,
+            gateway_body_bytes: BodyLimit::LARGEST,
+            gateway_max_tokens: TokenLimit::LONGEST,
         };
         Self(BTreeMap::from([
             plan("free", "Free", 0, free),
@@ -242,9 +262,13 @@ mod tests {
         let plans: Plans = serde_json::from_str(plan).unwrap();
         let (old, free) = (plans.find("old").unwrap().limits, Plans::default().find("free").unwrap().limits);
         assert_eq!(
-            (old.orgs, old.members, old.storage_bytes, old.deployments, old.shares),
-            (free.orgs, free.members, free.storage_bytes, free.deployments, free.shares)
+            (old.orgs, old.members, old.storage_bytes, old.deployments, old.shares, old.gateway_body_bytes),
+            (free.orgs, free.members, free.storage_bytes, free.deployments, free.shares, free.gateway_body_bytes)
         );
+        assert_eq!(old.gateway_max_tokens.get(), 4_096);
+        let large = plan.replace("\"ai_credit_cents\": 1", "\"ai_credit_cents\": 1, \"gateway_body_bytes\": 33554433");
+        let error = serde_json::from_str::<Plans>(&large).unwrap_err().to_string();
+        assert!(error.contains("from 1024 to 33554432"), "{error}");
     }
 
     #[test]

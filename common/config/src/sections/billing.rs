@@ -15,7 +15,9 @@ use super::url;
 #[serde(default)]
 pub struct Billing {
     /// The plans, by id; the cheapest is that of accounts without a subscription. Written in the configuration, the table
-    /// replaces the shipped one whole: `[billing.plans.free]` with `name`, `price_cents` and `limits`.
+    /// replaces the shipped one whole: `[billing.plans.free]` with `name`, `price_cents` and `limits`. Of these, `gateway_body_bytes`
+    /// (1,024 to 33,554,432; 65,536 when absent) and `gateway_max_tokens` (1 to 1,000,000; 4,096 when absent) bound a request to the AI
+    /// gateway.
     pub plans: Plans,
     /// The way in which plans are paid: through `mollie`, with `play` money, which is for trying the service out, or not
     /// at all (`none`, the default).

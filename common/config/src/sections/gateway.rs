@@ -36,6 +36,9 @@ pub struct Gateway {
     /// Origins whose pages may call the gateway from a browser (`https://app.example.com`, or `*`); none by default,
     /// because a key in a web page is everybody's.
     pub cors_origins: Vec<String>,
+    /// Whether a request that asks for more tokens than it may (`max_tokens`) is cut to what it may, rather than refused with 400.
+    /// For clients that ask for 8,000 to 64,000 and cannot be told otherwise.
+    pub clamp_max_tokens: bool,
 }
 
 impl Default for Gateway {
@@ -49,6 +52,7 @@ impl Default for Gateway {
             first_byte_seconds: 300,
             idle_seconds: 60,
             cors_origins: Vec::new(),
+            clamp_max_tokens: false,
         }
     }
 }
@@ -87,6 +91,24 @@ pub struct Model {
     /// it; without it, to nothing.
     #[serde(default)]
     pub context: Option<u32>,
+    /// The most tokens that it can write. A request may not ask for more, whatever its plan says; without it, for no more than
+    /// `context`.
+    #[serde(default)]
+    pub output: Option<u32>,
+    /// Whether it sees images. For clients to know: `GET /v1/models` says so.
+    #[serde(default)]
+    pub vision: bool,
+    /// Whether it can think before it answers. For clients to know.
+    #[serde(default)]
+    pub reasoning: bool,
+    /// Whether it can call functions. For clients to know.
+    #[serde(default = "can_call_functions")]
+    pub tools: bool,
+}
+
+/// What most models can.
+const fn can_call_functions() -> bool {
+    true
 }
 
 fn shipped_providers() -> BTreeMap<String, Provider> {
@@ -116,19 +138,29 @@ fn shipped_providers() -> BTreeMap<String, Provider> {
 
 fn shipped_models() -> BTreeMap<String, Model> {
     [
-        ("svc/mistral-small", "mistral", "mistral-small-latest", 15, 45, 256),
-        ("svc/mistral-medium", "mistral", "mistral-medium-latest", 60, 300, 256),
-        ("svc/mistral-large", "mistral", "mistral-large-latest", 300, 900, 256),
-        ("svc/llama-3.3-70b-instruct", "scaleway", "llama-3.3-70b-instruct", 135, 135, 128),
-        ("svc/qwen3-coder-30b", "scaleway", "qwen3-coder-30b-a3b-instruct", 30, 120, 256),
-        ("svc/gpt-oss-120b", "scaleway", "gpt-oss-120b", 25, 100, 128),
-        ("svc/gpt-oss-20b", "ovhcloud", "gpt-oss-20b", 10, 40, 128),
-        ("svc/qwen3-32b", "ovhcloud", "Qwen3-32B", 15, 45, 40),
+        ("svc/mistral-small", "mistral", "mistral-small-latest", 15, 45, 256, None, [true, true]),
+        ("svc/mistral-medium", "mistral", "mistral-medium-latest", 60, 300, 256, None, [true, false]),
+        ("svc/mistral-large", "mistral", "mistral-large-latest", 300, 900, 256, None, [true, false]),
+        ("svc/llama-3.3-70b-instruct", "scaleway", "llama-3.3-70b-instruct", 135, 135, 128, Some(4), [false, false]),
+        ("svc/qwen3-coder-30b", "scaleway", "qwen3-coder-30b-a3b-instruct", 30, 120, 256, Some(8), [false, false]),
+        ("svc/gpt-oss-120b", "scaleway", "gpt-oss-120b", 25, 100, 128, Some(32), [false, true]),
+        ("svc/gpt-oss-20b", "ovhcloud", "gpt-oss-20b", 10, 40, 128, None, [false, true]),
+        ("svc/qwen3-32b", "ovhcloud", "Qwen3-32B", 15, 45, 40, Some(32), [false, true]),
     ]
-    .map(|(id, provider, upstream, input_cents, output_cents, kilotokens)| {
-        // What the models themselves can read; a provider may allow less. Those called `latest` get room to grow.
-        let context = Some(kilotokens * 1024);
-        let model = Model { provider: provider.into(), upstream: upstream.into(), input_cents, output_cents, context };
+    .map(|(id, provider, upstream, input_cents, output_cents, kilotokens, output_kilotokens, [vision, reasoning])| {
+        let model = Model {
+            provider: provider.into(),
+            upstream: upstream.into(),
+            input_cents,
+            output_cents,
+            // What the models themselves can read; a provider may allow less. Those called `latest` get room to grow.
+            context: Some(kilotokens * 1024),
+            // What Scaleway's table of supported models and OVHcloud's catalog say. Mistral names no bound but the context.
+            output: output_kilotokens.map(|kilotokens: u32| kilotokens * 1024),
+            vision,
+            reasoning,
+            tools: true,
+        };
         (id.to_owned(), model)
     })
     .into()
