@@ -31,9 +31,10 @@ const READ: [&str; 5] = [
     "projects.password_hash",
 ];
 /// The functions that it may call.
-const CALLED: [&str; 9] = [
+const CALLED: [&str; 10] = [
     "append_traffic",
     "find_ai_key",
+    "find_gateway_key",
     "note_lost_changes",
     "note_settled_edges",
     "record_ai_usage_by_key",
@@ -242,7 +243,7 @@ async fn a_database_that_was_restored_without_rights_grants_them_anew() {
     sqlx::raw_sql(AssertSqlSafe(bare)).execute(&mut owner).await.unwrap();
     world.move_admin_to(&restored.url).await;
     let mut edge = PgConnection::connect(world.edge_database().as_str()).await.unwrap();
-    let reads = "SELECT last_seq, epoch FROM route_counter; SELECT seq FROM find_ai_key('')";
+    let reads = "SELECT last_seq, epoch FROM route_counter; SELECT seq FROM find_gateway_key('')";
     sqlx::raw_sql(reads).execute(&mut edge).await.unwrap();
     sqlx::raw_sql("SELECT fold_traffic(1)").execute(&mut edge).await.unwrap_err();
     restored.remove().await;

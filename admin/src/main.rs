@@ -340,7 +340,8 @@ async fn issue_token(config: &Config, login: &str) -> anyhow::Result<()> {
     let (now, secret) = (Clock::system().now(), TokenSecret::generate());
     let mut tx = db.begin().await?;
     let user = users::upsert(&mut tx, &identity, now).await?;
-    tokens::create_for_user(&mut tx, &user.id, TokenKind::Cli, Some(ISSUED), None, &secret.hash(), now).await?;
+    let limits = tokens::NewLimits::default();
+    tokens::create_for_user(&mut tx, &user.id, TokenKind::Cli, Some(ISSUED), limits, &secret.hash(), now).await?;
     tx.commit().await?;
     println!("{}", secret.expose());
     Ok(())

@@ -5,15 +5,16 @@ use api::{
     tokens::{ChangeToken, CreateToken, CreatedToken, Token, TokenList, UserTokenKind},
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
-use db::sign_in::tokens::{self, LimitError, Revoked, TokenAndCost};
+use db::sign_in::tokens::{self, LimitChange, LimitError, NewLimits, Revoked, TokenAndCost};
 use domain::{
     Account, TokenId,
     changes::Subject,
+    gateway::KeyLimits,
     limits::TOKEN_LABEL_CHARS,
     line,
     month::Month,
     token::{TokenKind, TokenSecret},
-    usage::{Microcents, MonthlyLimit},
+    usage::Microcents,
 };
 
 use crate::{
@@ -57,11 +58,12 @@ pub async fn create(
         UserTokenKind::Cli => TokenKind::Cli,
         UserTokenKind::Ai => TokenKind::Ai,
     };
-    let limit = checked_limit(kind, body.monthly_limit_cents)?;
+    let asks = KeyLimits { body_bytes: body.gateway_body_bytes, max_tokens: body.gateway_max_tokens };
+    let limits = checked_limits(kind, NewLimits { month: body.monthly_limit_cents, asks })?;
     let secret = TokenSecret::generate();
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let token = tokens::create_for_user(&mut change, &caller.user.id, kind, label, limit, &secret.hash(), now).await?;
+    let token = tokens::create_for_user(&mut change, &caller.user.id, kind, label, limits, &secret.hash(), now).await?;
     touch(&mut change, kind, &token.id);
     let notice = Notice::TokenCreated { label: token.label.clone(), token_kind: kind };
     let account = Account::User(caller.user.id.clone());
@@ -72,9 +74,9 @@ pub async fn create(
     Ok((StatusCode::CREATED, propagation, Json(created)))
 }
 
-/// Sets the monthly limit of an AI key of yours, or removes it.
+/// Sets limits of an AI key of yours, or removes them.
 ///
-/// Beyond its limit the key is refused with `limit_reached` until the next UTC month; what is under way counts with the most
+/// Beyond its monthly limit the key is refused with `limit_reached` until the next UTC month; what is under way counts with the most
 /// that it can cost. The change is in force on every edge when this answers.
 #[utoipa::path(
     patch, path = "/tokens/{id}", tag = "Tokens", request_body = ChangeToken,
@@ -92,7 +94,7 @@ pub async fn change(
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let month = Month::of(change.now());
-    let token = tokens::limit_of_user(&mut change, &caller.user.id, &id, body.monthly_limit_cents, month).await?;
+    let token = tokens::limit_of_user(&mut change, &caller.user.id, &id, &limit_change(&body)?, month).await?;
     touch(&mut change, token.token.kind, &id);
     Ok((change.commit().await?, Json(view(token))))
 }
@@ -144,12 +146,27 @@ pub fn checked_label(label: &str) -> Result<Option<&str>, ApiError> {
     Ok(Some(label).filter(|label| !label.is_empty()))
 }
 
-/// Checks that only what is paid for has a monthly limit.
-pub fn checked_limit(kind: TokenKind, limit: Option<MonthlyLimit>) -> Result<Option<MonthlyLimit>, ApiError> {
-    match (kind, limit) {
-        (TokenKind::Ai, _) | (_, None) => Ok(limit),
-        (TokenKind::Cli | TokenKind::Deploy, Some(_)) => Err(LimitError::NotAKey(kind).into()),
+/// Checks that only keys of the gateway have limits.
+pub fn checked_limits(kind: TokenKind, limits: NewLimits) -> Result<NewLimits, ApiError> {
+    match kind {
+        TokenKind::Cli | TokenKind::Deploy if limits != NewLimits::default() => Err(LimitError::NotAKey(kind).into()),
+        TokenKind::Ai | TokenKind::Cli | TokenKind::Deploy => Ok(limits),
     }
+}
+
+/// The change of limits that a request asks for.
+pub fn limit_change(body: &ChangeToken) -> Result<LimitChange, ApiError> {
+    let change = LimitChange {
+        month: body.monthly_limit_cents,
+        body_bytes: body.gateway_body_bytes,
+        max_tokens: body.gateway_max_tokens,
+    };
+    if change == LimitChange::default() {
+        return Err(ApiError::invalid(
+            "One of `monthly_limit_cents`, `gateway_body_bytes` and `gateway_max_tokens` is needed; null removes a limit.",
+        ));
+    }
+    Ok(change)
 }
 
 impl From<LimitError> for ApiError {
@@ -157,7 +174,8 @@ impl From<LimitError> for ApiError {
         match error {
             LimitError::NotFound => Self::not_found("token"),
             LimitError::NotAKey(kind) => Self::invalid(format!(
-                "`monthly_limit_cents` is for tokens of kind `ai`: nothing is paid for what a `{}` token does.",
+                "`monthly_limit_cents`, `gateway_body_bytes` and `gateway_max_tokens` are for tokens of kind `ai`: a `{}` \
+                 token does nothing at the AI gateway.",
                 kind.as_str()
             )),
             LimitError::Db(error) => error.into(),
@@ -174,6 +192,8 @@ fn view(TokenAndCost { token, month_cost }: TokenAndCost) -> Token {
         revoked_at: token.revoked_at,
         monthly_limit_cents: token.limit,
         month_cents: month_cost.cents(),
+        gateway_body_bytes: token.asks.body_bytes,
+        gateway_max_tokens: token.asks.max_tokens,
     }
 }
 

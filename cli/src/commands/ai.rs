@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{
     orgs,
-    tokens::{Limit, cents},
+    tokens::{Limit, Sizes, cents},
 };
 use crate::{
     client::{
@@ -28,8 +28,8 @@ use crate::{
 const OWN_KEY: &str = "svc ai";
 /// Width of the longest bar of the usage chart, in characters.
 const BAR: u64 = 24;
-/// Most bytes of a prompt that is read from a pipe: the gateway's limit of a request.
-const PROMPT_BYTES: u64 = 64 * 1024;
+/// Most bytes of a prompt that is read from a pipe: the largest request that any plan may allow.
+const PROMPT_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Use the AI gateway: its models, your usage, a quick try, keys for other programs.
 #[derive(Debug, Args)]
@@ -95,7 +95,7 @@ struct Chat {
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
     /// The answer's length at most, in tokens
-    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     max_tokens: Option<u32>,
     #[command(flatten)]
     way: Way,
@@ -114,6 +114,8 @@ enum KeyAction {
         /// What the key may cost in a month, in euros, such as 5.00
         #[arg(long, value_name = "EUROS")]
         monthly_limit: Option<MonthlyLimit>,
+        #[command(flatten)]
+        sizes: Sizes,
     },
 }
 
@@ -124,8 +126,8 @@ pub(crate) async fn run(ai: Ai, connection: Connection, output: Output) -> anyho
         Action::Usage { month, days: true, org } => usage_of_days(month, org, &Client::new(connection)?, output).await,
         Action::Chat(said) => chat(said, connection, output).await,
         Action::Limit { limit: wanted, org } => limit(wanted, &org, &Client::new(connection)?, output).await,
-        Action::Key { action: KeyAction::Create { org, label, monthly_limit } } => {
-            create_key(org, label, monthly_limit, connection, output).await
+        Action::Key { action: KeyAction::Create { org, label, monthly_limit, sizes } } => {
+            create_key(org, label, monthly_limit, sizes, connection, output).await
         }
     }
 }
@@ -150,7 +152,13 @@ async fn at_gateway<T>(
             done => return Ok(done?),
         }
     }
-    let body = CreateToken { kind: UserTokenKind::Ai, label: Some(OWN_KEY.to_owned()), monthly_limit_cents: None };
+    let body = CreateToken {
+        kind: UserTokenKind::Ai,
+        label: Some(OWN_KEY.to_owned()),
+        monthly_limit_cents: None,
+        gateway_body_bytes: None,
+        gateway_max_tokens: None,
+    };
     let created = Client::new(connection.clone())?.post::<CreatedToken>("/tokens", &body).await?.body;
     let mut logins = Logins::load(&file)?;
     logins.keep_ai_key(&connection, created.token.clone());
@@ -329,6 +337,7 @@ async fn create_key(
     org: Option<OrgName>,
     label: Option<String>,
     monthly_limit_cents: Option<MonthlyLimit>,
+    Sizes { max_tokens: gateway_max_tokens, max_body: gateway_body_bytes }: Sizes,
     connection: Connection,
     output: Output,
 ) -> anyhow::Result<()> {
@@ -346,12 +355,19 @@ async fn create_key(
         secret.to_owned()
     };
     if let Some(org) = org {
-        let body = CreateOrgToken { kind: OrgTokenKind::Ai, label, monthly_limit_cents };
+        let body = CreateOrgToken {
+            kind: OrgTokenKind::Ai,
+            label,
+            monthly_limit_cents,
+            gateway_body_bytes,
+            gateway_max_tokens,
+        };
         let created = client.post::<CreatedOrgToken>(&format!("/orgs/{org}/tokens"), &body).await?.body;
         let secret = tell(created.record.record.id.as_str(), &created.token);
         return output.result(&created, || secret);
     }
-    let body = CreateToken { kind: UserTokenKind::Ai, label, monthly_limit_cents };
+    let body =
+        CreateToken { kind: UserTokenKind::Ai, label, monthly_limit_cents, gateway_body_bytes, gateway_max_tokens };
     let created = client.post::<CreatedToken>("/tokens", &body).await?.body;
     let secret = tell(created.record.id.as_str(), &created.token);
     output.result(&created, || secret)

@@ -11,11 +11,12 @@ use api::{
 };
 use clap::{Subcommand, ValueEnum};
 use domain::{
-    OrgName, TokenId,
+    OrgName, Patch, TokenId,
     billing::Cents,
+    gateway::{BodyLimit, TokenLimit},
     limits,
     token::TokenKind,
-    usage::{MonthlyLimit, MonthlyLimitError},
+    usage::MonthlyLimit,
 };
 
 use super::orgs;
@@ -52,14 +53,22 @@ enum Action {
         /// What an AI key may cost in a month, in euros, such as 5.00
         #[arg(long, value_name = "EUROS")]
         monthly_limit: Option<MonthlyLimit>,
+        #[command(flatten)]
+        sizes: Sizes,
     },
-    /// Limit what an AI key may cost in a month
+    /// Limit what an AI key may cost in a month, and what it may ask
     Limit {
         /// The token's id: tok_…
         id: TokenId,
-        /// The limit in euros, such as 5.00; `none` removes it
-        #[arg(value_name = "EUROS|none")]
-        limit: Limit,
+        /// The month's limit in euros, such as 5.00; `none` removes it
+        #[arg(value_name = "EUROS|none", required_unless_present_any = ["max_tokens", "max_body"])]
+        limit: Option<Limit>,
+        /// The largest `max_tokens` of its requests, if less than the plan allows; `none` removes it
+        #[arg(long, value_name = "TOKENS|none")]
+        max_tokens: Option<Limit<TokenLimit>>,
+        /// The largest body of its requests, such as 256KB, if less than the plan allows; `none` removes it
+        #[arg(long, value_name = "SIZE|none")]
+        max_body: Option<Limit<BodyLimit>>,
     },
     /// Revoke a token: it stops working immediately
     #[command(alias = "rm")]
@@ -69,27 +78,43 @@ enum Action {
     },
 }
 
-/// A monthly limit as a command names it.
+/// What a new AI key may ask less of than its plan allows.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct Sizes {
+    /// The largest `max_tokens` of an AI key's requests, if less than the plan allows
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) max_tokens: Option<TokenLimit>,
+    /// The largest body of an AI key's requests, such as 256KB, if less than the plan allows
+    #[arg(long, value_name = "SIZE")]
+    pub(super) max_body: Option<BodyLimit>,
+}
+
+/// A limit as a command names it.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Limit {
+pub(super) enum Limit<T = MonthlyLimit> {
     /// No limit of its own.
     None,
     /// At most this much.
-    At(MonthlyLimit),
+    At(T),
 }
 
-impl Limit {
-    pub(super) fn amount(self) -> Option<MonthlyLimit> {
+impl<T> Limit<T> {
+    pub(super) fn amount(self) -> Option<T> {
         match self {
             Self::None => None,
             Self::At(limit) => Some(limit),
         }
     }
+
+    /// What becomes of a limit that a command names, or does not.
+    fn patch(named: Option<Self>) -> Patch<T> {
+        named.map_or(Patch::Keep, |limit| limit.amount().into())
+    }
 }
 
-impl FromStr for Limit {
-    type Err = MonthlyLimitError;
-    fn from_str(text: &str) -> Result<Self, MonthlyLimitError> {
+impl<T: FromStr> FromStr for Limit<T> {
+    type Err = T::Err;
+    fn from_str(text: &str) -> Result<Self, T::Err> {
         if text == "none" { Ok(Self::None) } else { text.parse().map(Self::At) }
     }
 }
@@ -109,13 +134,20 @@ pub(crate) async fn run(tokens: Tokens, client: &Client, output: Output) -> anyh
     match (tokens.action.unwrap_or(Action::List), org) {
         (Action::List, None) => list(client, output).await,
         (Action::List, Some(org)) => list_of_org(org, client, output).await,
-        (Action::Create { kind, label, monthly_limit }, None) => {
-            create(kind, label, monthly_limit, client, output).await
+        (Action::Create { kind, label, monthly_limit, sizes }, None) => {
+            create(kind, label, monthly_limit, sizes, client, output).await
         }
-        (Action::Create { kind, label, monthly_limit }, Some(org)) => {
-            create_for_org(org, kind, label, monthly_limit, client, output).await
+        (Action::Create { kind, label, monthly_limit, sizes }, Some(org)) => {
+            create_for_org(org, (kind, label, monthly_limit, sizes), client, output).await
         }
-        (Action::Limit { id, limit }, _) => change_limit(org, &id, limit.amount(), client, output).await,
+        (Action::Limit { id, limit, max_tokens, max_body }, _) => {
+            let change = ChangeToken {
+                monthly_limit_cents: Limit::patch(limit),
+                gateway_body_bytes: Limit::patch(max_body),
+                gateway_max_tokens: Limit::patch(max_tokens),
+            };
+            change_limit(org, &id, &change, client, output).await
+        }
         (Action::Revoke { id }, _) => revoke(org, &id, client, output).await,
     }
 }
@@ -176,6 +208,7 @@ async fn create(
     kind: Option<Kind>,
     label: Option<String>,
     monthly_limit_cents: Option<MonthlyLimit>,
+    Sizes { max_tokens: gateway_max_tokens, max_body: gateway_body_bytes }: Sizes,
     client: &Client,
     output: Output,
 ) -> anyhow::Result<()> {
@@ -188,16 +221,15 @@ async fn create(
                 .into());
         }
     };
-    let created = client.post::<CreatedToken>("/tokens", &CreateToken { kind, label, monthly_limit_cents }).await?.body;
+    let body = CreateToken { kind, label, monthly_limit_cents, gateway_body_bytes, gateway_max_tokens };
+    let created = client.post::<CreatedToken>("/tokens", &body).await?.body;
     keep_it(output, &created.record);
     output.result(&created, || created.token.clone())
 }
 
 async fn create_for_org(
     org: &OrgName,
-    kind: Option<Kind>,
-    label: Option<String>,
-    monthly_limit_cents: Option<MonthlyLimit>,
+    (kind, label, monthly_limit_cents, sizes): (Option<Kind>, Option<String>, Option<MonthlyLimit>, Sizes),
     client: &Client,
     output: Output,
 ) -> anyhow::Result<()> {
@@ -210,7 +242,8 @@ async fn create_for_org(
                 .into());
         }
     };
-    let body = CreateOrgToken { kind, label, monthly_limit_cents };
+    let Sizes { max_tokens: gateway_max_tokens, max_body: gateway_body_bytes } = sizes;
+    let body = CreateOrgToken { kind, label, monthly_limit_cents, gateway_body_bytes, gateway_max_tokens };
     let answer = client.post::<CreatedOrgToken>(&format!("/orgs/{org}/tokens"), &body).await;
     let created = answer.map_err(|failure| orgs::unknown(org, failure))?.body;
     keep_it(output, &created.record.record);
@@ -227,19 +260,19 @@ fn keep_it(output: Output, token: &Token) {
 async fn change_limit(
     org: Option<&OrgName>,
     id: &TokenId,
-    monthly_limit_cents: Option<MonthlyLimit>,
+    body: &ChangeToken,
     client: &Client,
     output: Output,
 ) -> anyhow::Result<()> {
-    let (path, body) = (path_of(org, id), ChangeToken { monthly_limit_cents });
+    let path = path_of(org, id);
     // An organization's token is a token, and more.
     if org.is_some() {
-        let answer = client.patch::<OrgToken>(&path, &body).await.map_err(|failure| unknown(org, id, failure))?;
+        let answer = client.patch::<OrgToken>(&path, body).await.map_err(|failure| unknown(org, id, failure))?;
         tell_limit(id, &answer.body.record, output);
         super::propagation::report(output, "In force", answer.propagation);
         return output.result(&answer.body, String::new);
     }
-    let answer = client.patch::<Token>(&path, &body).await.map_err(|failure| unknown(org, id, failure))?;
+    let answer = client.patch::<Token>(&path, body).await.map_err(|failure| unknown(org, id, failure))?;
     tell_limit(id, &answer.body, output);
     super::propagation::report(output, "In force", answer.propagation);
     output.result(&answer.body, String::new)
@@ -249,8 +282,14 @@ fn tell_limit(id: &TokenId, token: &Token, output: Output) {
     let spent = cents(token.month_cents);
     output.success(&match token.monthly_limit_cents {
         Some(limit) => format!("{id} may cost {} a month; {spent} is spent this month.", limit.cents()),
-        None => format!("{id} has no limit of its own now."),
+        None => format!("{id} has no limit of its own for a month now."),
     });
+    if let Some(limit) = token.gateway_max_tokens {
+        output.note(&format!("Its requests may ask for {} tokens at most.", limit.get()));
+    }
+    if let Some(limit) = token.gateway_body_bytes {
+        output.note(&format!("Its requests may have {} at most.", domain::size(limit.get())));
+    }
 }
 
 async fn revoke(org: Option<&OrgName>, id: &TokenId, client: &Client, output: Output) -> anyhow::Result<()> {

@@ -1,6 +1,11 @@
 //! `/tokens`.
 
-use domain::{Timestamp, TokenId, token::TokenKind, usage::MonthlyLimit};
+use domain::{
+    Patch, Timestamp, TokenId,
+    gateway::{BodyLimit, TokenLimit},
+    token::TokenKind,
+    usage::MonthlyLimit,
+};
 use serde::{Deserialize, Serialize};
 
 /// A token, without its secret.
@@ -22,16 +27,32 @@ pub struct Token {
     pub monthly_limit_cents: Option<MonthlyLimit>,
     /// What the token has cost in this UTC month, in euro cents, rounded up.
     pub month_cents: u64,
+    /// The largest body of a request with an `ai` token, in bytes; absent when only the plan bounds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = u32, minimum = 1024, maximum = 33_554_432))]
+    pub gateway_body_bytes: Option<BodyLimit>,
+    /// The largest `max_tokens` of a request with an `ai` token; absent when only the plan and the model bound it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = u32, minimum = 1, maximum = 1_000_000))]
+    pub gateway_max_tokens: Option<TokenLimit>,
 }
 
-/// The request to change a token.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// The request to change limits of a token of kind `ai`: one of them at least. Those that are absent stay as they are.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ChangeToken {
-    /// The most that the token, of kind `ai`, may cost in a UTC month, in euro cents; null removes the limit.
-    #[serde(deserialize_with = "super::nullable")]
-    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<u32>, maximum = 100_000_000))]
-    pub monthly_limit_cents: Option<MonthlyLimit>,
+    /// The most that the token may cost in a UTC month, in euro cents; null removes the limit.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, maximum = 100_000_000))]
+    pub monthly_limit_cents: Patch<MonthlyLimit>,
+    /// The largest body of a request, in bytes, if that is less than the plan allows; null removes the limit.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1024, maximum = 33_554_432))]
+    pub gateway_body_bytes: Patch<BodyLimit>,
+    /// The largest `max_tokens` of a request, if that is less than the plan allows; null removes the limit.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1, maximum = 1_000_000))]
+    pub gateway_max_tokens: Patch<TokenLimit>,
 }
 
 /// A new token with its secret, which is shown only here.
@@ -76,6 +97,14 @@ pub struct CreateToken {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, maximum = 100_000_000))]
     pub monthly_limit_cents: Option<MonthlyLimit>,
+    /// The largest body of a request, in bytes, if that is less than the plan allows: for kind `ai` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1024, maximum = 33_554_432))]
+    pub gateway_body_bytes: Option<BodyLimit>,
+    /// The largest `max_tokens` of a request, if that is less than the plan allows: for kind `ai` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1, maximum = 1_000_000))]
+    pub gateway_max_tokens: Option<TokenLimit>,
 }
 
 /// The kinds of tokens that a person may own.
@@ -142,6 +171,14 @@ pub struct CreateOrgToken {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, maximum = 100_000_000))]
     pub monthly_limit_cents: Option<MonthlyLimit>,
+    /// The largest body of a request, in bytes, if that is less than the plan allows: for kind `ai` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1024, maximum = 33_554_432))]
+    pub gateway_body_bytes: Option<BodyLimit>,
+    /// The largest `max_tokens` of a request, if that is less than the plan allows: for kind `ai` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1, maximum = 1_000_000))]
+    pub gateway_max_tokens: Option<TokenLimit>,
 }
 
 /// The kinds of tokens that an organization may own.

@@ -9,6 +9,7 @@ use db::{edges::routes::AsOf, gateway::ai_keys::AiKey};
 use domain::{
     Account, TokenId,
     changes::AccountPlan,
+    gateway::KeyLimits,
     token::{TokenHash, TokenSecret},
     usage::Microcents,
 };
@@ -35,6 +36,8 @@ pub struct GatewayKey {
     pub limit: Option<Microcents>,
     /// The most that all keys of the account may cost in a month.
     pub account_limit: Option<Microcents>,
+    /// What the key may ask less of than its plan allows.
+    pub asks: KeyLimits,
 }
 
 /// Why it is not known whose a key is.
@@ -103,8 +106,8 @@ impl Keys {
         let pool = if is_retry { &self.primary } else { &self.near };
         let found = db::gateway::ai_keys::find(pool, &hash).await;
         let AsOf { value, extent } = found.map_err(|error| RecallError::database("keys", &error))?;
-        let value = value.map(|AiKey { token, account, subscribed, limit, account_limit }| {
-            Arc::new(GatewayKey { token, account, subscribed, limit, account_limit })
+        let value = value.map(|AiKey { token, account, subscribed, limit, account_limit, asks }| {
+            Arc::new(GatewayKey { token, account, subscribed, limit, account_limit, asks })
         });
         let plan = value.as_ref().map(|key| AccountPlan::from(key.account.clone()));
         let names = match (&value, &plan) {

@@ -9,7 +9,7 @@ use axum::{
 };
 use db::sign_in::{
     device_grants::{self, Grant, GrantState},
-    tokens,
+    tokens::{self, NewLimits},
 };
 use domain::{
     Account, Timestamp, UserId,
@@ -128,7 +128,9 @@ async fn redeem(app: &App, hash: &[u8; 32], redeemer: Redeemer) -> Result<TokenS
         Redeemer::FromCodeHost(person) => codehost::admit(&mut tx, &app.master_key, person, now).await?.id,
     };
     let secret = TokenSecret::generate();
-    let token = tokens::create_for_user(&mut tx, &user, TokenKind::Cli, Some(LABEL), None, &secret.hash(), now).await?;
+    let limits = NewLimits::default();
+    let token =
+        tokens::create_for_user(&mut tx, &user, TokenKind::Cli, Some(LABEL), limits, &secret.hash(), now).await?;
     let notice = Notice::TokenCreated { label: token.label, token_kind: token.kind };
     notify(&mut tx, &Account::User(user), &format!("token_created/{}", token.id), &notice, None, now).await?;
     tx.commit().await?;

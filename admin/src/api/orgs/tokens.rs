@@ -9,18 +9,19 @@ use db::{
     audit::Entry,
     orgs::tokens::{self, CreateError, NewToken},
     permits::{self, Admin},
-    sign_in::tokens::Revoked,
+    sign_in::tokens::{NewLimits, Revoked},
 };
 use domain::{
     Account, TokenId,
     audit::Action,
+    gateway::KeyLimits,
     month::Month,
     token::{TokenKind, TokenSecret},
 };
 use serde::Deserialize;
 
 use crate::{
-    api::tokens::{checked_label, checked_limit, touch},
+    api::tokens::{checked_label, checked_limits, limit_change, touch},
     app::App,
     auth::{CliUser, OrgAccess},
     error::{ApiError, Code},
@@ -80,12 +81,13 @@ pub async fn create(
         OrgTokenKind::Ai => TokenKind::Ai,
         OrgTokenKind::Deploy => TokenKind::Deploy,
     };
-    let limit = checked_limit(kind, body.monthly_limit_cents)?;
+    let asks = KeyLimits { body_bytes: body.gateway_body_bytes, max_tokens: body.gateway_max_tokens };
+    let limits = checked_limits(kind, NewLimits { month: body.monthly_limit_cents, asks })?;
     let secret = TokenSecret::generate();
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let org = permits::lock(&mut change, org).await?;
-    let new = NewToken { kind, label, limit, secret: &secret.hash() };
+    let new = NewToken { kind, label, limits, secret: &secret.hash() };
     let token = tokens::create(&mut change, &org, &caller.user, new, now).await?;
     let entry = Entry::of_org(Action::TokenCreate, &org.id, &org.name)
         .with("token", token.id.as_str())
@@ -101,9 +103,9 @@ pub async fn create(
     Ok((StatusCode::CREATED, propagation, Json(created)))
 }
 
-/// Sets the monthly limit of an organization's AI key, or removes it.
+/// Sets limits of an organization's AI key, or removes them.
 ///
-/// Beyond its limit the key is refused with `limit_reached` until the next UTC month; what is under way counts with the most
+/// Beyond its monthly limit the key is refused with `limit_reached` until the next UTC month; what is under way counts with the most
 /// that it can cost. The change is in force on every edge when this answers.
 #[utoipa::path(
     patch, path = "/orgs/{name}/tokens/{id}", tag = "Organizations", request_body = ChangeToken,
@@ -126,12 +128,16 @@ pub async fn change(
     let mut change = app.change(caller.actor()).await?;
     let month = Month::of(change.now());
     let org = permits::lock(&mut change, org).await?;
-    let limit = body.monthly_limit_cents;
-    let token = tokens::limit(&mut change, &org, &id, limit, month).await?;
-    let entry = Entry::of_org(Action::TokenLimit, &org.id, &org.name)
-        .with("token", id.as_str())
-        .with("monthly_limit_cents", limit.map(i64::from));
-    change.audit(entry);
+    let wanted = limit_change(&body)?;
+    let token = tokens::limit(&mut change, &org, &id, &wanted, month).await?;
+    let changed = [
+        (!wanted.month.is_keep(), "monthly_limit_cents", wanted.month.value().map(i64::from)),
+        (!wanted.body_bytes.is_keep(), "gateway_body_bytes", wanted.body_bytes.value().map(i64::from)),
+        (!wanted.max_tokens.is_keep(), "gateway_max_tokens", wanted.max_tokens.value().map(i64::from)),
+    ];
+    let entry = Entry::of_org(Action::TokenLimit, &org.id, &org.name).with("token", id.as_str());
+    let changed = changed.into_iter().filter(|(is_changed, ..)| *is_changed);
+    change.audit(changed.fold(entry, |entry, (_, name, limit)| entry.with(name, limit)));
     touch(&mut change, token.kind, &id);
     Ok((change.commit().await?, Json(view(token))))
 }
@@ -177,6 +183,8 @@ fn view(token: db::orgs::tokens::OrgToken) -> OrgToken {
         revoked_at: None,
         monthly_limit_cents: token.limit,
         month_cents: token.month_cost.cents(),
+        gateway_body_bytes: token.asks.body_bytes,
+        gateway_max_tokens: token.asks.max_tokens,
     };
     OrgToken { record, created_by: token.created_by }
 }

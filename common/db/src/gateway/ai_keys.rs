@@ -2,6 +2,7 @@
 
 use domain::{
     Account, Epoch, OrgId, TokenId, UserId,
+    gateway::{BodyLimit, KeyLimits, TokenLimit},
     token::TokenHash,
     usage::{Microcents, MonthlyLimit},
 };
@@ -22,6 +23,8 @@ pub struct AiKey {
     pub limit: Option<Microcents>,
     /// The most that all keys of the account may cost in a month, beside what its plan allows.
     pub account_limit: Option<Microcents>,
+    /// What the key may ask less of than its plan allows.
+    pub asks: KeyLimits,
 }
 
 /// Returns the `ai` token with this secret, unless it was revoked; with the reading's place in the order of changes.
@@ -30,8 +33,9 @@ pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey
     let row = sqlx::query!(
         r#"SELECT epoch AS "epoch!: Epoch", seq AS "seq!", seq_end AS "end!", token_id AS "id?: TokenId", user_id AS "user_id?: UserId",
                   org_id AS "org_id?: OrgId", limit_cents AS "limit_cents?: MonthlyLimit",
-                  account_limit_cents AS "account_limit_cents?: MonthlyLimit", plan AS "plan?"
-           FROM find_ai_key($1)"#,
+                  account_limit_cents AS "account_limit_cents?: MonthlyLimit", plan AS "plan?",
+                  body_bytes AS "body_bytes?: BodyLimit", max_tokens AS "max_tokens?: TokenLimit"
+           FROM find_gateway_key($1)"#,
         secret.as_bytes(),
     )
     .fetch_one(pool)
@@ -43,6 +47,7 @@ pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey
         subscribed: row.plan,
         limit: row.limit_cents.map(Microcents::from),
         account_limit: row.account_limit_cents.map(Microcents::from),
+        asks: KeyLimits { body_bytes: row.body_bytes, max_tokens: row.max_tokens },
     });
     Ok(AsOf { value, extent: Extent::of((row.epoch, row.seq, row.end)) })
 }

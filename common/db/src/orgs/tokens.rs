@@ -2,6 +2,7 @@
 
 use domain::{
     Timestamp, TokenId,
+    gateway::{BodyLimit, KeyLimits, TokenLimit},
     limits::ORG_TOKENS,
     month::Month,
     token::{TokenHash, TokenKind},
@@ -12,7 +13,7 @@ use sqlx::{PgConnection, PgExecutor};
 use crate::{
     permits::{Admin, AtLeast, LockedOrg, OrgPermit},
     sign_in::{
-        tokens::{LimitError, Revoked, set_limit},
+        tokens::{LimitChange, LimitError, NewLimits, Revoked, set_limits},
         users::User,
     },
 };
@@ -32,6 +33,8 @@ pub struct OrgToken {
     pub created_by: Option<String>,
     /// The most that it may cost in a month.
     pub limit: Option<MonthlyLimit>,
+    /// What it may ask less of than its plan allows.
+    pub asks: KeyLimits,
     /// What it has cost in the month that was asked for.
     pub month_cost: Microcents,
 }
@@ -43,8 +46,8 @@ pub struct NewToken<'a> {
     pub kind: TokenKind,
     /// The label.
     pub label: Option<&'a str>,
-    /// The most that it may cost in a month.
-    pub limit: Option<MonthlyLimit>,
+    /// Its limits, if it is a key of the gateway.
+    pub limits: NewLimits,
     /// Hash of the token's secret.
     pub secret: &'a TokenHash,
 }
@@ -83,12 +86,14 @@ pub async fn create(
         label: new.label.map(ToOwned::to_owned),
         created_at: now,
         created_by: Some(creator.vcs_login.clone()),
-        limit: new.limit,
+        limit: new.limits.month,
+        asks: new.limits.asks,
         month_cost: Microcents::default(),
     };
     sqlx::query!(
-        "INSERT INTO tokens (id, kind, org_id, created_by, label, secret_hash, created_at, monthly_limit_cents)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        "INSERT INTO tokens (id, kind, org_id, created_by, label, secret_hash, created_at, monthly_limit_cents,
+                             gateway_body_bytes, gateway_max_tokens)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         token.id.as_str(),
         token.kind as TokenKind,
         org.id.as_str(),
@@ -96,7 +101,9 @@ pub async fn create(
         new.label,
         new.secret.as_bytes(),
         now,
-        new.limit as Option<MonthlyLimit>,
+        new.limits.month as Option<MonthlyLimit>,
+        new.limits.asks.body_bytes as Option<BodyLimit>,
+        new.limits.asks.max_tokens as Option<TokenLimit>,
     )
     .execute(conn)
     .await?;
@@ -109,6 +116,7 @@ macro_rules! select_tokens {
         sqlx::query_as!(
             TokenRow,
             r#"SELECT t.id, t.kind, t.label, t.created_at, u.vcs_login AS "created_by?", t.monthly_limit_cents,
+                      t.gateway_body_bytes, t.gateway_max_tokens,
                       COALESCE((SELECT k.cost_microcents FROM ai_usage_keys k
                                 WHERE k.account_id = t.org_id AND k.token_id = t.id AND k.month = $2), 0) AS "month_cost!"
                FROM tokens t LEFT JOIN users u ON u.id = t.created_by
@@ -127,14 +135,17 @@ struct TokenRow {
     created_at: Timestamp,
     created_by: Option<String>,
     monthly_limit_cents: Option<MonthlyLimit>,
+    gateway_body_bytes: Option<BodyLimit>,
+    gateway_max_tokens: Option<TokenLimit>,
     month_cost: i64,
 }
 
 impl From<TokenRow> for OrgToken {
     fn from(row: TokenRow) -> Self {
-        let TokenRow { id, kind, label, created_at, created_by, monthly_limit_cents: limit, month_cost } = row;
-        let month_cost = Microcents(month_cost.try_into().unwrap_or_default());
-        Self { id, kind, label, created_at, created_by, limit, month_cost }
+        let TokenRow { id, kind, label, created_at, created_by, monthly_limit_cents: limit, .. } = row;
+        let asks = KeyLimits { body_bytes: row.gateway_body_bytes, max_tokens: row.gateway_max_tokens };
+        let month_cost = Microcents(row.month_cost.try_into().unwrap_or_default());
+        Self { id, kind, label, created_at, created_by, limit, asks, month_cost }
     }
 }
 
@@ -156,12 +167,12 @@ pub async fn page(
     Ok(tokens.fetch_all(db).await?.into_iter().map(Into::into).collect())
 }
 
-/// Sets or removes the monthly limit of an org's key. Returns the token with what it has cost in `month`.
+/// Sets or removes limits of an org's key. Returns the token with what it has cost in `month`.
 pub async fn limit(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Admin>>,
     id: &TokenId,
-    limit: Option<MonthlyLimit>,
+    change: &LimitChange,
     month: Month,
 ) -> Result<OrgToken, LimitError> {
     let kind = sqlx::query_scalar!(
@@ -171,7 +182,7 @@ pub async fn limit(
     )
     .fetch_optional(&mut *conn)
     .await?;
-    set_limit(&mut *conn, id, kind, limit).await?;
+    set_limits(&mut *conn, id, kind, change).await?;
     let token = select_tokens!("AND t.id = $3", org.id, month, id.as_str()).fetch_one(conn).await?;
     Ok(token.into())
 }

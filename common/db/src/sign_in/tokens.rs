@@ -1,7 +1,8 @@
 //! Tokens: found by the hash of their secret, which is all that is kept of it.
 
 use domain::{
-    OrgId, OrgName, Timestamp, TokenId, UserId,
+    OrgId, OrgName, Patch, Timestamp, TokenId, UserId,
+    gateway::{BodyLimit, KeyLimits, TokenLimit},
     month::Month,
     token::{TokenHash, TokenKind},
     usage::{Microcents, MonthlyLimit},
@@ -25,6 +26,28 @@ pub struct Token {
     pub revoked_at: Option<Timestamp>,
     /// The most that it may cost in a month.
     pub limit: Option<MonthlyLimit>,
+    /// What it may ask less of than its plan allows.
+    pub asks: KeyLimits,
+}
+
+/// The limits of a new key of the gateway.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NewLimits {
+    /// The most that it may cost in a month.
+    pub month: Option<MonthlyLimit>,
+    /// What it may ask less of than its plan allows.
+    pub asks: KeyLimits,
+}
+
+/// A change of a key's limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LimitChange {
+    /// The most that it may cost in a month.
+    pub month: Patch<MonthlyLimit>,
+    /// Bytes of a request.
+    pub body_bytes: Patch<BodyLimit>,
+    /// Tokens of a choice.
+    pub max_tokens: Patch<TokenLimit>,
 }
 
 /// A user's token, and what it has cost.
@@ -90,7 +113,7 @@ pub async fn is_live(db: impl PgExecutor<'_>, id: &TokenId) -> Result<bool, sqlx
 pub async fn find_bearer(pool: &PgPool, secret: &TokenHash) -> Result<Option<Bearer>, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT t.id, t.kind, t.label, t.created_at,
-                  t.revoked_at, t.monthly_limit_cents,
+                  t.revoked_at, t.monthly_limit_cents, t.gateway_body_bytes, t.gateway_max_tokens,
                   u.id AS "user_id?", u.vcs_id AS "vcs_id?", u.vcs_login AS "vcs_login?", u.email AS "email?",
                   u.created_at AS "user_created_at?",
                   o.id AS "org_id?", o.name AS "org_name?", o.created_at AS "org_created_at?"
@@ -114,6 +137,7 @@ pub async fn find_bearer(pool: &PgPool, secret: &TokenHash) -> Result<Option<Bea
             created_at: row.created_at,
             revoked_at: row.revoked_at,
             limit: row.monthly_limit_cents,
+            asks: KeyLimits { body_bytes: row.gateway_body_bytes, max_tokens: row.gateway_max_tokens },
         };
         Some(Bearer { token, owner })
     }))
@@ -125,15 +149,17 @@ pub async fn create_for_user(
     user: &UserId,
     kind: TokenKind,
     label: Option<&str>,
-    limit: Option<MonthlyLimit>,
+    limits: NewLimits,
     secret: &TokenHash,
     now: Timestamp,
 ) -> Result<Token, sqlx::Error> {
     let (id, label_kept) = (TokenId::new(now), label.map(ToOwned::to_owned));
-    let token = Token { id, kind, label: label_kept, created_at: now, revoked_at: None, limit };
+    let NewLimits { month: limit, asks } = limits;
+    let token = Token { id, kind, label: label_kept, created_at: now, revoked_at: None, limit, asks };
     sqlx::query!(
-        "INSERT INTO tokens (id, kind, user_id, created_by, label, secret_hash, created_at, monthly_limit_cents)
-         VALUES ($1, $2, $3, $3, $4, $5, $6, $7)",
+        "INSERT INTO tokens (id, kind, user_id, created_by, label, secret_hash, created_at, monthly_limit_cents,
+                             gateway_body_bytes, gateway_max_tokens)
+         VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8, $9)",
         token.id.as_str(),
         kind as TokenKind,
         user.as_str(),
@@ -141,6 +167,8 @@ pub async fn create_for_user(
         secret.as_bytes(),
         now,
         limit as Option<MonthlyLimit>,
+        asks.body_bytes as Option<BodyLimit>,
+        asks.max_tokens as Option<TokenLimit>,
     )
     .execute(conn)
     .await?;
@@ -153,6 +181,7 @@ macro_rules! select_tokens {
         sqlx::query_as!(
             TokenRow,
             r#"SELECT t.id, t.kind, t.label, t.created_at, t.revoked_at, t.monthly_limit_cents,
+                      t.gateway_body_bytes, t.gateway_max_tokens,
                       COALESCE((SELECT k.cost_microcents FROM ai_usage_keys k
                                 WHERE k.account_id = t.user_id AND k.token_id = t.id AND k.month = $1), 0) AS "month_cost!"
                FROM tokens t "# + $rest,
@@ -169,14 +198,17 @@ struct TokenRow {
     created_at: Timestamp,
     revoked_at: Option<Timestamp>,
     monthly_limit_cents: Option<MonthlyLimit>,
+    gateway_body_bytes: Option<BodyLimit>,
+    gateway_max_tokens: Option<TokenLimit>,
     month_cost: i64,
 }
 
 impl From<TokenRow> for TokenAndCost {
     fn from(row: TokenRow) -> Self {
-        let TokenRow { id, kind, label, created_at, revoked_at, monthly_limit_cents: limit, month_cost } = row;
-        let month_cost = Microcents(month_cost.try_into().unwrap_or_default());
-        Self { token: Token { id, kind, label, created_at, revoked_at, limit }, month_cost }
+        let TokenRow { id, kind, label, created_at, revoked_at, monthly_limit_cents: limit, .. } = row;
+        let asks = KeyLimits { body_bytes: row.gateway_body_bytes, max_tokens: row.gateway_max_tokens };
+        let month_cost = Microcents(row.month_cost.try_into().unwrap_or_default());
+        Self { token: Token { id, kind, label, created_at, revoked_at, limit, asks }, month_cost }
     }
 }
 
@@ -198,12 +230,12 @@ pub async fn list_of_user(
     Ok(tokens.fetch_all(pool).await?.into_iter().map(Into::into).collect())
 }
 
-/// Sets or removes the monthly limit of a user's key. Returns the token with what it has cost in `month`.
+/// Sets or removes limits of a user's key. Returns the token with what it has cost in `month`.
 pub async fn limit_of_user(
     conn: &mut PgConnection,
     user: &UserId,
     id: &TokenId,
-    limit: Option<MonthlyLimit>,
+    change: &LimitChange,
     month: Month,
 ) -> Result<TokenAndCost, LimitError> {
     let kind = sqlx::query_scalar!(
@@ -213,17 +245,17 @@ pub async fn limit_of_user(
     )
     .fetch_optional(&mut *conn)
     .await?;
-    set_limit(&mut *conn, id, kind, limit).await?;
+    set_limits(&mut *conn, id, kind, change).await?;
     let token = select_tokens!("WHERE t.id = $2", month.first_day(), id.as_str()).fetch_one(conn).await?;
     Ok(token.into())
 }
 
-/// Writes the limit of a token that is locked and of `kind`, if it is there and a key of the gateway.
-pub(crate) async fn set_limit(
+/// Changes the limits of a token that is locked and of `kind`, if it is there and a key of the gateway.
+pub(crate) async fn set_limits(
     conn: &mut PgConnection,
     id: &TokenId,
     kind: Option<TokenKind>,
-    limit: Option<MonthlyLimit>,
+    change: &LimitChange,
 ) -> Result<(), LimitError> {
     match kind {
         None => return Err(LimitError::NotFound),
@@ -231,9 +263,17 @@ pub(crate) async fn set_limit(
         Some(kind @ (TokenKind::Cli | TokenKind::Deploy)) => return Err(LimitError::NotAKey(kind)),
     }
     sqlx::query!(
-        "UPDATE tokens SET monthly_limit_cents = $2 WHERE id = $1",
+        "UPDATE tokens SET monthly_limit_cents = CASE WHEN $2 THEN $3 ELSE monthly_limit_cents END,
+                           gateway_body_bytes = CASE WHEN $4 THEN $5 ELSE gateway_body_bytes END,
+                           gateway_max_tokens = CASE WHEN $6 THEN $7 ELSE gateway_max_tokens END
+         WHERE id = $1",
         id.as_str(),
-        limit as Option<MonthlyLimit>,
+        !change.month.is_keep(),
+        change.month.value() as Option<MonthlyLimit>,
+        !change.body_bytes.is_keep(),
+        change.body_bytes.value() as Option<BodyLimit>,
+        !change.max_tokens.is_keep(),
+        change.max_tokens.value() as Option<TokenLimit>,
     )
     .execute(conn)
     .await?;
