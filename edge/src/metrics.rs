@@ -181,8 +181,9 @@ fn describe_gateway() {
 }
 
 /// Reports what memory is used for, as `used` says it, for as long as it is polled.
-pub async fn watch_memory(shares: Shares, used: impl Fn() -> [(&'static str, u64); 6]) {
-    let shares = [shares.in_flight, shares.bodies, shares.manifests, shares.routes, shares.platform, shares.answers];
+pub async fn watch_memory(shares: Shares, used: impl Fn() -> [(&'static str, u64); 7]) {
+    let Shares { in_flight, bodies, manifests, routes, platform, answers, requests, .. } = shares;
+    let shares = [in_flight, bodies, manifests, routes, platform, answers, requests];
     let mut every = tokio::time::interval(limits::MEMORY_REPORT_EVERY);
     loop {
         every.tick().await;

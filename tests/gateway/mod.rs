@@ -19,6 +19,7 @@ mod privacy;
 mod requests;
 mod responses;
 mod restarts;
+mod sizes;
 mod tries;
 
 use std::time::Duration;

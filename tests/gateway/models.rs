@@ -18,7 +18,12 @@ async fn the_eight_models_are_listed_with_their_prices() {
     let table: Vec<_> = models
         .iter()
         .map(|model| {
-            assert_keys(model, "id object created owned_by pricing");
+            assert_keys(
+                model,
+                "id object created owned_by pricing context_length context_window max_model_len max_input_tokens \
+                 max_output_tokens max_completion_tokens max_request_bytes input_modalities output_modalities \
+                 supported_features supported_parameters",
+            );
             assert_keys(&model["pricing"], "input output currency unit");
             assert_eq!((&model["object"], &model["pricing"]["currency"]), (&"model".into(), &"EUR".into()));
             assert_eq!(model["pricing"]["unit"], "cents_per_million_tokens");

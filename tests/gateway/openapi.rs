@@ -51,7 +51,7 @@ async fn answers_are_as_described() {
     completions.assert_describes(&gateway.complete(&json!({ "stream": "x" })).await, 400);
     completions.assert_describes(&gateway.complete(&json!({ "model": "x" })).await, 404);
     completions.assert_describes(&gateway.complete(&json!({ "user": "x".repeat(70_000) })).await, 413);
-    let compressed = gateway.complete(&json!({})).header("content-encoding", "gzip");
+    let compressed = gateway.complete(&json!({})).header("content-encoding", "br");
     completions.assert_describes(&compressed.await, 415);
     for (status, ours) in [(400, 400), (401, 502), (429, 503), (500, 502), (504, 504)] {
         gateway.provider.next(Script::answer(status, &[("retry-after", "3")], SECRET.as_bytes()));

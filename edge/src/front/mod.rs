@@ -123,16 +123,18 @@ impl Front {
     }
 
     /// Bytes of memory by what they are for.
-    pub fn memory_used(&self) -> [(&'static str, u64); 6] {
+    pub fn memory_used(&self) -> [(&'static str, u64); 7] {
         let [bodies, manifests] = self.sites.memory_used();
         let routes = self.routes.bytes();
+        let [answers, requests] = self.gateway.memory_used();
         [
             ("in_flight", self.budget.used()),
             ("bodies", bodies),
             ("manifests", manifests),
             ("routes", routes),
             ("platform", self.platform.memory_used()),
-            ("answers", self.gateway.memory_used()),
+            ("answers", answers),
+            ("requests", requests),
         ]
     }
 

@@ -91,7 +91,7 @@ error_codes! {
     RequestTimeout = "request_timeout", REQUEST_TIMEOUT, "invalid_request_error";
     /// The body is larger than allowed.
     RequestTooLarge = "request_too_large", PAYLOAD_TOO_LARGE, "invalid_request_error";
-    /// The body is compressed.
+    /// The body is compressed in a way that is not read.
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "invalid_request_error";
     /// The account's requests of this minute are used up, it has too many completions under way, or the client has shown too many
     /// keys that are not valid.
@@ -216,16 +216,22 @@ impl ApiError {
         Self::new(ErrorCode::RateLimitExceeded, message).with_retry_after(limits::BUSY_RETRY)
     }
 
-    pub(super) fn compressed_body() -> Self {
-        let message = "The body is compressed, which the gateway does not read. Send it without Content-Encoding.";
+    pub(super) fn unsupported_coding() -> Self {
+        let message = "The body's Content-Encoding is not one that the gateway reads. Send the body as it is, or encoded once, \
+                       with gzip or zstd.";
         Self::new(ErrorCode::UnsupportedMediaType, message)
     }
 
-    pub(super) fn body_too_large() -> Self {
-        // Clients recognize by the message alone what they can mend by shortening their history.
+    pub(super) fn damaged_body(coding: &'static str) -> Self {
+        Self::invalid_json(&format!("it is not intact {coding} data, as its Content-Encoding says"))
+    }
+
+    /// `most` are the bytes that are taken, and `remedy` is what the client can do to have more taken.
+    pub(super) fn body_too_large(most: u64, remedy: &str) -> Self {
         let message = format!(
-            "Request too large (request_too_large): the body is larger than {}. Please reduce the length of the messages.",
-            domain::size(limits::COMPLETION_BYTES as u64)
+            "Request too large (request_too_large): the body is larger than {}. Please reduce the length of the messages. \
+             It counts decompressed; {remedy}.",
+            domain::size(most)
         );
         Self::new(ErrorCode::RequestTooLarge, message)
     }

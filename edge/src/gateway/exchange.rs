@@ -6,7 +6,7 @@ mod whole_answer;
 
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use domain::Account;
 use fairness::{Refused, Turn};
 use futures_util::stream::FuturesUnordered;
@@ -22,7 +22,7 @@ use super::{
     metered_answer::MeteredAnswer,
     models::ServedModel,
     rate_headers,
-    request::CompletionRequest,
+    request::{CompletionRequest, Pieces},
     settings::Settings,
     sse::Frames,
     state::State,
@@ -164,7 +164,7 @@ struct Exchange {
 impl Exchange {
     /// Sends the request, in the moment before which `before_sending` is called, and returns the provider's answer, if it has the status
     /// and the media type of a completion.
-    async fn ask(&self, body: Bytes, is_stream: bool, before_sending: impl Fn() + Clone + Send + 'static) -> Asked {
+    async fn ask(&self, body: Pieces, is_stream: bool, before_sending: impl Fn() + Clone + Send + 'static) -> Asked {
         let provider = &self.model.upstream.name;
         let asked = Instant::now();
         let answer = self.model.upstream.ask(body, is_stream, before_sending).await;

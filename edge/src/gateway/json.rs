@@ -6,6 +6,8 @@ use std::{borrow::Cow, ops::Range};
 
 use memchr::{memchr, memchr2, memmem};
 
+use crate::limits;
+
 /// The deepest nesting that is accepted.
 const DEPTH: usize = 128;
 
@@ -68,7 +70,7 @@ impl<'t> Fields<'t> {
         self.has_begun = true;
         let start = at;
         at = end_of_string(text, at)?;
-        let quoted = text.get(start..at).ok_or(JsonError)?;
+        let quoted = text.get(start..at).filter(|quoted| quoted.len() <= limits::FIELD_NAME_BYTES).ok_or(JsonError)?;
         at = skip_space(text, at);
         if text.get(at) != Some(&b':') {
             return Err(JsonError);
@@ -112,10 +114,14 @@ pub(super) fn string(text: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// The characters of the JSON string that `text` is, its escapes decoded, or `None` if they are no text, or `text` is no string.
+/// One with escapes that is longer than [`limits::DECODED_STRING_BYTES`] is not decoded either, or it would be in memory twice.
 pub(super) fn decoded_string(text: &[u8]) -> Option<Cow<'_, [u8]>> {
     let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if !inner.contains(&b'\\') {
         return Some(Cow::Borrowed(inner));
+    }
+    if text.len() > limits::DECODED_STRING_BYTES {
+        return None;
     }
     serde_json::from_slice::<String>(text).ok().map(|text| text.into_bytes().into())
 }
@@ -192,6 +198,24 @@ fn unit(text: &[u8], at: usize) -> Option<u16> {
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
+/// Counts the bytes that are looked at, for the test that they are few.
+#[cfg(test)]
+pub(super) mod work {
+    use std::cell::Cell;
+
+    thread_local! {
+        static DONE: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(in crate::gateway) fn done() -> u64 {
+        DONE.get()
+    }
+
+    pub(in crate::gateway) fn add(bytes: usize) {
+        DONE.set(DONE.get() + bytes as u64);
+    }
+}
+
 fn skip_space(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\n' | b'\r')).count()
@@ -208,8 +232,12 @@ fn end_of_string(text: &[u8], at: usize) -> Result<usize, JsonError> {
 /// The end of the string that has a character, or its end, at `at`.
 fn end_of_started_string(text: &[u8], mut at: usize) -> Result<usize, JsonError> {
     loop {
+        #[cfg(test)]
+        let start = at;
         let found = memchr2(b'"', b'\\', text.get(at..).ok_or(JsonError)?).ok_or(JsonError)?;
         at += found;
+        #[cfg(test)]
+        work::add(at - start + 1);
         if text[at] == b'"' {
             return Ok(at + 1);
         }
@@ -248,6 +276,8 @@ fn end_of_nested(text: &[u8], mut at: usize) -> Result<usize, JsonError> {
             b'}' | b']' => depth -= 1,
             _ => {}
         }
+        #[cfg(test)]
+        work::add(1);
         at += 1;
         if depth == 0 {
             return Ok(at);

@@ -14,6 +14,7 @@
 //! `openapi.json` describes all of it to clients; `error` lists the errors. Start with [`Gateway::answer`].
 
 mod answer_memory;
+mod asks;
 mod body;
 mod cors;
 mod dialect;
@@ -46,22 +47,24 @@ use std::{net::IpAddr, sync::Arc};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use domain::{Clock, token::TokenSecret};
-use fairness::{Amounts, Bounds, Client, Turns, budget};
+use fairness::{Amounts, Bounds, Client, Room, RoomBounds, Turns, budget};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use percent_encoding::percent_decode_str;
 use telemetry::{Line, Outage};
 
-pub use self::{body::Body, settings::Settings, under_way::ConnectionCompletions, upstream::ProviderSetupError};
 use self::{
+    asks::Asks,
     drains::{DrainOnDrop, Drains},
     error::ApiError,
     formats::{Api, messages},
     meter::{Admission, MaxUsage, Meter},
-    request_body::ReadBody,
+    request::CompletionRequest,
+    request_body::{ReadBody, Reader},
     state::State,
     under_way::UnderWay,
 };
+pub use self::{body::Body, settings::Settings, under_way::ConnectionCompletions, upstream::ProviderSetupError};
 use crate::{
     http::{Fault, RequestIds, X_REQUEST_ID},
     limits::{self, Shares},
@@ -151,6 +154,12 @@ impl Gateway {
                 waiting_share: 0,
             }),
             answers: Amounts::new(shares.answers, shares.account_answers),
+            requests: Room::new(RoomBounds {
+                total: shares.requests,
+                share: shares.account_requests,
+                waiting: limits::BODY_WAITERS,
+                waiting_share: limits::ACCOUNT_BODY_WAITERS,
+            }),
             drains: Drains::new(under_way.tasks.clone()),
             under_way,
             settings: ArcSwap::from_pointee(settings),
@@ -214,9 +223,9 @@ impl Gateway {
         if head.method == Method::HEAD { without_body(response) } else { response }
     }
 
-    /// Bytes of the answers that are held whole.
-    pub fn memory_used(&self) -> u64 {
-        self.state.answers.held()
+    /// Bytes of the answers that are held whole, and of large bodies of requests.
+    pub fn memory_used(&self) -> [u64; 2] {
+        [self.state.answers.held(), self.state.requests.held()]
     }
 
     /// Done when no completion is under way any more, with its client or without. Called at shutdown, when none can begin.
@@ -262,24 +271,26 @@ impl Gateway {
         match route {
             Route::OpenApi => Ok(openapi::response().map(Body::from)),
             Route::Models => {
-                self.authenticate(shown_key(&head.headers, Api::Chat)?, client).await?;
-                Ok(json_response(settings.models.list()))
+                let key = self.authenticate(shown_key(&head.headers, Api::Chat)?, client).await?;
+                Ok(json_response(settings.models.list(&settings.asks(&key))))
             }
             Route::Model(id) => {
-                self.authenticate(shown_key(&head.headers, Api::Chat)?, client).await?;
+                let key = self.authenticate(shown_key(&head.headers, Api::Chat)?, client).await?;
                 let id = percent_decode_str(id).decode_utf8_lossy();
                 let model = settings.models.find(&id).ok_or_else(|| ApiError::model_not_found(&id))?;
-                Ok(json_response(model.description.clone()))
+                Ok(json_response(model.describe(&settings.asks(&key))))
             }
             Route::CountTokens => {
                 let key = self.authenticate(shown_key(&head.headers, Api::Messages)?, client).await?;
-                let body = read_body(head, body, account).await?;
-                self.count_tokens(&body.bytes, &key, settings).await
+                let asks = settings.asks(&key);
+                let body = self.read_body(head, body, &asks, account, &key).await?;
+                self.count_tokens(&body.bytes, &asks, &key, settings).await
             }
             Route::Completions(api) => {
                 let key = self.authenticate(shown_key(&head.headers, api)?, client).await?;
-                let body = read_body(head, body, account).await?;
-                self.complete(api, body, key, settings, request_id, completions).await
+                let asks = settings.asks(&key);
+                let body = self.read_body(head, body, &asks, account, &key).await?;
+                self.complete(api, body, &asks, key, settings, request_id, completions).await
             }
         }
     }
@@ -299,14 +310,30 @@ impl Gateway {
         }
     }
 
+    async fn read_body<B>(
+        &self,
+        head: &Parts,
+        body: &mut B,
+        asks: &Asks,
+        connection: &budget::Account,
+        key: &GatewayKey,
+    ) -> Result<ReadBody, ApiError>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+    {
+        let reader = Reader { asks, connection, room: &self.state.requests, account: &key.account };
+        reader.read(&head.headers, body).await
+    }
+
     /// Says how many tokens a request has at most. That counts as one of the account's requests, and uses nothing.
     async fn count_tokens(
         &self,
         body: &[u8],
+        asks: &Asks,
         key: &Arc<GatewayKey>,
         settings: &Settings,
     ) -> Result<Response<Body>, ApiError> {
-        let request = messages::count_tokens(body, &settings.models)?;
+        let request = messages::count_tokens(body, &settings.models, asks)?;
         let (allowance, model) = (settings.allowance(key), &request.model.model);
         let admitted = self.state.meter.admit(key, allowance, model, MaxUsage { prompt: 0, completion: 0 }, 0).await;
         let Admission { reservation, rate_limits } = admitted.map_err(|error| ApiError::from(&error))?;
@@ -322,14 +349,14 @@ impl Gateway {
         &self,
         api: Api,
         body: ReadBody,
+        asks: &Asks,
         key: Arc<GatewayKey>,
         settings: &Arc<Settings>,
         request_id: &str,
         completions: &ConnectionCompletions,
     ) -> Result<Response<Body>, ApiError> {
-        let mut request = api.read(&body.bytes, &settings.models)?;
+        let mut request = judge(api, body, asks, settings).await?;
         request.format.identify(request_id, &self.state.clock);
-        drop(body);
         let (state, settings, request_id) = (self.state.clone(), settings.clone(), request_id.to_owned());
         let (drains, account) = (self.state.drains.clone(), key.account.clone());
         let complete = |disconnected| exchange::complete(state, settings, key, request, request_id, disconnected);
@@ -357,15 +384,20 @@ fn shown_key(headers: &HeaderMap, api: Api) -> Result<TokenSecret, ApiError> {
     TokenSecret::parse(secret.trim()).ok_or_else(ApiError::invalid_key)
 }
 
-async fn read_body<B>(head: &Parts, body: &mut B, account: &budget::Account) -> Result<ReadBody, ApiError>
-where
-    B: http_body::Body<Data = Bytes> + Unpin,
-{
-    let mut encodings = head.headers.get_all(header::CONTENT_ENCODING).iter();
-    if encodings.any(|encoding| !encoding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity")) {
-        return Err(ApiError::compressed_body());
+/// Judges a body, and writes the provider's: a large one on a thread that may be kept busy, so that other requests go on.
+async fn judge(
+    api: Api,
+    body: ReadBody,
+    asks: &Asks,
+    settings: &Arc<Settings>,
+) -> Result<CompletionRequest, ApiError> {
+    if body.bytes.len() < limits::JUDGED_APART_BYTES {
+        return api.read(&body.bytes, &settings.models, asks);
     }
-    request_body::read(body, account).await
+    let (asks, settings) = (*asks, settings.clone());
+    let judging = tokio::task::spawn_blocking(move || api.read(&body.bytes, &settings.models, &asks));
+    // It fails when the runtime stops.
+    judging.await.unwrap_or_else(|_| Err(ApiError::busy()))
 }
 
 /// The answer to HEAD. The body has to go: over HTTP/2 hyper sends whatever body there is.

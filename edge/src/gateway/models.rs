@@ -10,7 +10,10 @@ use config::{
 use http::StatusCode;
 use serde::Serialize;
 
-use super::upstream::{ProviderSetupError, Upstream, connector};
+use super::{
+    asks::Asks,
+    upstream::{ProviderSetupError, Upstream, connector},
+};
 use crate::metrics::{self, Counter};
 
 /// The `created` time of every model, in seconds since 1970. `OpenAI`'s format requires one.
@@ -20,8 +23,6 @@ const CREATED: u64 = 1_767_225_600;
 pub(super) struct ServedModels {
     by_id: BTreeMap<Arc<str>, Arc<ServedModel>>,
     aliases: Aliases,
-    /// The answer to `GET /v1/models`.
-    list: Bytes,
 }
 
 /// A model with its provider.
@@ -33,13 +34,16 @@ pub(super) struct ServedModel {
     pub(super) upstream_id_json: String,
     /// The provider.
     pub(super) upstream: Arc<Upstream>,
-    /// The model in `OpenAI`'s format.
-    pub(super) description: Bytes,
     /// Looked up once, because most answers are counted here.
     ok_answers: Counter,
 }
 
 impl ServedModel {
+    /// The model in `OpenAI`'s format, for a key that may ask this.
+    pub(super) fn describe(&self, asks: &Asks) -> Bytes {
+        json(&Description::of(&self.model, asks)).into()
+    }
+
     pub(super) fn count_answer(&self, status: StatusCode) {
         match status {
             StatusCode::OK => self.ok_answers.increment(1),
@@ -48,6 +52,8 @@ impl ServedModel {
     }
 }
 
+/// A model as `GET /v1/models` describes it: `OpenAI`'s fields, the price, and the limits under the names that clients look for. There
+/// is no standard for those; each name has readers of its own, and the numbers are this key's.
 #[derive(Serialize)]
 struct Description<'m> {
     id: &'m str,
@@ -55,7 +61,46 @@ struct Description<'m> {
     created: u64,
     owned_by: &'m str,
     pricing: Pricing,
+    #[serde(flatten)]
+    prompt: Option<PromptLimits>,
+    /// `LiteLLM`'s name.
+    max_output_tokens: u64,
+    /// The name at `OpenRouter`, Groq and others.
+    max_completion_tokens: u64,
+    /// Ours: nobody else says it. In bytes, decompressed.
+    max_request_bytes: u64,
+    /// The names of `OpenRouter` (there under `architecture`) and models.dev, from which Cline and opencode know whether to offer
+    /// images.
+    input_modalities: &'static [&'static str],
+    output_modalities: &'static [&'static str],
+    /// What the model can do, for people and for clients of ours.
+    supported_features: Vec<&'static str>,
+    /// `OpenRouter`'s name: clients that were made for it choose the models that can call tools by it.
+    supported_parameters: Vec<&'static str>,
 }
+
+/// How much a model reads, where that is known.
+#[derive(Serialize)]
+struct PromptLimits {
+    /// The name at `OpenRouter`, read by Cline, Roo Code, Hermes and Android Studio.
+    context_length: u32,
+    /// The name at Groq and Vercel's gateway, and in Codex's catalogs.
+    context_window: u32,
+    /// vLLM's name, read by what was made for it.
+    max_model_len: u32,
+    /// `LiteLLM`'s name.
+    max_input_tokens: u32,
+}
+
+impl From<u32> for PromptLimits {
+    fn from(tokens: u32) -> Self {
+        Self { context_length: tokens, context_window: tokens, max_model_len: tokens, max_input_tokens: tokens }
+    }
+}
+
+/// The parameters that every model takes.
+const PARAMETERS: [&str; 7] =
+    ["max_tokens", "max_completion_tokens", "n", "response_format", "stop", "temperature", "top_p"];
 
 #[derive(Serialize)]
 struct Pricing {
@@ -72,7 +117,16 @@ struct List<'m> {
 }
 
 impl<'m> Description<'m> {
-    fn of(model: &'m Model) -> Self {
+    fn of(model: &'m Model, asks: &Asks) -> Self {
+        let most = asks.tokens_of(model).most();
+        let mut parameters = PARAMETERS.to_vec();
+        if model.tools {
+            parameters.extend(["tools", "tool_choice"]);
+        }
+        if model.reasoning {
+            parameters.push("reasoning_effort");
+        }
+        let features = [("tools", model.tools), ("reasoning", model.reasoning), ("vision", model.vision)];
         Self {
             id: &model.id,
             object: "model",
@@ -84,6 +138,14 @@ impl<'m> Description<'m> {
                 currency: "EUR",
                 unit: "cents_per_million_tokens",
             },
+            prompt: model.context.map(PromptLimits::from),
+            max_output_tokens: most,
+            max_completion_tokens: most,
+            max_request_bytes: asks.body.most,
+            input_modalities: if model.vision { &["text", "image"] } else { &["text"] },
+            output_modalities: &["text"],
+            supported_features: features.into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect(),
+            supported_parameters: parameters,
         }
     }
 }
@@ -108,13 +170,11 @@ impl ServedModels {
                 id_json: json(&model.id),
                 upstream_id_json: json(&model.upstream),
                 upstream,
-                description: json(&Description::of(model)).into(),
                 ok_answers: metrics::gateway_answers(&model.id, StatusCode::OK),
             };
             by_id.insert(model.id.clone(), Arc::new(served));
         }
-        let list = List { object: "list", data: models.iter().map(|model| Description::of(model)).collect() };
-        Ok(Self { by_id, aliases: Aliases::of(config), list: json(&list).into() })
+        Ok(Self { by_id, aliases: Aliases::of(config) })
     }
 
     fn upstream_like(&self, upstream: &Upstream) -> Option<Arc<Upstream>> {
@@ -126,9 +186,10 @@ impl ServedModels {
         self.by_id.get(name).or_else(|| self.by_id.get(self.aliases.find(name)?))
     }
 
-    /// The list of all models in `OpenAI`'s format.
-    pub(super) fn list(&self) -> Bytes {
-        self.list.clone()
+    /// The list of all models in `OpenAI`'s format, for a key that may ask this.
+    pub(super) fn list(&self, asks: &Asks) -> Bytes {
+        let data = self.by_id.values().map(|served| Description::of(&served.model, asks)).collect();
+        json(&List { object: "list", data }).into()
     }
 }
 

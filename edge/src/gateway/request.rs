@@ -10,6 +10,7 @@
 mod content;
 mod overflow;
 pub(super) mod passing;
+mod pieces;
 mod prompt;
 mod provider_body;
 mod sent;
@@ -17,18 +18,19 @@ mod sent;
 use std::{borrow::Cow, ops::RangeInclusive, sync::Arc};
 
 use bytes::Bytes;
-use config::{
-    gateway::Quirks,
-    models::{Access, MAX_TOKENS},
-};
+use config::{gateway::Quirks, models::Access};
 
-pub(super) use self::sent::{KNOWN_FIELDS, KnownField, SentFields};
+pub(super) use self::{
+    pieces::Pieces,
+    sent::{KNOWN_FIELDS, KnownField, SentFields},
+};
 use self::{
     content::Found,
     passing::Passage,
     provider_body::{Ceilings, ProviderBody},
 };
 use super::{
+    asks::{AskedTokens, Asks, TokenCeiling},
     error::ApiError,
     formats::ClientFormat,
     json,
@@ -49,8 +51,8 @@ pub(super) struct CompletionRequest {
     pub(super) expected: Expected,
     /// The fields that the client has sent, as far as errors name them.
     pub(super) sent: SentFields,
-    /// The body that the provider gets.
-    pub(super) body: Bytes,
+    /// The body that the provider gets. It holds the memory of the client's, if that is a large one.
+    pub(super) body: Pieces,
     /// The format of the answer.
     pub(super) format: ClientFormat,
 }
@@ -62,9 +64,9 @@ pub(super) const GOVERNED: [&[u8]; 7] =
 /// The fields that are judged and passed on as they are.
 pub(super) const JUDGED: [&[u8]; 3] = [b"messages", b"tools", b"tool_choice"];
 
-/// Validates the body of a request, and writes the provider's.
-pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<CompletionRequest, ApiError> {
-    validate_translated(body, models, &[])
+/// Validates the body of a request with a key that may ask this, and writes the provider's.
+pub(super) fn validate(body: &Bytes, models: &ServedModels, asks: &Asks) -> Result<CompletionRequest, ApiError> {
+    validate_translated(body, models, asks, &[])
 }
 
 /// Validates the body of a request that was translated to a chat completion. The fields in `hints` are left out for a provider
@@ -72,12 +74,13 @@ pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<Completion
 pub(super) fn validate_translated(
     body: &Bytes,
     models: &ServedModels,
+    asks: &Asks,
     hints: &[&str],
 ) -> Result<CompletionRequest, ApiError> {
     // Agents cut texts within a character, and send them again in every turn: refused, the conversation would be over. Parsers
     // disagree about the half that is left, and some providers fail on it.
-    let mended = json::without_lone_surrogates(body);
-    let body = mended.as_deref().unwrap_or(body);
+    let mended = json::without_lone_surrogates(body).map(Bytes::from);
+    let body = mended.as_ref().unwrap_or(body);
     let mut fields = Fields::parse(body)?;
     let model = fields.last(b"model").ok_or_else(|| ApiError::missing_parameter("model"))?;
     let model = json::decoded_string(model).ok_or_else(|| ApiError::invalid_type("model", "a string"))?;
@@ -86,10 +89,12 @@ pub(super) fn validate_translated(
     let quirks = &model.model.provider.quirks;
     fields.leave_out_refused(hints, quirks);
     let found = fields.judge(quirks)?;
+    let ceiling = asks.tokens_of(&model.model);
     let ceilings = Ceilings::new(
         quirks,
-        fields.integer("max_tokens", 1..=MAX_TOKENS)?,
-        fields.integer("max_completion_tokens", 1..=MAX_TOKENS)?,
+        ceiling.default_tokens(),
+        fields.tokens("max_tokens", &ceiling)?,
+        fields.tokens("max_completion_tokens", &ceiling)?,
     );
     let choices = fields.integer("n", 1..=limits::CHOICES)?.unwrap_or(1);
     let is_stream = match fields.last(b"stream") {
@@ -109,11 +114,14 @@ pub(super) fn validate_translated(
     {
         return Err(ApiError::context_length_exceeded(Some(context)));
     }
-    let written = ProviderBody::new(&fields, &found, model, &ceilings, body.len()).write(is_stream);
-    // A token a byte holds of what is written in the provider's dialect, too.
-    let prompt = prompt::max_tokens(body, &found) + written.growth;
+    let written = ProviderBody::new(&fields, &found, model, &ceilings, body).write(is_stream);
+    let readable = model.model.context.map_or(u64::MAX, u64::from);
+    // A prompt has a token a byte at most, of what is written in the provider's dialect, too; of a body that is longer than the model
+    // reads, nothing needs to be counted.
+    let is_longer = body.len() as u64 >= readable;
+    let prompt = if is_longer { readable } else { prompt::max_tokens(body, &found) + written.growth };
     let max_usage = MaxUsage {
-        prompt: prompt.min(model.model.context.map_or(u64::MAX, u64::from)),
+        prompt: prompt.min(readable),
         completion: ceilings.largest().saturating_mul(choices),
     };
     Ok(CompletionRequest {
@@ -121,7 +129,8 @@ pub(super) fn validate_translated(
         is_stream,
         max_usage,
         expected: Expected {
-            prompt: usage_report::estimate_tokens(body.len()),
+            // Images are many bytes and few tokens.
+            prompt: usage_report::estimate_tokens(body.len()).min(prompt),
             completion: max_usage.completion,
             choices,
         },
@@ -162,7 +171,10 @@ impl<'t> Fields<'t> {
                 value: part(field.value),
             })
         });
-        let fields: Vec<Field<'_>> = fields.collect::<Result<_, _>>()?;
+        let fields: Vec<Field<'_>> = fields.take(limits::REQUEST_FIELDS + 1).collect::<Result<_, _>>()?;
+        if fields.len() > limits::REQUEST_FIELDS {
+            return Err(ApiError::invalid_json("it has too many fields"));
+        }
         for field in &fields {
             // Parsers disagree about half of a pair of surrogates, and those in C end a name at a NUL.
             if !field.is_text || field.name.iter().any(u8::is_ascii_control) {
@@ -211,6 +223,14 @@ impl<'t> Fields<'t> {
             (value, None) => Ok(value),
             (_, Some(_)) => Err(ApiError::invalid_value(name, "it is there twice")),
         }
+    }
+
+    /// The most tokens that a field asks for, or `None` if the field is absent or null.
+    fn tokens(&self, name: &'static str, ceiling: &TokenCeiling) -> Result<Option<AskedTokens>, ApiError> {
+        let Some(value) = self.last(name.as_bytes()).filter(|value| *value != b"null") else { return Ok(None) };
+        let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+        let asked = number.and_then(|number| ceiling.admit(number));
+        asked.map(Some).ok_or_else(|| ApiError::invalid_value(name, &ceiling.rule()))
     }
 
     /// The integer in a field, or `None` if the field is absent or null.

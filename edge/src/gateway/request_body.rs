@@ -1,63 +1,272 @@
 //! Reading the bodies of requests, within bounds.
+//!
+//! The bytes of a body are held once: what is sent to the provider are slices of them. Up to [`limits::SMALL_BODY_BYTES`] they are
+//! drawn at the connection; a larger body waits for a place in the room that all of them share, each account with a part of it.
 
-use bytes::{Bytes, BytesMut};
-use fairness::budget::{Account, Grant};
+mod coding;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::Account;
+use fairness::{
+    Place, Room,
+    budget::{self, Grant},
+};
+use http::HeaderMap;
 use http_body_util::BodyExt as _;
+use tokio::time::{Instant, sleep_until};
 
-use super::error::ApiError;
+use self::coding::{Coding, Damaged, Decoder};
+use super::{asks::Asks, error::ApiError};
 use crate::{limits, metrics};
 
-/// A body that was read, with the right to hold it.
+/// A body that was read, with the right to hold it. That of a large one goes with its bytes.
 pub(super) struct ReadBody {
     pub(super) bytes: Bytes,
-    _grant: Grant,
+    _grant: Option<Grant>,
 }
 
-/// Reads a whole body, within [`limits::COMPLETION_BODY`] and up to [`limits::COMPLETION_BYTES`]. What it may take is drawn at
-/// `account` before any of it is read: whoever held a part and waited for more would keep it from the others. The size is
-/// counted while it is read: a header may give a wrong one.
-pub(super) async fn read<B>(body: &mut B, account: &Account) -> Result<ReadBody, ApiError>
-where
-    B: http_body::Body<Data = Bytes> + Unpin,
-{
-    let most = limits::COMPLETION_BYTES as u64;
-    let bytes = body.size_hint().exact().unwrap_or(most).min(most);
-    let Ok(grant) = account.take(bytes, limits::BODY_PATIENCE).await else {
-        metrics::exhausted();
-        return Err(ApiError::no_memory());
-    };
-    let reading = tokio::time::timeout(limits::COMPLETION_BODY, read_counted(body));
-    let bytes = reading.await.unwrap_or_else(|_| Err(ApiError::body_timed_out()))?;
-    Ok(ReadBody { bytes, _grant: grant })
+/// Reads bodies of one key's requests over one connection.
+pub(super) struct Reader<'r> {
+    pub(super) asks: &'r Asks,
+    /// The memory of the connection.
+    pub(super) connection: &'r budget::Account,
+    /// The room for large bodies, and whose part of it is drawn at.
+    pub(super) room: &'r Room<Account>,
+    pub(super) account: &'r Account,
 }
 
-async fn read_counted<B>(body: &mut B) -> Result<Bytes, ApiError>
-where
-    B: http_body::Body<Data = Bytes> + Unpin,
-{
-    // A body that comes in one piece is not copied.
-    let mut first = Bytes::new();
-    let mut all = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { return Err(ApiError::body_cut_off()) };
-        let Ok(piece) = frame.into_data() else { continue };
-        if first.len() + all.len() + piece.len() > limits::COMPLETION_BYTES {
-            return Err(ApiError::body_too_large());
+/// A large body, with its place.
+struct LargeBody {
+    bytes: Vec<u8>,
+    _place: Place<Account>,
+}
+
+impl AsRef<[u8]> for LargeBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Reader<'_> {
+    /// Reads a whole body, decompressed. What it may take is drawn before any of it is read, as far as its size is known: whoever
+    /// held a part and waited for more would keep it from the others. The size is counted while it is read: a header may give a
+    /// wrong one.
+    pub(super) async fn read<B>(&self, headers: &HeaderMap, body: &mut B) -> Result<ReadBody, ApiError>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+    {
+        let coding = Coding::of(headers)?;
+        let said = body.size_hint().exact();
+        // An encoded body may well be smaller than it is here, hardly ever larger.
+        if said.is_some_and(|said| said > self.asks.body.most) {
+            return Err(self.too_large());
         }
-        match (first.is_empty(), all.is_empty()) {
-            (true, true) => first = piece,
-            (false, _) => {
-                all.extend_from_slice(&std::mem::take(&mut first));
-                all.extend_from_slice(&piece);
+        let mut memory = Memory::for_body(self, coding, said).await?;
+        let mut plain = Plain::new(said.filter(|_| coding == Coding::Identity));
+        let mut decoder = coding.decoder().map_err(|Damaged| ApiError::damaged_body(coding.name()))?;
+        let (mut start, mut received) = (Instant::now(), 0);
+        let mut end = std::pin::pin!(sleep_until(start + limits::COMPLETION_BODY));
+        loop {
+            let frame = tokio::select! {
+                biased;
+                frame = body.frame() => frame,
+                () = &mut end => return Err(ApiError::body_timed_out()),
+            };
+            let Some(frame) = frame else { break };
+            let Ok(frame) = frame else { return Err(ApiError::body_cut_off()) };
+            let Ok(piece) = frame.into_data() else { continue };
+            received += piece.len() as u64;
+            let waiting = Instant::now();
+            match &mut decoder {
+                None => {
+                    memory.allow(plain.len() + piece.len()).await?;
+                    plain.push(piece, &memory);
+                }
+                Some(decoder) => {
+                    decode(decoder, &piece, &mut plain, &mut memory)
+                        .await?
+                        .map_err(|Damaged| ApiError::damaged_body(coding.name()))?;
+                }
             }
-            (true, false) => all.extend_from_slice(&piece),
+            let beyond = received.saturating_sub(limits::SMALL_BODY_BYTES as u64);
+            if beyond > 0 {
+                // What we take ourselves is not the client's time.
+                start += waiting.elapsed();
+                let beyond = Duration::from_secs(beyond / limits::BODY_BYTES_PER_SECOND);
+                end.as_mut().reset(start + limits::COMPLETION_BODY + beyond);
+            }
+        }
+        if let Some(decoder) = decoder {
+            let rest = decoder.finish().map_err(|Damaged| ApiError::damaged_body(coding.name()))?;
+            memory.allow(plain.len() + rest.len()).await?;
+            plain.push(rest.into(), &memory);
+        }
+        Ok(memory.keep(plain))
+    }
+
+    fn too_large(&self) -> ApiError {
+        ApiError::body_too_large(self.asks.body.most, self.asks.body.remedy())
+    }
+}
+
+/// Decodes a piece of a body to its end.
+async fn decode(
+    decoder: &mut Decoder,
+    piece: &[u8],
+    plain: &mut Plain,
+    memory: &mut Memory<'_>,
+) -> Result<Result<(), Damaged>, ApiError> {
+    let (mut encoded, mut since_pause) = (piece, 0);
+    loop {
+        // Room for what there is, and not for what there may be: a bomb is refused one step beyond.
+        let made = match decoder.step(&mut encoded) {
+            Ok(made) => made,
+            Err(damaged) => return Ok(Err(damaged)),
+        };
+        let count = made.len();
+        memory.allow(plain.len() + count).await?;
+        plain.extend(made, memory);
+        if encoded.is_empty() && !decoder.may_hold_more(count) {
+            return Ok(Ok(()));
+        }
+        since_pause += count;
+        if since_pause > limits::DECODED_AT_ONCE {
+            since_pause = 0;
+            tokio::task::yield_now().await;
         }
     }
-    Ok(if all.is_empty() { first } else { all.freeze() })
+}
+
+/// The memory that a body may take.
+struct Memory<'r> {
+    reader: &'r Reader<'r>,
+    grant: Option<Grant>,
+    place: Option<Place<Account>>,
+    /// Bytes of the body for which there is room.
+    allowed: usize,
+    /// Bytes of the decoder beside them.
+    beside: u64,
+}
+
+impl<'r> Memory<'r> {
+    /// Draws what a body needs, of which `said` bytes are to come; waits for it within bounds.
+    async fn for_body(reader: &'r Reader<'r>, coding: Coding, said: Option<u64>) -> Result<Self, ApiError> {
+        let most = reader.asks.body.most;
+        let small = limits::SMALL_BODY_BYTES as u64;
+        let beside = if coding == Coding::Zstd { limits::ZSTD_WINDOW_BYTES.min(most) } else { 0 };
+        let mut memory = Self { reader, grant: None, place: None, allowed: 0, beside };
+        // How large an encoded body becomes is not known, and whether one without a length is a large one.
+        let expected = said.filter(|_| coding == Coding::Identity).unwrap_or(small.min(most));
+        if expected <= small {
+            let Ok(grant) = reader.connection.take(expected, limits::BODY_PATIENCE).await else {
+                metrics::exhausted();
+                return Err(ApiError::no_memory());
+            };
+            memory.grant = Some(grant);
+            memory.allowed = usize::try_from(expected).unwrap_or(usize::MAX);
+        } else {
+            memory.take_place(expected).await?;
+        }
+        Ok(memory)
+    }
+
+    /// Makes room for a body of so many bytes.
+    async fn allow(&mut self, bytes: usize) -> Result<(), ApiError> {
+        if bytes <= self.allowed {
+            return Ok(());
+        }
+        let most = self.reader.asks.body.most;
+        if bytes as u64 > most {
+            return Err(self.reader.too_large());
+        }
+        // Twice as much, so that it is asked for a few times only.
+        let wanted = (2 * bytes as u64).min(most);
+        let Some(place) = &mut self.place else { return self.take_place(wanted).await };
+        // What is held already keeps others waiting: no more is waited for.
+        let grown = place.grow_to(wanted + self.beside).map(|()| wanted);
+        let grown = grown.or_else(|_| place.grow_to(bytes as u64 + self.beside).map(|()| bytes as u64));
+        let Ok(grown) = grown else {
+            metrics::exhausted();
+            return Err(ApiError::no_memory());
+        };
+        self.allowed = usize::try_from(grown).unwrap_or(usize::MAX);
+        Ok(())
+    }
+
+    async fn take_place(&mut self, bytes: u64) -> Result<(), ApiError> {
+        let Reader { room, account, .. } = self.reader;
+        let Ok(place) = room.take(account, bytes + self.beside, limits::BODY_ROOM_WAIT).await else {
+            metrics::exhausted();
+            return Err(ApiError::no_memory());
+        };
+        self.place = Some(place);
+        self.grant = None;
+        self.allowed = usize::try_from(bytes).unwrap_or(usize::MAX);
+        Ok(())
+    }
+
+    /// The body with what it holds.
+    fn keep(self, plain: Plain) -> ReadBody {
+        let Some(place) = self.place else { return ReadBody { bytes: plain.into_bytes(), _grant: self.grant } };
+        let bytes = match plain {
+            Plain { bytes, first, .. } if first.is_empty() => Bytes::from_owner(LargeBody { bytes, _place: place }),
+            Plain { first, .. } => Bytes::from_owner(LargeBody { bytes: first.into(), _place: place }),
+        };
+        ReadBody { bytes, _grant: None }
+    }
+}
+
+/// The bytes of a body. One that comes in one piece is not copied.
+#[derive(Default)]
+struct Plain {
+    first: Bytes,
+    bytes: Vec<u8>,
+    /// The length that is known beforehand.
+    said: Option<u64>,
+}
+
+impl Plain {
+    fn new(said: Option<u64>) -> Self {
+        Self { said, ..Self::default() }
+    }
+
+    fn len(&self) -> usize {
+        self.first.len() + self.bytes.len()
+    }
+
+    fn push(&mut self, piece: Bytes, memory: &Memory<'_>) {
+        if self.len() == 0 {
+            self.first = piece;
+        } else {
+            self.extend(&piece, memory);
+        }
+    }
+
+    fn extend(&mut self, piece: &[u8], memory: &Memory<'_>) {
+        let total = self.len() + piece.len();
+        if self.bytes.capacity() < total {
+            // Once it is large, at its full length: a buffer that is moved is there twice. What is not written is not touched.
+            let full = self.said.or_else(|| memory.place.as_ref().map(|_| memory.reader.asks.body.most));
+            match full.and_then(|full| usize::try_from(full).ok()).filter(|full| *full >= total) {
+                Some(full) => self.bytes.reserve_exact(full - self.bytes.len()),
+                None => self.bytes.reserve(total - self.bytes.len()),
+            }
+        }
+        let first = std::mem::take(&mut self.first);
+        self.bytes.extend_from_slice(&first);
+        self.bytes.extend_from_slice(piece);
+    }
+
+    fn into_bytes(self) -> Bytes {
+        if self.bytes.is_empty() { self.first } else { self.bytes.into() }
+    }
 }
 
 /// Reads and drops what a refused client still sends, within bounds: a client that is answered while it sends may lose
-/// the answer.
+/// the answer. Some lose it over HTTP/2 even where the rest is refused by a reset, so one that says how much is to come is read
+/// on for longer.
 pub(super) async fn discard<B>(body: &mut B)
 where
     B: http_body::Body<Data = Bytes> + Unpin,
@@ -77,56 +286,4 @@ where
 }
 
 #[cfg(test)]
-mod tests {
-    use fairness::budget::{Budget, Limits};
-    use futures_util::{StreamExt as _, stream};
-    use http_body::Frame;
-    use http_body_util::{Full, StreamBody};
-
-    use super::*;
-
-    const BYTES: u64 = limits::COMPLETION_BYTES as u64;
-
-    fn budget(bodies: u64) -> Budget {
-        let bytes = bodies * BYTES;
-        Budget::new(Limits { total: bytes, client: bytes, connection: bytes })
-    }
-
-    /// A body of which a piece comes, and no more.
-    fn held_back() -> impl http_body::Body<Data = Bytes> + Unpin {
-        let piece = Ok::<_, std::convert::Infallible>(Frame::data(Bytes::from_static(b"{")));
-        StreamBody::new(stream::iter([piece]).chain(stream::pending()))
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_read_is_charged_before_it_comes_and_given_back() {
-        let budget = budget(2);
-        let account = budget.account(None);
-        let read = super::read(&mut Full::new(Bytes::from_static(b"{}")), &account).await.unwrap();
-        assert_eq!((&read.bytes[..], budget.used()), (&b"{}"[..], 2));
-        drop(read);
-
-        let mut held = [held_back(), held_back()];
-        let [first, second] = &mut held;
-        let reading = async { tokio::join!(super::read(first, &account), super::read(second, &account)) };
-        let refused = async {
-            tokio::task::yield_now().await;
-            assert_eq!(budget.used(), 2 * BYTES);
-            super::read(&mut Full::new(Bytes::from_static(b"{}")), &account).await.err().unwrap()
-        };
-        let (held, refused) = tokio::join!(reading, refused);
-        let response = refused.into_response();
-        assert_eq!(response.status(), http::StatusCode::SERVICE_UNAVAILABLE);
-        assert!(response.headers().contains_key(http::header::RETRY_AFTER));
-        assert!(held.0.is_err() && held.1.is_err(), "they did not arrive in time");
-        assert_eq!(budget.used(), 0);
-    }
-
-    #[tokio::test]
-    async fn a_body_that_is_too_large_is_charged_as_the_largest() {
-        let budget = budget(1);
-        let mut body = Full::new(Bytes::from(vec![b' '; limits::COMPLETION_BYTES + 1]));
-        let error = super::read(&mut body, &budget.account(None)).await.err().unwrap();
-        assert_eq!((error.status(), budget.used()), (http::StatusCode::PAYLOAD_TOO_LARGE, 0));
-    }
-}
+mod tests;

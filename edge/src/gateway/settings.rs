@@ -3,9 +3,9 @@
 use std::env;
 
 use config::{Config, models::Models};
-use domain::plans::Plans;
+use domain::plans::{PlanLimits, Plans};
 
-use super::{cors::Cors, meter::Allowance, models::ServedModels};
+use super::{asks::Asks, cors::Cors, meter::Allowance, models::ServedModels};
 use crate::memory::keys::GatewayKey;
 
 /// The part of the configuration that the gateway goes by: replaced whole. A request keeps to those that it began with, to its end.
@@ -17,6 +17,9 @@ pub struct Settings {
     requests_per_minute: u64,
     tokens_per_day: u64,
     plans: Plans,
+    /// The limits of who is subscribed to no plan.
+    default_limits: PlanLimits,
+    clamps_max_tokens: bool,
 }
 
 impl Settings {
@@ -30,7 +33,18 @@ impl Settings {
             requests_per_minute: config.limits.gateway_per_min.into(),
             tokens_per_day: config.limits.gateway_tokens_per_day,
             plans: config.billing.plans.clone(),
+            default_limits: config.billing.plans.limits_of(None),
+            clamps_max_tokens: config.gateway.clamp_max_tokens,
         })
+    }
+
+    /// What `key` may ask.
+    pub(super) fn asks(&self, key: &GatewayKey) -> Asks {
+        Asks::of(&key.asks, &self.limits_of(key), self.clamps_max_tokens)
+    }
+
+    fn limits_of(&self, key: &GatewayKey) -> PlanLimits {
+        key.subscribed.as_deref().map_or(self.default_limits, |plan| self.plans.limits_of(Some(plan)))
     }
 
     /// What the account of `key` may use.
@@ -38,7 +52,7 @@ impl Settings {
         Allowance {
             requests_per_minute: self.requests_per_minute,
             tokens_per_day: self.tokens_per_day,
-            credit: self.plans.limits_of(key.subscribed.as_deref()).ai_credit(),
+            credit: self.limits_of(key).ai_credit(),
         }
     }
 }

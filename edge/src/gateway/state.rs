@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use domain::{Account, Clock};
-use fairness::{Amounts, Turns};
+use fairness::{Amounts, Room, Turns};
 
 use super::{drains::Drains, meter::Meter, settings::Settings, under_way::UnderWay};
 use crate::memory::keys::Keys;
@@ -19,6 +19,8 @@ pub(super) struct State {
     pub(super) completions: Turns<Account>,
     /// Bounds the bytes of the answers that are read whole before they are sent, in all and per account.
     pub(super) answers: Amounts<Account>,
+    /// Bounds the bytes of large bodies of requests, in all and per account.
+    pub(super) requests: Room<Account>,
     pub(super) drains: Drains,
     pub(super) under_way: UnderWay,
 }

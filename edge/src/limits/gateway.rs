@@ -2,10 +2,43 @@
 
 use std::time::Duration;
 
-/// Largest body of a request for a completion.
-pub(crate) const COMPLETION_BYTES: usize = 64 * 1024;
-/// Longest time for the whole body of such a request to arrive.
+/// Bytes of a body up to which it is drawn at its connection, and written anew for the provider: the contract's largest.
+pub(crate) const SMALL_BODY_BYTES: usize = 64 * 1024;
+/// Longest time for the whole of a small body to arrive.
 pub(crate) const COMPLETION_BODY: Duration = Duration::from_secs(30);
+/// Bytes a second that are expected of what a body has beyond [`SMALL_BODY_BYTES`]: as many as of an upload.
+pub(crate) const BODY_BYTES_PER_SECOND: u64 = 16 * 1024;
+/// Longest wait of a large body for room.
+pub(crate) const BODY_ROOM_WAIT: Duration = Duration::from_secs(10);
+/// Large bodies that wait for room.
+pub(crate) const BODY_WAITERS: usize = 1_024;
+/// [`BODY_WAITERS`] of one account.
+pub(crate) const ACCOUNT_BODY_WAITERS: usize = 64;
+/// Binary logarithm of the bytes that a frame of Zstandard may look back: 8 MB, which RFC 8878 has every decoder support.
+pub(crate) const ZSTD_WINDOW_LOG: u32 = 23;
+/// The same in bytes: so much memory a decoder may take.
+pub(crate) const ZSTD_WINDOW_BYTES: u64 = 1 << ZSTD_WINDOW_LOG;
+/// Bytes that a step of decoding Zstandard makes, at most.
+pub(crate) const UNZIPPED_PIECE_BYTES: usize = 64 * 1024;
+/// Bytes that a step of decoding any body makes, at most: [`ZIPPED_PIECE_BYTES`] of gzip become a thousand times as many.
+#[cfg(test)]
+pub(crate) const UNZIPPED_STEP_BYTES: usize = 2 * 1024 * 1024;
+/// Bytes of a body that are decoded before other tasks have a turn.
+pub(crate) const DECODED_AT_ONCE: usize = 256 * 1024;
+/// Bytes of a body from which on it is judged by a thread that may be kept busy: some milliseconds of work.
+pub(crate) const JUDGED_APART_BYTES: usize = 512 * 1024;
+/// Fields of a request beside each other: more than fit into [`SMALL_BODY_BYTES`].
+pub(crate) const REQUEST_FIELDS: usize = 16 * 1024;
+/// Bytes of the name of a field, as it is written.
+pub(crate) const FIELD_NAME_BYTES: usize = 64 * 1024;
+/// Bytes of a string that is decoded to be looked at.
+pub(crate) const DECODED_STRING_BYTES: usize = 1024 * 1024;
+/// Levels of indentation that are reckoned with in a string that is too long to be looked at.
+pub(crate) const UNSEEN_DEPTH: u64 = 128;
+/// Bytes of a body's part from which on it is sent as a slice of the body, rather than copied.
+pub(crate) const SHARED_PIECE_BYTES: usize = 256;
+/// Bytes of a large body that are handed to a provider's connection together.
+pub(crate) const SENT_PIECE_BYTES: usize = 64 * 1024;
 /// Choices (`n`) that a request may ask for.
 pub(crate) const CHOICES: u64 = 16;
 /// Concurrent completions.

@@ -28,6 +28,10 @@ pub(crate) const ABSENCES_PERCENT: u64 = 2;
 pub(crate) const ANSWERS_PERCENT: u64 = 25;
 /// The part of those answers that one account may have, in percent.
 pub(crate) const ACCOUNT_ANSWERS_PERCENT: u64 = 25;
+/// The part of the bytes on their way to clients that is for large bodies of requests to the gateway, in percent.
+pub(crate) const REQUESTS_PERCENT: u64 = 15;
+/// The part of those bodies that one account may have, in percent, unless it is a single one.
+pub(crate) const ACCOUNT_REQUESTS_PERCENT: u64 = 50;
 /// The part of the bytes on their way to visitors that one client may have, in percent.
 pub(crate) const CLIENT_FLIGHT_PERCENT: u64 = 25;
 
@@ -60,6 +64,10 @@ pub struct Shares {
     pub answers: u64,
     /// The part of [`Self::answers`] that one account may have.
     pub account_answers: u64,
+    /// For large bodies of requests to the gateway.
+    pub requests: u64,
+    /// The part of [`Self::requests`] that one account may have.
+    pub account_requests: u64,
     /// For bytes on their way to visitors.
     pub in_flight: u64,
     /// The part of [`Self::in_flight`] that one client may have.
@@ -95,10 +103,10 @@ impl Shares {
     fn in_parts(memory: Option<u64>, [bodies, manifests, in_flight, routes]: [u64; 4]) -> Self {
         let default = || config::machine::memory().map_or(UNKNOWN_MEMORY, |machine| percent(machine, MEMORY_PERCENT));
         let memory = memory.unwrap_or_else(default).max(LEAST_MEMORY);
-        let (answers, in_flight) = {
-            let both = percent(memory, in_flight);
-            let answers = percent(both, ANSWERS_PERCENT);
-            (answers, both - answers)
+        let (answers, requests, in_flight) = {
+            let all = percent(memory, in_flight);
+            let (answers, requests) = (percent(all, ANSWERS_PERCENT), percent(all, REQUESTS_PERCENT));
+            (answers, requests, all - answers - requests)
         };
         Self {
             memory,
@@ -113,6 +121,8 @@ impl Shares {
             absences: percent(memory, ABSENCES_PERCENT),
             answers,
             account_answers: percent(answers, ACCOUNT_ANSWERS_PERCENT),
+            requests,
+            account_requests: percent(requests, ACCOUNT_REQUESTS_PERCENT),
             in_flight,
             client: percent(in_flight, CLIENT_FLIGHT_PERCENT),
         }
@@ -161,8 +171,8 @@ mod tests {
     fn configured_parts_are_parts_of_one_whole() {
         let of = |parts| Shares::of(&edge(Some(1_000 * MIB), parts));
         let shares = of([40, 20, 10, 19]).unwrap();
-        let mib = [shares.bodies, shares.manifests, shares.in_flight, shares.answers, shares.routes];
-        assert_eq!(mib.map(|bytes| bytes / MIB), [400, 200, 75, 25, 190]);
+        let mib = [shares.bodies, shares.manifests, shares.in_flight, shares.answers, shares.requests, shares.routes];
+        assert_eq!(mib.map(|bytes| bytes / MIB), [400, 200, 60, 25, 15, 190]);
         for wrong in [[50, 20, 11, 9], [0, 25, 25, 9], [30, 4, 25, 9], [30, 25, 25, 4], [255, 255, 255, 255]] {
             assert_eq!(of(wrong), Err(SharesError), "{wrong:?}");
         }
@@ -178,7 +188,7 @@ mod tests {
             let Shares { bodies, platform, manifests, routes, recents, certificates, keys, members, absences, .. } =
                 shares;
             let kept = bodies + platform + manifests + routes + recents + certificates + keys + members + absences;
-            assert!(kept + shares.in_flight + shares.answers <= shares.memory);
+            assert!(kept + shares.in_flight + shares.answers + shares.requests <= shares.memory);
             assert!(shares.client <= shares.in_flight && shares.client > super::super::CONNECTION_FLIGHT_BYTES);
             let beside_kept = platform / 100 * (100 - super::super::CACHED_KEPT_PERCENT);
             assert!(

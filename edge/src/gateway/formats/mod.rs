@@ -15,6 +15,7 @@ use http::{HeaderMap, Response};
 
 use super::{
     answer_memory::AnswerMemory,
+    asks::Asks,
     error::ApiError,
     models::{ServedModel, ServedModels},
     request::{self, CompletionRequest},
@@ -35,18 +36,23 @@ pub(super) enum Api {
 
 impl Api {
     /// Validates the body of a request in the endpoint's format, and writes the provider's.
-    pub(super) fn read(self, body: &Bytes, models: &ServedModels) -> Result<CompletionRequest, ApiError> {
+    pub(super) fn read(
+        self,
+        body: &Bytes,
+        models: &ServedModels,
+        asks: &Asks,
+    ) -> Result<CompletionRequest, ApiError> {
         match self {
-            Self::Chat => request::validate(body, models),
+            Self::Chat => request::validate(body, models, asks),
             Self::Responses => {
                 let (chat, context) = responses::to_chat(body)?;
-                let request = request::validate_translated(&chat.into(), models, responses::HINTS)
+                let request = request::validate_translated(&chat.into(), models, asks, responses::HINTS)
                     .map_err(|error| error.rename_param(|param| context.param(param)))?;
                 Ok(CompletionRequest { format: ClientFormat::Responses(Box::new(context)), ..request })
             }
             Self::Messages => {
                 let (chat, context) = messages::to_chat(body)?;
-                let request = request::validate_translated(&chat.into(), models, messages::HINTS)
+                let request = request::validate_translated(&chat.into(), models, asks, messages::HINTS)
                     .map_err(|error| context.explain(error))?;
                 Ok(CompletionRequest { format: ClientFormat::Messages(Box::new(context)), ..request })
             }

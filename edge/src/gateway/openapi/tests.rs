@@ -4,6 +4,7 @@ use std::{
 };
 
 use config::models::MAX_TOKENS;
+use domain::gateway::TokenLimit;
 use http::{HeaderMap, Method};
 use serde_json::Value;
 
@@ -150,14 +151,15 @@ fn the_limits_are_those_of_the_code() {
     let document = document();
     for path in [COMPLETIONS_PATH, RESPONSES_PATH] {
         let body = &document["paths"][path]["post"]["requestBody"];
-        assert_eq!(body["x-max-bytes"], limits::COMPLETION_BYTES);
-        assert!(body["description"].as_str().unwrap().contains(&format!("{} KB", limits::COMPLETION_BYTES / 1024)));
+        assert_eq!(body["x-max-bytes"], limits::SMALL_BODY_BYTES);
+        assert!(body["description"].as_str().unwrap().contains(&format!("{} KB", limits::SMALL_BODY_BYTES / 1024)));
     }
+    let most = u64::from(TokenLimit::MOST.unsigned_abs());
     let field = &document["components"]["schemas"]["ResponseRequest"]["properties"]["max_output_tokens"];
-    assert_eq!((&field["minimum"], &field["maximum"]), (&1.into(), &MAX_TOKENS.into()));
+    assert_eq!((&field["minimum"], &field["maximum"]), (&1.into(), &most.into()));
     assert!(field["description"].as_str().unwrap().contains(&MAX_TOKENS.to_string()));
     let fields = &document["components"]["schemas"]["ChatCompletionRequest"]["properties"];
-    for (name, maximum) in [("max_tokens", MAX_TOKENS), ("max_completion_tokens", MAX_TOKENS), ("n", limits::CHOICES)] {
+    for (name, maximum) in [("max_tokens", most), ("max_completion_tokens", most), ("n", limits::CHOICES)] {
         assert_eq!((&fields[name]["minimum"], &fields[name]["maximum"]), (&1.into(), &maximum.into()), "{name}");
     }
     assert!(fields["max_tokens"]["description"].as_str().unwrap().contains(&MAX_TOKENS.to_string()));
@@ -171,8 +173,8 @@ fn messages_are_described_with_their_limits() {
     let document = document();
     for path in [MESSAGES_PATH, COUNT_TOKENS_PATH] {
         let body = &document["paths"][path]["post"]["requestBody"];
-        assert_eq!(body["x-max-bytes"], limits::COMPLETION_BYTES);
-        assert!(body["description"].as_str().unwrap().contains(&format!("{} KB", limits::COMPLETION_BYTES / 1024)));
+        assert_eq!(body["x-max-bytes"], limits::SMALL_BODY_BYTES);
+        assert!(body["description"].as_str().unwrap().contains(&format!("{} KB", limits::SMALL_BODY_BYTES / 1024)));
     }
     let fields = &document["components"]["schemas"]["MessageRequest"]["allOf"][1]["properties"];
     assert_eq!(fields["max_tokens"]["maximum"], MAX_TOKENS);

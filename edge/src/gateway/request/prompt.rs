@@ -46,6 +46,8 @@ pub(super) fn surplus(value: &[u8]) -> u64 {
     if value.starts_with(b"\"") {
         return surplus_in_string(value);
     }
+    #[cfg(test)]
+    json::work::add(value.len());
     let (mut surplus, mut depth) = (0, 0_u64);
     let (mut string, mut is_escaped, mut last) = (None, false, b' ');
     for (at, &byte) in value.iter().enumerate() {
@@ -81,10 +83,11 @@ fn surplus_in_string(text: &[u8]) -> u64 {
     let is_text = !inner.is_empty() || text == b"\"\"";
     match inner.trim_ascii_start().first() {
         Some(b'{' | b'[') => surplus(&inner),
-        // Half of a pair of surrogates, which not every parser minds.
+        // Half of a pair of surrogates, which not every parser minds; or too long to be looked at.
         _ if !is_text => {
             let members = text.iter().filter(|byte| matches!(byte, b'{' | b'[' | b',')).count();
-            limits::MEMBER_TOKENS.saturating_mul(members as u64)
+            let depth = if text.len() > limits::DECODED_STRING_BYTES { limits::UNSEEN_DEPTH } else { 0 };
+            (limits::MEMBER_TOKENS + depth).saturating_mul(members as u64)
         }
         _ => 0,
     }

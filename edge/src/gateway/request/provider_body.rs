@@ -2,26 +2,28 @@
 //! governs, under the names that the provider has for them.
 
 use bytes::Bytes;
-use config::{
-    gateway::{Lack, Quirks},
-    models::MAX_TOKENS,
-};
+use config::gateway::{Lack, Quirks};
 
 use super::{
     super::{
+        asks::AskedTokens,
         dialect::{self, Choice},
         json,
     },
     Field, Fields, GOVERNED, ServedModel,
     content::{self, Found},
+    pieces::{PieceWriter, Pieces},
 };
-use crate::limits;
 
 /// The client's names of the most tokens that a choice may have.
 const CEILINGS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
 /// The most tokens that a choice may have, as the provider gets it: under the names that its entry has, at least one.
-pub(super) struct Ceilings<'q>(Vec<Ceiling<'q>>);
+pub(super) struct Ceilings<'q> {
+    all: Vec<Ceiling<'q>>,
+    /// What holds where there is none.
+    default: u64,
+}
 
 struct Ceiling<'q> {
     /// The name in the client's format.
@@ -31,12 +33,19 @@ struct Ceiling<'q> {
     value: u64,
     /// The client's field that `value` is from.
     source: Option<&'static str>,
+    /// Whether the field asks for more than `value`.
+    is_cut: bool,
 }
 
 impl<'q> Ceilings<'q> {
     /// The ceilings for a provider with these quirks. Under each name the client's value for it counts, or else for the
-    /// other name, or else the largest.
-    pub(super) fn new(quirks: &'q Quirks, max_tokens: Option<u64>, max_completion_tokens: Option<u64>) -> Self {
+    /// other name, or else `default`.
+    pub(super) fn new(
+        quirks: &'q Quirks,
+        default: u64,
+        max_tokens: Option<AskedTokens>,
+        max_completion_tokens: Option<AskedTokens>,
+    ) -> Self {
         let clients = CEILINGS.into_iter().zip([max_tokens, max_completion_tokens]);
         let given = clients.filter_map(|(name, value)| Some((name, value?)));
         let mut ceilings: Vec<Ceiling<'q>> = Vec::with_capacity(CEILINGS.len());
@@ -47,15 +56,18 @@ impl<'q> Ceilings<'q> {
                 continue;
             }
             let own = given.clone().find(|(given, _)| *given == name).or_else(|| given.clone().next());
-            let (source, value) = own.map_or((None, MAX_TOKENS), |(source, value)| (Some(source), value));
-            ceilings.push(Ceiling { name, sent_as, value, source });
+            let (source, AskedTokens { tokens: value, is_cut }) = own
+                .map_or((None, AskedTokens { tokens: default, is_cut: false }), |(source, asked)| {
+                    (Some(source), asked)
+                });
+            ceilings.push(Ceiling { name, sent_as, value, source, is_cut });
         }
-        Self(ceilings)
+        Self { all: ceilings, default }
     }
 
     /// The largest of them.
     pub(super) fn largest(&self) -> u64 {
-        self.0.iter().map(|ceiling| ceiling.value).max().unwrap_or(MAX_TOKENS)
+        self.all.iter().map(|ceiling| ceiling.value).max().unwrap_or(self.default)
     }
 }
 
@@ -66,7 +78,7 @@ pub(super) struct ProviderBody<'a> {
     found: &'a Found,
     model: &'a ServedModel,
     ceilings: &'a Ceilings<'a>,
-    out: Vec<u8>,
+    out: PieceWriter<'a>,
     /// The bytes of the values that were rewritten, as the client has sent them.
     read: usize,
     /// Their bytes as they were written.
@@ -75,7 +87,7 @@ pub(super) struct ProviderBody<'a> {
 
 /// A body for the provider.
 pub(super) struct Written {
-    pub(super) body: Bytes,
+    pub(super) body: Pieces,
     /// The bytes by which its messages and tools are longer than the client's.
     pub(super) growth: u64,
 }
@@ -92,16 +104,15 @@ enum Tools<'a> {
 }
 
 impl<'a> ProviderBody<'a> {
-    /// A body with these fields, which the client has sent in so many bytes.
+    /// A body with these fields, which are the client's `body`.
     pub(super) fn new(
         fields: &'a Fields<'a>,
         found: &'a Found,
         model: &'a ServedModel,
         ceilings: &'a Ceilings<'a>,
-        client_bytes: usize,
+        body: &'a Bytes,
     ) -> Self {
-        let out = Vec::with_capacity(client_bytes + limits::ADDED_BYTES);
-        Self { fields, found, model, ceilings, out, read: 0, written: 0 }
+        Self { fields, found, model, ceilings, out: PieceWriter::new(body), read: 0, written: 0 }
     }
 
     /// Writes it.
@@ -130,14 +141,14 @@ impl<'a> ProviderBody<'a> {
                 _ => self.copy(field),
             }
         }
-        for ceiling in self.ceilings.0.iter().filter(|ceiling| ceiling.source.is_none()) {
+        for ceiling in self.ceilings.all.iter().filter(|ceiling| ceiling.source.is_none()) {
             self.write_pair(ceiling.sent_as.as_bytes(), ceiling.value.to_string().as_bytes());
         }
         if is_stream && self.fields.last(b"stream_options").is_none() {
             self.write_value(b"stream_options", &with_usage(b"null"));
         }
         self.out.push(b'}');
-        Written { body: self.out.into(), growth: self.written.saturating_sub(self.read) as u64 }
+        Written { body: self.out.finish(), growth: self.written.saturating_sub(self.read) as u64 }
     }
 
     /// Writes a field that is judged, if the provider gets it otherwise than the client has sent it. Returns whether that is done.
@@ -165,10 +176,11 @@ impl<'a> ProviderBody<'a> {
     /// Writes a field whose value comes in the place of the client's.
     fn rewrite(&mut self, name: &[u8], clients: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
         self.write_pair(name, b"");
-        let before = self.out.len();
-        write(&mut self.out);
+        let mut text = Vec::with_capacity(clients.len());
+        write(&mut text);
         self.read += clients.len();
-        self.written += self.out.len() - before;
+        self.written += text.len();
+        self.out.append(text);
     }
 
     /// The tools that the provider gets.
@@ -193,8 +205,8 @@ impl<'a> ProviderBody<'a> {
     fn write_ceilings_of(&mut self, field: &Field<'_>) {
         // A null means the default, which is the ceiling.
         let is_source = |source: &str| source.as_bytes() == &*field.name && field.value != b"null";
-        for ceiling in self.ceilings.0.iter().filter(|ceiling| ceiling.source.is_some_and(is_source)) {
-            if ceiling.sent_as.as_bytes() == &*field.name {
+        for ceiling in self.ceilings.all.iter().filter(|ceiling| ceiling.source.is_some_and(is_source)) {
+            if ceiling.sent_as.as_bytes() == &*field.name && !ceiling.is_cut {
                 self.separate();
                 self.out.extend_from_slice(field.whole);
             } else {
@@ -207,7 +219,8 @@ impl<'a> ProviderBody<'a> {
     fn copy(&mut self, field: &Field<'_>) {
         let name = &*field.name;
         // One that the client has made up under the provider's own name of the ceiling.
-        if self.ceilings.0.iter().any(|ceiling| ceiling.sent_as.as_bytes() == name && ceiling.sent_as != ceiling.name) {
+        if self.ceilings.all.iter().any(|ceiling| ceiling.sent_as.as_bytes() == name && ceiling.sent_as != ceiling.name)
+        {
             return;
         }
         if self.has_quirk(name) {

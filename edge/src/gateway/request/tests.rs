@@ -1,6 +1,7 @@
 mod ceilings;
 mod dialects;
 mod differential;
+mod sizes;
 mod tokens;
 
 use config::{Gateway, gateway::Quirks, models::Models};
@@ -18,12 +19,12 @@ fn models(quirks: &Quirks) -> ServedModels {
 }
 
 fn validated(body: &str) -> Result<CompletionRequest, ApiError> {
-    validate(&Bytes::copy_from_slice(body.as_bytes()), &models(&Quirks::default()))
+    validate(&Bytes::copy_from_slice(body.as_bytes()), &models(&Quirks::default()), &Asks::default())
 }
 
 fn sent(fields: &str) -> String {
     let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}]{fields}}}"#);
-    let sent = validated(&body).unwrap_or_else(|error| panic!("{body}: {error:?}")).body;
+    let sent = validated(&body).unwrap_or_else(|error| panic!("{body}: {error:?}")).body.joined();
     let sent = String::from_utf8(sent.to_vec()).unwrap();
     let expected = r#"{"model":"Qwen3-32B","messages":[{"role":"user"}]"#;
     sent.strip_prefix(expected).unwrap_or_else(|| panic!("{sent}")).strip_suffix('}').unwrap().to_owned()
@@ -104,7 +105,7 @@ fn a_providers_quirks_drop_and_rename_fields() {
     };
     let sent = |fields: &str| {
         let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#);
-        let sent = validate(&body.into(), &models(&quirks)).unwrap().body;
+        let sent = validate(&body.into(), &models(&quirks), &Asks::default()).unwrap().body.joined();
         String::from_utf8(sent.to_vec()).unwrap().split_once("}],").unwrap().1.to_owned()
     };
     assert_eq!(
@@ -260,7 +261,7 @@ fn arguments_for_the_template_are_single_values() {
         let fields = format!(r#""chat_template_kwargs":{arguments}"#);
         let body = format!(r#"{{"model":"svc/gpt-oss-20b","messages":[{{"role":"user"}}],{fields}}}"#);
         let bytes = body.len() as u64;
-        validate(&body.into(), &models(&quirks)).unwrap().max_usage.prompt - bytes
+        validate(&body.into(), &models(&quirks), &Asks::default()).unwrap().max_usage.prompt - bytes
     };
     assert!(reserved(r#"{"enable_thinking":true}"#) < limits::TEMPLATE_TOKENS + 16);
     assert!(reserved(r#"{"tools":[{"a":1,"b":[2,3,4]}]}"#) > limits::TOOLS_TOKENS + 5 * limits::MEMBER_TOKENS);
@@ -304,7 +305,7 @@ fn what_is_printed_anew_counts_wherever_it_stands() {
 /// The `param` of the refusal of a request with these fields beside the usual ones.
 fn refused_param(quirks: &Quirks, fields: &str) -> Option<String> {
     let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#);
-    let error = validate(&body.into(), &models(quirks)).err()?;
+    let error = validate(&body.into(), &models(quirks), &Asks::default()).err()?;
     let error: serde_json::Value = serde_json::from_str(&error.to_json()).unwrap();
     assert_eq!(error["error"]["code"], "invalid_value", "{fields}: {error}");
     Some(error["error"]["param"].as_str().unwrap().to_owned())
@@ -351,7 +352,7 @@ fn a_reservation_covers_what_the_models_tokenizers_make_of_a_prompt() {
     for line in lines {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         let body = line["body"].as_str().unwrap();
-        let reserved = validate(&Bytes::from(body.to_owned()), &models).unwrap().max_usage.prompt;
+        let reserved = validate(&Bytes::from(body.to_owned()), &models, &Asks::default()).unwrap().max_usage.prompt;
         assert!(reserved >= line["tokens"].as_u64().unwrap(), "{reserved} are reserved for {line}");
         checked += 1;
     }

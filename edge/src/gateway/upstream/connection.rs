@@ -6,25 +6,20 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{Full, combinators::MapFrame};
 use hyper::{
-    body::{Frame, Incoming},
+    body::Incoming,
     client::conn::http1::{self, SendRequest},
 };
 use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+use super::request_body::RequestBody;
 use crate::limits;
 
 type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
 type Driver = Pin<Box<http1::Connection<Io, RequestBody>>>;
-/// A body in one frame, through a function that is called in the moment before the request is sent: hyper asks for the frame, and then gives
-/// it to the kernel together with the request's head.
-pub(super) type RequestBody = MapFrame<Full<Bytes>, Box<dyn FnMut(Frame<Bytes>) -> Frame<Bytes> + Send>>;
-
 /// A connection to a provider. It makes progress only while it is polled, by the request that uses it.
 pub(in crate::gateway) struct Connection {
     sender: SendRequest<RequestBody>,

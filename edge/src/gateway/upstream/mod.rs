@@ -7,6 +7,7 @@
 mod connection;
 mod gzip;
 mod media_type;
+mod request_body;
 mod response;
 
 use std::{
@@ -15,25 +16,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use config::{
     Gateway as Config,
     models::{Access, Provider},
 };
 use http::{HeaderMap, HeaderValue, Request, Uri, header};
-use http_body_util::{BodyExt as _, Full};
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use secrecy::ExposeSecret as _;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-use self::connection::{Connection, RequestBody};
+use self::{
+    connection::Connection,
+    request_body::{RequestBody, Sendable},
+};
 pub(super) use self::{
     gzip::{GzipDecoder, GzipError},
     media_type::MediaType,
     response::{ReadError, UpstreamResponse},
 };
+use super::request::Pieces;
 use crate::{
     limits,
     metrics::{self, Histogram},
@@ -148,12 +151,12 @@ impl Upstream {
     /// or when a kept connection had ended before any of the request was written.
     pub(super) async fn ask(
         &self,
-        body: Bytes,
+        body: Pieces,
         is_stream: bool,
         before_sending: impl Fn() + Clone + Send + 'static,
     ) -> Result<UpstreamResponse, AskError> {
         let begin_by = tokio::time::Instant::now() + self.first_byte;
-        let asking = pin!(self.ask_with_retry(body, is_stream, begin_by, before_sending));
+        let asking = pin!(self.ask_with_retry(body.into(), is_stream, begin_by, before_sending));
         match timeout(self.first_byte, asking).await {
             Ok(answered) => answered,
             Err(_) => Err(AskError::Timeout),
@@ -162,7 +165,7 @@ impl Upstream {
 
     async fn ask_with_retry(
         &self,
-        body: Bytes,
+        body: Sendable,
         is_stream: bool,
         begin_by: tokio::time::Instant,
         before_sending: impl Fn() + Clone + Send + 'static,
@@ -171,7 +174,7 @@ impl Upstream {
         if let Some(connection) = self.take_idle() {
             match connection.send(self.request(body.clone(), is_stream, before_sending.clone())).await {
                 Ok((connection, response)) => return Ok(answer(connection, response)),
-                Err(error) if connection::is_unsent(&error) => {}
+                Err(error) if connection::is_unsent(&error) && body.is_there() => {}
                 Err(error) => return Err(AskError::Broken(error)),
             }
         }
@@ -203,17 +206,12 @@ impl Upstream {
 
     fn request(
         &self,
-        body: Bytes,
+        body: Sendable,
         is_stream: bool,
         before_sending: impl Fn() + Send + 'static,
     ) -> Request<RequestBody> {
-        // A body that is mapped does not say how long it is.
         let length = HeaderValue::from(body.len());
-        let body: RequestBody = Full::new(body).map_frame(Box::new(move |frame| {
-            before_sending();
-            frame
-        }));
-        let mut request = Request::new(body);
+        let mut request = Request::new(RequestBody::new(body, before_sending));
         *request.method_mut() = http::Method::POST;
         *request.uri_mut() = self.target.clone();
         *request.headers_mut() = self.headers.clone();

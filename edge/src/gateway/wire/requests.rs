@@ -8,6 +8,7 @@ use config::{
 
 use super::{
     super::{
+        asks::Asks,
         json,
         request::{
             self, CompletionRequest, GOVERNED, JUDGED,
@@ -38,7 +39,7 @@ impl Wire {
         require(
             body,
             [
-                ("judged again it is sent as it was", again.body == request.body),
+                ("judged again it is sent as it was", again.body.joined() == request.body.joined()),
                 ("judged again it is for the same model", again.model.model.id == request.model.model.id),
                 ("judged again it is answered alike", again.is_stream == request.is_stream),
                 ("what it asks for is reserved", again.max_usage.completion == asked),
@@ -49,7 +50,7 @@ impl Wire {
     }
 
     fn judge(&self, body: &[u8]) -> Option<CompletionRequest> {
-        request::validate(&Bytes::copy_from_slice(body), &self.models).ok()
+        request::validate(&Bytes::copy_from_slice(body), &self.models, &Asks::default()).ok()
     }
 
     /// Checks other spellings of one of the governed names in `text`, which was judged so.
@@ -65,7 +66,7 @@ impl Wire {
         };
         let escaped = format!("\\u{:04x}{}", name.as_bytes()[0], &name[1..]);
         let escaped = respelled(&escaped).ok_or_else(|| format!("{name} is refused when it is escaped"))?;
-        let is_same = Object::read(&escaped.body)? == Object::read(&judged.body)?;
+        let is_same = Object::read(&escaped.body.joined())? == Object::read(&judged.body.joined())?;
         let (reserved, expected) = (escaped.max_usage.completion, judged.max_usage.completion);
         require(text, [("an escaped name is the name", is_same && reserved == expected)])?;
         let folded = name.replace('s', "\u{17f}").replace('k', "\u{212a}");
@@ -83,7 +84,7 @@ fn is_known(name: &[u8]) -> bool {
 
 /// The body for the provider as a client could have sent it: with the gateway's name of the model.
 fn as_of_a_client(request: &CompletionRequest) -> Vec<u8> {
-    let body = &request.body[..];
+    let body = &request.body.joined()[..];
     let model = json::fields(body).filter_map(Result::ok).find(|field| *field.name() == *b"model");
     let value = model.map(|field| field.value).unwrap_or_default();
     [&body[..value.start], request.model.id_json.as_bytes(), &body[value.end..]].concat()
@@ -91,7 +92,7 @@ fn as_of_a_client(request: &CompletionRequest) -> Vec<u8> {
 
 /// Checks the body for the provider. Returns the most tokens that it asks for.
 fn check_sent(request: &CompletionRequest) -> Result<u64, Violation> {
-    let (body, model) = (&request.body[..], &request.model.model);
+    let (body, model) = (&request.body.joined()[..], &request.model.model);
     let quirks = &model.provider.quirks;
     let sent = Object::read(body)?;
     for (name, value) in &sent.0 {

@@ -106,9 +106,13 @@ pub(super) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, RequestContext), ApiError
 }
 
 /// Validates a request whose tokens are to be counted.
-pub(in crate::gateway) fn count_tokens(body: &[u8], models: &ServedModels) -> Result<CompletionRequest, ApiError> {
+pub(in crate::gateway) fn count_tokens(
+    body: &[u8],
+    models: &ServedModels,
+    asks: &Asks,
+) -> Result<CompletionRequest, ApiError> {
     let (chat, context) = translate::translate(body, Purpose::Count)?;
-    chat_request::validate_translated(&chat.into(), models, HINTS).map_err(|error| context.explain(error))
+    chat_request::validate_translated(&chat.into(), models, asks, HINTS).map_err(|error| context.explain(error))
 }
 
 /// The answer to `POST /v1/messages/count_tokens`.

@@ -36,8 +36,8 @@ fn the_ceiling_is_sent_under_the_names_that_the_provider_knows() {
         (&renamed, r#""limit":100000,"max_completion_tokens":5"#, r#""limit":5"#, 5),
     ] {
         let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#);
-        let request = validate(&body.into(), &models(quirks)).unwrap();
-        let sent = String::from_utf8(request.body.to_vec()).unwrap();
+        let request = validate(&body.into(), &models(quirks), &Asks::default()).unwrap();
+        let sent = String::from_utf8(request.body.joined().to_vec()).unwrap();
         let sent = sent.split_once("}],").unwrap().1.strip_suffix('}').unwrap();
         assert_eq!((sent, request.max_usage.completion), (expected, reserved), "{fields} for {quirks:?}");
     }
@@ -55,7 +55,7 @@ fn every_shipped_provider_gets_a_ceiling_that_it_knows() {
     ] {
         for (field, value) in [(r#","max_tokens":5"#, 5), (r#","max_completion_tokens":5"#, 5), ("", 4096)] {
             let body = format!(r#"{{"model":"{model}","messages":[{{"role":"user"}}]{field}}}"#);
-            let sent = validate(&body.into(), &models).unwrap().body;
+            let sent = validate(&body.into(), &models, &Asks::default()).unwrap().body.joined();
             let sent: serde_json::Value = serde_json::from_slice(&sent).unwrap();
             for name in ["max_tokens", "max_completion_tokens"] {
                 let expected = names.contains(&name).then_some(value);

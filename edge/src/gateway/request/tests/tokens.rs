@@ -121,7 +121,7 @@ impl Json {
 fn reserved(message: &str, fields: &str) -> u64 {
     static MODELS: LazyLock<ServedModels> = LazyLock::new(|| models(&Quirks::default()));
     let body = format!(r#"{{"model":"svc/mistral-small","messages":[{{{message}}}]{fields}}}"#);
-    validate(&Bytes::from(body), &MODELS).unwrap().max_usage.prompt
+    validate(&Bytes::from(body), &MODELS, &Asks::default()).unwrap().max_usage.prompt
 }
 
 proptest! {

@@ -1,0 +1,208 @@
+//! What a key may ask of the gateway: how large a body, and how many tokens.
+//!
+//! The contract's numbers hold unless the account's plan says others; a key may have lower ones, and no model is asked for more
+//! than it can write.
+
+use std::ops::RangeInclusive;
+
+use config::models::{MAX_TOKENS, Model};
+use domain::{
+    gateway::{BodyLimit, KeyLimits, TokenLimit},
+    plans::PlanLimits,
+};
+
+/// What a key may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asks {
+    /// The largest body.
+    pub(super) body: Limited,
+    /// The most tokens of a choice, of models that can write as many.
+    tokens: Limited,
+    /// Whether a request for more tokens is cut, rather than refused.
+    clamps: bool,
+}
+
+/// A number, and what it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limited {
+    pub(super) most: u64,
+    by: Bound,
+}
+
+/// What bounds a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    Plan,
+    Key,
+    Model,
+}
+
+/// The tokens that a choice of a model's may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TokenCeiling {
+    limited: Limited,
+    clamps: bool,
+}
+
+/// A number of tokens that a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AskedTokens {
+    pub(super) tokens: u64,
+    /// Whether it asked for more.
+    pub(super) is_cut: bool,
+}
+
+impl Asks {
+    /// What a key with these limits may ask on a plan with those.
+    pub(super) fn of(key: &KeyLimits, plan: &PlanLimits, clamps: bool) -> Self {
+        Self {
+            body: Limited::of(plan.gateway_body_bytes.get(), key.body_bytes.map(BodyLimit::get)),
+            tokens: Limited::of(plan.gateway_max_tokens.get(), key.max_tokens.map(TokenLimit::get)),
+            clamps,
+        }
+    }
+
+    /// The tokens that a choice of `model`'s may have.
+    pub(super) fn tokens_of(&self, model: &Model) -> TokenCeiling {
+        let output = model.most_output();
+        let limited = if output < self.tokens.most { Limited { most: output, by: Bound::Model } } else { self.tokens };
+        TokenCeiling { limited, clamps: self.clamps }
+    }
+}
+
+/// The contract's numbers.
+#[cfg(any(test, fuzzing))]
+impl Default for Asks {
+    fn default() -> Self {
+        let limited = |most| Limited { most, by: Bound::Plan };
+        Self { body: limited(BodyLimit::DEFAULT.get()), tokens: limited(TokenLimit::DEFAULT.get()), clamps: false }
+    }
+}
+
+#[cfg(test)]
+impl Asks {
+    pub(super) fn body_bytes(&self) -> usize {
+        usize::try_from(self.body.most).unwrap()
+    }
+
+    pub(super) fn with_tokens(self, most: u64) -> Self {
+        Self { tokens: Limited { most, ..self.tokens }, ..self }
+    }
+
+    pub(super) fn with_body(self, most: u64) -> Self {
+        Self { body: Limited { most, ..self.body }, ..self }
+    }
+
+    pub(super) fn clamped(self) -> Self {
+        Self { clamps: true, ..self }
+    }
+}
+
+impl Limited {
+    fn of(plan: u64, key: Option<u64>) -> Self {
+        match key.filter(|key| *key < plan) {
+            Some(most) => Self { most, by: Bound::Key },
+            None => Self { most: plan, by: Bound::Plan },
+        }
+    }
+
+    /// What a client can do to get more, as the end of a message.
+    pub(super) fn remedy(&self) -> &'static str {
+        match self.by {
+            Bound::Plan => "your plan allows no more, and a larger plan may",
+            Bound::Key => {
+                "this key allows no more (PATCH /tokens/:id, or /orgs/:name/tokens/:id for an organization's key)"
+            }
+            Bound::Model => "the model writes no more",
+        }
+    }
+}
+
+impl TokenCeiling {
+    /// The most tokens.
+    pub(super) fn most(&self) -> u64 {
+        self.limited.most
+    }
+
+    /// The tokens where a request names no number: the contract's, or fewer where those are too many.
+    pub(super) fn default_tokens(&self) -> u64 {
+        self.limited.most.min(MAX_TOKENS)
+    }
+
+    /// The tokens that are asked for as `tokens`; none where that is no number that may be asked for.
+    pub(super) fn admit(&self, tokens: u64) -> Option<AskedTokens> {
+        let is_cut = self.clamps && tokens > self.most();
+        let tokens = if is_cut { self.most() } else { tokens };
+        self.range().contains(&tokens).then_some(AskedTokens { tokens, is_cut })
+    }
+
+    /// Which numbers may be asked for, in words.
+    pub(super) fn rule(&self) -> String {
+        let range = self.range();
+        format!("expected an integer from {} to {}: {}", range.start(), range.end(), self.limited.remedy())
+    }
+
+    fn range(&self) -> RangeInclusive<u64> {
+        1..=self.most()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use config::{Gateway, models::Models};
+    use domain::plans::Plans;
+
+    use super::*;
+
+    fn asks(plan: Option<&str>, key: KeyLimits) -> Asks {
+        Asks::of(&key, &Plans::default().limits_of(plan), false)
+    }
+
+    #[test]
+    fn the_contract_holds_for_who_pays_for_nothing() {
+        assert_eq!(asks(None, KeyLimits::default()), Asks::default());
+        let asks = Asks::default();
+        assert_eq!((asks.body_bytes(), asks.tokens.most), (65_536, 4_096));
+    }
+
+    #[test]
+    fn a_key_may_ask_less_than_its_plan_and_never_more() {
+        let key = |body: &str, tokens: &str| KeyLimits {
+            body_bytes: Some(body.parse().unwrap()),
+            max_tokens: Some(tokens.parse().unwrap()),
+        };
+        let lower = asks(Some("pro"), key("100 KB", "100"));
+        assert_eq!((lower.body_bytes(), lower.tokens.most), (100 * 1024, 100));
+        assert!(lower.body.remedy().contains("PATCH /tokens/:id"));
+        let higher = asks(None, key("32 MB", "100000"));
+        assert_eq!((higher.body_bytes(), higher.tokens.most), (65_536, 4_096));
+        assert!(higher.body.remedy().contains("plan"));
+    }
+
+    #[test]
+    fn no_model_is_asked_for_more_than_it_writes() {
+        let models = Models::of(&Gateway::default(), |_| Some("key".to_owned())).unwrap();
+        let largest = asks(Some("business"), KeyLimits::default());
+        let most = |id: &str| largest.tokens_of(models.find(id).unwrap()).most();
+        assert_eq!(most("svc/llama-3.3-70b-instruct"), 4_096);
+        assert_eq!(most("svc/gpt-oss-120b"), 32_768);
+        assert_eq!(most("svc/mistral-large"), 131_072, "of the plan");
+        let ceiling = largest.tokens_of(models.find("svc/gpt-oss-120b").unwrap());
+        assert_eq!((ceiling.default_tokens(), ceiling.admit(32_769)), (4_096, None));
+        assert!(ceiling.rule().contains("from 1 to 32768: the model writes no more"), "{}", ceiling.rule());
+        let ceiling = Asks::default().with_tokens(10).tokens_of(models.find("svc/gpt-oss-120b").unwrap());
+        assert_eq!(ceiling.default_tokens(), 10);
+    }
+
+    #[test]
+    fn a_request_is_cut_where_the_operator_has_said_so() {
+        let models = Models::of(&Gateway::default(), |_| Some("key".to_owned())).unwrap();
+        let model = models.find("svc/mistral-large").unwrap();
+        let asked = |asks: Asks, tokens| asks.tokens_of(model).admit(tokens);
+        assert_eq!(asked(Asks::default(), 4_097), None);
+        let cut = Asks::default().clamped();
+        assert_eq!(asked(cut, 4_097), Some(AskedTokens { tokens: 4_096, is_cut: true }));
+        assert_eq!(asked(cut, 4_096), Some(AskedTokens { tokens: 4_096, is_cut: false }));
+        assert_eq!(asked(cut, 0), None);
+    }
+}

@@ -1,0 +1,227 @@
+use std::{convert::Infallible, io::Write as _};
+
+use fairness::{
+    RoomBounds,
+    budget::{Budget, Limits},
+};
+use flate2::{Compression, write::GzEncoder};
+use futures_util::{StreamExt as _, stream};
+use http::{StatusCode, header};
+use http_body::Frame;
+use http_body_util::{Full, StreamBody};
+
+use super::*;
+
+const SMALL: u64 = limits::SMALL_BODY_BYTES as u64;
+const MIB: usize = 1024 * 1024;
+const MOST: usize = 32 * MIB;
+
+/// What reading a body goes by.
+struct Setting {
+    budget: Budget,
+    connection: budget::Account,
+    room: Room<Account>,
+    account: Account,
+    asks: Asks,
+}
+
+impl Setting {
+    /// Memory for two small bodies, and room for so many bytes of large ones.
+    fn new(asks: Asks, room: u64) -> Self {
+        let budget = Budget::new(Limits { total: 2 * SMALL, client: 2 * SMALL, connection: 2 * SMALL });
+        let bounds = RoomBounds { total: room, share: room, waiting: 9, waiting_share: 9 };
+        let (connection, room) = (budget.account(None), Room::new(bounds));
+        Self { budget, connection, room, account: "usr_0000000000000000001a".parse().unwrap(), asks }
+    }
+
+    fn contract() -> Self {
+        Self::new(Asks::default(), MOST as u64)
+    }
+
+    fn large() -> Self {
+        Self::new(Asks::default().with_body(MOST as u64), MOST as u64 + limits::ZSTD_WINDOW_BYTES)
+    }
+
+    async fn read<B>(&self, body: &mut B, coding: Option<&'static str>) -> Result<ReadBody, ApiError>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+    {
+        let Self { asks, connection, room, account, .. } = self;
+        let headers = coding.iter().map(|coding| (header::CONTENT_ENCODING, coding.parse().unwrap())).collect();
+        Reader { asks, connection, room, account }.read(&headers, body).await
+    }
+
+    async fn status(&self, body: &[u8], coding: Option<&'static str>) -> StatusCode {
+        let mut body = Full::new(Bytes::copy_from_slice(body));
+        self.read(&mut body, coding).await.err().map_or(StatusCode::OK, |error| error.status())
+    }
+
+    fn held(&self) -> (u64, u64) {
+        (self.budget.used(), self.room.held())
+    }
+}
+
+/// A body in pieces of so many bytes, which does not say its length.
+fn in_pieces(body: &[u8], piece: usize) -> impl http_body::Body<Data = Bytes> + Unpin {
+    let pieces: Vec<_> =
+        body.chunks(piece).map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::copy_from_slice(piece)))).collect();
+    StreamBody::new(stream::iter(pieces))
+}
+
+/// A body of which a piece comes, and no more.
+fn held_back() -> impl http_body::Body<Data = Bytes> + Unpin {
+    let piece = Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"{")));
+    StreamBody::new(stream::iter([piece]).chain(stream::pending()))
+}
+
+fn gzip(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(plain).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_read_is_charged_before_it_comes_and_given_back() {
+    let setting = Setting::contract();
+    let read = setting.read(&mut Full::new(Bytes::from_static(b"{}")), None).await.unwrap();
+    assert_eq!((&read.bytes[..], setting.held()), (&b"{}"[..], (2, 0)));
+    drop(read);
+
+    let mut held = [held_back(), held_back()];
+    let [first, second] = &mut held;
+    let reading = async { tokio::join!(setting.read(first, None), setting.read(second, None)) };
+    let refused = async {
+        tokio::task::yield_now().await;
+        assert_eq!(setting.held(), (2 * SMALL, 0));
+        setting.read(&mut Full::new(Bytes::from_static(b"{}")), None).await.err().unwrap()
+    };
+    let (held, refused) = tokio::join!(reading, refused);
+    let response = refused.into_response();
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(response.headers().contains_key(header::RETRY_AFTER));
+    assert!(held.0.is_err() && held.1.is_err(), "they did not arrive in time");
+    assert_eq!(setting.held(), (0, 0));
+}
+
+#[tokio::test]
+async fn the_limit_is_the_keys_whether_the_length_is_said_or_not() {
+    for setting in [Setting::contract(), Setting::new(Asks::default().with_body(1_000_000), 1_000_000)] {
+        let most = setting.asks.body_bytes();
+        for (bytes, status) in [(most, StatusCode::OK), (most + 1, StatusCode::PAYLOAD_TOO_LARGE)] {
+            let body = vec![b' '; bytes];
+            assert_eq!(setting.status(&body, None).await, status);
+            let unsaid = setting.read(&mut in_pieces(&body, 10_000), None).await;
+            assert_eq!(unsaid.err().map_or(StatusCode::OK, |error| error.status()), status, "{bytes}");
+            assert_eq!(setting.held(), (0, 0));
+        }
+    }
+    let error = Setting::contract().read(&mut in_pieces(&vec![b' '; 70_000], 1_000), None).await.err().unwrap();
+    let text = error.to_json();
+    assert!(text.contains("(request_too_large): the body is larger than 64 KB. Please reduce"), "{text}");
+    assert!(text.contains("plan"), "{text}");
+}
+
+#[tokio::test]
+async fn a_large_body_is_held_once_with_its_bytes() {
+    let setting = Setting::large();
+    let body: Vec<u8> = (0..5_000_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+    let read = setting.read(&mut Full::new(Bytes::from(body.clone())), None).await.unwrap();
+    assert_eq!(setting.held(), (0, 5_000_000));
+    let ReadBody { bytes, .. } = read;
+    let part = bytes.slice(4_000_000..);
+    assert!(bytes == body);
+    drop(bytes);
+    assert_eq!(setting.held(), (0, 5_000_000), "a part of it is the whole");
+    drop(part);
+    assert_eq!(setting.held(), (0, 0));
+    // One that does not say its length takes room as it grows, and is not moved.
+    let read = setting.read(&mut in_pieces(&body, 7_000), None).await.unwrap();
+    assert!(read.bytes == body);
+    assert!((5_000_000..=10_000_000).contains(&setting.held().1), "{:?}", setting.held());
+    drop(read);
+    let read = setting.read(&mut in_pieces(&body[..limits::SMALL_BODY_BYTES], 1), None).await.unwrap();
+    assert_eq!((read.bytes.len() as u64, setting.held()), (SMALL, (SMALL, 0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_body_waits_for_room_and_no_longer_than_that() {
+    let setting = Setting::large();
+    let body = || Full::new(Bytes::from(vec![b' '; 30 * MIB]));
+    let held = setting.read(&mut body(), None).await.unwrap();
+    let (waited, ()) =
+        tokio::join!(async { setting.read(&mut body(), None).await.map(|read| read.bytes.len()) }, async {
+            tokio::time::sleep(limits::BODY_ROOM_WAIT / 2).await;
+            drop(held);
+        });
+    assert_eq!(waited.unwrap(), 30 * MIB);
+    let held = setting.read(&mut body(), None).await.unwrap();
+    // Small ones go on.
+    assert_eq!(setting.status(b"{}", None).await, StatusCode::OK);
+    let refused = setting.read(&mut body(), None).await.err().unwrap();
+    assert!(refused.leaves_body());
+    let response = refused.into_response();
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(response.headers().contains_key(header::RETRY_AFTER));
+    drop(held);
+    assert_eq!(setting.held(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_body_has_time_by_its_bytes() {
+    let setting = Setting::large();
+    let slow = |pause: Duration| {
+        let pieces = stream::iter(0..64).then(move |_| async move {
+            tokio::time::sleep(pause).await;
+            Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b' '; 64 * 1024])))
+        });
+        StreamBody::new(Box::pin(pieces))
+    };
+    // 64 KB a piece: at the floor, and at half of it.
+    assert!(setting.read(&mut slow(Duration::from_secs(4)), None).await.is_ok());
+    let error = setting.read(&mut slow(Duration::from_secs(8)), None).await.err().unwrap();
+    assert_eq!(error.status(), StatusCode::REQUEST_TIMEOUT);
+    assert_eq!(setting.held(), (0, 0));
+}
+
+#[tokio::test]
+async fn encoded_bodies_are_read_and_bombs_are_refused_at_the_limit() {
+    let plain = format!("{{\"x\":\"{}\"}}", "ab".repeat(1_000_000));
+    let setting = Setting::large();
+    for (coding, encoded) in
+        [("gzip", gzip(plain.as_bytes())), ("zstd", zstd::encode_all(plain.as_bytes(), 3).unwrap())]
+    {
+        for piece in [1, 1_000, 1_000_000] {
+            let read = setting.read(&mut in_pieces(&encoded, piece), Some(coding)).await.unwrap();
+            assert!(read.bytes == plain, "{coding}");
+        }
+        assert_eq!(setting.status(&encoded[..encoded.len() - 1], Some(coding)).await, StatusCode::BAD_REQUEST);
+        assert_eq!(setting.status(plain.as_bytes(), Some(coding)).await, StatusCode::BAD_REQUEST);
+        // Of the contract's size once it is decoded, and one byte more.
+        let contract = Setting::contract();
+        for (bytes, status) in
+            [(limits::SMALL_BODY_BYTES, StatusCode::OK), (limits::SMALL_BODY_BYTES + 1, StatusCode::PAYLOAD_TOO_LARGE)]
+        {
+            let plain = vec![b' '; bytes];
+            let encoded = if coding == "gzip" { gzip(&plain) } else { zstd::encode_all(&plain[..], 3).unwrap() };
+            assert_eq!(contract.status(&encoded, Some(coding)).await, status, "{coding}");
+        }
+        let bomb = vec![0; 200 * MIB];
+        let bomb = if coding == "gzip" { gzip(&bomb) } else { zstd::encode_all(&bomb[..], 3).unwrap() };
+        for setting in [&contract, &setting] {
+            assert_eq!(setting.status(&bomb, Some(coding)).await, StatusCode::PAYLOAD_TOO_LARGE, "{coding}");
+            assert_eq!(setting.held(), (0, 0));
+        }
+    }
+    assert_eq!(setting.status(b"{}", Some("br")).await, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+}
+
+#[tokio::test]
+async fn what_nobody_wants_is_read_on_where_its_length_is_said() {
+    let body = vec![b' '; 5 * MIB];
+    let mut said = Full::new(Bytes::from(body.clone()));
+    discard(&mut said).await;
+    assert!(http_body::Body::is_end_stream(&said));
+    let mut unsaid = in_pieces(&body, 100_000);
+    discard(&mut unsaid).await;
+    assert!(unsaid.frame().await.is_some(), "not to its end");
+}
