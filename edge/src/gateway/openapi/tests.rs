@@ -177,7 +177,7 @@ fn messages_are_described_with_their_limits() {
         assert!(body["description"].as_str().unwrap().contains(&format!("{} KB", limits::SMALL_BODY_BYTES / 1024)));
     }
     let fields = &document["components"]["schemas"]["MessageRequest"]["allOf"][1]["properties"];
-    assert_eq!(fields["max_tokens"]["maximum"], MAX_TOKENS);
+    assert_eq!(fields["max_tokens"]["maximum"], u64::from(TokenLimit::MOST.unsigned_abs()));
     let statuses = |path: &str| {
         let responses = document["paths"][path]["post"]["responses"].as_object().unwrap();
         responses.keys().cloned().collect::<BTreeSet<_>>()

@@ -62,9 +62,9 @@ pub(super) struct Frames {
     /// An estimate of the tokens in the frames so far, for a provider that reports no usage.
     estimated_completion: u64,
     /// The number of frames in which the model says something.
-    frames_with_words: u64,
+    with_words: u64,
     /// The number of frames with a choice.
-    frames_with_choices: u64,
+    with_choices: u64,
     /// Whether a content filter ended a choice that says nothing.
     is_filtered: bool,
     /// What the first frame reports that is no part of a completion.
@@ -97,8 +97,8 @@ impl Frames {
             is_usage_final: false,
             reports: ChoiceReports::default(),
             estimated_completion: 0,
-            frames_with_words: 0,
-            frames_with_choices: 0,
+            with_words: 0,
+            with_choices: 0,
             is_filtered: false,
             left_out_report: None,
             identity: None,
@@ -144,14 +144,14 @@ impl Frames {
 
     /// The usage as the provider reports it, or an estimate.
     pub(super) fn usage(&self) -> Usage {
-        let words = self.estimated_completion.max(self.frames_with_choices.min(1));
+        let words = self.estimated_completion.max(self.with_choices.min(1));
         let Some(reported) = &self.usage else { return self.expected.estimate(words) };
         // Words without a token are words that nobody counted.
         if reported.completion == 0 && self.has_words() {
             return self.expected.estimate_beside(reported, words);
         }
         let summed = self.reports.sum();
-        if self.may_be_of_one_choice() && !self.reports.are_of_all(reported, words, self.frames_with_words) {
+        if self.may_be_of_one_choice() && !self.reports.are_of_all(reported, words, self.with_words) {
             return self.expected.estimate_beside(reported, summed);
         }
         *reported
@@ -175,7 +175,7 @@ impl Frames {
 
     /// Whether the model has said anything.
     pub(super) fn has_words(&self) -> bool {
-        self.frames_with_words > 0
+        self.with_words > 0
     }
 
     /// Whether the provider has reported usage.
@@ -343,10 +343,10 @@ impl Frames {
             self.identity = Some(identity(id, created));
         }
         if let Some(choices) = choices {
-            self.frames_with_choices += 1;
+            self.with_choices += 1;
             let word_bytes = usage_report::word_bytes(choices);
             if word_bytes > 0 {
-                self.frames_with_words += 1;
+                self.with_words += 1;
                 self.estimated_completion += usage_report::estimate_tokens(word_bytes);
             } else {
                 self.is_filtered |= usage_report::is_filtered(choices);
@@ -369,7 +369,7 @@ impl Frames {
     /// Writes the end of the stream, and a frame with the usage before it if the last frame had none. Fails if the model has said
     /// nothing: that is no completion.
     fn close(&mut self, out: &mut BytesMut) -> Result<(), StreamError> {
-        if self.frames_with_choices == 0 || (self.is_filtered && !self.has_words()) {
+        if self.with_choices == 0 || (self.is_filtered && !self.has_words()) {
             let report = self.left_out_report.filter(|report| report.complaint.is_some());
             return Err(report.map_or(StreamError::NoAnswer, StreamError::Reported));
         }

@@ -356,7 +356,7 @@ const CLIENTS: &[(&str, &[&[&str]])] = &[
 ];
 
 /// The clients that take an error for a prompt that is too long.
-fn who_shortens(error: ApiError) -> Vec<&'static str> {
+fn who_shortens(error: &ApiError) -> Vec<&'static str> {
     let message: Value = serde_json::from_str(&error.to_json()).unwrap();
     let message = message["error"]["message"].as_str().unwrap().to_lowercase();
     let by = CLIENTS.iter().filter(|(_, patterns)| patterns.iter().any(|fragments| has_in_order(&message, fragments)));
@@ -373,14 +373,14 @@ fn every_client_recognizes_a_prompt_that_is_too_long() {
             (&json["error"]["code"], &json["error"]["param"]),
             (&"context_length_exceeded".into(), &"messages".into())
         );
-        assert_eq!(who_shortens(error), all, "{json}");
+        assert_eq!(who_shortens(&error), all, "{json}");
     }
     let known = ApiError::context_length_exceeded(Some(131_072)).to_json();
     let sentences = "This model's maximum context length is 131072 tokens. Please reduce the length of the messages.";
     assert!(known.contains(sentences), "{known}");
     // Those that go by the message alone; others know the status 413.
-    assert_eq!(who_shortens(ApiError::body_too_large()), ["pi-ai", "opencode"]);
-    assert_eq!(who_shortens(RequestFault::Size.into()), ["pi-ai", "opencode"]);
+    assert_eq!(who_shortens(&ApiError::body_too_large()), ["pi-ai", "opencode"]);
+    assert_eq!(who_shortens(&RequestFault::Size.into()), ["pi-ai", "opencode"]);
 }
 
 #[test]
@@ -406,7 +406,7 @@ fn no_client_takes_another_error_for_it() {
     for error in errors.into_iter().chain(others) {
         let error = ApiError::from(error);
         let json = error.to_json();
-        assert_eq!(who_shortens(error), Vec::<&str>::new(), "{json}");
+        assert_eq!(who_shortens(&error), Vec::<&str>::new(), "{json}");
         assert!(!json.to_lowercase().contains("context"), "{json}");
     }
     // Nor does a code say it.

@@ -26,6 +26,7 @@ use self::translate::Purpose;
 pub(super) use self::{answer::whole, errors::FailedRequest, events::Events};
 use crate::{
     gateway::{
+        asks::Asks,
         error::ApiError,
         models::ServedModels,
         request::{self as chat_request, CompletionRequest},
