@@ -337,7 +337,7 @@ fn errors_have_anthropics_shape_and_words() {
     assert_eq!((status, body), (404, json!({ "type": "error", "error": error, "request_id": "req_1" })));
     for (error, status, kind) in [
         (ApiError::missing_key(), 401, "authentication_error"),
-        (ApiError::body_too_large(), 413, "request_too_large"),
+        (ApiError::body_too_large(65_536, ""), 413, "request_too_large"),
         (ApiError::too_many_at_once(1), 429, "rate_limit_error"),
         (ApiError::busy(), 503, "overloaded_error"),
         (ApiError::model_unavailable("x"), 503, "api_error"),

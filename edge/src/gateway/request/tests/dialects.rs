@@ -14,8 +14,8 @@ fn shipped(provider: &str) -> Quirks {
 fn body(quirks: &Quirks, fields: &str) -> String {
     let body = format!(r#"{{"model":"svc/qwen3-32b",{fields}}}"#);
     let request =
-        validate(&Bytes::from(body.clone()), &models(quirks)).unwrap_or_else(|error| panic!("{body}: {error:?}"));
-    String::from_utf8(request.body.to_vec()).unwrap()
+        validate(&Bytes::from(body.clone()), &models(quirks), &Asks::default()).unwrap_or_else(|error| panic!("{body}: {error:?}"));
+    String::from_utf8(request.body.joined().to_vec()).unwrap()
 }
 
 /// What becomes of messages.
@@ -311,7 +311,7 @@ fn a_reservation_covers_what_is_written_for_the_provider() {
     let quirks = Quirks { messages: rules, lacks: vec![Lack::RefusalParts], ..Quirks::default() };
     let turns = r#"{"role":"assistant","reasoning_content":"x"},{"role":"tool","tool_call_id":"","content":""},{"role":"user","content":""},"#;
     let body = format!(r#"{{"model":"svc/gpt-oss-20b","messages":[{}{USER}]}}"#, turns.repeat(40));
-    let request = validate(&Bytes::from(body.clone()), &models(&quirks)).unwrap();
+    let request = validate(&Bytes::from(body.clone()), &models(&quirks), &Asks::default()).unwrap();
     assert!(request.body.len() > body.len() + 40 * 100, "{}", request.body.len());
     assert!(request.max_usage.prompt >= request.body.len() as u64);
 }

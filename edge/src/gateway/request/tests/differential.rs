@@ -182,7 +182,8 @@ fn request() -> impl Strategy<Value = String> {
 /// What the request was judged to be, in the form of the readers: the governed fields as they are sent and reserved, and
 /// what is found in the messages and tools that are sent.
 fn judged(request: &CompletionRequest) -> Value {
-    let found = Fields::parse(&request.body).unwrap().judge(&request.model.model.provider.quirks).unwrap();
+    let body = request.body.joined();
+    let found = Fields::parse(&body).unwrap().judge(&request.model.model.provider.quirks).unwrap();
     let parts: BTreeMap<_, _> = found.parts().filter(|(_, count)| *count > 0).collect();
     json!({
         "model": request.model.model.upstream,

@@ -4,6 +4,7 @@ use config::{Gateway, models::Models};
 use serde_json::{Value, json};
 
 use crate::gateway::{
+    asks::Asks,
     formats::{Api, ClientFormat},
     models::ServedModels,
 };
@@ -17,11 +18,11 @@ fn models() -> ServedModels {
 fn sent_to(model: &str, fields: &Value) -> (Value, Option<String>) {
     let mut request = json!({ "model": model, "input": "Hi?" });
     request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    let read = Api::Responses.read(&request.to_string().into(), &models());
+    let read = Api::Responses.read(&request.to_string().into(), &models(), &Asks::default());
     let read = read.unwrap_or_else(|error| panic!("{request}: {error:?}"));
     let ClientFormat::Responses(context) = read.format else { panic!("another format") };
     let warning = context.warning.map(|warning| warning.to_str().unwrap().to_owned());
-    (serde_json::from_slice(&read.body).unwrap(), warning)
+    (serde_json::from_slice(&read.body.joined()).unwrap(), warning)
 }
 
 fn sent(fields: &Value) -> Value {
@@ -36,7 +37,7 @@ fn messages(input: &Value) -> Value {
 fn refused(fields: &Value) -> (String, String) {
     let mut request = json!({ "model": "svc/gpt-oss-120b", "input": "Hi?" });
     request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    let error = Api::Responses.read(&request.to_string().into(), &models()).err();
+    let error = Api::Responses.read(&request.to_string().into(), &models(), &Asks::default()).err();
     let error = error.unwrap_or_else(|| panic!("{request} was accepted"));
     let error: Value = serde_json::from_str(&error.to_json()).unwrap();
     let text = |name: &str| error["error"][name].as_str().unwrap_or_default().to_owned();
@@ -283,7 +284,7 @@ fn refusals_name_the_fields_of_this_format() {
         let (code, found) = refused(&fields);
         assert_eq!(found, param, "{fields}: {code}");
     }
-    let error = |body: &str| Api::Responses.read(&bytes::Bytes::copy_from_slice(body.as_bytes()), &models()).err();
+    let error = |body: &str| Api::Responses.read(&bytes::Bytes::copy_from_slice(body.as_bytes()), &models(), &Asks::default()).err();
     for body in ["", "[]", "{\"input\":\"a\",\"input\":\"b\"}", "{\"model\":\"svc/gpt-oss-120b\"}", "{\"input\":\"a\"}"]
     {
         assert_eq!(error(body).unwrap().status(), 400, "{body}");
@@ -296,7 +297,7 @@ fn what_validation_refuses_is_named_by_its_place_in_the_request() {
         { "role": "developer", "content": "b" }, { "role": "user", "content": "c" },
         { "role": "user", "content": [{ "type": "input_text", "text": "d" }] },
     ], "tools": [{ "type": "web_search" }, { "type": "function", "name": "f" }] });
-    let read = Api::Responses.read(&body.to_string().into(), &models()).unwrap();
+    let read = Api::Responses.read(&body.to_string().into(), &models(), &Asks::default()).unwrap();
     let ClientFormat::Responses(context) = read.format else { panic!("another format") };
     for (chat, own) in [
         ("messages", Some("input")),
