@@ -372,6 +372,8 @@ impl Relay {
 
     /// Reads the stream to its end without a client.
     async fn drain(mut self: Box<Self>, drains: Drains) {
+        // Nobody reads what it would be translated to.
+        self.events = EventWriter::Chat;
         loop {
             match poll_fn(|cx| self.poll_step(cx)).await {
                 Step::Bytes(_) => {}
