@@ -59,6 +59,13 @@ async fn answers_are_as_described() {
     }
     completions.assert_describes(&edge.post(&gateway.url("/v1/chat/completions")).await, 401);
 
+    let responses = Operation { document: &document, path: "/v1/responses", method: "post" };
+    responses.assert_describes(&gateway.respond(&json!({ "tools": [{ "type": "web_search" }] })).await, 200);
+    responses.assert_describes(&gateway.respond(&json!({ "stream": true })).await, 200);
+    responses.assert_describes(&gateway.respond(&json!({ "input": null })).await, 400);
+    responses.assert_describes(&gateway.respond(&json!({ "model": "x" })).await, 404);
+    responses.assert_describes(&edge.post(&gateway.url("/v1/responses")).await, 401);
+
     models.assert_describes(&gateway.get("/v1/models").await, 200);
     models.assert_describes(&edge.get(&gateway.url("/v1/models")).await, 401);
     model.assert_describes(&gateway.get("/v1/models/svc/qwen3-32b").await, 200);

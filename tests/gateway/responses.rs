@@ -11,7 +11,7 @@ use crate::{
 
 impl Gateway {
     /// Asks for a response with these fields beside the usual ones.
-    fn respond(&self, fields: &Value) -> Request {
+    pub(super) fn respond(&self, fields: &Value) -> Request {
         let mut request = json!({ "model": "svc/gpt-oss-20b", "input": "Hi?" });
         request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         self.world.edge().post(&self.url("/v1/responses")).bearer(&self.key).json(&request)
@@ -213,9 +213,13 @@ async fn errors_have_openais_shape_and_this_formats_names() {
     assert_eq!(refused.header("allow"), "POST, OPTIONS");
     refused.assert_openai_error(405, "method_not_allowed");
     gateway.get("/v1/responses/resp_1").await.assert_openai_error(404, "unknown_url");
-    for (status, ours, code) in
-        [(429, 503, "upstream_overloaded"), (500, 502, "upstream_error"), (504, 504, "upstream_timeout")]
-    {
+    gateway.respond(&json!({ "user": "x".repeat(70_000) })).await.assert_openai_error(413, "request_too_large");
+    for (status, ours, code) in [
+        (400, 400, "invalid_value"),
+        (429, 503, "upstream_overloaded"),
+        (500, 502, "upstream_error"),
+        (504, 504, "upstream_timeout"),
+    ] {
         for stream in [false, true] {
             gateway.provider.next(Script::error(status));
             gateway.respond(&json!({ "stream": stream })).await.assert_openai_error(ours, code);
