@@ -53,7 +53,7 @@ fn answers_end_for_a_reason() {
         (&words, "stop", json!({ "stop_reason": "END" }), "stop_sequence", Some("END")),
         (&words, "stop", json!({ "matched_stop": "END" }), "stop_sequence", Some("END")),
         (&words, "stop", json!({ "stop_reason": "other" }), "end_turn", None),
-        (&words, "stop", json!({ "stop_reason": 128009 }), "end_turn", None),
+        (&words, "stop", json!({ "stop_reason": 128_009 }), "end_turn", None),
         (&words, "length", json!({}), "max_tokens", None),
         (&words, "content_filter", json!({}), "refusal", None),
         (&json!({ "refusal": "No." }), "stop", json!({}), "refusal", None),

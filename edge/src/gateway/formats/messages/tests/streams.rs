@@ -136,7 +136,7 @@ fn the_events_of_a_stream_are_anthropics() {
     let stop = |index: u64| ("content_block_stop", format!(r#"{{"type":"content_block_stop","index":{index}}}"#));
     let ping = || ("ping", r#"{"type":"ping"}"#.to_owned());
     let usage = r#"{"input_tokens":7,"cache_creation_input_tokens":0,"cache_read_input_tokens":2,"output_tokens":4}"#;
-    let expected: String = [
+    let expected = [
         ("message_start", format!(r#"{{"type":"message_start","message":{message}}}"#)),
         ping(),
         start(0, r#"{"type":"thinking","thinking":"","signature":""}"#),
@@ -155,10 +155,8 @@ fn the_events_of_a_stream_are_anthropics() {
         ("message_delta", format!(r#"{{"type":"message_delta","delta":{{"stop_reason":"tool_use","stop_sequence":null}},"usage":{usage}}}"#)),
         ("message_stop", r#"{"type":"message_stop"}"#.to_owned()),
     ]
-    .iter()
-    .map(|(name, data)| format!("event: {name}\ndata: {data}\n\n"))
-    .collect();
-    assert_eq!(events, expected);
+    .map(|(name, data)| format!("event: {name}\ndata: {data}\n\n"));
+    assert_eq!(events, expected.concat());
 }
 
 #[test]
