@@ -1,4 +1,8 @@
 //! The decision: which of a site's names carry a hash, once it is known which of them the site refers to.
+//!
+//! One hash says nothing of the rest of a site: `public/` of a Vite site has pictures that people named, and `LinkedIn` has as many
+//! letters as a hash. A generator is known by folder. In a folder that has proof of one (digits that nobody would write, or a name
+//! that a generator gives), names of its form carry hashes too; elsewhere each needs proof of its own.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,8 +11,9 @@ use std::{
 
 use super::{
     content::Verified,
-    names::{Alphabet, Candidate, Class, Generator, Place, Strength},
+    names::{Alphabet, BUNDLE_STEMS, Candidate, Class, Generator, Place, Strength},
     references::Search,
+    words,
 };
 use crate::Span;
 
@@ -18,8 +23,14 @@ const WEBPACK_LENGTH: usize = 20;
 const LONG_LENGTH: usize = 16;
 /// Length of an MD5, which Expo and Docusaurus write.
 const MD5_LENGTH: usize = 32;
-/// Files of one form from which on that form is the site's.
+/// Files of one form from which on that form is the folder's.
 const SEVERAL: usize = 2;
+/// Of a folder's pictures and fonts whose names have the form of a hash, those that must look random are one in so many.
+const RANDOM_SHARE: usize = 4;
+/// Folders into which generators sort pictures and fonts, beside those of scripts and styles.
+const MEDIA_FOLDERS: [&str; 4] = ["img", "images", "fonts", "media"];
+/// Folders into which generators sort scripts and styles.
+const CODE_FOLDERS: [&str; 2] = ["js", "css"];
 
 /// Bytes of a site that are searched for references, at most. What names everything is searched first.
 const SEARCHED_BYTES: u64 = 64 * 1024 * 1024;
@@ -47,9 +58,23 @@ struct Form {
     alphabet: Alphabet,
 }
 
-/// The forms of a site's scripts and styles, with the number of files whose hash has no other reading.
+/// The names of one form in one folder.
+#[derive(Default, Clone, Copy)]
+struct Tally {
+    /// The names whose hash has no other reading.
+    strong: usize,
+    /// Those of them that prove that a generator wrote them.
+    proofs: usize,
+}
+
+/// The forms of a site's hashes, by folder.
 #[derive(Default)]
-struct Forms {
+struct Forms<'p> {
+    /// Scripts and styles.
+    code: HashMap<(&'p str, Form), Tally>,
+    /// Pictures, fonts, sound and films.
+    media: HashMap<(&'p str, Form), Tally>,
+    /// Scripts and styles of the whole site that carry hashes.
     counts: HashMap<Form, usize>,
     has_expo: bool,
 }
@@ -135,14 +160,24 @@ fn weight(path: &str) -> Option<u8> {
     }
 }
 
-impl Forms {
-    fn of<'c>(referenced: impl Iterator<Item = &'c Candidate<'c>>) -> Self {
+impl<'p> Forms<'p> {
+    fn of<'c>(referenced: impl Iterator<Item = &'c Candidate<'p>> + Clone) -> Self
+    where
+        'p: 'c,
+    {
         let mut forms = Self::default();
-        for candidate in referenced {
+        let strong = referenced.filter(|candidate| candidate.strength == Strength::Strong);
+        for candidate in strong.clone() {
             forms.has_expo |= candidate.exclusive == Some(Generator::Expo);
-            if candidate.class == Class::Code && candidate.strength == Strength::Strong {
-                for place in [Some(candidate.place), None] {
-                    let form = Form { place, len: candidate.hash.len(), alphabet: candidate.alphabet };
+            let tallies = if candidate.class == Class::Code { &mut forms.code } else { &mut forms.media };
+            let tally = tallies.entry((candidate.folder, Form::of(candidate))).or_default();
+            tally.strong += 1;
+            tally.proofs += usize::from(proves_generator(candidate));
+        }
+        for candidate in strong.filter(|candidate| candidate.class == Class::Code) {
+            if candidate.exclusive.is_some() || forms.is_code_hash(candidate) {
+                let form = Form::of(candidate);
+                for form in [form, Form { place: None, ..form }] {
                     *forms.counts.entry(form).or_default() += 1;
                 }
             }
@@ -150,12 +185,45 @@ impl Forms {
         forms
     }
 
-    /// The scripts and styles whose hashes have the form of `candidate`'s.
+    /// The scripts and styles of the site whose hashes have the form of `candidate`'s.
     fn count(&self, place: Option<Place>, candidate: &Candidate<'_>) -> usize {
-        let wider = [Alphabet::Hex, Alphabet::Base32, Alphabet::Base36, Alphabet::Base64];
-        let forms = wider.into_iter().filter(|alphabet| alphabet.covers(candidate.alphabet));
-        let counts = forms.map(|alphabet| self.counts.get(&Form { place, len: candidate.hash.len(), alphabet }));
-        counts.map(|count| count.copied().unwrap_or_default()).sum()
+        let forms = Form { place, ..Form::of(candidate) }.or_wider();
+        forms.map(|form| self.counts.get(&form).copied().unwrap_or_default()).sum()
+    }
+
+    /// The scripts and styles in `folder` whose hashes have the form of `candidate`'s.
+    fn code_in(&self, folder: &str, candidate: &Candidate<'_>) -> Tally {
+        Form::of(candidate).or_wider().fold(Tally::default(), |sum, form| {
+            let tally = self.code.get(&(folder, form)).copied().unwrap_or_default();
+            Tally { strong: sum.strong + tally.strong, proofs: sum.proofs + tally.proofs }
+        })
+    }
+
+    /// Whether the hash of a script or a style, in a form that has no other reading, is one.
+    fn is_code_hash(&self, candidate: &Candidate<'_>) -> bool {
+        candidate.alphabet == Alphabet::Hex
+            || self.code_in(candidate.folder, candidate).proofs > 0
+            || self.is_beside_code(candidate, &CODE_FOLDERS)
+    }
+
+    /// Whether a folder beside the one of `candidate` has scripts or styles that prove a generator, which sorts what it writes: into
+    /// folders of one folder, or into the folders called as `sorted`.
+    fn is_beside_code(&self, candidate: &Candidate<'_>, sorted: &[&str]) -> bool {
+        let (parent, name) = split(candidate.folder);
+        self.code.iter().any(|((folder, form), tally)| {
+            let (other_parent, other) = split(folder);
+            tally.proofs >= SEVERAL
+                && parent == other_parent
+                && form.covers(&Form::of(candidate))
+                && (sorted.contains(&name) && CODE_FOLDERS.contains(&other)
+                    || candidate.class == Class::Code && !parent.is_empty())
+        })
+    }
+
+    /// Whether the pictures and fonts in the folder of `candidate` prove by themselves that they are called as it is.
+    fn is_among_random(&self, candidate: &Candidate<'_>) -> bool {
+        let tally = self.media.get(&(candidate.folder, Form::of(candidate))).copied().unwrap_or_default();
+        tally.proofs >= SEVERAL && tally.proofs * RANDOM_SHARE >= tally.strong
     }
 
     /// Whether what stands in the place of a hash, in a name that the site refers to, is one.
@@ -169,34 +237,75 @@ impl Forms {
         if place == Place::Whole && !is_hex {
             return false;
         }
-        let alike = self.count(Some(place), candidate);
         let is_in = |wanted: &str| folder == wanted || folder.ends_with(&format!("/{wanted}"));
+        let beside = self.code_in(folder, candidate);
         match (candidate.class, candidate.strength) {
             (_, Strength::Written) => false,
-            (Class::Code, Strength::Strong) if is_hex => true,
-            (Class::Code, Strength::Strong) => alike >= SEVERAL || candidate.is_bundle,
+            (Class::Code, Strength::Strong) => self.is_code_hash(candidate),
             (Class::Code, Strength::Weak) => {
                 let is_react = is_hex && place == Place::Dot && (is_in("static/js") || is_in("static/css"));
-                alike >= if place == Place::Whole { SEVERAL } else { 1 } || is_react
+                beside.proofs >= if place == Place::Whole { SEVERAL } else { 1 } || is_react
             }
-            (Class::Media, _) => {
+            (Class::Media, strength) => {
                 // An MD5 alone may be that of somebody's address.
                 let is_anywhere =
                     is_hex && hash.len() >= LONG_LENGTH && (place != Place::Whole || hash.len() < MD5_LENGTH);
-                let is_alike = if is_anywhere { self.count(None, candidate) > 0 } else { alike > 0 };
                 let is_react = is_hex && is_in("static/media");
                 let is_docusaurus = place == Place::Dash && hash.len() == MD5_LENGTH && is_in("assets/images");
                 let is_expo = self.has_expo && place == Place::Dot && hash.len() == MD5_LENGTH;
                 let is_webpack = is_hex && hash.len() == WEBPACK_LENGTH;
                 let is_known = is_react || is_docusaurus || is_expo || is_webpack;
-                if candidate.strength == Strength::Strong {
-                    is_alike || is_known
+                let is_of_site = self.count(Some(place), candidate) > 0;
+                if strength == Strength::Strong {
+                    let is_sorted = is_hex && place == Place::Dot && self.is_beside_code(candidate, &MEDIA_FOLDERS);
+                    is_known
+                        || beside.proofs > 0
+                        || is_of_site && (is_sorted || self.is_among_random(candidate))
+                        || is_anywhere && self.count(None, candidate) > 0
                 } else {
-                    alike >= SEVERAL && (place == Place::Dot || (place == Place::Dash && !is_number(hash)))
+                    let is_of_folder = beside.proofs >= SEVERAL || self.is_among_random(candidate) || is_react;
+                    is_of_site
+                        && is_of_folder
+                        && (place == Place::Dot || (place == Place::Dash && !is_number(hash)))
                 }
             }
         }
     }
+}
+
+impl Form {
+    fn of(candidate: &Candidate<'_>) -> Self {
+        Self { place: Some(candidate.place), len: candidate.hash.len(), alphabet: candidate.alphabet }
+    }
+
+    /// The forms in which a generator may have written a hash of this one.
+    fn or_wider(self) -> impl Iterator<Item = Self> {
+        let all = [Alphabet::Hex, Alphabet::Base32, Alphabet::Base36, Alphabet::Base64];
+        all.into_iter().map(move |alphabet| Self { alphabet, ..self }).filter(move |form| form.covers(&self))
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        self.place == other.place && self.len == other.len && self.alphabet.covers(other.alphabet)
+    }
+}
+
+/// Whether a name with a hash that has no other reading is a generator's for sure.
+fn proves_generator(candidate: &Candidate<'_>) -> bool {
+    let Candidate { class, place, alphabet, hash, folder, stem, .. } = *candidate;
+    let is_default = match alphabet {
+        Alphabet::Hex => true,
+        // Vite and Rollup, unless they are told otherwise.
+        Alphabet::Base64 => place == Place::Dash && stem == "index" && (folder == "assets" || folder.ends_with("/assets")),
+        // esbuild and Angular.
+        Alphabet::Base32 => place == Place::Dash && BUNDLE_STEMS.contains(&stem),
+        Alphabet::Base36 => true,
+    };
+    class == Class::Code && is_default || alphabet == Alphabet::Hex || words::is_random(hash)
+}
+
+/// A folder's parent and its own name.
+fn split(folder: &str) -> (&str, &str) {
+    folder.rsplit_once('/').unwrap_or(("", folder))
 }
 
 /// Whether people number files so.

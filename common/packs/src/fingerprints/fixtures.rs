@@ -84,6 +84,80 @@ fn names_of_real_files_are_not_taken_for_hashes_in_the_sites_of_generators() {
     }
 }
 
+/// Names that people give, whose ends have the form of a hash.
+const NAMED: [&str; 44] = [
+    "icon-LinkedIn.svg",
+    "chart-2024Q3v2.png",
+    "flag-en_US_v2.svg",
+    "hero-HD1920px.jpg",
+    "product-B07XJ8C8.jpg",
+    "phone-S24Ultra.jpg",
+    "team-Johanna1.jpg",
+    "sku-1234567a.jpg",
+    "avatar.12345678.png",
+    "trailer-4K_Wide1.mp4",
+    "Episode-S01E02v3.mp3",
+    "photo-Oct2024b.jpg",
+    "plan-EG2_neu1.png",
+    "IMG-4021_web.jpg",
+    "scan-Seite_2a.png",
+    "Cover-Band2neu.jpg",
+    "menu-Karte2026.png",
+    "menu-Winter26.png",
+    "room-Suite12A.jpg",
+    "room-101_Bad2.jpg",
+    "poster-Nov28th1.jpg",
+    "graph-Q4vsQ3v2.png",
+    "logo-GmbH2024.svg",
+    "logo-3DPrint1.svg",
+    "car-BMWi4M50.jpg",
+    "bike-R1250GS1.jpg",
+    "watch-GT4_46mm.jpg",
+    "tv-OLED55C4.jpg",
+    "cpu-i9_13900.jpg",
+    "gpu-RTX4090a.jpg",
+    "chip-ESP32_S3.jpg",
+    "board-Pi5_8GB1.jpg",
+    "map-NYC_2ndA.png",
+    "font-Inter_v4.woff2",
+    "badge-WCAG2_AA.svg",
+    "photo.a1b2c3d4.jpg",
+    "part-4f3a2b1c.jpg",
+    "logo-McDonald.svg",
+    "icon-YouTubeX.svg",
+    "icon-TikTok24.svg",
+    "icon-GitHubV3.svg",
+    "app-v2_0_1rc.js",
+    "calendar-Week_47b.js",
+    "print-A4_v2_1x.css",
+];
+
+#[test]
+fn names_that_people_give_prove_nothing_beside_or_without_a_generators() {
+    let vite = &["assets/index-B1x9Kq2Z.js", "assets/index-DiwrgTda.css"][..];
+    let sorted = ["static/js/index-B1xWKq2Z.js", "static/js/chunk-BkX3dQaT.js", "static/css/index-DiwrgTda.css"];
+    let react = ["static/js/main.8e2f5d1c.js", "static/css/main.e6c13ad2.css"];
+    let picture = [vite, &["assets/react-CHdo91hT.svg"]].concat();
+    for beside in [&[][..], vite, &picture, &sorted, &react] {
+        for folder in ["img/", "images/", "", "static/", "a/assets-of-others/", "js/", "css/"] {
+            // Together, and each alone.
+            let names: Vec<String> = NAMED.iter().map(|name| format!("{folder}{name}")).collect();
+            let together = [names.iter().map(String::as_str).collect::<Vec<_>>()];
+            let alone = names.iter().map(|name| vec![name.as_str()]);
+            for names in together.into_iter().chain(alone) {
+                let paths: Vec<&str> = names.iter().chain(beside).copied().collect();
+                let found = fingerprinted(&paths);
+                assert!(beside.iter().all(|path| found.contains(path)), "{found:?} beside {beside:?}");
+                let wrong: Vec<&&str> = names.iter().filter(|path| found.contains(**path)).collect();
+                assert_eq!(wrong, Vec::<&&str>::new(), "beside {beside:?}");
+            }
+        }
+    }
+    // Not even beside a picture that has one.
+    let paths = [vite, &["img/logo-Bk3xTQzw.svg", "img/icon-LinkedIn.svg", "img/chart-2024Q3v2.png"]].concat();
+    assert!(fingerprinted(&paths).iter().all(|path| path.starts_with("assets/")));
+}
+
 #[test]
 fn a_name_that_nothing_refers_to_proves_nothing() {
     let mut data = tempfile::tempfile().expect("a file");

@@ -49,7 +49,7 @@ const NEXT_BUILD_LENGTH: usize = 21;
 /// Characters that Astro adds to a hash for an image's transformation.
 const TRANSFORM_LENGTHS: std::ops::RangeInclusive<usize> = 3..=8;
 /// Words with which generators begin the names of what they bundle.
-const BUNDLE_STEMS: [&str; 18] = [
+pub(super) const BUNDLE_STEMS: [&str; 18] = [
     "index",
     "main",
     "app",
@@ -69,9 +69,6 @@ const BUNDLE_STEMS: [&str; 18] = [
     "client",
     "root",
 ];
-/// Folders in which generators put what they bundle.
-const BUNDLE_FOLDERS: [&str; 9] = ["assets", "js", "css", "static", "build", "dist", "chunks", "bundles", "media"];
-
 /// A generator that has a folder of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Generator {
@@ -158,8 +155,8 @@ pub(super) struct Candidate<'p> {
     pub(super) class: Class,
     /// The generator whose own folder it is in.
     pub(super) exclusive: Option<Generator>,
-    /// Whether it is called, or lies, as bundles do.
-    pub(super) is_bundle: bool,
+    /// The first word of its name.
+    pub(super) stem: &'p str,
     pub(super) folder: &'p str,
 }
 
@@ -179,7 +176,7 @@ impl<'p> Candidate<'p> {
             strength: Strength::Weak,
             class,
             exclusive,
-            is_bundle: false,
+            stem: "",
             folder,
         };
         if exclusive == Some(Generator::Next)
@@ -208,9 +205,7 @@ impl<'p> Candidate<'p> {
         let (place, hash, token) = hash_in(part, parts.len() == 1, folder, exclusive)?;
         let alphabet = Alphabet::of(hash)?;
         let first = parts.first()?.split(['-', '_', '~']).next()?;
-        let is_bundle =
-            BUNDLE_STEMS.contains(&first) || folder.split('/').any(|folder| BUNDLE_FOLDERS.contains(&folder));
-        Some(Self { hash, token, place, alphabet, strength: strength(hash, alphabet, class), is_bundle, ..seen })
+        Some(Self { hash, token, place, alphabet, strength: strength(hash, alphabet, class), stem: first, ..seen })
     }
 }
 

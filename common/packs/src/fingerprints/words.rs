@@ -14,6 +14,11 @@ const HEX_WORDS: [&str; 59] = [
     "deed", "def", "deface", "ebb", "ebbed", "efface", "fab", "facade", "face", "faced", "fad", "fade", "faded", "feb",
     "fed", "fee", "feed",
 ];
+/// Letters that a hash has at least which is known by itself. Versions, models and dates have fewer.
+const RANDOM_LETTERS: usize = 6;
+/// Beginnings of words, each with a capital, that no name of so few letters has.
+const RANDOM_WORDS: usize = 4;
+
 /// Counts the runs of small letters, capitals, digits and marks in `text`; a capital begins the run of the small letters after it.
 pub(super) fn runs(text: &str) -> usize {
     let mut runs = 0;
@@ -96,6 +101,20 @@ fn is_compound(text: &str) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether `text` (letters, digits, `-` and `_`) is what nobody writes: mostly letters, no word among them, and either consonants
+/// alone or capitals in between. More than half of all hashes of eight characters are, and no `LinkedIn`, `2024Q3v2` or `en_US_v2`.
+pub(super) fn is_random(text: &str) -> bool {
+    let runs = text.split(|c: char| !c.is_ascii_alphabetic());
+    let words: Vec<&str> = runs.flat_map(split_words).collect();
+    let letters: usize = words.iter().map(|word| word.len()).sum();
+    let vowels = |word: &str| word.bytes().filter(|byte| b"aeiouy".contains(&byte.to_ascii_lowercase())).count();
+    let is_readable = |word: &&str| word.len() >= 4 && (is_word(word) || vowels(word) * 3 >= word.len());
+    let is_unreadable = |word: &&str| word.len() >= 3 && vowels(word) == 0;
+    letters >= RANDOM_LETTERS
+        && !words.iter().any(is_readable)
+        && (words.len() >= RANDOM_WORDS || words.iter().any(is_unreadable))
 }
 
 /// Whether `text` is two pronounceable names, and perhaps a number, of any letters: `JohnDoe1`.
