@@ -48,7 +48,7 @@ impl Client {
             let mut request = self
                 .signed(Method::POST, path)?
                 .timeout(UPLOAD_TIMEOUT)
-                .header(CONTENT_TYPE, "application/gzip")
+                .header(CONTENT_TYPE, archive.media_type)
                 .header(CONTENT_LENGTH, archive.bytes)
                 .header("Idempotency-Key", &key)
                 .header("X-Svc-Cli-Version", env!("CARGO_PKG_VERSION"));

@@ -23,7 +23,7 @@ use crate::{
 /// Publish a folder: pack it, upload it and serve it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Deploy {
-    /// The folder, or a single file that becomes index.html [default: the current folder]
+    /// The folder, an archive of one, or a single file [default: the current folder]
     dir: Option<PathBuf>,
     #[command(flatten)]
     project: ProjectOption,

@@ -37,12 +37,15 @@ pub(super) struct Published {
     pub(super) propagation: Option<Propagation>,
 }
 
-/// What may be published of a folder beside its own files.
+/// What is published only when the person says so.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct FollowOption {
     /// Publish the files outside the folder that symlinks in it lead to
     #[arg(long)]
     follow: bool,
+    /// Publish a single file that looks private
+    #[arg(long)]
+    anyway: bool,
 }
 
 /// Packs `path` on a thread of its own.
@@ -53,7 +56,7 @@ pub(super) async fn package(path: &Path, follow: FollowOption, output: Output) -
     let package = tokio::task::spawn_blocking({
         let spinner = spinner.clone();
         move || -> anyhow::Result<Package> {
-            let selection = pack::select(&path)?;
+            let selection = pack::select(&path, follow.anyway)?;
             // Before anything of them is read.
             spinner.suspend(|| allow_linked(&selection.linked, follow, output))?;
             let archive = pack::write(&selection)?;
@@ -64,14 +67,18 @@ pub(super) async fn package(path: &Path, follow: FollowOption, output: Output) -
     spinner.finish_and_clear();
 
     let package = package?;
-    let Selection { entries, bytes, skipped, linked, warnings } = &package.selection;
-    output.note(&format!(
-        "Packed {}, {} → {}, in {:.1} s.",
-        count(entries.len() as u64, "file"),
-        size(*bytes),
-        size(package.archive.bytes),
-        start.elapsed().as_secs_f64()
-    ));
+    let Selection { entries, bytes, skipped, linked, warnings, redirects: _, archive } = &package.selection;
+    if let Some((path, _)) = archive {
+        output.note(&format!("Publishing what {} holds, {}.", path.display(), size(*bytes)));
+    } else {
+        output.note(&format!(
+            "Packed {}, {} → {}, in {:.1} s.",
+            count(entries.len() as u64, "file"),
+            size(*bytes),
+            size(package.archive.bytes),
+            start.elapsed().as_secs_f64()
+        ));
+    }
     if !skipped.is_empty() {
         let what: Vec<String> = skipped.iter().map(|(what, skipped)| describe_skipped(what, skipped)).collect();
         output.note(&format!("Left out {}.", what.join(", ")));

@@ -13,7 +13,7 @@ use crate::{client::Client, output::Output};
 /// Publish a file or a folder for some days. The address is unlisted but not secret.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Share {
-    /// A page, or a folder with an index.html
+    /// A page or another file, a folder with an index.html, or an archive of one
     path: PathBuf,
     /// Days until the share expires, 1 to 30
     #[arg(

@@ -28,16 +28,25 @@ const MEMBER_BYTES: u64 = 1024 * 1024;
 /// Each thread holds at most one finished and one growing member: with files of 25 MB, 50 MB in the worst case.
 const MAX_THREADS: usize = 4;
 const TAR_END: [u8; 1024] = [0; 1024];
+/// Bytes of a block of a tarball.
+const BLOCK: usize = 512;
 
 /// A packed tarball in a temporary file that is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Archive {
     pub(crate) file: File,
     pub(crate) bytes: u64,
+    pub(crate) media_type: &'static str,
 }
 
 /// Packs the selected files.
 pub(crate) fn write(selection: &Selection) -> anyhow::Result<Archive> {
+    if let Some((path, media_type)) = &selection.archive {
+        let file = File::open(path).with_context(|| format!("Cannot read {}", path.display()))?;
+        let bytes = file.metadata()?.len();
+        check_size(bytes)?;
+        return Ok(Archive { file, bytes, media_type });
+    }
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     write_with(selection, threads)
 }
@@ -71,15 +80,20 @@ fn write_with(selection: &Selection, threads: usize) -> anyhow::Result<Archive> 
         }
         Ok(())
     })?;
-    file.write_all(&end()?)?;
+    file.write_all(&end(selection.redirects.as_deref())?)?;
 
     let bytes = file.stream_position()?;
+    check_size(bytes)?;
+    file.rewind()?;
+    Ok(Archive { file, bytes, media_type: "application/gzip" })
+}
+
+fn check_size(bytes: u64) -> Result<(), Failure> {
     if bytes > limits::UPLOAD_BYTES {
         let message = format!("The site is larger than {} compressed.", size(limits::UPLOAD_BYTES));
-        return Err(Failure::limit(message).with_hint("Leave large files out with .svcignore.").into());
+        return Err(Failure::limit(message).with_hint("Leave large files out with .svcignore."));
     }
-    file.rewind()?;
-    Ok(Archive { file, bytes })
+    Ok(())
 }
 
 /// Splits the files, in order, into runs of about [`MEMBER_BYTES`].
@@ -106,21 +120,34 @@ fn pack_member(entries: &[Entry]) -> anyhow::Result<Vec<u8>> {
     Ok(encoder.finish()?)
 }
 
-/// The blocks that end the tarball, as a member of their own.
-fn end() -> io::Result<Vec<u8>> {
+/// The blocks that end the tarball, as a member of their own, after the rules of the site that are no file.
+fn end(redirects: Option<&str>) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), LEVEL);
+    if let Some(redirects) = redirects {
+        let mut header = plain_header(redirects.len() as u64);
+        header.set_path("_redirects")?;
+        header.set_cksum();
+        encoder.write_all(header.as_bytes())?;
+        encoder.write_all(redirects.as_bytes())?;
+        encoder.write_all(&vec![0; redirects.len().next_multiple_of(BLOCK) - redirects.len()])?;
+    }
     encoder.write_all(&TAR_END)?;
     encoder.finish()
 }
 
 fn append<W: io::Write>(tar: &mut tar::Builder<W>, entry: &Entry) -> io::Result<()> {
     let file = File::open(&entry.source)?;
+    let mut header = plain_header(entry.bytes);
+    tar.append_data(&mut header, &entry.name, Promised { file, left: entry.bytes })
+}
+
+fn plain_header(bytes: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(EntryType::Regular);
     header.set_mode(0o644);
     header.set_mtime(0);
-    header.set_size(entry.bytes);
-    tar.append_data(&mut header, &entry.name, Promised { file, left: entry.bytes })
+    header.set_size(bytes);
+    header
 }
 
 /// A writer until its inside is taken, a sink from then on: a tar builder that is dropped ends the tarball, and only
@@ -190,7 +217,7 @@ mod tests {
     #[test]
     fn the_tarball_holds_every_file_and_ends_once() {
         let dir = site();
-        let selection = select(dir.path()).unwrap();
+        let selection = select(dir.path(), false).unwrap();
         let packed = bytes(write(&selection).unwrap());
         let mut plain = Vec::new();
         MultiGzDecoder::new(&*packed).read_to_end(&mut plain).unwrap();
@@ -212,16 +239,16 @@ mod tests {
     #[test]
     fn the_same_files_give_the_same_bytes_on_any_number_of_threads() {
         let (one, other) = (site(), site());
-        let first = bytes(write_with(&select(one.path()).unwrap(), 1).unwrap());
+        let first = bytes(write_with(&select(one.path(), false).unwrap(), 1).unwrap());
         for threads in [2, 3, 4] {
-            assert_eq!(first, bytes(write_with(&select(other.path()).unwrap(), threads).unwrap()), "{threads}");
+            assert_eq!(first, bytes(write_with(&select(other.path(), false).unwrap(), threads).unwrap()), "{threads}");
         }
     }
 
     #[test]
     fn a_file_that_shrinks_meanwhile_fails_the_packing() {
         let dir = site();
-        let selection = select(dir.path()).unwrap();
+        let selection = select(dir.path(), false).unwrap();
         fs::write(dir.path().join("big.bin"), "small now").unwrap();
         let error = write(&selection).unwrap_err();
         assert!(format!("{error:#}").contains("big.bin"), "{error:#}");

@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use domain::private_files;
+use domain::private_files::{self, PrivateKind};
 use ignore::{
     Match,
     gitignore::{Gitignore, GitignoreBuilder},
@@ -194,15 +194,26 @@ pub(super) fn is_private_name(name: &str) -> bool {
     name == NODE_MODULES || name == OWN_FOLDER || is_foreign(name) || private_files::kind_of_name(name).is_some()
 }
 
+/// What the file at `path` holds that is private, by its name, that of its folder or its content.
+pub(super) fn private_kind(path: &Path) -> Option<PrivateKind> {
+    let name = path.file_name()?.to_string_lossy();
+    let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+    private_files::kind_in(&folder, &name)
+        .or_else(|| private_files::kind_of_name(&folder))
+        .or_else(|| has_key(path).then_some(PrivateKind::Keys))
+}
+
 /// Whether the file at `path` has a private key.
 pub(super) fn has_key(path: &Path) -> bool {
-    if !path.file_name().is_some_and(|name| private_files::may_be_key(&name.to_string_lossy())) {
+    let Some(name) = path.file_name().map(|name| name.to_string_lossy()) else { return false };
+    // A named pipe would be waited for.
+    if !private_files::may_hold_key(&name) || !path.is_file() {
         return false;
     }
     let mut beginning = Vec::new();
     let read =
         File::open(path).and_then(|file| file.take(private_files::KEY_SEARCH_BYTES as u64).read_to_end(&mut beginning));
-    read.is_ok() && private_files::has_private_key(&beginning)
+    read.is_ok() && private_files::holds_key(&name, &beginning)
 }
 
 fn is_foreign(name: &str) -> bool {

@@ -27,6 +27,14 @@ const MOST_LISTED: usize = 10 * *limits::ARCHIVE_FILES.end();
 /// The reason given for leaving out a symlink that leads nowhere.
 const BROKEN: &str = "broken symlink";
 const PAGE_EXTENSIONS: [&str; 3] = ["html", "htm", "xhtml"];
+/// Endings of archives, and the media types with which they are sent.
+const ARCHIVE_ENDINGS: [(&str, &str); 5] = [
+    (".zip", "application/zip"),
+    (".tar.gz", "application/gzip"),
+    (".tgz", "application/gzip"),
+    (".tar.zst", "application/zstd"),
+    (".tzst", "application/zstd"),
+];
 
 /// A file on disk and its path on the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,14 +63,31 @@ pub(crate) struct Selection {
     pub(crate) skipped: BTreeMap<String, Skipped>,
     /// The files that lie elsewhere.
     pub(crate) linked: Vec<Linked>,
+    /// Rules of the site that are no file of the person's.
+    pub(crate) redirects: Option<String>,
+    /// The archive that is published as it is, instead of files.
+    pub(crate) archive: Option<(PathBuf, &'static str)>,
     /// Warnings about what the person may not have intended.
     pub(crate) warnings: Vec<String>,
 }
 
 /// Selects the files of `path`, and fails when they exceed the service's limits.
-pub(crate) fn select(path: &Path) -> anyhow::Result<Selection> {
+pub(crate) fn select(path: &Path, anyway: bool) -> anyhow::Result<Selection> {
     let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
-    let selection = if metadata.is_dir() { folder(path)? } else { single(path, metadata.len()) };
+    if !metadata.is_dir() && !metadata.is_file() {
+        let message = format!("{} is neither a file nor a folder.", path.display());
+        let failure = Failure::new(Kind::Refused, "not_a_file", message);
+        return Err(failure.with_hint("Write what it gives into a file, and publish that.").into());
+    }
+    if let Some(kind) = left_out::private_kind(path).filter(|_| !anyway && metadata.is_file()) {
+        let message = format!("{} looks like {}, which visitors should not read.", path.display(), kind.noun());
+        let failure = Failure::new(Kind::Refused, "private_file", message);
+        return Err(failure.with_hint("Add --anyway to publish it all the same.").into());
+    }
+    let selection = if metadata.is_dir() { folder(path)? } else { single(path, metadata.len())? };
+    if selection.archive.is_some() {
+        return Ok(selection);
+    }
     judge(path, &selection)?;
     Ok(selection)
 }
@@ -74,17 +99,40 @@ pub(crate) fn likely_build_folder(path: &Path) -> Option<&'static str> {
     BUILD_FOLDERS.into_iter().find(|folder| path.join(folder).join("index.html").is_file())
 }
 
-fn single(path: &Path, bytes: u64) -> Selection {
-    let mut warnings = Vec::new();
-    let extension = path.extension().and_then(|text| text.to_str()).unwrap_or_default();
-    if !PAGE_EXTENSIONS.iter().any(|page| extension.eq_ignore_ascii_case(page)) {
-        warnings.push(format!(
-            "{} is published as index.html, so browsers read it as a web page. To keep its type, publish a folder.",
-            path.display()
-        ));
+/// A single file: a page becomes `index.html`, an archive is published as what it holds, and anything else keeps its name, and with
+/// it its type, and is what `/` answers with.
+fn single(path: &Path, bytes: u64) -> Result<Selection, Failure> {
+    let file_name = path.file_name().unwrap_or_default();
+    let lower = file_name.to_string_lossy().to_ascii_lowercase();
+    if let Some((_, media_type)) = ARCHIVE_ENDINGS.iter().find(|(ending, _)| lower.ends_with(ending)) {
+        return Ok(Selection { archive: Some((path.to_owned(), media_type)), bytes, ..Selection::default() });
     }
-    let entry = Entry { source: path.to_owned(), name: "index.html".to_owned(), bytes };
-    Selection { entries: vec![entry], bytes, warnings, ..Selection::default() }
+    let extension = lower.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let (name, redirects) = if PAGE_EXTENSIONS.contains(&extension) {
+        ("index.html".to_owned(), None)
+    } else {
+        let name = site_name(Path::new(file_name))?;
+        let redirects = format!("/ /{} 200\n", address_of(&name));
+        (name, Some(redirects))
+    };
+    let entry = Entry { source: path.to_owned(), name, bytes };
+    Ok(Selection { entries: vec![entry], bytes, redirects, ..Selection::default() })
+}
+
+/// A name as it stands in an address, and in the target of a rule.
+fn address_of(name: &str) -> String {
+    name.bytes().fold(String::new(), |mut address, byte| {
+        match byte {
+            b'.' | b'-' | b'_' | b'~' => address.push(byte.into()),
+            _ if byte.is_ascii_alphanumeric() => address.push(byte.into()),
+            _ => address.extend(['%', hex_digit(byte >> 4), hex_digit(byte & 15)]),
+        }
+        address
+    })
+}
+
+fn hex_digit(digit: u8) -> char {
+    char::from_digit(digit.into(), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
 fn folder(root: &Path) -> anyhow::Result<Selection> {

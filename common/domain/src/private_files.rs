@@ -1,4 +1,8 @@
 //! Files that lie in folders which people publish, and that no visitor should read: known by their names, and keys by what they hold.
+//!
+//! The client and the console leave out what is surely private ([`kind_of_path`], [`holds_key`]). The server, which cannot ask, publishes
+//! what it was sent and warns; also of what may be a page's own data ([`possible_kind_of_path`]). The console has the same names in
+//! `private.ts`, and both are held to the paths of `private_files/cases.txt`.
 
 /// What a private file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +42,33 @@ pub const KEY_SEARCH_BYTES: usize = 64 * 1024;
 const EXAMPLES: [&str; 6] = ["example", "sample", "template", "dist", "defaults", "schema"];
 /// Beginnings of the names of files with environment variables, which may go on with a dot.
 const ENVIRONMENTS: [&str; 2] = [".env", ".dev.vars"];
-const CREDENTIALS: [&str; 30] = [
+/// What comes behind `.env-` and `env.`, for the sake of pages that are called like it.
+const STAGES: [&str; 16] = [
+    "prod",
+    "production",
+    "dev",
+    "development",
+    "test",
+    "testing",
+    "stage",
+    "staging",
+    "local",
+    "live",
+    "secret",
+    "secrets",
+    "private",
+    "ci",
+    "docker",
+    "server",
+];
+/// Endings that programs and people give to an earlier version of a file.
+const BACKUP_ENDINGS: [&str; 16] = [
+    "~", ".bak", ".backup", ".old", ".orig", ".save", ".swp", ".swo", ".tmp", ".copy", " copy", "-copy", "_copy",
+    "-backup", "_backup", "_bak",
+];
+/// Endings of a name after which it may have others.
+const BACKUPS: usize = 3;
+const CREDENTIALS: [&str; 38] = [
     ".npmrc",
     ".yarnrc",
     ".yarnrc.yml",
@@ -69,26 +99,137 @@ const CREDENTIALS: [&str; 30] = [
     ".msmtprc",
     ".fetchmailrc",
     ".subversion",
+    ".terraform.d",
+    ".vault_pass",
+    ".vault_pass.txt",
+    ".vault-pass",
+    ".vault_password",
+    ".sentryclirc",
+    ".lftprc",
+    "application_default_credentials.json",
 ];
+/// Beginnings of names of credentials in JSON.
+const CREDENTIAL_BEGINNINGS: [&str; 2] = ["client_secret", "client-secret"];
+/// The name of the credentials of a cluster, alone or with something behind it, and the endings of it that are no page's.
+const KUBECONFIG: &str = "kubeconfig";
+const KUBECONFIG_ENDINGS: [&str; 6] = ["yaml", "yml", "json", "conf", "config", "txt"];
 /// Files of credentials whose names say so only together with their folder's.
-const CREDENTIALS_IN: [(&str, &str); 4] =
-    [(".cargo", "credentials"), (".cargo", "credentials.toml"), (".gem", "credentials"), (".vscode", "sftp.json")];
-const KEYS: [&str; 9] =
-    [".ssh", ".gnupg", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk", "id_xmss"];
+const CREDENTIALS_IN: [(&str, &str); 12] = [
+    (".cargo", "credentials"),
+    (".cargo", "credentials.toml"),
+    (".gem", "credentials"),
+    (".vscode", "sftp.json"),
+    (".streamlit", "secrets.toml"),
+    (".composer", "auth.json"),
+    (".m2", "settings.xml"),
+    (".bundle", "config"),
+    (".nuget", "nuget.config"),
+    (".config", "gcloud"),
+    ("gh", "hosts.yml"),
+    ("config", "master.key"),
+];
+/// Names of what may be credentials, or a page's own data.
+const POSSIBLE_CREDENTIALS: [&str; 11] = [
+    "credentials.json",
+    "credentials.yml",
+    "credentials.yaml",
+    "credentials.toml",
+    "secrets.json",
+    "secrets.yml",
+    "secrets.yaml",
+    "secrets.toml",
+    "htpasswd",
+    "local.settings.json",
+    "master.key",
+];
+/// Beginnings of names in JSON that may be credentials.
+const POSSIBLE_BEGINNINGS: [&str; 3] = ["service-account", "service_account", "firebase-adminsdk"];
+const KEYS: [&str; 11] = [
+    ".ssh",
+    ".gnupg",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "id_ecdsa_sk",
+    "id_ed25519_sk",
+    "id_xmss",
+    "secring.gpg",
+    "wallet.dat",
+];
 /// Endings of files that hold nothing but keys.
 const KEY_ENDINGS: [&str; 6] = [".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk"];
 /// Endings of files that hold keys, certificates or something else.
 const POSSIBLE_KEY_ENDINGS: [&str; 3] = [".pem", ".key", ".asc"];
+/// Endings of pages, code and media, in which a key is an example or nothing at all.
+const KEYLESS_ENDINGS: [&str; 36] = [
+    ".html", ".htm", ".xhtml", ".js", ".mjs", ".cjs", ".css", ".map", ".svg", ".wasm", ".png", ".jpg", ".jpeg", ".gif",
+    ".webp", ".avif", ".ico", ".woff", ".woff2", ".ttf", ".otf", ".eot", ".mp3", ".mp4", ".m4a", ".mov", ".ogg",
+    ".webm", ".pdf", ".zip", ".gz", ".br", ".zst", ".ts", ".tsx", ".jsx",
+];
 const REPOSITORIES: [&str; 5] = [".git", ".hg", ".svn", ".bzr", ".jj"];
 
-/// What the file or folder of this name holds that is private.
+/// What the file or folder of this name, or the file of which it is a backup, surely holds that is private.
 pub fn kind_of_name(name: &str) -> Option<PrivateKind> {
     // Disks of macOS and Windows take capitals for small letters.
     let name = &*name.to_ascii_lowercase();
+    of_name_or_original(name, kind_of_original)
+}
+
+/// What the file at `path` surely or possibly holds that is private.
+pub fn possible_kind_of_path(path: &str) -> Option<PrivateKind> {
+    kind_of_path(path).or_else(|| {
+        let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+        let is_possible = |name: &str| {
+            let is_begun = POSSIBLE_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));
+            (POSSIBLE_CREDENTIALS.contains(&name) || is_begun && name.ends_with(".json"))
+                .then_some(PrivateKind::Credentials)
+        };
+        of_name_or_original(&name, is_possible)
+    })
+}
+
+/// Asks of a name, and of the name of the file of which it is an earlier version.
+fn of_name_or_original<T>(name: &str, ask: impl Fn(&str) -> Option<T>) -> Option<T> {
+    ask(name).or_else(|| {
+        let original = without_backup_marks(name);
+        if original == name {
+            return None;
+        }
+        // Vim puts a point before the name.
+        ask(original).or_else(|| ask(original.strip_prefix('.')?))
+    })
+}
+
+/// A name, in small letters, without what marks an earlier version of a file: `~`, `.bak`, `(1)` and the like.
+pub fn without_backup_marks(name: &str) -> &str {
+    let mut name = name;
+    if let Some(inner) = name.strip_prefix('#').and_then(|rest| rest.strip_suffix('#')) {
+        name = inner;
+    }
+    for _ in 0..BACKUPS {
+        let numbered = name
+            .strip_suffix(')')
+            .map(|rest| rest.trim_end_matches(|c: char| c.is_ascii_digit()))
+            .and_then(|rest| rest.strip_suffix('('))
+            .map(str::trim_end);
+        let shorter = numbered.or_else(|| BACKUP_ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)));
+        match shorter.filter(|shorter| !shorter.is_empty()) {
+            Some(shorter) => name = shorter,
+            None => break,
+        }
+    }
+    name
+}
+
+fn kind_of_original(name: &str) -> Option<PrivateKind> {
     let is_one_of = |names: &[&str]| names.contains(&name);
-    if ENVIRONMENTS.iter().any(|environment| is_environment(name, environment)) || is_one_of(&[".envrc", ".flaskenv"]) {
+    if ENVIRONMENTS.iter().any(|environment| is_environment(name, environment))
+        || is_one_of(&[".envrc", ".flaskenv"])
+        || is_named_environment(name)
+    {
         Some(PrivateKind::Environment)
-    } else if is_one_of(&CREDENTIALS) {
+    } else if is_one_of(&CREDENTIALS) || is_kubeconfig(name) || is_client_secret(name) {
         Some(PrivateKind::Credentials)
     } else if is_one_of(&KEYS) || has_one_of(name, &KEY_ENDINGS) {
         Some(PrivateKind::Keys)
@@ -104,7 +245,7 @@ pub fn kind_of_name(name: &str) -> Option<PrivateKind> {
     }
 }
 
-/// What the file at `path` holds that is private: by its own name, or that of a folder in which it is.
+/// What the file at `path` surely holds that is private: by its own name, or that of a folder in which it is.
 pub fn kind_of_path(path: &str) -> Option<PrivateKind> {
     let mut folder = "";
     path.split('/').find_map(|name| {
@@ -114,21 +255,47 @@ pub fn kind_of_path(path: &str) -> Option<PrivateKind> {
     })
 }
 
-/// What the file or folder of this name, in a folder of that name, holds that is private.
+/// What the file or folder of this name, in a folder of that name, surely holds that is private.
 pub fn kind_in(folder: &str, name: &str) -> Option<PrivateKind> {
     let is_pair =
         |&(in_folder, file): &(&str, &str)| folder.eq_ignore_ascii_case(in_folder) && name.eq_ignore_ascii_case(file);
     kind_of_name(name).or_else(|| CREDENTIALS_IN.iter().any(is_pair).then_some(PrivateKind::Credentials))
 }
 
-/// Whether the file of this name may hold a private key, which its content tells.
-pub fn may_be_key(name: &str) -> bool {
+/// Whether the file of this name may hold a private key, so that its content is asked ([`holds_key`]).
+pub fn may_hold_key(name: &str) -> bool {
+    !has_one_of(&name.to_ascii_lowercase(), &KEYLESS_ENDINGS)
+}
+
+/// Whether the file of this name, with this beginning ([`KEY_SEARCH_BYTES`]), holds a private key. A text that is about keys has one
+/// in its midst; a file that is a key begins with it, or with certificates, unless its name says that it is one.
+pub fn holds_key(name: &str, beginning: &[u8]) -> bool {
     let name = name.to_ascii_lowercase();
-    has_one_of(&name, &POSSIBLE_KEY_ENDINGS) || name.starts_with("id_") && !has_one_of(&name, &[".pub"])
+    let original = without_backup_marks(&name);
+    if has_one_of(original, &POSSIBLE_KEY_ENDINGS) || original.starts_with("id_") && !has_one_of(original, &[".pub"]) {
+        return has_private_key(beginning);
+    }
+    if !may_hold_key(&name) {
+        return false;
+    }
+    let text = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning).trim_ascii_start();
+    let is_pem = [&b"-----BEGIN "[..], b"Bag Attributes"].iter().any(|begin| text.starts_with(begin));
+    text.starts_with(b"PuTTY-User-Key-File-")
+        || is_pem && has_private_key(text)
+        || text.starts_with(b"{") && has_key_in_json(text)
+}
+
+/// Whether JSON has a field of a private key, as the accounts of cloud services do.
+fn has_key_in_json(text: &[u8]) -> bool {
+    const FIELD: &[u8] = b"\"private_key\"";
+    text.windows(FIELD.len()).enumerate().filter(|(_, window)| *window == FIELD).any(|(at, _)| {
+        let value = text[at + FIELD.len()..].trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start);
+        value.is_some_and(|value| value.starts_with(b"\"-----BEGIN "))
+    })
 }
 
 /// Whether the beginning of a file has a private key, in the form that text files have.
-pub fn has_private_key(beginning: &[u8]) -> bool {
+fn has_private_key(beginning: &[u8]) -> bool {
     const BEGIN: &[u8] = b"-----BEGIN ";
     const KEY: &[u8] = b"PRIVATE KEY";
     beginning.windows(BEGIN.len()).enumerate().filter(|(_, window)| *window == BEGIN).any(|(at, _)| {
@@ -139,8 +306,30 @@ pub fn has_private_key(beginning: &[u8]) -> bool {
 
 fn is_environment(name: &str, environment: &str) -> bool {
     let Some(rest) = name.strip_prefix(environment) else { return false };
-    let is_example = || rest.rsplit('.').next().is_some_and(|last| EXAMPLES.contains(&last));
-    rest.is_empty() || rest.starts_with('.') && !is_example()
+    let is_example = || rest.split('.').any(|part| EXAMPLES.contains(&part));
+    let is_stage = || rest.strip_prefix(['-', '_']).is_some_and(|stage| STAGES.contains(&stage));
+    rest.is_empty() || rest.starts_with('.') && !is_example() || is_stage()
+}
+
+/// Whether a name is one of environment variables without the point at its beginning: `prod.env`, `env.production`.
+fn is_named_environment(name: &str) -> bool {
+    let is_example = |part: &str| EXAMPLES.contains(&part);
+    let before = name.strip_suffix(".env").filter(|before| !before.is_empty() && !before.split('.').any(is_example));
+    let after = name.strip_prefix("env.").filter(|after| after.split('.').all(|stage| STAGES.contains(&stage)));
+    before.is_some() || after.is_some()
+}
+
+fn is_kubeconfig(name: &str) -> bool {
+    let is_named = || match name.rsplit_once('.') {
+        Some((_, ending)) => KUBECONFIG_ENDINGS.contains(&ending),
+        None => true,
+    };
+    name.strip_suffix(KUBECONFIG).is_some_and(|before| before.ends_with('.'))
+        || name.starts_with(KUBECONFIG) && is_named()
+}
+
+fn is_client_secret(name: &str) -> bool {
+    name.ends_with(".json") && CREDENTIAL_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
 fn has_one_of(name: &str, endings: &[&str]) -> bool {
@@ -151,62 +340,67 @@ fn has_one_of(name: &str, endings: &[&str]) -> bool {
 mod tests {
     use super::*;
 
+    /// The console is held to the same paths.
+    const CASES: &str = include_str!("private_files/cases.txt");
+
     #[test]
     fn private_files_are_known_by_their_names() {
+        let mut seen = 0;
+        for line in CASES.lines().filter(|line| !line.starts_with("# ")) {
+            let (wanted, path) = line.split_once(' ').expect("a verdict and a path");
+            let verdict = match (kind_of_path(path), possible_kind_of_path(path)) {
+                (Some(_), Some(_)) => "out",
+                (None, Some(_)) => "said",
+                (None, None) => "open",
+                (Some(_), None) => "nonsense",
+            };
+            assert_eq!(verdict, wanted, "{path}");
+            seen += 1;
+        }
+        assert!(seen > 100, "{seen}");
+    }
+
+    #[test]
+    fn private_files_have_a_kind() {
         for (path, kind) in [
-            (".env", PrivateKind::Environment),
-            (".env.production", PrivateKind::Environment),
-            ("api/.ENV.local", PrivateKind::Environment),
-            (".dev.vars", PrivateKind::Environment),
-            (".npmrc", PrivateKind::Credentials),
-            ("a/.aws/credentials", PrivateKind::Credentials),
-            (".docker/config.json", PrivateKind::Credentials),
-            (".cargo/credentials.toml", PrivateKind::Credentials),
-            (".vscode/sftp.json", PrivateKind::Credentials),
-            (".ssh/config", PrivateKind::Keys),
-            ("keys/id_ed25519", PrivateKind::Keys),
-            ("site.pfx", PrivateKind::Keys),
-            ("terraform.tfstate.backup", PrivateKind::State),
-            (".terraform/x", PrivateKind::State),
-            ("prod.tfvars", PrivateKind::State),
+            ("prod.env~", PrivateKind::Environment),
+            (".composer/auth.json", PrivateKind::Credentials),
+            ("id_rsa (2)", PrivateKind::Keys),
+            ("prod.tfvars.bak", PrivateKind::State),
             (".bash_history", PrivateKind::History),
             (".git/config", PrivateKind::Repository),
         ] {
             assert_eq!(kind_of_path(path), Some(kind), "{path}");
         }
-        for path in [
-            "index.html",
-            ".env.example",
-            ".env.production.sample",
-            ".environment",
-            "environment.js",
-            ".envoy/x",
-            "id_card.png",
-            "id_rsa.pub",
-            "key.pem",
-            "a.key",
-            ".well-known/security.txt",
-            ".gitignore",
-            ".github/x.yml",
-            "credentials",
-            "docker/config.json",
-            "history",
-            "assets/node_modules/x.js",
-        ] {
-            assert_eq!(kind_of_path(path), None, "{path}");
-        }
     }
 
     #[test]
     fn keys_are_known_by_what_they_hold() {
-        for name in ["a.pem", "A.KEY", "id_work", "secret.asc", "id_rsa.old"] {
-            assert!(may_be_key(name), "{name}");
+        let pem = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU\n";
+        let certificate = "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n";
+        let bag = "Bag Attributes\n friendlyName: x\n-----BEGIN PRIVATE KEY-----\nMII\n";
+        let json = "{\"type\": \"service_account\", \"private_key\" : \"-----BEGIN PRIVATE KEY-----\\nMII\"}";
+        let chain = format!("{certificate}{pem}");
+        let article = format!("How to make a key:\n\n{pem}");
+        for name in
+            ["deploy_key", "github_rsa", "ssh_host_rsa_key", "key.txt", "chain.crt", "x.bak", "key.pem", "KEY.PEM~"]
+        {
+            for text in [pem, bag, &chain, &format!("\u{feff}{pem}"), &format!("\n{pem}")] {
+                assert!(holds_key(name, text.as_bytes()), "{name}: {text}");
+            }
+            assert!(!holds_key(name, certificate.as_bytes()), "{name}");
         }
-        assert!(!may_be_key("id_rsa.pub") && !may_be_key("pem") && !may_be_key("keys.html"));
+        assert!(holds_key("gcp.json", json.as_bytes()) && holds_key("id_work", article.as_bytes()));
+        assert!(holds_key("key.txt2", b"PuTTY-User-Key-File-3: ssh-rsa\n"));
+        for name in ["article.txt", "guide.md", "notes"] {
+            assert!(!holds_key(name, article.as_bytes()), "{name}");
+        }
+        for name in ["page.html", "forge.js", "id_rsa.pub", "keys.css"] {
+            assert!(name == "id_rsa.pub" || !holds_key(name, pem.as_bytes()), "{name}");
+        }
+        assert!(!holds_key("schema.json", b"{\"private_key\": {\"type\": \"string\"}}"));
         for key in ["RSA PRIVATE KEY", "PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"] {
-            let text =
-                format!("-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n-----BEGIN {key}-----\nMII\n");
-            assert!(has_private_key(text.as_bytes()), "{key}");
+            assert!(has_private_key(format!("{certificate}-----BEGIN {key}-----\nMII\n").as_bytes()), "{key}");
         }
         for text in ["", "-----BEGIN CERTIFICATE-----\nPRIVATE KEY", "-----BEGIN PUBLIC KEY-----\n", "PRIVATE KEY"] {
             assert!(!has_private_key(text.as_bytes()), "{text}");

@@ -70,11 +70,24 @@ pub(super) fn missing_index<'p>(
     Some(format!("{said}; {page} is there: was {folder} meant?"))
 }
 
+/// Says of files whose names look as if they carried a hash of their content that the content changed and the name did not.
+pub(super) fn changed_under_hash(mut paths: Vec<String>) -> Option<String> {
+    paths.sort_unstable();
+    let first = shown(paths.first()?.as_bytes());
+    let files = match paths.len() {
+        1 => format!("{first} has changed and kept its name, which looks"),
+        more => format!("{first} and {} more files have changed and kept their names, which look", more - 1),
+    };
+    Some(format!(
+        "{files} like a hash of the content: browsers that have the file may keep it for a year; give what changes another name"
+    ))
+}
+
 /// Names files that no visitor should read: one warning for each kind. `has_key` tells of a file whether it has a private key.
 pub(super) fn private_files<'p>(paths: impl Iterator<Item = (&'p str, bool)>) -> impl Iterator<Item = String> {
     let mut kinds: BTreeMap<PrivateKind, (&str, u64)> = BTreeMap::new();
     for (path, has_key) in paths {
-        if let Some(kind) = private_files::kind_of_path(path).or(has_key.then_some(PrivateKind::Keys)) {
+        if let Some(kind) = private_files::possible_kind_of_path(path).or(has_key.then_some(PrivateKind::Keys)) {
             kinds.entry(kind).or_insert((path, 0)).1 += 1;
         }
     }

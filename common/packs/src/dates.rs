@@ -56,6 +56,13 @@ impl Dates {
     }
 }
 
+impl Dates {
+    /// Whether `path` had another content.
+    pub(super) fn is_changed(&self, path: &str, sha256: &[u8; 32]) -> bool {
+        self.0.get(path).is_some_and(|before| before.sha256 != *sha256)
+    }
+}
+
 impl PackStore {
     /// Reads the dates of an earlier pack. An upload does not fail for them: without, its files are new.
     pub(super) async fn dates(&self, earlier: Option<&DeploymentId>) -> Dates {
@@ -101,6 +108,8 @@ mod tests {
         ] {
             assert_eq!(dates.since(path, &sha256, now), expected, "{path} at {now}");
         }
+        let changed = [("new", same), ("new", other), ("gone", other)].map(|(path, sha)| dates.is_changed(path, &sha));
+        assert_eq!(changed, [false, true, false]);
         assert!(Dates::of(br#"{"version":2,"created_at":1,"files":{}}"#).is_err());
     }
 }

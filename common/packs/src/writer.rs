@@ -265,7 +265,7 @@ impl Contents<'_> {
             self.robots = Robots::compile(beginning);
         }
         if may_be_key(path) {
-            self.bodies[index].has_key = private_files::has_private_key(beginning);
+            self.bodies[index].has_key |= private_files::holds_key(name_of(path), beginning);
         }
         if files::is_page(path) {
             self.bodies[index].loads_parts.get_or_insert_with(|| loads_parts(beginning));
@@ -362,7 +362,11 @@ fn searched(path: &str) -> usize {
 }
 
 fn may_be_key(path: &str) -> bool {
-    private_files::may_be_key(path.rsplit('/').next().unwrap_or(path))
+    private_files::may_hold_key(name_of(path))
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// A worker: compresses bodies until there are no more.

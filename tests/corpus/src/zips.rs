@@ -32,6 +32,25 @@ pub(super) fn add(cases: &mut Vec<Case>) {
     );
     let link = Entry::new("link", b"/etc/passwd").unix(0o120_777);
     good(cases, "symlink_is_skipped", one(Entry::deflated).file(link).end(), files);
+    let link = || Entry::new("link", b"./a/../index.html").unix(0o120_777);
+    let linked = &[("index.html", 17), ("a/b.css", 7), ("link", 17)];
+    good(cases, "symlink_is_followed", one(Entry::deflated).file(link()).end(), linked);
+    good(cases, "symlink_is_followed_compressed", one(Entry::deflated).file(link().deflated()).end(), linked);
+    let pipe = Entry::new("pipe", b"").unix(0o010_644);
+    good(cases, "pipe_is_left_out", one(Entry::deflated).file(pipe).end(), files);
+    let windows = |system, path: &str| {
+        let entry = |name: &str, body: &[u8]| Entry::new(name, body).deflated().of_system(system, 0);
+        Zip::new().file(entry("index.html", b"ok")).file(entry("empty\\", b"")).file(entry(path, b"x")).end()
+    };
+    for system in [0, 10] {
+        let name = format!("backslashes_of_windows_{system}");
+        good(cases, &name, windows(system, "a\\b\\c.css"), &[("index.html", 2), ("a/b/c.css", 1)]);
+        invalid(cases, format!("{name}_parent"), windows(system, "a\\..\\..\\c.css"));
+        invalid(cases, format!("{name}_absolute"), windows(system, "\\c.css"));
+        invalid(cases, format!("{name}_drive"), windows(system, "C:\\c.css"));
+        invalid(cases, format!("{name}_mixed"), windows(system, "a\\b/c.css"));
+    }
+    invalid(cases, "backslashes_of_unix", windows(3, "a\\b.css"));
     let made_by_systems =
         one(Entry::deflated).file(Entry::new("__MACOSX/._index.html", b"x")).file(Entry::new(".DS_Store", b"x"));
     good(cases, "system_files_are_left_out", made_by_systems.end(), files);

@@ -41,7 +41,7 @@ fn ignored_files_and_what_never_belongs_are_left_out() {
         ("a/Icon\r", "x"),
         ("a/.DS_Store", "x"),
     ]);
-    let selection = select(dir.path()).unwrap();
+    let selection = select(dir.path(), false).unwrap();
     assert_eq!(
         names(&selection),
         [".gitignore", ".well-known/security.txt", "a/b.css", "a/keep.md", "a/private/y.html", "index.html"]
@@ -67,7 +67,7 @@ fn secrets_are_left_out_unless_they_are_named() {
         ("THUMBS.DB", "x"),
     ];
     let dir = site(&files);
-    let selection = select(dir.path()).unwrap();
+    let selection = select(dir.path(), false).unwrap();
     assert_eq!(names(&selection), [".env.example", "a/id_card.png", "index.html", "tls/ca.pem"]);
     let skipped: Vec<&str> = selection.skipped.keys().map(String::as_str).collect();
     assert_eq!(skipped, [".aws", ".npmrc", ".ssh", "THUMBS.DB", "id_rsa", "private key", "terraform.tfstate"]);
@@ -75,7 +75,7 @@ fn secrets_are_left_out_unless_they_are_named() {
     let dir = site(&files);
     fs::write(dir.path().join(".svcignore"), "*.png\n!.npmrc\n!/tls/site.pem\n!*/\n!.*\n").unwrap();
     fs::write(dir.path().join("a/.svcignore"), "!id_rsa\n").unwrap();
-    let selection = select(dir.path()).unwrap();
+    let selection = select(dir.path(), false).unwrap();
     assert_eq!(names(&selection), [".env.example", ".npmrc", "a/id_rsa", "index.html", "tls/ca.pem", "tls/site.pem"]);
 }
 
@@ -83,7 +83,7 @@ fn secrets_are_left_out_unless_they_are_named() {
 fn packages_that_a_site_consists_of_are_published() {
     let published = |files: &[(&str, &str)]| {
         let dir = site(files);
-        let selection = select(dir.path()).unwrap();
+        let selection = select(dir.path(), false).unwrap();
         let names = names(&selection).into_iter().filter(|name| name.contains("node_modules")).map(str::to_owned);
         (names.collect::<Vec<_>>(), selection.skipped.contains_key("node_modules"), selection.warnings.len())
     };
@@ -115,12 +115,54 @@ fn packages_that_a_site_consists_of_are_published() {
 }
 
 #[test]
-fn a_single_file_becomes_index_html() {
-    let dir = site(&[("page.html", "hello"), ("picture.png", "x")]);
-    let selection = select(&dir.path().join("page.html")).unwrap();
-    assert_eq!((names(&selection), selection.bytes), (vec!["index.html"], 5));
-    assert!(selection.warnings.is_empty());
-    assert_eq!(select(&dir.path().join("picture.png")).unwrap().warnings.len(), 1);
+fn a_single_page_becomes_index_html_and_another_file_is_what_the_root_answers() {
+    let dir = site(&[
+        ("page.HTML", "hello"),
+        ("a b+\u{e9}.png", "x"),
+        ("plain", "x"),
+        ("report.pdf", "x"),
+        ("site.TAR.gz", "x"),
+    ]);
+    let single = |name: &str| select(&dir.path().join(name), false).unwrap();
+    let page = single("page.HTML");
+    assert_eq!((names(&page), page.bytes, page.redirects.as_deref()), (vec!["index.html"], 5, None));
+    for (name, rule) in [
+        ("report.pdf", "/ /report.pdf 200\n"),
+        ("plain", "/ /plain 200\n"),
+        ("a b+\u{e9}.png", "/ /a%20b%2B%C3%A9.png 200\n"),
+    ] {
+        let selection = single(name);
+        assert_eq!((names(&selection), selection.redirects.as_deref()), (vec![name], Some(rule)));
+        assert!(selection.warnings.is_empty());
+    }
+    let archive = single("site.TAR.gz");
+    assert_eq!(archive.archive, Some((dir.path().join("site.TAR.gz"), "application/gzip")));
+    assert!(archive.entries.is_empty());
+}
+
+#[test]
+fn a_private_file_is_refused_unless_it_is_asked_for() {
+    let pem = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl\n";
+    let dir =
+        site(&[(".env", "x"), ("id_rsa", "x"), ("deploy_key", pem), ("key.html", pem), (".composer/auth.json", "{}")]);
+    for name in [".env", "id_rsa", "deploy_key", ".composer/auth.json"] {
+        let path = dir.path().join(name);
+        let failure = crate::failure::of(&select(&path, false).unwrap_err());
+        assert_eq!((failure.kind, &*failure.code), (Kind::Refused, "private_file"), "{name}");
+        assert!(failure.hint.unwrap().contains("--anyway"));
+        assert_eq!(select(&path, true).unwrap().entries.len(), 1, "{name}");
+    }
+    assert_eq!(names(&select(&dir.path().join("key.html"), false).unwrap()), ["index.html"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_named_pipe_is_refused_and_not_waited_for() {
+    let dir = site(&[]);
+    let pipe = dir.path().join("fifo.html");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let failure = crate::failure::of(&select(&pipe, false).unwrap_err());
+    assert_eq!(&*failure.code, "not_a_file");
 }
 
 #[cfg(unix)]
@@ -132,7 +174,7 @@ fn symlinks_to_files_and_to_folders_inside_are_followed() {
     link("../share/jquery.js", "site/jquery.js");
     link("v3/index.html", "site/three.html");
     link("site", "named");
-    let selection = select(&dir.path().join("named")).unwrap();
+    let selection = select(&dir.path().join("named"), false).unwrap();
     let wanted = ["index.html", "jquery.js", "latest/index.html", "three.html", "v3/index.html"];
     assert_eq!(names(&selection), wanted);
     assert_eq!(selection.bytes, 1 + 6 + 3 * 5);
@@ -164,7 +206,7 @@ fn symlinks_that_lead_astray_are_left_out() {
     link("../b", "site/a/b");
     link("../a", "site/b/a");
     link(".well-known/x", "site/x");
-    let selection = select(&dir.path().join("site")).unwrap();
+    let selection = select(&dir.path().join("site"), false).unwrap();
     assert_eq!(
         names(&selection),
         [".well-known/x", "a/b/page.html", "a/page.html", "b/a/page.html", "b/page.html", "index.html", "x"]
@@ -189,11 +231,11 @@ fn symlinks_that_lead_astray_are_left_out() {
 #[test]
 fn an_empty_source_folder_points_to_the_build() {
     let dir = site(&[(".git/config", "x")]);
-    let failure = crate::failure::of(&select(dir.path()).unwrap_err());
+    let failure = crate::failure::of(&select(dir.path(), false).unwrap_err());
     assert_eq!(failure.code, "empty_folder");
 
     let dir = site(&[("package.json", "{}"), ("dist/index.html", "x"), (".svcignore", "*\n")]);
-    let failure = crate::failure::of(&select(dir.path()).unwrap_err());
+    let failure = crate::failure::of(&select(dir.path(), false).unwrap_err());
     assert!(failure.hint.unwrap().contains("dist"));
 }
 
@@ -201,14 +243,14 @@ fn an_empty_source_folder_points_to_the_build() {
 fn a_file_over_the_limit_is_named() {
     let dir = site(&[("index.html", "x")]);
     fs::File::create(dir.path().join("film.mp4")).unwrap().set_len(limits::FILE_BYTES + 1).unwrap();
-    let failure = crate::failure::of(&select(dir.path()).unwrap_err());
+    let failure = crate::failure::of(&select(dir.path(), false).unwrap_err());
     assert_eq!(failure.kind, Kind::Limit);
     assert!(failure.message.contains("film.mp4"), "{}", failure.message);
 }
 
 #[test]
 fn a_missing_path_is_a_mistake_of_usage() {
-    let failure = crate::failure::of(&select(Path::new("/no/such/folder")).unwrap_err());
+    let failure = crate::failure::of(&select(Path::new("/no/such/folder"), false).unwrap_err());
     assert_eq!(failure.kind, Kind::Usage);
 }
 
@@ -216,5 +258,5 @@ fn a_missing_path_is_a_mistake_of_usage() {
 #[test]
 fn a_backslash_in_a_name_is_refused_before_the_upload() {
     let dir = site(&[("index.html", "x"), ("a\\b", "x")]);
-    assert_eq!(crate::failure::of(&select(dir.path()).unwrap_err()).code, "bad_file_name");
+    assert_eq!(crate::failure::of(&select(dir.path(), false).unwrap_err()).code, "bad_file_name");
 }

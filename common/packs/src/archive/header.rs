@@ -23,8 +23,12 @@ pub(super) enum Kind {
     File,
     /// A file that stands in the archive already, under another path.
     HardLink,
-    /// A directory, a symlink, a device or a named pipe: skipped. Its size says nothing: no body follows.
-    Skipped,
+    /// A directory: skipped. Its size says nothing, as with all that follow up to [`Self::Special`]: they have no body.
+    Folder,
+    /// A symlink.
+    Symlink,
+    /// A device, a named pipe or a socket: left out.
+    Special,
     /// A volume's label or the list of a dumped directory: skipped, with its body.
     Listing,
     /// PAX records for the next entry.
@@ -45,10 +49,12 @@ impl Kind {
     pub(super) fn of(header: &Header) -> Self {
         match header.as_bytes()[156] {
             // The oldest archives write a directory as a file with a slash at its end.
-            0 if header.path_bytes().ends_with(b"/") => Self::Skipped,
+            0 if header.path_bytes().ends_with(b"/") => Self::Folder,
             b'0' | b'7' | 0 => Self::File,
             b'1' => Self::HardLink,
-            b'2'..=b'6' => Self::Skipped,
+            b'2' => Self::Symlink,
+            b'3' | b'4' | b'6' => Self::Special,
+            b'5' => Self::Folder,
             b'D' | b'V' => Self::Listing,
             b'x' => Self::Pax,
             b'g' => Self::PaxGlobal,
@@ -75,7 +81,7 @@ pub(super) fn normalize(header: &mut Header, announced: &Cell<Option<u64>>) -> R
     let own = number(&header.as_bytes()[SIZE]);
     let size = match Kind::of(header) {
         Kind::Pax | Kind::PaxGlobal | Kind::LongName | Kind::LongLink => own,
-        Kind::HardLink | Kind::Skipped => {
+        Kind::HardLink | Kind::Folder | Kind::Symlink | Kind::Special => {
             announced.set(None);
             Some(0)
         }

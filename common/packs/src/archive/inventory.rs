@@ -1,6 +1,6 @@
 //! What an archive was found to hold: every entry is entered here before its content is read, whatever form the archive has.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use domain::{
     limits::{ARCHIVE_FILES, DEPLOYMENT_BYTES, FILE_BYTES},
@@ -8,9 +8,14 @@ use domain::{
 };
 
 use super::{
-    ArchiveError, Root, Summary,
+    ArchiveError, Member, Root, Summary, Visit,
+    links::{self, LinkFault},
     path::{self, Names, shown},
 };
+use crate::{WriteError, rules};
+
+/// Paths of what was left out for one reason that a warning has, at most.
+const NAMED: usize = 20;
 
 /// The files of an archive so far, and the bytes that were read of it.
 #[derive(Debug)]
@@ -26,10 +31,33 @@ pub(super) struct Inventory {
     overhead: u64,
     /// How many files were left out that no site needs, and the first of them.
     left_out: (u64, Option<String>),
+    /// The symlinks, with what they lead to.
+    links: BTreeMap<String, Vec<u8>>,
+    /// What was left out, by the reason.
+    faults: BTreeMap<Fault, Named>,
+    /// Whether something follows the end.
+    has_rest: bool,
     /// How many names were of the code page of DOS, and the first of them.
     foreign: (u64, Option<String>),
     /// Whether some programs have stopped before the next entry.
     is_past_end: bool,
+}
+
+/// The reason for leaving out an entry, of which the person should know.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    Link(LinkFault),
+    /// It is a device or the like.
+    Special,
+    /// It was meant to be this file of rules.
+    Rules(&'static str),
+}
+
+/// Some paths, and how many there are.
+#[derive(Debug, Default)]
+struct Named {
+    paths: Vec<String>,
+    count: usize,
 }
 
 /// A file that was entered.
@@ -52,6 +80,9 @@ impl Inventory {
             rest: 0,
             overhead: 0,
             left_out: (0, None),
+            links: BTreeMap::new(),
+            faults: BTreeMap::new(),
+            has_rest: false,
             foreign: (0, None),
             is_past_end: false,
         }
@@ -87,6 +118,11 @@ impl Inventory {
             self.left_out.1.get_or_insert_with(|| path.clone());
         }
         let published = published.filter(|_| is_wanted);
+        let meant_for = published.as_deref().and_then(rules::meant_for);
+        if let (Some(file), Some(path)) = (meant_for, &published) {
+            self.leave_out(Fault::Rules(file), path);
+        }
+        let published = published.filter(|_| meant_for.is_none());
         let is_published = published.is_some();
         let path = published.unwrap_or(path);
         if is_published {
@@ -121,6 +157,72 @@ impl Inventory {
         let path = link.path.clone();
         self.keep(Entered { bytes, ..link });
         Ok(Some((path, aim)))
+    }
+
+    /// Enters a symlink, which is followed when all else is known. Where some programs have stopped already, it is none.
+    pub(super) fn enter_symlink(&mut self, raw: &[u8], target: &[u8]) -> Result<(), ArchiveError> {
+        let path = path::judge(raw, Names::Folder)?;
+        let published = self.root.published(&path).ok().flatten().filter(|path| !path.is_empty());
+        let Some(published) = published.filter(|_| !self.is_past_end && !path::is_system_name(raw)) else {
+            return Ok(());
+        };
+        if self.links.len() == *ARCHIVE_FILES.end() && !self.links.contains_key(published) {
+            let why = format!("the archive has more than {} symlinks", ARCHIVE_FILES.end());
+            return Err(ArchiveError::invalid(why));
+        }
+        // A longer one leads nowhere, and is kept long enough to be known.
+        let target = &target[..target.len().min(path::PATH_BYTES + 1)];
+        self.links.insert(published.to_owned(), target.to_vec());
+        Ok(())
+    }
+
+    /// Passes over a device or the like, and notes it.
+    pub(super) fn enter_special(&mut self, raw: &[u8]) -> Result<(), ArchiveError> {
+        let path = path::judge(raw, Names::Folder)?;
+        if let Some(path) = self.root.published(&path).ok().flatten() {
+            self.leave_out(Fault::Special, path);
+        }
+        Ok(())
+    }
+
+    /// Enters the files that symlinks lead to, and shows them to `visit`.
+    pub(super) fn follow_links(&mut self, visit: &mut Visit<'_>) -> Result<(), WriteError> {
+        let links = std::mem::take(&mut self.links);
+        if links.is_empty() {
+            return Ok(());
+        }
+        // All of the archive was read: where some programs stop is of no account any more.
+        self.is_past_end = false;
+        let links::Followed { copies, faults } = links::follow(self.sizes.keys().map(String::as_str), &links)?;
+        for (fault, path) in faults {
+            self.leave_out(Fault::Link(fault), &path);
+        }
+        for (path, target) in copies {
+            path::check_reserved(&path)?;
+            if let Some(file) = rules::meant_for(&path) {
+                self.leave_out(Fault::Rules(file), &path);
+                continue;
+            }
+            self.check_room(&path)?;
+            let bytes = self.sizes.get(&target).copied().unwrap_or_default();
+            self.count_bytes(bytes)?;
+            visit(Member::Link { path: &path, target: &target, must_repeat: false })?;
+            self.sizes.insert(path, bytes);
+        }
+        Ok(())
+    }
+
+    /// Notes that something follows the end of the archive.
+    pub(super) fn note_rest(&mut self) {
+        self.has_rest = true;
+    }
+
+    fn leave_out(&mut self, fault: Fault, path: &str) {
+        let named = self.faults.entry(fault).or_default();
+        named.count += 1;
+        if named.paths.len() < NAMED {
+            named.paths.push(shown(path.as_bytes()));
+        }
     }
 
     /// Whether a file of this path has come before.
@@ -183,6 +285,12 @@ impl Inventory {
             let files = and_more(&first, count);
             notes.push(format!("{files} not published: systems make such files for themselves"));
         }
+        notes.extend(self.faults.into_iter().map(|(fault, named)| named.into_note(&fault)));
+        if self.has_rest {
+            let why =
+                "what follows the end of the archive was left out: of two archives in one file the first is published";
+            notes.push(why.to_owned());
+        }
         if let (count, Some(first)) = self.foreign {
             let files = and_more(&first, count);
             notes.push(format!("{files} named in the code page of DOS, from which the name was guessed: use UTF-8"));
@@ -222,6 +330,24 @@ impl Inventory {
         self.rest += bytes;
         let limit = self.root.rest_bytes();
         if self.rest > limit { Err(ArchiveError::TooLarge(self.root.too_much_else())) } else { Ok(()) }
+    }
+}
+
+impl Named {
+    fn into_note(self, fault: &Fault) -> String {
+        let Self { paths, count } = self;
+        let (names, more) = (paths.join(", "), count - paths.len());
+        let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let were = if count == 1 { "was" } else { "were" };
+        match fault {
+            Fault::Link(fault) => format!("{names}{others} {were} left out: {}", fault.reason()),
+            Fault::Special => {
+                format!("{names}{others} {were} left out: only files are published, no devices and pipes")
+            }
+            Fault::Rules(file) => format!(
+                "{names}{others} {were} left out, without effect: the rules of a site are in one file, called `{file}`, at its root"
+            ),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod decode;
 mod header;
 mod inventory;
 mod layout;
+mod links;
 mod path;
 mod pax;
 mod root;
@@ -38,6 +39,8 @@ use super::{StoreError, WriteError};
 
 /// Bytes of one PAX header or GNU long name, at most. It is read into memory.
 const METADATA_BYTES: u64 = MB;
+/// Bytes by which the form of an archive is known.
+const BEGINNING_BYTES: usize = 4;
 /// Bytes of everything that is not a file's body: headers, padding, skipped entries, what follows the end. With
 /// [`DEPLOYMENT_BYTES`] and [`REST_BYTES`] the bound on what any upload decompresses to.
 const OVERHEAD_BYTES: u64 = 64 * MB;
@@ -47,6 +50,8 @@ const REST_BYTES: u64 = DEPLOYMENT_BYTES;
 const REPO_OVERHEAD_BYTES: u64 = 256 * MB;
 /// Bytes of the files of a repository that are not published.
 const REPO_REST_BYTES: u64 = 2_048 * MB;
+/// Steps in which the symlinks of an archive are followed, at most: entries of folders and parts of paths.
+const LINK_STEPS: usize = 200_000;
 /// Bytes of a body that are passed over at once.
 const SKIP_BYTES: usize = 4 * 1024;
 
@@ -89,6 +94,35 @@ pub enum Format {
     TarZstd,
     /// A zip archive.
     Zip,
+}
+
+impl Format {
+    /// The form of an archive with this beginning, if it is one.
+    fn of_beginning(beginning: &[u8; BEGINNING_BYTES]) -> Option<Self> {
+        match beginning {
+            [0x1f, 0x8b, ..] => Some(Self::TarGzip),
+            b"\x28\xb5\x2f\xfd" => Some(Self::TarZstd),
+            b"PK\x03\x04" | b"PK\x05\x06" => Some(Self::Zip),
+            _ => None,
+        }
+    }
+
+    /// The media type with which it is sent.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::TarGzip => "application/gzip",
+            Self::TarZstd => "application/zstd",
+            Self::Zip => "application/zip",
+        }
+    }
+
+    fn described(self) -> &'static str {
+        match self {
+            Self::TarGzip => "gzip data",
+            Self::TarZstd => "Zstandard data",
+            Self::Zip => "a zip archive",
+        }
+    }
 }
 
 /// An upload that was received.
@@ -164,6 +198,14 @@ impl Archive<File> {
         if rewound.map_err(StoreError::Io)?.len() > limit {
             return Err(ArchiveError::TooLarge(format!("the upload is larger than {}", size(limit))).into());
         }
+        let mut beginning = [0; BEGINNING_BYTES];
+        // A shorter one is none of them.
+        let is_read = std::os::unix::fs::FileExt::read_exact_at(&upload, &mut beginning, 0).is_ok();
+        if let Some(found) = Format::of_beginning(&beginning).filter(|found| is_read && *found != format) {
+            let (what, media_type) = (found.described(), found.media_type());
+            let why = format!("the upload is {what}; send it with `Content-Type: {media_type}`");
+            return Err(ArchiveError::invalid(why).into());
+        }
         Ok(Self { upload, format, root })
     }
 }
@@ -186,6 +228,7 @@ impl<U: Upload> Archive<U> {
                 zip::read(upload, len, &mut inventory, &mut visit)?;
             }
         }
+        inventory.follow_links(&mut visit)?;
         Ok(inventory.finish()?)
     }
 }

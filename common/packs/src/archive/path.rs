@@ -5,7 +5,7 @@ use domain::gate;
 use super::ArchiveError;
 
 /// Bytes of a path, at most.
-const PATH_BYTES: usize = 1_024;
+pub(super) const PATH_BYTES: usize = 1_024;
 /// Characters of a path that a message shows.
 const SHOWN_CHARS: usize = 120;
 
@@ -34,7 +34,9 @@ pub(super) fn judge(raw: &[u8], names: Names) -> Result<String, ArchiveError> {
         return refuse("holds a NUL byte");
     }
     if raw.contains(&b'\\') {
-        return refuse("holds a backslash; write / between folders");
+        return refuse(
+            "holds a backslash; write / between folders (on Windows, make the zip with 7-Zip, PowerShell 7 or `tar -a -cf site.zip`)",
+        );
     }
     let Ok(path) = std::str::from_utf8(raw) else { return refuse("is not UTF-8") };
     if path.chars().any(char::is_control) {
@@ -59,6 +61,12 @@ fn is_drive(path: &str) -> bool {
     matches!(first, [letter, b':', b'/', ..] if letter.is_ascii_alphabetic())
 }
 
+/// Whether what has this path is called as systems call what they make for themselves.
+pub(super) fn is_system_name(raw: &[u8]) -> bool {
+    let name = raw.rsplit(|&b| b == b'/').next().unwrap_or_default();
+    name == b"Icon\r" || name == b".DS_Store" || name.starts_with(b"._")
+}
+
 /// The path of a file that a system makes for itself and no site needs, judged like any other; none when it is another file.
 ///
 /// macOS puts what its disks know of a file beside it in archives (`._name`), and marks folders with `.DS_Store` and `Icon\r`.
@@ -67,7 +75,7 @@ pub(super) fn system_file(raw: &[u8]) -> Result<Option<String>, ArchiveError> {
     if let Some(icon) = raw.strip_suffix(b"\r").filter(|_| name == b"Icon\r") {
         return judge(icon, Names::File).map(Some);
     }
-    if name == b".DS_Store" || name.starts_with(b"._") {
+    if is_system_name(raw) {
         return judge(raw, Names::File).map(Some);
     }
     Ok(None)
@@ -108,7 +116,14 @@ pub(super) fn check_collisions(files: &mut [&str]) -> Result<(), ArchiveError> {
 pub(crate) fn shown(raw: &[u8]) -> String {
     let end = raw.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
     let text = String::from_utf8_lossy(&raw[..end.min(PATH_BYTES)]);
-    let mut escaped: String = text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect();
+    let mut escaped = String::new();
+    for c in text.chars().take(SHOWN_CHARS) {
+        match c {
+            // They stand for themselves: nobody reads `a\\b` as one.
+            '\\' | '\'' | '"' => escaped.push(c),
+            _ => escaped.extend(c.escape_debug()),
+        }
+    }
     if text.chars().nth(SHOWN_CHARS).is_some() {
         escaped.push('…');
     }

@@ -94,6 +94,9 @@ pub(super) fn read<R: Read>(
             return Ok(());
         }
         inventory.count_overhead(read as u64)?;
+        if rest[..read].iter().any(|&byte| byte != 0) {
+            inventory.note_rest();
+        }
     }
 }
 
@@ -144,7 +147,10 @@ fn read_entry<R: Read>(
                         visit(Member::Link { path: &path, target: &target, must_repeat })?;
                     }
                 }
-                Kind::Skipped => Inventory::pass(&raw)?,
+                Kind::Folder => Inventory::pass(&raw)?,
+                // One that leads to two places leads nowhere.
+                Kind::Symlink => inventory.enter_symlink(&raw, if agree { &link } else { b"" })?,
+                Kind::Special => inventory.enter_special(&raw)?,
                 Kind::Listing => {
                     Inventory::pass(&raw)?;
                     skip(entry, inventory)?;

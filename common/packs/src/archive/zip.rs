@@ -46,30 +46,54 @@ pub(super) fn read(
     let mut record = vec![0; MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
     let archive = ZipLocator::new().locate_in_reader(upload, &mut record, len).map_err(|(_, error)| broken(error))?;
     layout::check_end(&archive, len)?;
-    let is_in_order = check_directory(&archive, &mut record, inventory)?;
+    let Directory { is_in_order, separator } = check_directory(&archive, &mut record, inventory)?;
     let mut local = vec![0; MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
     let mut entries = archive.entries(&mut record);
     while let Some(record) = entries.next_entry().map_err(broken)? {
         let entry = archive.get_entry(record.wayfinder()).map_err(broken)?;
         let local = entry.local_header(&mut local).map_err(broken)?;
-        let file = enter(&record, &local, inventory)?;
+        let (file, link) = enter(&record, &local, separator, inventory)?;
+        if let Some(name) = link {
+            let mut target = Vec::new();
+            read_body(&record, &entry, file, inventory, &mut |mut body: Body<'_>| {
+                let mut chunk = [0; READ_BYTES];
+                loop {
+                    let read = body.read(&mut chunk)?;
+                    if read == 0 {
+                        return Ok(());
+                    }
+                    let room = (path::PATH_BYTES + 1).saturating_sub(target.len());
+                    target.extend_from_slice(&chunk[..read.min(room)]);
+                }
+            })?;
+            inventory.enter_symlink(&name, &target)?;
+            continue;
+        }
         if !is_in_order && file.is_published && inventory.has(&file.path) {
             let path = shown(file.path.as_bytes());
             let why = format!("the zip archive holds {path} twice, and programs differ in which comes last");
             return Err(ArchiveError::invalid(why).into());
         }
-        read_body(&record, &entry, file, inventory, visit)?;
+        read_body(&record, &entry, file, inventory, &mut |body: Body<'_>| body.visit(visit))?;
     }
     Ok(())
 }
 
-/// Fails unless the directory is whole, and each entry has bytes of its own. Returns whether the entries stand in the order of the
-/// directory.
+/// What the directory as a whole says.
+struct Directory {
+    /// Whether the entries stand in its order.
+    is_in_order: bool,
+    /// What stands between folders.
+    separator: u8,
+}
+
+/// Fails unless the directory is whole, and each entry has bytes of its own.
 fn check_directory<R: ReaderAt>(
     archive: &ZipArchive<R>,
     record: &mut [u8],
     inventory: &mut Inventory,
-) -> Result<bool, WriteError> {
+) -> Result<Directory, WriteError> {
+    let (mut has_slash, mut is_all_dos) = (false, true);
     let mut parts = Vec::new();
     let mut len = 0;
     let mut entries = archive.entries(record);
@@ -77,6 +101,9 @@ fn check_directory<R: ReaderAt>(
         if parts.len() as u64 == ENTRIES {
             return Err(ArchiveError::invalid(format!("the zip archive has more than {ENTRIES} entries")).into());
         }
+        has_slash |= record.file_path().as_bytes().contains(&b'/');
+        let system = record.version_made_by().creator_system();
+        is_all_dos &= matches!(system, CreatorSystem::FAT | CreatorSystem::NTFS);
         let texts = record.file_path().len()
             + record.extra_fields().remaining_bytes().len()
             + record.comment().as_bytes().len();
@@ -99,15 +126,18 @@ fn check_directory<R: ReaderAt>(
     layout::check_directory_end(archive, parts.len() as u64, len)?;
     let is_in_order = parts.is_sorted_by_key(|part| part.start);
     layout::check_parts(archive, &mut parts)?;
-    Ok(is_in_order)
+    // `Compress-Archive` of Windows PowerShell writes backslashes, which unzip and bsdtar take for slashes in such archives.
+    let separator = if is_all_dos && !has_slash { b'\\' } else { b'/' };
+    Ok(Directory { is_in_order, separator })
 }
 
-/// Judges what an archive says of an entry, and enters it.
+/// Judges what an archive says of an entry, and enters it. Returns the name of a symlink, of which the body is the target.
 fn enter(
     record: &ZipFileHeaderRecord<'_>,
     local: &ZipLocalFileHeader<'_>,
+    separator: u8,
     inventory: &mut Inventory,
-) -> Result<Entered, ArchiveError> {
+) -> Result<(Entered, Option<Vec<u8>>), ArchiveError> {
     let raw = record.file_path().as_bytes();
     if record.flags().is_encrypted() || record.flags().is_masked() {
         let why = format!("{} is encrypted; make the archive without a password", shown(raw));
@@ -122,16 +152,42 @@ fn enter(
         let why = format!("{} is compressed by {method}; make the archive with deflate", shown(raw));
         return Err(ArchiveError::invalid(why));
     }
-    let name = name(record, local)?;
-    if !is_file(record)? {
-        Inventory::pass(&name)?;
-        return Ok(Entered { path: shown(&name), is_published: false, bytes: 0 });
+    let mut name = name(record, local)?;
+    let is_foreign = name != raw;
+    if separator != b'/' {
+        name.iter_mut().filter(|byte| **byte == separator).for_each(|byte| *byte = b'/');
     }
-    let file = inventory.enter(&name)?;
-    if name != raw {
-        inventory.note_foreign_name(&file.path);
+    let passed = Entered { path: shown(&name), is_published: false, bytes: 0 };
+    match kind(record)? {
+        EntryKind::File if separator == b'/' || !name.ends_with(b"/") => {
+            let file = inventory.enter(&name)?;
+            if is_foreign {
+                inventory.note_foreign_name(&file.path);
+            }
+            Ok((file, None))
+        }
+        EntryKind::Symlink => {
+            Inventory::pass(&name)?;
+            Ok((passed, Some(name)))
+        }
+        EntryKind::Special => {
+            inventory.enter_special(&name)?;
+            Ok((passed, None))
+        }
+        EntryKind::File | EntryKind::Folder => {
+            Inventory::pass(&name)?;
+            Ok((passed, None))
+        }
     }
-    Ok(file)
+}
+
+/// The kind of an entry.
+enum EntryKind {
+    File,
+    Folder,
+    Symlink,
+    /// A device or the like.
+    Special,
 }
 
 /// Whether what stands before an entry says the same as the directory.
@@ -153,10 +209,10 @@ fn contradiction(name: &[u8]) -> ArchiveError {
     ArchiveError::invalid(format!("the zip archive says two things about {}", shown(name)))
 }
 
-/// Whether an entry is a regular file, for every program.
-fn is_file(record: &ZipFileHeaderRecord<'_>) -> Result<bool, ArchiveError> {
+/// The kind that an entry has for every program.
+fn kind(record: &ZipFileHeaderRecord<'_>) -> Result<EntryKind, ArchiveError> {
     if record.is_dir() {
-        return Ok(false);
+        return Ok(EntryKind::Folder);
     }
     let system = record.version_made_by().creator_system();
     let is_dos = matches!(system, CreatorSystem::FAT | CreatorSystem::NTFS | CreatorSystem::MVS | CreatorSystem::VFAT);
@@ -169,7 +225,11 @@ fn is_file(record: &ZipFileHeaderRecord<'_>) -> Result<bool, ArchiveError> {
     if kind == FOLDER || said == FOLDER || said == SYMLINK && !is_dos && !is_unix || is_label || is_unknown {
         return Err(contradiction(record.file_path().as_bytes()));
     }
-    Ok(matches!(kind, 0 | REGULAR))
+    Ok(match kind {
+        0 | REGULAR => EntryKind::File,
+        SYMLINK => EntryKind::Symlink,
+        _ => EntryKind::Special,
+    })
 }
 
 /// Reads the data of an entry to its end.
@@ -178,15 +238,15 @@ fn read_body<R: ReaderAt>(
     entry: &ZipEntry<'_, R>,
     mut file: Entered,
     inventory: &mut Inventory,
-    visit: &mut Visit<'_>,
+    take: &mut dyn FnMut(Body<'_>) -> Result<(), WriteError>,
 ) -> Result<(), WriteError> {
     if record.compression_method() == CompressionMethod::STORE {
         let mut source = entry.verifying_reader(entry.reader());
-        Body { source: &mut source, cause, inventory, file: &mut file }.visit(visit)?;
+        take(Body { source: &mut source, cause, inventory, file: &mut file })?;
     } else if record.compressed_size_hint() > 0 || file.is_published {
         let mut deflate = DeflateDecoder::new(BufReader::with_capacity(READ_BYTES, entry.reader()));
         let mut source = entry.verifying_reader(&mut deflate);
-        Body { source: &mut source, cause, inventory, file: &mut file }.visit(visit)?;
+        take(Body { source: &mut source, cause, inventory, file: &mut file })?;
         // Whatever is left would be read by a program that does not know the size before.
         if deflate.total_in() != record.compressed_size_hint() {
             return Err(contradiction(record.file_path().as_bytes()).into());

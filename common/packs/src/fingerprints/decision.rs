@@ -264,9 +264,7 @@ impl<'p> Forms<'p> {
                         || is_anywhere && self.count(None, candidate) > 0
                 } else {
                     let is_of_folder = beside.proofs >= SEVERAL || self.is_among_random(candidate) || is_react;
-                    is_of_site
-                        && is_of_folder
-                        && (place == Place::Dot || (place == Place::Dash && !is_number(hash)))
+                    is_of_site && is_of_folder && (place == Place::Dot || (place == Place::Dash && !is_number(hash)))
                 }
             }
         }
@@ -295,7 +293,9 @@ fn proves_generator(candidate: &Candidate<'_>) -> bool {
     let is_default = match alphabet {
         Alphabet::Hex => true,
         // Vite and Rollup, unless they are told otherwise.
-        Alphabet::Base64 => place == Place::Dash && stem == "index" && (folder == "assets" || folder.ends_with("/assets")),
+        Alphabet::Base64 => {
+            place == Place::Dash && stem == "index" && (folder == "assets" || folder.ends_with("/assets"))
+        }
         // esbuild and Angular.
         Alphabet::Base32 => place == Place::Dash && BUNDLE_STEMS.contains(&stem),
         Alphabet::Base36 => true,

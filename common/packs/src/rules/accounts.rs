@@ -22,6 +22,8 @@ pub(super) struct Accounts {
     passwords: Vec<SitePassword>,
     /// The block that the last guard is of.
     block: Option<usize>,
+    /// Whether it was said that there are too many names.
+    is_full_said: bool,
 }
 
 impl Accounts {
@@ -48,7 +50,7 @@ impl Accounts {
                         guard.accounts.push(account);
                     }
                 }
-                Err(why) => wrong.push(why),
+                Err(why) => wrong.extend(why),
             }
         }
         if self.access.guards.last().is_some_and(|guard| guard.accounts.is_empty()) {
@@ -59,26 +61,28 @@ impl Accounts {
         wrong
     }
 
-    /// The place of an account. What is said of one that is wrong names neither its name nor its password.
-    fn account(&mut self, pair: &str) -> Result<usize, String> {
-        let form = || "`Basic-Auth` has the form `name:password name:password`".to_owned();
+    /// The place of an account. What is said of one that is wrong, once for all that are too many, names neither its name nor its
+    /// password.
+    fn account(&mut self, pair: &str) -> Result<usize, Option<String>> {
+        let form = || Some("`Basic-Auth` has the form `name:password name:password`".to_owned());
         let (user, password) = pair.split_once(':').ok_or_else(form)?;
         if user.is_empty() || user.len() > NAME_BYTES {
             return Err(form());
         }
         let password = SitePassword::try_from(password.to_owned()).map_err(|_| {
-            "a password of `Basic-Auth` has 4 to 128 characters; this one counts for nothing".to_owned()
+            Some("a password of `Basic-Auth` has 4 to 128 characters; this one counts for nothing".to_owned())
         })?;
         if let Some(known) = self.access.accounts.iter().position(|account| account.user == user) {
             let is_same = self.passwords.get(known).is_some_and(|known| known.expose() == password.expose());
             return is_same
                 .then_some(known)
-                .ok_or_else(|| "`Basic-Auth` has a name with two passwords; the one above counts".to_owned());
+                .ok_or_else(|| Some("`Basic-Auth` has a name with two passwords; the one above counts".to_owned()));
         }
         if self.access.accounts.len() >= ACCOUNTS {
-            return Err(format!("only the first {ACCOUNTS} names of `Basic-Auth` count"));
+            let is_said = std::mem::replace(&mut self.is_full_said, true);
+            return Err((!is_said).then(|| format!("only the first {ACCOUNTS} names of `Basic-Auth` count")));
         }
-        let hash = passwords::hash(&password).map_err(|_| "a password could not be hashed".to_owned())?;
+        let hash = passwords::hash(&password).map_err(|_| Some("a password could not be hashed".to_owned()))?;
         self.access.accounts.push(Account { user: user.to_owned(), hash });
         self.passwords.push(password);
         Ok(self.access.accounts.len() - 1)

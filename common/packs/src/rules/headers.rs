@@ -3,9 +3,9 @@
 use http::{HeaderName, HeaderValue};
 
 use super::{
-    HEADERS_FILE, RULES_BYTES, VALUE_BYTES, Warnings,
+    HEADERS_FILE, NOT_UTF8, RULES_BYTES, VALUE_BYTES, Warnings,
     accounts::{Accounts, BASIC_AUTH},
-    lines, pattern_bytes, text_of, within_bytes,
+    is_mangled, lines, pattern_bytes, text_of, within_bytes,
 };
 use crate::{
     encoded,
@@ -101,6 +101,21 @@ pub fn compile(file: &[u8]) -> CompiledHeaders {
     let mut bound_said = false;
     let text = text_of(file, RULES_BYTES, &mut warnings);
     for (number, line) in lines(&text, &mut warnings) {
+        if is_mangled(line) {
+            warnings.add(number, NOT_UTF8);
+            if line.starts_with('/') || is_url(line) {
+                orphans_said = true;
+                current = false;
+                continue;
+            }
+            // A guard of which nothing can be read shuts its path.
+            if basic_auth(line).is_none() {
+                if let Some(block) = blocks.last_mut().filter(|_| current) {
+                    block.says_something = true;
+                }
+                continue;
+            }
+        }
         if line.starts_with('/') || is_url(line) {
             orphans_said = true;
             current = false;
@@ -131,12 +146,17 @@ pub fn compile(file: &[u8]) -> CompiledHeaders {
                             warnings.add(number, why);
                         }
                     }
+                    None if is_misspelt_auth(line) => warnings.add(number, MISSPELT_AUTH),
                     None => {
                         if let Err(why) = add_header(&mut block.rule, line) {
                             warnings.add(number, why);
                         }
                     }
                 }
+            }
+            None if is_misspelt_auth(line) => {
+                warnings.add(number, MISSPELT_AUTH);
+                orphans_said = true;
             }
             None if basic_auth(line).is_some() => {
                 warnings
@@ -166,6 +186,30 @@ pub fn compile(file: &[u8]) -> CompiledHeaders {
 fn basic_auth(line: &str) -> Option<&str> {
     let (name, value) = line.split_once(':')?;
     name.trim().eq_ignore_ascii_case(BASIC_AUTH).then(|| value.trim())
+}
+
+/// What is said of passwords that are not in a `Basic-Auth`. As another header they would be sent to every visitor.
+const MISSPELT_AUTH: &str = "the header is called `Basic-Auth`; this line counts for nothing and is not sent, so the files are open to everybody";
+
+/// The letters of names that were meant to be `Basic-Auth`.
+const MEANT_FOR_AUTH: [&str; 9] = [
+    "authorization",
+    "baiscauth",
+    "basciauth",
+    "basicath",
+    "basicaut",
+    "basicauth",
+    "basicauthentication",
+    "basicauthorization",
+    "httpbasicauth",
+];
+
+/// Whether a line has passwords under a name that was meant to be `Basic-Auth`.
+fn is_misspelt_auth(line: &str) -> bool {
+    let Some((name, _)) = line.split_once(':').filter(|_| !line.starts_with('!')) else { return false };
+    let name = name.trim().to_ascii_lowercase();
+    let letters: String = name.chars().filter(char::is_ascii_alphabetic).collect();
+    name != BASIC_AUTH && MEANT_FOR_AUTH.contains(&&*letters)
 }
 
 /// Whether the line is a URL rather than a header: `https://…`, not `Link: <…>`.
@@ -299,6 +343,38 @@ mod tests {
             assert_eq!(rules.len(), 1, "{file}");
             assert_eq!(rules[0].set, [("x-b".to_owned(), "c".to_owned())], "{file}");
         }
+    }
+
+    #[test]
+    fn a_misspelt_guard_is_not_sent() {
+        for name in ["BasicAuth", "Basic_Auth", "basic auth", "Basic.Auth", "BASIC-AUTHENTICATION", "Authorization"] {
+            let compiled = super::compile(format!("/a/*\n X-B: c\n {name}: ann:open-sesame\n").as_bytes());
+            assert_eq!(compiled.rules[0].set, [("x-b".to_owned(), "c".to_owned())], "{name}");
+            assert_eq!(compiled.warnings, [format!("_headers line 3: {MISSPELT_AUTH}")], "{name}");
+            assert!(compiled.access.guards.is_empty());
+            let orphan = super::compile(format!("{name}: ann:open-sesame\n").as_bytes());
+            assert_eq!(orphan.warnings, [format!("_headers line 1: {MISSPELT_AUTH}")], "{name}");
+        }
+        let (rules, warnings) = compile(b"/*\n X-Basic-Auth-Realm: a\n");
+        assert_eq!((rules.len(), warnings.len()), (1, 0));
+    }
+
+    #[test]
+    fn lines_in_latin_1_are_left_out_and_named() {
+        let text = b"/a\n X-A: b\n X-B: caf\xe9\n/caf\xe9/*\n X-C: d\n Basic-Auth: a:open-sesame\n/b\n Basic-Auth: a:s\xe9same\n# \xe9\n";
+        let compiled = super::compile(text);
+        assert_eq!(compiled.rules.len(), 1);
+        assert_eq!(
+            compiled.rules[0].set,
+            [("x-a".to_owned(), "b".to_owned())],
+            "nothing of the path that was left out"
+        );
+        let lines: Vec<&str> =
+            compiled.warnings.iter().filter(|said| said.ends_with(NOT_UTF8)).map(|said| &said[..15]).collect();
+        assert_eq!(lines, ["_headers line 3", "_headers line 4", "_headers line 8"]);
+        assert_eq!(compiled.access.guards.len(), 1, "what cannot be read shuts its path");
+        let (rules, warnings) = super::super::redirects::compile(b"/caf\xe9 /b\n/c /d\n", |_| false);
+        assert_eq!((rules.len(), warnings), (1, vec![format!("_redirects line 1: {NOT_UTF8}")]));
     }
 
     #[test]

@@ -62,8 +62,33 @@ fn lines<'a>(text: &'a str, warnings: &mut Warnings) -> Vec<(usize, &'a str)> {
     lines
 }
 
+/// What is said of a line that is not UTF-8, such as one in Latin-1: nobody asks for the paths that could be read of it.
+const NOT_UTF8: &str =
+    "not UTF-8, so the line was left out; save the file as UTF-8 (in PowerShell by `-Encoding utf8`)";
+
+/// Whether a line of a file that [`text_of`] read had bytes that are not UTF-8.
+fn is_mangled(line: &str) -> bool {
+    line.contains(char::REPLACEMENT_CHARACTER)
+}
+
+/// Returns the name that a file of rules must have, at the root, if `path` has another one that was meant for it. What such a file
+/// says, passwords among it, is for the service and not for visitors.
+pub(crate) fn meant_for(path: &str) -> Option<&'static str> {
+    if path == HEADERS_FILE || path == REDIRECTS_FILE {
+        return None;
+    }
+    let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+    let plain = domain::private_files::without_backup_marks(&name);
+    // Editors of Windows add it, and hide it.
+    let plain = plain.strip_suffix(".txt").unwrap_or(plain);
+    [HEADERS_FILE, REDIRECTS_FILE].into_iter().find(|file| {
+        plain == *file || plain.strip_prefix('.').is_some_and(|rest| rest == *file && name.ends_with(".swp"))
+    })
+}
+
 /// The text of a file of rules, as far as it counts: `most` bytes, and whole lines only, since half of one could be a rule that
-/// nobody wrote. Bytes that are not UTF-8 only spoil the lines they are in, unless the whole file is in another encoding.
+/// nobody wrote. Bytes that are not UTF-8 spoil the lines they are in ([`is_mangled`]), or all when the whole file is in another
+/// encoding.
 fn text_of<'b>(bytes: &'b [u8], most: usize, warnings: &mut Warnings) -> Cow<'b, str> {
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") || bytes.contains(&0) {
         warnings.add_of_file(
@@ -140,5 +165,39 @@ impl Warnings {
             warnings.push(format!("{}: {} more lines were left out", self.file, self.unsaid));
         }
         warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_were_meant_for_rules_are_known() {
+        for (path, wanted) in [
+            ("sub/_headers", Some(HEADERS_FILE)),
+            ("a/b/_redirects", Some(REDIRECTS_FILE)),
+            ("_headers.txt", Some(HEADERS_FILE)),
+            ("_redirects.txt", Some(REDIRECTS_FILE)),
+            ("_Headers", Some(HEADERS_FILE)),
+            ("_REDIRECTS.TXT", Some(REDIRECTS_FILE)),
+            ("a/_Redirects", Some(REDIRECTS_FILE)),
+            ("_headers~", Some(HEADERS_FILE)),
+            ("_headers.bak", Some(HEADERS_FILE)),
+            ("_headers.txt.bak", Some(HEADERS_FILE)),
+            ("_headers.old", Some(HEADERS_FILE)),
+            ("_redirects.orig", Some(REDIRECTS_FILE)),
+            ("._headers.swp", Some(HEADERS_FILE)),
+            ("_headers (1)", Some(HEADERS_FILE)),
+            ("_headers", None),
+            ("_redirects", None),
+            ("headers", None),
+            ("_headers.html", None),
+            ("_headers.js", None),
+            ("_headers/index.html", None),
+            ("a_headers", None),
+        ] {
+            assert_eq!(meant_for(path), wanted, "{path}");
+        }
     }
 }

@@ -7,9 +7,9 @@ use std::collections::{HashMap, HashSet};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::{
-    REDIRECTS_BYTES, REDIRECTS_FILE, VALUE_BYTES, Warnings, circles,
+    NOT_UTF8, REDIRECTS_BYTES, REDIRECTS_FILE, VALUE_BYTES, Warnings, circles,
     conditions::{check_conditions, is_parameter, parse_condition, parse_parameter},
-    is_space, lines,
+    is_mangled, is_space, lines,
     pattern::{name_at, without_dot_segments},
     pattern_bytes, text_of, within_bytes,
 };
@@ -56,6 +56,10 @@ pub fn compile(file: &[u8], has_file: impl Fn(&str) -> bool) -> (Vec<RedirectRul
     let (mut fixed, mut dynamic) = (0, 0);
     let text = text_of(file, REDIRECTS_BYTES, &mut warnings);
     for (number, line) in lines(&text, &mut warnings) {
+        if is_mangled(line) {
+            warnings.add(number, NOT_UTF8);
+            continue;
+        }
         let rule = match parse(line) {
             Ok(rule) => rule,
             Err(why) => {

@@ -51,8 +51,13 @@ impl Contents<'_> {
     }
 
     /// The manifest, and what is told of the pack. `dates` are those of unchanged files.
-    pub(super) fn into_pack(self, now: Timestamp, dates: &Dates) -> (Manifest, WrittenPack) {
+    pub(super) fn into_pack(mut self, now: Timestamp, dates: &Dates) -> (Manifest, WrittenPack) {
+        // A hash stands for one content: a name that had another a moment ago has none, whatever it looks like.
+        let is_changed =
+            |path: &str| self.files.get(path).is_some_and(|&body| dates.is_changed(path, &self.bodies[body].sha256));
+        let changed: Vec<String> = self.fingerprinted.extract_if(|path| is_changed(path)).collect();
         let mut written = self.written;
+        written.warnings.extend(advice::changed_under_hash(changed));
         written.warnings.extend(self.replaced.into_warnings());
         written.warnings.extend(self.misnamed);
         let CompiledHeaders { rules: headers, access, warnings } = self.compiled_headers;

@@ -29,7 +29,10 @@ async function walk(
   if (found.length > MOST_FILES) return;
   const names = siblings.map(({ name }) => name);
   const isWithin = path.split('/').slice(0, -1).includes('node_modules');
-  if (isLeftOut(entry.name) || (!isWithin && isInstalled(entry.name, depth, names))) {
+  if (
+    isLeftOut(entry.name, path.split('/').at(-2) ?? '') ||
+    (!isWithin && isInstalled(entry.name, depth, names))
+  ) {
     found.push({ path, file: new File([], entry.name) });
     return;
   }

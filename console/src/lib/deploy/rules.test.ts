@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { select } from './rules.ts';
 
@@ -28,6 +30,28 @@ test('secrets are left out, examples of them are not', () => {
   const { files, leftOut } = select(chosen(...[...secret, ...open].map((path) => `s/${path}`)));
   expect(files.map(({ path }) => path)).toEqual(open);
   expect(leftOut).toHaveLength(secret.length);
+});
+
+test('private files are known as `svc` knows them', () => {
+  const cases = join(import.meta.dirname, '../../../../common/domain/src/private_files/cases.txt');
+  const lines = readFileSync(cases, 'utf8').split('\n');
+  const paths = lines.filter((line) => line !== '' && !line.startsWith('# '));
+  expect(paths.length).toBeGreaterThan(100);
+  for (const line of paths) {
+    const path = line.slice(line.indexOf(' ') + 1);
+    // What is there in any case, so that the folder of the path is part of it.
+    const { files } = select(chosen(path, 'beside.html'));
+    const isKnown = files.some((file) => file.path === path);
+    expect([line, isKnown || path.includes('node_modules')]).toEqual([line, !line.startsWith('out ')]);
+  }
+});
+
+test('an archive is sent as it is', () => {
+  expect(select(chosen('site.ZIP')).archive).toBe('application/zip');
+  expect(select(chosen('a.tar.gz')).archive).toBe('application/gzip');
+  expect(select(chosen('a.tgz', 'b.zip')).archive).toBeUndefined();
+  expect(select(chosen('index.html')).archive).toBeUndefined();
+  expect(select(chosen('site/a.zip')).archive).toBeUndefined();
 });
 
 test('packages that a bundler put into a site are published, installed ones are not', () => {

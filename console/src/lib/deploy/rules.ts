@@ -1,43 +1,35 @@
 // What may be in a site, judged before anything is sent; the API judges again.
 
 import { bytes, counted, MB } from '#lib/format.ts';
+import { isPrivate } from './private.ts';
 
 export const FILE_BYTES = 25 * MB;
 export const SITE_BYTES = 250 * MB;
+export const ARCHIVE_BYTES = 100 * MB;
 export const MOST_FILES = 10_000;
 const NAME_BYTES = 1024;
 
-/** Files and folders that are left out, as `svc deploy` leaves them out; in small letters. */
+/** Files and folders that are left out beside those that are private, as `svc deploy` leaves them out; in small letters. */
 const LEFT_OUT = new Set([
-  // Repositories and our own.
-  ...['.git', '.hg', '.svn', '.bzr', '.jj', '.svc', '.svcproject'],
+  ...['.svc', '.svcproject'],
   // What systems and editors keep.
   ...['.ds_store', 'icon\r', 'thumbs.db', 'ehthumbs.db', 'desktop.ini', '__macosx', '.spotlight-v100'],
   ...['.trashes', '.fseventsd', '.temporaryitems', '.idea', '.vscode', '.htaccess'],
-  // Secrets.
-  ...['.envrc', '.flaskenv', '.npmrc', '.yarnrc', '.yarnrc.yml', '.pypirc', '.netrc', '_netrc'],
-  ...['.git-credentials', '.htpasswd', '.pgpass', '.my.cnf', '.mylogin.cnf', '.s3cfg', '.boto', '.aws'],
-  ...['.azure', '.gcloud', '.kube', '.docker', '.dockercfg', '.vault-token', '.terraformrc', '.terraform'],
-  ...['.rclone.conf', 'rclone.conf', '.ftpconfig', '.ftppass', 'sftp-config.json', 'wp-config.php'],
-  ...['.msmtprc', '.fetchmailrc', '.subversion', '.ssh', '.gnupg', 'id_rsa', 'id_dsa', 'id_ecdsa'],
-  ...['id_ed25519', 'id_ecdsa_sk', 'id_ed25519_sk', 'id_xmss'],
 ]);
-const LEFT_OUT_FORMS = [
-  /^\._/,
-  /^\.(env|dev\.vars)(?!.*\.(example|sample|template|dist|defaults|schema)$)(\.|$)/,
-  /\.(p12|pfx|jks|keystore|kdbx|ppk|tfstate|tfvars|tfvars\.json)$/,
-  /\.tfstate\./,
-  /^\..*_history$/,
+/** Archives, which are published as what they hold, and how they are sent. */
+const ARCHIVES = [
+  { form: /\.zip$/i, type: 'application/zip' },
+  { form: /\.(tar\.gz|tgz)$/i, type: 'application/gzip' },
+  { form: /\.(tar\.zst|tzst)$/i, type: 'application/zstd' },
 ];
 const NODE_MODULES = 'node_modules';
 const PACKAGE_FILE = 'package.json';
 /** Patterns of what is not published, which are not read here. */
 const IGNORE_FILE = '.svcignore';
 
-/** Whether files and folders of this name are left out, wherever they are. */
-export function isLeftOut(part: string): boolean {
-  const name = part.toLowerCase();
-  return LEFT_OUT.has(name) || LEFT_OUT_FORMS.some((form) => form.test(name));
+/** Whether files and folders of this name are left out, in a folder of that name. */
+export function isLeftOut(part: string, folder: string): boolean {
+  return LEFT_OUT.has(part.toLowerCase()) || part.startsWith('._') || isPrivate(part, folder);
 }
 
 /**
@@ -57,6 +49,8 @@ export interface Chosen {
 export interface Selection {
   files: Chosen[];
   bytes: number;
+  /** The media type of the one file, if it is an archive that is sent as it is. */
+  archive?: string;
   /** Paths that are left out on purpose. */
   leftOut: string[];
   /** The faults to be mended first, as sentences. */
@@ -65,6 +59,17 @@ export interface Selection {
 
 /** Judges what was chosen. A folder that holds everything is taken off the paths: its content is the site. */
 export function select(chosen: Chosen[]): Selection {
+  const [only] = chosen;
+  const archive = ARCHIVES.find(
+    ({ form }) => only && chosen.length === 1 && !only.path.includes('/') && form.test(only.path),
+  );
+  if (only && archive) {
+    const isLarge = only.file.size > ARCHIVE_BYTES;
+    const problems = isLarge
+      ? [`${only.path} is larger than the ${bytes(ARCHIVE_BYTES)} an archive may have.`]
+      : [];
+    return { files: [only], bytes: only.file.size, archive: archive.type, leftOut: [], problems };
+  }
   const skipped = depth(chosen);
   const inside = chosen.map(({ path, file }) => ({ path: path.split('/').slice(skipped).join('/'), file }));
   const leftOut = new Set<string>();
@@ -79,7 +84,7 @@ export function select(chosen: Chosen[]): Selection {
     const beside = packages.has(parts.slice(0, modules).join('/')) ? [PACKAGE_FILE] : [];
     // What is within one that is published goes with it.
     const isOut = (part: string, at: number) =>
-      isLeftOut(part) || (at === modules && isInstalled(part, at, beside));
+      isLeftOut(part, parts[at - 1] ?? '') || (at === modules && isInstalled(part, at, beside));
     const end = parts.findIndex(isOut);
     if (end >= 0) {
       leftOut.add(parts.slice(0, end + 1).join('/'));

@@ -17,6 +17,12 @@ export interface Outcome extends Uploaded {
   receipt: string | undefined;
 }
 
+/** What is sent, and its media type. */
+interface Body {
+  blob: Blob;
+  type: string;
+}
+
 export class Upload {
   step = $state<Step>('idle');
   /** The part of the present step that is done, from 0 to 1. */
@@ -34,8 +40,12 @@ export class Upload {
     this.outcome = undefined;
     try {
       this.#go('packing');
-      const blob = await this.#pack(selection);
-      this.outcome = await this.#sendSignedIn(blob, target);
+      const [archive] = selection.files;
+      const isArchive = selection.archive !== undefined && archive !== undefined;
+      const body = isArchive
+        ? { blob: archive.file, type: selection.archive ?? '' }
+        : { blob: await this.#pack(selection), type: 'application/gzip' };
+      this.outcome = await this.#sendSignedIn(body, target);
       this.#go('live');
     } catch (thrown) {
       this.problem = Problem.from(thrown);
@@ -64,11 +74,11 @@ export class Upload {
   }
 
   /** When the session has ended meanwhile, what is packed waits for the next sign-in. */
-  async #sendSignedIn(blob: Blob, target: Target): Promise<Outcome> {
+  async #sendSignedIn(body: Body, target: Target): Promise<Outcome> {
     for (;;) {
       this.#go('sending');
       try {
-        return await this.#send(blob, target);
+        return await this.#send(body, target);
       } catch (thrown) {
         if (!(thrown instanceof Problem && thrown.isSignedOut)) throw thrown;
         await session.end();
@@ -77,12 +87,12 @@ export class Upload {
   }
 
   /** By XMLHttpRequest, which alone tells how much was sent. */
-  #send(blob: Blob, target: Target): Promise<Outcome> {
+  #send({ blob, type }: Body, target: Target): Promise<Outcome> {
     return new Promise((resolve, reject) => {
       const request = new XMLHttpRequest();
       this.#stop = () => request.abort();
       request.open('POST', address(target));
-      request.setRequestHeader('Content-Type', 'application/gzip');
+      request.setRequestHeader('Content-Type', type);
       request.setRequestHeader('Idempotency-Key', crypto.randomUUID());
       if (target.kind === 'share' && target.password)
         request.setRequestHeader('X-Svc-Share-Password', asHeader(target.password));
