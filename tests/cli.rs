@@ -193,6 +193,24 @@ async fn a_file_is_shared_and_taken_back() {
     shell.text(&["shares", "rm", name]).await;
     world.edge().get(url).await.assert_status(404);
 
+    // Another file is what `/` answers, under its own name and type; an archive is what it holds.
+    shell.write("q 1.pdf", "%PDF-1.4");
+    let share = shell.json(&["share", "q 1.pdf"]).await;
+    let url = share["url"].as_str().unwrap();
+    for url in [url.to_owned(), format!("{url}/q%201.pdf")] {
+        let answer = world.edge().get(&url).await.assert_body(200, "%PDF-1.4");
+        assert_eq!(answer.header("content-type"), "application/pdf");
+    }
+    std::fs::write(shell.folder().join("site.tar.gz"), Site::page("packed").tarball()).unwrap();
+    let share = shell.json(&["share", "site.tar.gz"]).await;
+    world.edge().get(share["url"].as_str().unwrap()).await.assert_body(200, "packed");
+    shell.write(".env", "SECRET=1");
+    for command in [&["share", ".env"][..], &["deploy", ".env", "--project", "secret"]] {
+        let refused = shell.run(command).await;
+        assert!(refused.code != 0 && refused.err.contains("--anyway"), "{}", refused.err);
+    }
+    shell.json(&["share", ".env", "--anyway"]).await;
+
     shell.write("site/index.html", "a whole site");
     shell.write("site/more.html", "more");
     let share = shell.json(&["share", "site"]).await;

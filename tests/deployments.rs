@@ -423,6 +423,41 @@ async fn warnings_name_what_was_perhaps_not_meant() {
 }
 
 #[tokio::test]
+async fn what_was_meant_for_rules_is_not_served() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    let url = world.site_url("engine");
+    let rules = "/a/*\n  Basic-Auth: ann:open-sesame\n";
+    let paths = ["sub/_headers", "_headers.txt", "_Headers", "sub/_redirects", "_redirects.txt", "_headers~"];
+    let site = paths.iter().fold(Site::page("x"), |site, path| site.file(path, rules));
+    let body = ada.upload("engine", &site).await.created();
+    let warnings = body["warnings"].to_string();
+    for path in paths {
+        world.edge().get(&format!("{url}/{path}")).await.assert_status(404);
+        assert!(warnings.contains(&format!("`{path}`")), "{path}: {warnings}");
+    }
+    assert!(warnings.contains("called `_headers`") && warnings.contains("called `_redirects`"), "{warnings}");
+}
+
+#[tokio::test]
+async fn a_name_whose_content_changes_carries_no_hash() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    let (url, name) = (world.site_url("engine"), "assets/index-BkX3d9aQ.js");
+    let site = |code| Site::page(&format!("<script src={name}></script>")).file(name, code);
+    for (code, caching, has_warning) in
+        [("1", "immutable", false), ("1", "immutable", false), ("2", "must-revalidate", true)]
+    {
+        let body = ada.upload("engine", &site(code)).await.created();
+        assert_eq!(body["warnings"].to_string().contains(name), has_warning, "{body}");
+        let answer = world.edge().get(&format!("{url}/{name}")).await.assert_body(200, code);
+        assert!(answer.header("cache-control").ends_with(caching), "{}", answer.header("cache-control"));
+    }
+}
+
+#[tokio::test]
 async fn of_a_commit_two_hundred_characters_are_recorded() {
     let world = World::start().await;
     let ada = world.user("ada").await;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::{Extension, Router, middleware::from_fn, middleware::from_fn_with_state};
 use domain::networks::Networks;
+use http::{Method, Uri};
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -203,6 +204,17 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
         .split_for_parts()
 }
 
+/// Answers a method that a path does not have. `curl -T` sends a file by PUT.
+async fn wrong_method(method: Method, uri: Uri) -> ApiError {
+    let is_upload = ["/deployments", "/shares"].iter().any(|path| uri.path().ends_with(path));
+    let message = if method == Method::PUT && is_upload {
+        "Archives are sent by POST; with curl by `--data-binary @site.tar.gz` and `-H 'Content-Type: application/gzip'`, not by `-T`."
+    } else {
+        "This path does not have this method; see the Allow header."
+    };
+    ApiError::new(Code::MethodNotAllowed, message)
+}
+
 /// Makes the whole service. Its layers, outermost first: the request's id, for everything below; the log line, which
 /// covers everything below; panics, inside both; the rest of bodies that handlers do not read; the client's address,
 /// which limits are counted by. `trusted` are the networks whose `X-Forwarded-For` is believed beside that of edges.
@@ -218,9 +230,7 @@ pub fn router(app: &App, trusted: Networks) -> anyhow::Result<Router> {
     };
     let api = routes
         .fallback(async || ApiError::new(Code::NotFound, "There is nothing at this path; /docs lists what there is."))
-        .method_not_allowed_fallback(async || {
-            ApiError::new(Code::MethodNotAllowed, "This path does not have this method; see the Allow header.")
-        })
+        .method_not_allowed_fallback(wrong_method)
         .layer(Extension(OpenApiJson::new(&document)))
         .layer(Extension(Arc::new(pages::docs::ReferencePage::new(&document)?)));
     let within_layers = |routes: Router<App>| {

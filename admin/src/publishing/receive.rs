@@ -107,10 +107,12 @@ impl UploadSlot {
 }
 
 /// The media types of archives.
-const FORMATS: [(&str, Format); 4] = [
+const FORMATS: [(&str, Format); 5] = [
     ("application/gzip", Format::TarGzip),
     ("application/x-gzip", Format::TarGzip),
     ("application/zip", Format::Zip),
+    // Windows says so.
+    ("application/x-zip-compressed", Format::Zip),
     ("application/zstd", Format::TarZstd),
 ];
 
@@ -123,7 +125,8 @@ pub fn check(headers: &HeaderMap) -> Result<Format, ApiError> {
         ApiError::new(
             Code::UnsupportedMediaType,
             "Send a gzipped tarball with `Content-Type: application/gzip`, a zip archive with `application/zip` or a \
-             tarball compressed by Zstandard with `application/zstd`.",
+             tarball compressed by Zstandard with `application/zstd`. With curl, that is `-H 'Content-Type: …'`, and the \
+             archive by `--data-binary @file`.",
         )
     })?;
     if length(headers).is_some_and(|length| length > UPLOAD_BYTES) { Err(too_large()) } else { Ok(format) }
