@@ -87,7 +87,6 @@ pub(super) fn add(cases: &mut Vec<Case>) {
         let name = format!("symlink_to_{}", target.escape_default().to_string().replace(['/', '.', '\\'], "_"));
         good(cases, name, ok().link(b'2', "s", target).end(), files);
     }
-    good(cases, "symlink_to_rules", ok().file("_headers", b"/*\n X-A: b\n").link(b'2', "s", "_headers").end(), files);
     good(cases, "symlink_that_becomes_rules", ok().link(b'2', "_redirects", "index.html").end(), files);
     let reserved = ok().link(b'2', ".svc", "a").file("a/gate", b"x");
     invalid(cases, "symlink_that_makes_a_reserved_path", reserved.end());

@@ -139,7 +139,8 @@ mod tests {
         let compiled = compile(many.as_bytes());
         assert_eq!(
             (compiled.access.guards.len(), compiled.access.accounts.len(), compiled.warnings.len()),
-            (25, 20, 10)
+            (25, 20, 6),
+            "once for all names"
         );
     }
 }

@@ -156,15 +156,16 @@ async fn rules_are_compiled_and_never_served() {
             .file("_headers", b"/*\n  X-A: b\n  nonsense\n")
             .file("_redirects", b"/old /new 301\n/bad\n")
             .file("index.html", b"x")
-            .file("sub/_headers", b"a file like any other"),
+            .file("sub/_headers", b"for the service and for nobody else"),
     )
     .await;
-    assert_eq!(manifest.files.keys().collect::<Vec<_>>(), ["index.html", "sub/_headers"]);
+    assert_eq!(manifest.files.keys().collect::<Vec<_>>(), ["index.html"]);
     assert_eq!((manifest.headers.len(), manifest.redirects.len()), (1, 1));
-    assert_eq!(published.files, 4);
+    assert_eq!(published.files, 3);
     assert_eq!(
         published.warnings,
         [
+            "`sub/_headers` was left out, without effect: the rules of a site are in one file, called `_headers`, at its root",
             "_headers line 3: a header has the form `Name: value`",
             "_redirects line 2: a rule has the form `from [name=value] to [status] [Country=…] [Language=…]`"
         ]
