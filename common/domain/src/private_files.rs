@@ -182,7 +182,7 @@ pub fn possible_kind_of_path(path: &str) -> Option<PrivateKind> {
         let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
         let is_possible = |name: &str| {
             let is_begun = POSSIBLE_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));
-            (POSSIBLE_CREDENTIALS.contains(&name) || is_begun && name.ends_with(".json"))
+            (POSSIBLE_CREDENTIALS.contains(&name) || is_begun && has_one_of(name, &[".json"]))
                 .then_some(PrivateKind::Credentials)
         };
         of_name_or_original(&name, is_possible)
@@ -329,7 +329,7 @@ fn is_kubeconfig(name: &str) -> bool {
 }
 
 fn is_client_secret(name: &str) -> bool {
-    name.ends_with(".json") && CREDENTIAL_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+    has_one_of(name, &[".json"]) && CREDENTIAL_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
 fn has_one_of(name: &str, endings: &[&str]) -> bool {

@@ -82,7 +82,8 @@ pub(crate) fn meant_for(path: &str) -> Option<&'static str> {
     // Editors of Windows add it, and hide it.
     let plain = plain.strip_suffix(".txt").unwrap_or(plain);
     [HEADERS_FILE, REDIRECTS_FILE].into_iter().find(|file| {
-        plain == *file || plain.strip_prefix('.').is_some_and(|rest| rest == *file && name.ends_with(".swp"))
+        plain == *file
+            || plain.strip_prefix('.').is_some_and(|rest| rest == *file && name.rsplit('.').next() == Some("swp"))
     })
 }
 
