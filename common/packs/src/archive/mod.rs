@@ -98,8 +98,8 @@ pub enum Format {
 
 impl Format {
     /// The form of an archive with this beginning, if it is one.
-    fn of_beginning(beginning: &[u8; BEGINNING_BYTES]) -> Option<Self> {
-        match beginning {
+    fn of_beginning(beginning: [u8; BEGINNING_BYTES]) -> Option<Self> {
+        match &beginning {
             [0x1f, 0x8b, ..] => Some(Self::TarGzip),
             b"\x28\xb5\x2f\xfd" => Some(Self::TarZstd),
             b"PK\x03\x04" | b"PK\x05\x06" => Some(Self::Zip),
@@ -201,7 +201,7 @@ impl Archive<File> {
         let mut beginning = [0; BEGINNING_BYTES];
         // A shorter one is none of them.
         let is_read = std::os::unix::fs::FileExt::read_exact_at(&upload, &mut beginning, 0).is_ok();
-        if let Some(found) = Format::of_beginning(&beginning).filter(|found| is_read && *found != format) {
+        if let Some(found) = Format::of_beginning(beginning).filter(|found| is_read && *found != format) {
             let (what, media_type) = (found.described(), found.media_type());
             let why = format!("the upload is {what}; send it with `Content-Type: {media_type}`");
             return Err(ArchiveError::invalid(why).into());

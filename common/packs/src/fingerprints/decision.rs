@@ -291,14 +291,13 @@ impl Form {
 fn proves_generator(candidate: &Candidate<'_>) -> bool {
     let Candidate { class, place, alphabet, hash, folder, stem, .. } = *candidate;
     let is_default = match alphabet {
-        Alphabet::Hex => true,
+        Alphabet::Hex | Alphabet::Base36 => true,
         // Vite and Rollup, unless they are told otherwise.
         Alphabet::Base64 => {
             place == Place::Dash && stem == "index" && (folder == "assets" || folder.ends_with("/assets"))
         }
         // esbuild and Angular.
         Alphabet::Base32 => place == Place::Dash && BUNDLE_STEMS.contains(&stem),
-        Alphabet::Base36 => true,
     };
     class == Class::Code && is_default || alphabet == Alphabet::Hex || words::is_random(hash)
 }
