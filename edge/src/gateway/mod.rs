@@ -385,12 +385,7 @@ fn shown_key(headers: &HeaderMap, api: Api) -> Result<TokenSecret, ApiError> {
 }
 
 /// Judges a body, and writes the provider's: a large one on a thread that may be kept busy, so that other requests go on.
-async fn judge(
-    api: Api,
-    body: ReadBody,
-    asks: &Asks,
-    settings: &Arc<Settings>,
-) -> Result<CompletionRequest, ApiError> {
+async fn judge(api: Api, body: ReadBody, asks: &Asks, settings: &Arc<Settings>) -> Result<CompletionRequest, ApiError> {
     if body.bytes.len() < limits::JUDGED_APART_BYTES {
         return api.read(&body.bytes, &settings.models, asks);
     }

@@ -20,14 +20,14 @@ use std::{borrow::Cow, ops::RangeInclusive, sync::Arc};
 use bytes::Bytes;
 use config::{gateway::Quirks, models::Access};
 
-pub(super) use self::{
-    pieces::Pieces,
-    sent::{KNOWN_FIELDS, KnownField, SentFields},
-};
 use self::{
     content::Found,
     passing::Passage,
     provider_body::{Ceilings, ProviderBody},
+};
+pub(super) use self::{
+    pieces::Pieces,
+    sent::{KNOWN_FIELDS, KnownField, SentFields},
 };
 use super::{
     asks::{AskedTokens, Asks, TokenCeiling},
@@ -120,10 +120,7 @@ pub(super) fn validate_translated(
     // reads, nothing needs to be counted.
     let is_longer = body.len() as u64 >= readable;
     let prompt = if is_longer { readable } else { prompt::max_tokens(body, &found) + written.growth };
-    let max_usage = MaxUsage {
-        prompt: prompt.min(readable),
-        completion: ceilings.largest().saturating_mul(choices),
-    };
+    let max_usage = MaxUsage { prompt: prompt.min(readable), completion: ceilings.largest().saturating_mul(choices) };
     Ok(CompletionRequest {
         model: model.clone(),
         is_stream,

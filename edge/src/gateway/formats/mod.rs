@@ -36,12 +36,7 @@ pub(super) enum Api {
 
 impl Api {
     /// Validates the body of a request in the endpoint's format, and writes the provider's.
-    pub(super) fn read(
-        self,
-        body: &Bytes,
-        models: &ServedModels,
-        asks: &Asks,
-    ) -> Result<CompletionRequest, ApiError> {
+    pub(super) fn read(self, body: &Bytes, models: &ServedModels, asks: &Asks) -> Result<CompletionRequest, ApiError> {
         match self {
             Self::Chat => request::validate(body, models, asks),
             Self::Responses => {

@@ -78,19 +78,12 @@ fn the_paths_and_methods_are_those_of_the_router() {
         documented.entry(path).or_default().insert(method.to_string());
     }
     let model_path = format!("{MODELS_PATH}/{{model}}");
-    let routed = [
-        COMPLETIONS_PATH,
-        RESPONSES_PATH,
-        MESSAGES_PATH,
-        COUNT_TOKENS_PATH,
-        MODELS_PATH,
-        &model_path,
-        OPENAPI_PATH,
-    ]
-    .map(|path| {
-        let methods = Route::find(path).unwrap().methods();
-        (path, methods.split(", ").map(str::to_owned).collect::<BTreeSet<String>>())
-    });
+    let routed =
+        [COMPLETIONS_PATH, RESPONSES_PATH, MESSAGES_PATH, COUNT_TOKENS_PATH, MODELS_PATH, &model_path, OPENAPI_PATH]
+            .map(|path| {
+                let methods = Route::find(path).unwrap().methods();
+                (path, methods.split(", ").map(str::to_owned).collect::<BTreeSet<String>>())
+            });
     assert_eq!(documented, BTreeMap::from(routed));
 }
 

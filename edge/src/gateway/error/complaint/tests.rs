@@ -379,7 +379,10 @@ fn every_client_recognizes_a_prompt_that_is_too_long() {
     let sentences = "This model's maximum context length is 131072 tokens. Please reduce the length of the messages.";
     assert!(known.contains(sentences), "{known}");
     // Those that go by the message alone; others know the status 413.
-    assert_eq!(who_shortens(&ApiError::body_too_large(65_536, "your plan allows no more, and a larger plan may")), ["pi-ai", "opencode"]);
+    assert_eq!(
+        who_shortens(&ApiError::body_too_large(65_536, "your plan allows no more, and a larger plan may")),
+        ["pi-ai", "opencode"]
+    );
     assert_eq!(who_shortens(&RequestFault::Size.into()), ["pi-ai", "opencode"]);
 }
 

@@ -13,8 +13,8 @@ fn shipped(provider: &str) -> Quirks {
 /// What a provider with these quirks gets for a request with these fields beside the model.
 fn body(quirks: &Quirks, fields: &str) -> String {
     let body = format!(r#"{{"model":"svc/qwen3-32b",{fields}}}"#);
-    let request =
-        validate(&Bytes::from(body.clone()), &models(quirks), &Asks::default()).unwrap_or_else(|error| panic!("{body}: {error:?}"));
+    let request = validate(&Bytes::from(body.clone()), &models(quirks), &Asks::default())
+        .unwrap_or_else(|error| panic!("{body}: {error:?}"));
     String::from_utf8(request.body.joined().to_vec()).unwrap()
 }
 

@@ -284,7 +284,9 @@ fn refusals_name_the_fields_of_this_format() {
         let (code, found) = refused(&fields);
         assert_eq!(found, param, "{fields}: {code}");
     }
-    let error = |body: &str| Api::Responses.read(&bytes::Bytes::copy_from_slice(body.as_bytes()), &models(), &Asks::default()).err();
+    let error = |body: &str| {
+        Api::Responses.read(&bytes::Bytes::copy_from_slice(body.as_bytes()), &models(), &Asks::default()).err()
+    };
     for body in ["", "[]", "{\"input\":\"a\",\"input\":\"b\"}", "{\"model\":\"svc/gpt-oss-120b\"}", "{\"input\":\"a\"}"]
     {
         assert_eq!(error(body).unwrap().status(), 400, "{body}");
