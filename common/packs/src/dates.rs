@@ -7,9 +7,17 @@ use serde::Deserialize;
 
 use super::{Manifest, PackStore, StoreError};
 
+/// Seconds that a pack's date may run ahead of the clock, so that it differs from the earlier one's. An earlier pack that is further
+/// ahead was written by a clock that was wrong.
+const MOST_AHEAD: i64 = 60;
+
 /// The files of an earlier pack, by path: what they hold, and since when.
 #[derive(Debug, Default)]
-pub(super) struct Dates(HashMap<String, Dated>);
+pub(super) struct Dates {
+    /// The earlier pack's own date.
+    created_at: Option<i64>,
+    files: HashMap<String, Dated>,
+}
 
 #[derive(Debug)]
 struct Dated {
@@ -37,7 +45,7 @@ impl Dates {
     fn of(manifest: &[u8]) -> Result<Self, StoreError> {
         let manifest: DatedManifest =
             serde_json::from_slice(manifest).map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))?;
-        if manifest.version != Manifest::VERSION {
+        if !Manifest::is_readable(manifest.version) {
             return Err(StoreError::Damaged(format!("its manifest has form {}", manifest.version)));
         }
         let files = manifest.files.into_iter().filter_map(|(path, entry)| {
@@ -46,12 +54,19 @@ impl Dates {
             let since = entry.modified.map_or(manifest.created_at, |modified| modified.min(manifest.created_at));
             Some((path, Dated { sha256, since }))
         });
-        Ok(Self(files.collect()))
+        Ok(Self { created_at: Some(manifest.created_at), files: files.collect() })
+    }
+
+    /// Returns the date of a pack that is written at `now`, in seconds since 1970: later than the earlier pack's, so that two contents
+    /// of one path never share a date, however quickly they follow one another.
+    pub(super) fn next(&self, now: i64) -> i64 {
+        let next = self.created_at.and_then(|earlier| earlier.checked_add(1));
+        next.filter(|next| *next <= now.saturating_add(MOST_AHEAD)).map_or(now, |next| next.max(now))
     }
 
     /// The time since when `path` has had this content, if it had it before `now`. In seconds since 1970.
     pub(super) fn since(&self, path: &str, sha256: &[u8; 32], now: i64) -> Option<i64> {
-        let before = self.0.get(path).filter(|before| before.sha256 == *sha256)?;
+        let before = self.files.get(path).filter(|before| before.sha256 == *sha256)?;
         Some(before.since).filter(|since| *since < now)
     }
 }
@@ -110,6 +125,21 @@ mod tests {
         }
         let changed = [("new", same), ("new", other), ("gone", other)].map(|(path, sha)| dates.is_changed(path, &sha));
         assert_eq!(changed, [false, true, false]);
-        assert!(Dates::of(br#"{"version":2,"created_at":1,"files":{}}"#).is_err());
+    }
+
+    #[test]
+    fn a_pack_is_later_than_the_one_before_it() {
+        for (earlier, now, expected) in [
+            (None, 100, 100),
+            (Some(99), 100, 100),
+            (Some(100), 100, 101),
+            (Some(103), 100, 104),
+            (Some(159), 100, 160),
+            (Some(160), 100, 100),
+            (Some(i64::MAX), 100, 100),
+        ] {
+            let dates = Dates { created_at: earlier, files: HashMap::new() };
+            assert_eq!(dates.next(now), expected, "{earlier:?} {now}");
+        }
     }
 }

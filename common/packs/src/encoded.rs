@@ -14,13 +14,18 @@ use percent_encoding::utf8_percent_encode;
 use super::{
     Span,
     manifest::{Encoding, HeaderRule},
-    rules::{path::RequestPath, pattern::ENCODED},
+    rules::{
+        path::{RequestPath, addresses},
+        pattern::ENCODED,
+    },
 };
 
 /// The header field, as rules have it.
 pub(super) const FIELD: &str = "content-encoding";
 /// Bytes at the beginning of a file by which its coding is recognized.
 const PROBED_BYTES: usize = 16 * 1024;
+/// Logarithm of the largest window, in bytes, with which Zstandard is decoded: what browsers take (RFC 9659).
+const WINDOW_LOG: u32 = 23;
 /// Extensions under which a `.br` file holds what a page loads.
 const BROTLI_INNER: [&str; 7] = ["js", "mjs", "css", "wasm", "json", "svg", "data"];
 /// Extensions under which a `.gz` file does. Everything else that is called `.gz` is a download.
@@ -79,15 +84,16 @@ impl<'r> Sayings<'r> {
         Self(said.collect())
     }
 
-    /// Returns the coding said for the file at `path`; the last rule counts.
+    /// Returns the coding said for an address of the file at `path`, as all headers go by addresses; the last rule counts.
     pub(super) fn of_path(&self, path: &str) -> Option<Encoding> {
         if self.0.is_empty() {
             return None;
         }
-        let address = format!("/{}", utf8_percent_encode(path, ENCODED));
-        let address = RequestPath::new(&address);
-        let mut met = self.0.iter().filter(|(rule, _)| rule.pattern.matches_path(&address));
-        met.next_back().map(|(_, encoding)| *encoding)
+        let addresses: Vec<String> =
+            addresses(path).iter().map(|address| utf8_percent_encode(address, ENCODED).to_string()).collect();
+        let addresses: Vec<RequestPath<'_>> = addresses.iter().map(|address| RequestPath::new(address)).collect();
+        let is_met = |rule: &HeaderRule| addresses.iter().any(|address| rule.pattern.matches_path(address));
+        self.0.iter().rev().find(|(rule, _)| is_met(rule)).map(|(_, encoding)| *encoding)
     }
 }
 
@@ -101,6 +107,24 @@ pub(super) fn is_encoded(data: &File, span: Span, encoding: Encoding) -> io::Res
         Encoding::Zstd => beginning.starts_with(b"\x28\xb5\x2f\xfd"),
         Encoding::Br => is_brotli(&beginning, len as u64 == span.len),
     })
+}
+
+/// Decodes a whole `body`, for a client that does not take its coding. None where it is not in that coding, or more than `most`
+/// bytes long once decoded.
+pub fn decoded(body: &[u8], encoding: Encoding, most: u64) -> Option<Vec<u8>> {
+    let mut decoded = Vec::new();
+    let most = most.checked_add(1)?;
+    match encoding {
+        Encoding::Gzip => flate2::read::MultiGzDecoder::new(body).take(most).read_to_end(&mut decoded),
+        Encoding::Br => brotli::Decompressor::new(body, PROBED_BYTES).take(most).read_to_end(&mut decoded),
+        Encoding::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(body).ok()?;
+            decoder.window_log_max(WINDOW_LOG).ok()?;
+            decoder.take(most).read_to_end(&mut decoded)
+        }
+    }
+    .ok()?;
+    ((decoded.len() as u64) < most).then_some(decoded)
 }
 
 /// Brotli has no mark: what decodes to something is taken for it.
@@ -188,5 +212,56 @@ mod tests {
             let span = Span { offset: 6, len: content.len() as u64 };
             assert_eq!(is_encoded(&file, span, encoding).expect("read"), wanted, "{encoding:?} {}", content.len());
         }
+    }
+
+    #[test]
+    fn a_coding_is_said_for_any_address_of_a_file() {
+        let said = |rule: &str| {
+            let file = format!("{rule}\n  Content-Encoding: gzip\n");
+            crate::rules::headers::compile(file.as_bytes()).rules
+        };
+        for (rule, path, wanted) in [
+            ("/page", "page.html", true),
+            ("/page.html", "page.html", true),
+            ("/page/", "page.html", true),
+            ("/docs/", "docs/index.html", true),
+            ("/docs", "docs/index.html", true),
+            ("/docs/*", "docs/index.html", true),
+            ("/", "index.html", true),
+            ("/caf%C3%A9/b%20c", "café/b c.html", true),
+            ("/a.js", "a.js", true),
+            ("/a", "a.js", false),
+            ("/pag", "page.html", false),
+            ("https://h.test/page", "page.html", false),
+        ] {
+            let rules = said(rule);
+            let found = Sayings::of(&rules).of_path(path);
+            assert_eq!(found.is_some(), wanted, "{rule} for {path}");
+        }
+        let rules =
+            crate::rules::headers::compile(b"/*\n Content-Encoding: br\n/page\n Content-Encoding: gzip\n").rules;
+        assert_eq!(Sayings::of(&rules).of_path("page.html"), Some(Encoding::Gzip), "the last one");
+    }
+
+    #[test]
+    fn a_body_is_decoded_whole_or_not_at_all() {
+        let text = b"let answer = 42; ".repeat(1_000);
+        let gzip = |text: &[u8]| {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+            encoder.write_all(text).and_then(|()| encoder.finish()).expect("compressed")
+        };
+        let mut br = Vec::new();
+        brotli::BrotliCompress(&mut &text[..], &mut br, &brotli::enc::BrotliEncoderParams::default())
+            .expect("compressed");
+        let zstd = zstd::encode_all(&text[..], 3).expect("compressed");
+        let most = text.len() as u64;
+        for (encoding, body) in [(Encoding::Gzip, gzip(&text)), (Encoding::Br, br), (Encoding::Zstd, zstd)] {
+            assert_eq!(decoded(&body, encoding, most).as_deref(), Some(&text[..]), "{encoding:?}");
+            assert_eq!(decoded(&body, encoding, most - 1), None, "{encoding:?} is too long");
+            assert_eq!(decoded(&body[..body.len() / 2], encoding, most), None, "{encoding:?} is cut");
+            assert_eq!(decoded(&text, encoding, most), None, "no {encoding:?}");
+        }
+        let members = [gzip(b"one "), gzip(b"two")].concat();
+        assert_eq!(decoded(&members, Encoding::Gzip, 9).as_deref(), Some(&b"one two"[..]));
     }
 }

@@ -51,6 +51,7 @@ pub use archive::{ArchiveError, Format, Root};
 pub use check::{CheckStep, FAULTY_PATHS, FaultKind, Pace, PackFault};
 pub use copies::WholePack;
 pub use digest::{DIGEST_BLOCK_BYTES, Digest, Digests, StoredBody, block_digests};
+pub use encoded::decoded;
 pub use error::{StoreError, WriteError};
 pub use identity::{DatabaseName, NAME_OBJECT, RULER_OBJECT, Ruler};
 pub use listing::{ChangedFile, ChangedFiles, ListedFile, PackChanges};

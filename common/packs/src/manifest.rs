@@ -11,7 +11,8 @@ use super::rules::robots::Robots;
 pub struct Manifest {
     /// Form of this manifest: [`Manifest::VERSION`].
     pub version: u32,
-    /// Seconds since 1970 at which it was uploaded: `Last-Modified` of every file that does not say another time.
+    /// Seconds since 1970 at which it was uploaded: `Last-Modified` of every file that does not say another time. Up to a minute later
+    /// where the project's earlier pack has the same second.
     pub created_at: i64,
     /// Files by path: relative, `/` between segments, no leading `/`, as in the archive. `_headers` and `_redirects`
     /// at the root are not among them.

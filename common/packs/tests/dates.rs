@@ -12,7 +12,11 @@ use std::{io::Write as _, time::Duration};
 
 use corpus::Tarball;
 use domain::{Clock, DeploymentId, Timestamp};
-use packs::{Format, Manifest, PackStore, Root};
+use packs::{Format, Manifest, Pace, PackStore, Root};
+
+/// `_headers` by the form of the manifest that they make.
+const PLAIN: &str = "/*\n  X-A: b\n";
+const GUARDED: &str = "/s/*\n  Basic-Auth: ann:her-password\n";
 
 fn store() -> (tempfile::TempDir, PackStore) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -28,8 +32,19 @@ async fn publish(
     now: Timestamp,
     changing: &str,
 ) -> (DeploymentId, Manifest) {
+    publish_with(store, earlier, now, changing, PLAIN).await
+}
+
+/// Publishes the same with these `_headers`.
+async fn publish_with(
+    store: &PackStore,
+    earlier: Option<&DeploymentId>,
+    now: Timestamp,
+    changing: &str,
+    headers: &str,
+) -> (DeploymentId, Manifest) {
     let files: u32 = std::env::var("SVC_TEST_DATED_FILES").map_or(20, |count| count.parse().expect("a number"));
-    let mut tarball = Tarball::new().file("changing", changing.as_bytes());
+    let mut tarball = Tarball::new().file("changing", changing.as_bytes()).file("_headers", headers.as_bytes());
     for number in 1..files {
         tarball = tarball.file(format!("pages/{number}.txt"), format!("page {number}").as_bytes());
     }
@@ -59,4 +74,48 @@ async fn an_unchanged_file_keeps_its_date_from_pack_to_pack() {
     // A pack that is not there makes all files new, and no upload fail.
     let (_, manifest) = publish(&store, Some(&DeploymentId::new(first)), first + day * 3, "two").await;
     assert_eq!((date(&manifest, "changing"), date(&manifest, "pages/1.txt")), (None, None));
+}
+
+#[tokio::test]
+async fn every_reader_reads_every_form_that_is_written() {
+    let first = Clock::system().now();
+    for (before, after, forms) in [
+        (PLAIN, PLAIN, [Manifest::VERSION, Manifest::VERSION]),
+        (PLAIN, GUARDED, [Manifest::VERSION, Manifest::GUARDED_VERSION]),
+        (GUARDED, PLAIN, [Manifest::GUARDED_VERSION, Manifest::VERSION]),
+        (GUARDED, GUARDED, [Manifest::GUARDED_VERSION, Manifest::GUARDED_VERSION]),
+    ] {
+        let (_folder, store) = store();
+        let (_replica_folder, replica) = self::store();
+        let (one, earlier) = publish_with(&store, None, first, "one", before).await;
+        let (two, manifest) = publish_with(&store, Some(&one), first + Duration::from_hours(1), "two", after).await;
+        assert_eq!([earlier.version, manifest.version], forms);
+        // The dates of the earlier pack.
+        assert_eq!(manifest.files["pages/1.txt"].modified, Some(first.unix_seconds()), "dates of {forms:?}");
+        for id in [&one, &two] {
+            // The listing, one file, the replica, and the check of the store.
+            assert_eq!(store.files(id, None, 100).await.expect("files").len(), manifest.files.len(), "{forms:?}");
+            assert_eq!(store.entries(id, &["changing"]).await.expect("entries").len(), 1, "{forms:?}");
+            let copy = store.fetch(id, &mut Pace::new(None)).await.expect("a copy");
+            replica.put_copy(id, copy).await.expect("copied");
+            assert!(replica.manifest(id).await.is_ok() && replica.probe(id).await.is_ok(), "{forms:?}");
+            assert!(store.check_whole(id, &mut Pace::new(None)).await.expect("checked").fault.is_none(), "{forms:?}");
+        }
+        let changes = store.changes(&two, Some(&one), 100).await.expect("compared");
+        assert_eq!((changes.changed.count, changes.added.count, changes.removed.count), (1, 0, 0), "{forms:?}");
+    }
+}
+
+#[tokio::test]
+async fn two_contents_of_a_path_never_share_a_date() {
+    let (_folder, store) = store();
+    let now = Clock::system().now();
+    let (mut earlier, mut dates) = (None, Vec::new());
+    for content in ["one", "two", "two", "one"] {
+        let (id, manifest) = publish(&store, earlier.as_ref(), now, content).await;
+        dates.push(manifest.files["changing"].modified.unwrap_or(manifest.created_at) - now.unix_seconds());
+        assert!(earlier.is_none() || manifest.files["pages/1.txt"].modified == Some(now.unix_seconds()));
+        earlier = Some(id);
+    }
+    assert_eq!(dates, [0, 1, 1, 3]);
 }

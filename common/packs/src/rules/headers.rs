@@ -19,7 +19,7 @@ const FIELDS: usize = 20;
 
 /// Headers that a site does not decide about, because they frame the answer, are computed from the file, or speak for
 /// the platform.
-const OF_THE_SERVICE: [&str; 23] = [
+const OF_THE_SERVICE: [&str; 24] = [
     "accept-ranges",
     "age",
     BASIC_AUTH,
@@ -33,6 +33,7 @@ const OF_THE_SERVICE: [&str; 23] = [
     "keep-alive",
     "last-modified",
     "location",
+    "server",
     "set-cookie",
     "set-cookie2",
     "te",
@@ -324,6 +325,7 @@ mod tests {
             ("/*\n X-B: c\n nonsense", "_headers line 3: a header has the form `Name: value`"),
             ("/*\n X-B: c\n Content-Length: 3", "_headers line 3: `Content-Length` is set by the service"),
             ("/*\n X-B: c\n transfer-encoding: x", "_headers line 3: `transfer-encoding` is set by the service"),
+            ("/*\n X-B: c\n Server: x", "_headers line 3: `Server` is set by the service"),
             ("/*\n X-B: c\n ! Set-Cookie", "_headers line 3: `Set-Cookie` is set by the service"),
             (
                 "/*\n X-B: c\n Clear-Site-Data: \"cookies\"",
@@ -458,6 +460,7 @@ mod tests {
     fn what_reaches_beyond_a_site_is_not_the_sites_to_say() {
         for name in [
             "set-cookie",
+            "server",
             "x-svc-edge",
             "proxy-status",
             "clear-site-data",

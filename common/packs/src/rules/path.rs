@@ -97,6 +97,18 @@ pub(super) fn has_dot_segment(path: &str) -> bool {
     may_have && path.split('/').any(|segment| segment.len() <= 6 && dots(segment) > 0)
 }
 
+/// Returns every address, decoded, at which the file at `path` is served or from which a visitor is sent there.
+pub fn addresses(path: &str) -> Vec<String> {
+    let mut addresses = vec![format!("/{path}")];
+    if let Some(stem) = path.strip_suffix(".html") {
+        addresses.extend([format!("/{stem}"), format!("/{stem}/")]);
+    }
+    if let Some(folder) = path.strip_suffix("index.html").filter(|folder| folder.is_empty() || folder.ends_with('/')) {
+        addresses.extend([format!("/{folder}"), format!("/{}", folder.trim_end_matches('/'))]);
+    }
+    addresses
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

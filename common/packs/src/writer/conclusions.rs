@@ -70,7 +70,7 @@ impl Contents<'_> {
         let keys = self.files.iter().map(|(path, &body)| (&**path, may_be_key(path) && self.bodies[body].has_key));
         written.warnings.extend(advice::private_files(keys));
         let (redirects, extended_redirects) = Manifest::split_redirects(redirects);
-        let now = now.unix_seconds();
+        let now = dates.next(now.unix_seconds());
         let files: BTreeMap<String, FileEntry> = self
             .files
             .into_iter()
