@@ -1,8 +1,10 @@
-//! Puts a page in the place of hyper's answer to a head that cookies have made too large.
+//! Puts answers with a body in the place of hyper's own: a page for a head that cookies have made too large, and words for one that is
+//! malformed.
 //!
 //! hyper refuses such a head with a 431 that has no body, and asks nobody. A browser would be kept out until its person finds
 //! where cookies are deleted: see `h2::oversized`, which does for HTTP/2 what is done here. Nothing of the head is kept: hyper says
-//! that it was too large, and [`Heads`] that it was cookies.
+//! that it was too large, and [`Heads`] that it was cookies. Of a malformed head hyper says nothing but 400; what is most often wrong is an
+//! address with characters that a browser would have encoded, and a program would not.
 
 use std::{
     io::{self, IoSlice},
@@ -21,6 +23,15 @@ use crate::front::{self, Form};
 
 /// The beginning of hyper's answer to a head that is too large. Nothing else answers with this status over HTTP/1.1.
 const REFUSAL: &[u8] = b"HTTP/1.1 431 ";
+
+/// The beginning of hyper's answer to a head that is malformed, and of answers of the edge's, which have a `Server`.
+const MALFORMED: &[u8] = b"HTTP/1.1 400 ";
+/// The fields of hyper's own answers.
+const WITHOUT_BODY: &[u8] = b"content-length: 0\r\n";
+const SERVER: &[u8] = b"\r\nserver: ";
+/// What is said of a malformed head.
+const WHY_MALFORMED: &str = "The request is malformed. In an address, characters such as < > \" ` and spaces are sent percent-encoded: \
+                             %3C %3E %22 %60 %20.\n";
 
 /// The stream to give to hyper.
 pub(super) struct Oversized<S> {
@@ -44,18 +55,28 @@ impl<S> Oversized<S> {
         Self { inner, watch, had_body, page: None }
     }
 
-    /// Whether hyper is about to refuse a head of cookies with `bytes`.
-    fn is_replaced(&self, bytes: &[u8]) -> bool {
-        let is_of_cookies = || self.watch.as_ref().is_some_and(|(heads, _)| heads.cookies.load(Ordering::Relaxed));
-        self.page.is_some() || (bytes.starts_with(REFUSAL) && is_of_cookies())
+    /// Whether hyper is about to refuse a head with `bytes`, in the place of which something else is written.
+    fn is_replaced(&mut self, bytes: &[u8]) -> bool {
+        if self.page.is_some() {
+            return true;
+        }
+        let cookies =
+            self.watch.take_if(|(heads, _)| bytes.starts_with(REFUSAL) && heads.cookies.load(Ordering::Relaxed));
+        let answer = match cookies {
+            // It is said once.
+            Some((_, form)) => answer(form),
+            None if is_malformed(bytes) => malformed(),
+            None => return false,
+        };
+        self.page = Some(Box::new(Page { bytes: answer, written: 0 }));
+        true
     }
 }
 
 impl<S: AsyncWrite + Unpin> Oversized<S> {
     /// Writes the page, and then says that so many bytes of hyper's were written.
     fn poll_page(&mut self, cx: &mut Context<'_>, instead_of: usize) -> Poll<io::Result<usize>> {
-        let form = self.watch.as_ref().map_or(Form::Page, |(_, form)| *form);
-        let page = self.page.get_or_insert_with(|| Box::new(Page { bytes: answer(form), written: 0 }));
+        let Some(page) = &mut self.page else { return Poll::Ready(Ok(instead_of)) };
         self.had_body.store(true, Ordering::Relaxed);
         while page.written < page.bytes.len() {
             let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &page.bytes[page.written..]))?;
@@ -65,8 +86,6 @@ impl<S: AsyncWrite + Unpin> Oversized<S> {
             page.written += written;
         }
         self.page = None;
-        // It is said once.
-        self.watch = None;
         Poll::Ready(Ok(instead_of))
     }
 }
@@ -90,8 +109,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Oversized<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let first = bufs.iter().find(|buf| !buf.is_empty());
-        if let Some(first) = first.filter(|first| self.is_replaced(first)) {
+        if let Some(first) = bufs.iter().find(|buf| !buf.is_empty())
+            && self.is_replaced(first)
+        {
             return self.poll_page(cx, first.len());
         }
         Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
@@ -108,6 +128,24 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Oversized<S> {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_shutdown(cx)
     }
+}
+
+/// Whether `bytes` are hyper's own answer to a malformed head.
+fn is_malformed(bytes: &[u8]) -> bool {
+    bytes.starts_with(MALFORMED)
+        && memchr::memmem::find(bytes, WITHOUT_BODY).is_some()
+        && memchr::memmem::find(bytes, SERVER).is_none()
+}
+
+/// The answer that says what may be wrong with a head, after which the connection closes.
+fn malformed() -> Vec<u8> {
+    format!(
+        "HTTP/1.1 400 Bad Request\r\nconnection: close\r\nserver: {}\r\ncontent-type: text/plain; charset=utf-8\r\n\
+         x-content-type-options: nosniff\r\ncache-control: no-store\r\ncontent-length: {}\r\n\r\n{WHY_MALFORMED}",
+        domain::BRAND,
+        WHY_MALFORMED.len()
+    )
+    .into_bytes()
 }
 
 /// The head and the body of the page, after which the connection closes.
@@ -154,6 +192,30 @@ mod tests {
         drop(near);
         served.await.unwrap();
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_not_encoded_is_answered_with_words() {
+        for target in ["/a<b", "/a>b", "/a`b", "/?a\"b", "/?<", "/a b", "http://"] {
+            let (mut near, far) = tokio::io::duplex(64 * 1024);
+            let answer =
+                |_: Request<Incoming>| async move { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
+            let stream = watched(far, None, Arc::default(), Arc::default());
+            let served = tokio::spawn(Parkable::new(
+                stream,
+                service_fn(move |request| Box::pin(answer(request))),
+                Arc::default(),
+            ));
+            near.write_all(format!("GET {target} HTTP/1.1\r\nhost: a.de\r\n\r\n").as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            near.read_to_string(&mut answer).await.unwrap();
+            drop(near);
+            served.await.unwrap();
+            let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\nconnection: close\r\n"), "{target}: {head}");
+            assert!(head.contains(&format!("content-length: {}", body.len())), "{target}: {head}");
+            assert_eq!(body, WHY_MALFORMED, "{target}");
+        }
     }
 
     fn cookies(lines: usize, bytes: usize) -> String {
