@@ -1,19 +1,64 @@
-//! How often one client may guess at one site's password.
+//! How often one client may guess wrong at one site's passwords.
 
-use std::{net::IpAddr, num::NonZeroU32};
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use domain::ProjectId;
 use fairness::Client;
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter, clock::Clock as _};
+use tokio::time::Instant;
 
-use crate::limits::{GUESSERS, GUESSERS_FULL_WAIT_SECONDS, GUESSES_PER_MINUTE};
+use crate::limits::{GUESS_INTERVAL, GUESSERS, GUESSES_PER_MINUTE};
 
 type Guesser = (ProjectId, Client);
 
-/// Counts guesses.
+/// Counts wrong guesses.
 pub(super) struct Guesses {
-    limiter: DefaultKeyedRateLimiter<Guesser>,
+    tallies: Mutex<HashMap<Guesser, Tally>>,
     capacity: usize,
+}
+
+/// The guesses of one client at one site.
+#[derive(Clone, Copy)]
+struct Tally {
+    /// When the client has all its guesses again. Each wrong one moves it by [`GUESS_INTERVAL`].
+    full_at: Instant,
+    /// Guesses whose outcome is not known yet.
+    pending: u32,
+}
+
+/// Why a client may not guess now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Its guesses were wrong too often; seconds to wait.
+    Spent(u64),
+    /// Too many clients guess, or this one guesses too often at once.
+    Crowded,
+}
+
+/// A guess whose outcome is not known yet. Dropped, it was wrong.
+pub(super) struct Attempt<'g> {
+    guesses: &'g Guesses,
+    guesser: Guesser,
+    is_right: bool,
+}
+
+impl Tally {
+    /// The wrong guesses that still count at `now`.
+    fn wrong(self, now: Instant) -> u32 {
+        let left = self.full_at.saturating_duration_since(now);
+        u32::try_from(left.as_nanos().div_ceil(GUESS_INTERVAL.as_nanos())).unwrap_or(u32::MAX)
+    }
+
+    /// The time to wait at `now` for another guess, in whole seconds; none where there is one.
+    fn wait(self, now: Instant) -> Option<u64> {
+        (self.wrong(now) >= GUESSES_PER_MINUTE).then(|| {
+            let free_at = self.full_at.checked_sub(GUESS_INTERVAL * (GUESSES_PER_MINUTE - 1)).unwrap_or(self.full_at);
+            free_at.saturating_duration_since(now).as_secs() + 1
+        })
+    }
 }
 
 impl Guesses {
@@ -22,23 +67,61 @@ impl Guesses {
     }
 
     fn with_capacity(capacity: usize) -> Self {
-        let quota = Quota::per_minute(NonZeroU32::new(GUESSES_PER_MINUTE).unwrap_or(NonZeroU32::MIN));
-        Self { limiter: RateLimiter::keyed(quota), capacity }
+        Self { tallies: Mutex::default(), capacity }
     }
 
-    /// Counts a guess, or says how many seconds to wait for the next.
-    pub(super) fn count(&self, project: &ProjectId, client: IpAddr) -> Result<(), u64> {
-        if self.limiter.len() >= self.capacity {
+    /// The seconds that a client has to wait for another guess, if it has none left.
+    pub(super) fn wait(&self, project: &ProjectId, client: IpAddr) -> Option<u64> {
+        self.tallies().get(&(project.clone(), client.into()))?.wait(Instant::now())
+    }
+
+    /// Begins a guess.
+    pub(super) fn begin(&self, project: &ProjectId, client: IpAddr) -> Result<Attempt<'_>, Refusal> {
+        let (guesser, now) = ((project.clone(), client.into()), Instant::now());
+        let mut tallies = self.tallies();
+        if tallies.len() >= self.capacity && !tallies.contains_key(&guesser) {
             // Those who have all their guesses again need no memory.
-            self.limiter.retain_recent();
-            if self.limiter.len() >= self.capacity {
-                return Err(GUESSERS_FULL_WAIT_SECONDS);
+            tallies.retain(|_, tally| tally.pending > 0 || tally.full_at > now);
+            if tallies.len() >= self.capacity {
+                return Err(Refusal::Crowded);
             }
         }
-        self.limiter.check_key(&(project.clone(), client.into())).map_err(|denied| {
-            let wait = denied.wait_time_from(governor::clock::DefaultClock::default().now());
-            wait.as_secs() + 1
-        })
+        let tally = tallies.entry(guesser.clone()).or_insert(Tally { full_at: now, pending: 0 });
+        if let Some(seconds) = tally.wait(now) {
+            return Err(Refusal::Spent(seconds));
+        }
+        // All that are under way may be wrong.
+        if tally.wrong(now).saturating_add(tally.pending) >= GUESSES_PER_MINUTE {
+            return Err(Refusal::Crowded);
+        }
+        tally.pending += 1;
+        drop(tallies);
+        Ok(Attempt { guesses: self, guesser, is_right: false })
+    }
+
+    fn tallies(&self) -> MutexGuard<'_, HashMap<Guesser, Tally>> {
+        self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Attempt<'_> {
+    /// The guess was right: it does not count.
+    pub(super) fn was_right(mut self) {
+        self.is_right = true;
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        let mut tallies = self.guesses.tallies();
+        let Some(tally) = tallies.get_mut(&self.guesser) else { return };
+        tally.pending = tally.pending.saturating_sub(1);
+        if !self.is_right {
+            tally.full_at = tally.full_at.max(now) + GUESS_INTERVAL;
+        } else if tally.pending == 0 && tally.full_at <= now {
+            tallies.remove(&self.guesser);
+        }
     }
 }
 
@@ -48,27 +131,62 @@ mod tests {
 
     use super::*;
 
+    fn site() -> ProjectId {
+        ProjectId::new(Timestamp::from_unix_millis(0))
+    }
+
+    /// A wrong guess, or why there is none.
+    fn wrong(guesses: &Guesses, site: &ProjectId, client: impl Into<IpAddr>) -> Result<(), Refusal> {
+        guesses.begin(site, client.into()).map(drop)
+    }
+
     #[test]
     fn each_client_and_site_has_its_own_guesses() {
         let guesses = Guesses::new();
-        let now = Timestamp::from_unix_millis(0);
-        let (site, other) = (ProjectId::new(now), ProjectId::new(now));
+        let (site, other) = (site(), site());
         let client: IpAddr = "2001:db8::1".parse().unwrap();
         for _ in 0..GUESSES_PER_MINUTE {
-            assert_eq!(guesses.count(&site, client), Ok(()));
+            assert_eq!(guesses.wait(&site, client), None);
+            assert_eq!(wrong(&guesses, &site, client), Ok(()));
         }
-        assert!(guesses.count(&site, client).is_err_and(|seconds| (1..=60).contains(&seconds)));
-        assert!(guesses.count(&site, "2001:db8::2".parse().unwrap()).is_err(), "the same customer");
-        assert_eq!(guesses.count(&site, "2001:db8:0:1::1".parse().unwrap()), Ok(()));
-        assert_eq!(guesses.count(&site, "192.0.2.1".parse().unwrap()), Ok(()));
-        assert_eq!(guesses.count(&other, client), Ok(()));
+        let refused = wrong(&guesses, &site, client);
+        assert!(matches!(refused, Err(Refusal::Spent(1..=60))), "{refused:?}");
+        assert!(guesses.wait(&site, client).is_some_and(|seconds| (1..=60).contains(&seconds)));
+        assert!(wrong(&guesses, &site, "2001:db8::2".parse::<IpAddr>().unwrap()).is_err(), "the same customer");
+        assert_eq!(wrong(&guesses, &site, "2001:db8:0:1::1".parse::<IpAddr>().unwrap()), Ok(()));
+        assert_eq!(wrong(&guesses, &site, [192, 0, 2, 1]), Ok(()));
+        assert_eq!(wrong(&guesses, &other, client), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn guesses_come_back_one_by_one() {
+        let (guesses, site, client) = (Guesses::new(), site(), [192, 0, 2, 1]);
+        for _ in 0..GUESSES_PER_MINUTE {
+            assert_eq!(wrong(&guesses, &site, client), Ok(()));
+        }
+        tokio::time::advance(GUESS_INTERVAL).await;
+        assert_eq!(wrong(&guesses, &site, client), Ok(()));
+        assert!(wrong(&guesses, &site, client).is_err());
+    }
+
+    #[test]
+    fn right_guesses_do_not_count() {
+        let (guesses, site, client) = (Guesses::new(), site(), IpAddr::from([192, 0, 2, 1]));
+        for _ in 0..10 * GUESSES_PER_MINUTE {
+            guesses.begin(&site, client).map(Attempt::was_right).unwrap();
+        }
+        assert!(guesses.tallies().is_empty(), "and need no memory");
+        let under_way: Vec<_> = (0..GUESSES_PER_MINUTE).map(|_| guesses.begin(&site, client).unwrap()).collect();
+        assert_eq!(wrong(&guesses, &site, client), Err(Refusal::Crowded), "each may be wrong");
+        assert_eq!(guesses.wait(&site, client), None, "nobody is said to have been wrong");
+        drop(under_way);
+        assert!(matches!(wrong(&guesses, &site, client), Err(Refusal::Spent(_))), "each was");
     }
 
     #[test]
     fn a_full_memory_lets_nobody_guess() {
-        let guesses = Guesses::with_capacity(2);
-        let site = ProjectId::new(Timestamp::from_unix_millis(0));
-        let results = [1, 2, 3].map(|last| guesses.count(&site, IpAddr::from([192, 0, 2, last])));
-        assert_eq!(results, [Ok(()), Ok(()), Err(GUESSERS_FULL_WAIT_SECONDS)]);
+        let (guesses, site) = (Guesses::with_capacity(2), site());
+        let results = [1, 2, 3].map(|last| wrong(&guesses, &site, [192, 0, 2, last]));
+        assert_eq!(results, [Ok(()), Ok(()), Err(Refusal::Crowded)]);
     }
 }

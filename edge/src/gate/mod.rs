@@ -37,17 +37,19 @@ use self::{
     cookie::Cookies,
     credentials::Verified,
     form::{Note, Submitted},
-    guesses::Guesses,
+    guesses::{Guesses, Refusal},
     org::OrgGate,
 };
 use crate::{
     http::{SiteBody, Visit, accepts_html, pages, reserved::FORM_PATH},
-    limits::{HASH_BYTES, HASH_WAIT, HASHES_WAITING, HASHES_WAITING_PER_CLIENT, LEAST_HASHES},
+    limits::{GUESSES_PER_MINUTE, HASH_BYTES, HASH_WAIT, HASHES_WAITING, HASHES_WAITING_PER_CLIENT, LEAST_HASHES},
     memory::Members,
     metrics,
 };
 
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Decides who passes.
 pub struct Gatekeeper {
@@ -65,9 +67,9 @@ pub struct Gatekeeper {
 enum Guess {
     Right,
     Wrong,
-    /// This client has guessed too often; seconds to wait.
+    /// This client has guessed wrong too often; seconds to wait.
     TooMany(u64),
-    /// Too many guesses are being checked at once.
+    /// Too many guesses are being checked at once, or too many clients guess.
     Busy,
 }
 
@@ -91,7 +93,8 @@ impl Gatekeeper {
             guesses: Guesses::new(),
             hashing: Turns::new(Bounds {
                 total: hashes,
-                share: (hashes / 2).max(1),
+                // No more than may be wrong: those who are right do not wait for one another's outcome.
+                share: (hashes / 2).clamp(1, GUESSES_PER_MINUTE as usize),
                 waiting: HASHES_WAITING,
                 waiting_share: HASHES_WAITING_PER_CLIENT,
             }),
@@ -151,8 +154,14 @@ impl Gatekeeper {
             Ok(submitted) => submitted,
             Err(answer) => return *answer,
         };
-        match self.guess(visit, site, hash, password).await {
+        let guess = if self.verified.knows(site, &visit.host, &password) {
+            Guess::Right
+        } else {
+            self.guess(visit, site, hash, password.clone(), true).await
+        };
+        match guess {
             Guess::Right => {
+                self.verified.remember(site, &visit.host, &password);
                 let now = self.clock.now();
                 pages::with(see_other(&return_to), SET_COOKIE, self.cookies.issue(site, &visit.host, now))
             }
@@ -173,28 +182,36 @@ impl Gatekeeper {
         let Some(authorization) = head.headers.get(AUTHORIZATION) else {
             let return_to = head.uri.path_and_query().map_or("/", |target| target.as_str());
             let page = form::page(StatusCode::UNAUTHORIZED, form::checked_return(return_to), Note::None);
-            return Err(Box::new(if navigates(head) { page } else { challenging(page) }));
+            return Err(Box::new(if navigates(head) || is_of_browser(head) { page } else { challenging(page) }));
         };
-        let Some(password) = credentials::basic_password(authorization) else { return Err(Box::new(challenge())) };
+        let Some(password) = credentials::basic_password(authorization) else { return Err(Box::new(refused(head))) };
         if self.verified.knows(site, &visit.host, &password) {
             return Ok(());
         }
-        match self.guess(visit, site, hash, password.clone()).await {
+        match self.guess(visit, site, hash, password.clone(), true).await {
             Guess::Right => {
                 self.verified.remember(site, &visit.host, &password);
                 Ok(())
             }
-            Guess::Wrong => Err(Box::new(challenge())),
+            Guess::Wrong => Err(Box::new(refused(head))),
             Guess::TooMany(seconds) => Err(Box::new(too_many(seconds))),
             Guess::Busy => Err(Box::new(pages::unavailable())),
         }
     }
 
-    async fn guess(&self, visit: &Visit, site: &Site, hash: &Arc<str>, password: String) -> Guess {
-        if let Err(seconds) = self.guesses.count(&site.project, visit.client) {
+    /// Weighs a password against its `hash`. It is wrong in any case where `may_be_right` does not hold. Only wrong ones count; what the
+    /// others cost is bounded by the turns of hashes.
+    async fn guess(&self, visit: &Visit, site: &Site, hash: &Arc<str>, password: String, may_be_right: bool) -> Guess {
+        // Those who have none left are not to wait for a turn, nor others for them.
+        if let Some(seconds) = self.guesses.wait(&site.project, visit.client) {
             return Guess::TooMany(seconds);
         }
         let Ok(turn) = self.hashing.take(&visit.client.into(), HASH_WAIT).await else { return Guess::Busy };
+        let attempt = match self.guesses.begin(&site.project, visit.client) {
+            Ok(attempt) => attempt,
+            Err(Refusal::Spent(seconds)) => return Guess::TooMany(seconds),
+            Err(Refusal::Crowded) => return Guess::Busy,
+        };
         let Ok(grant) = self.account.take(HASH_BYTES, Patience { own: HASH_WAIT, others: HASH_WAIT }).await else {
             metrics::exhausted();
             return Guess::Busy;
@@ -207,8 +224,11 @@ impl Gatekeeper {
             right
         };
         match tokio::task::spawn_blocking(verify).await {
-            Ok(true) => Guess::Right,
-            Ok(false) => Guess::Wrong,
+            Ok(true) if may_be_right => {
+                attempt.was_right();
+                Guess::Right
+            }
+            Ok(_) => Guess::Wrong,
             Err(_) => Guess::Busy,
         }
     }
@@ -223,6 +243,12 @@ fn navigates(head: &Parts) -> bool {
         Some(mode) => mode == "navigate",
         None => accepts_html(&head.headers),
     }
+}
+
+/// Whether a browser sends a request, as it says of each what for. Told of `Basic`, it would show a dialogue of its own, which the form
+/// is there instead of, also in the midst of a page that was opened before.
+fn is_of_browser(head: &Parts) -> bool {
+    [SEC_FETCH_DEST, SEC_FETCH_MODE, SEC_FETCH_SITE].iter().any(|name| head.headers.contains_key(name))
 }
 
 /// Lets everybody pass a public site. A visitor who was on the way through a gate that was taken away meanwhile goes on to
@@ -248,12 +274,17 @@ fn to_https(head: &Parts, visit: &Visit) -> Response<SiteBody> {
     }
 }
 
-/// 401 for scripts whose password is wrong.
-fn challenge() -> Response<SiteBody> {
-    challenging(pages::page(StatusCode::UNAUTHORIZED, "Password needed", "This site asks for a password."))
+/// 401 for those whose `Authorization` is wrong: the form for a person, of whom the browser may remember a password that was changed.
+fn refused(head: &Parts) -> Response<SiteBody> {
+    if is_of_browser(head) && navigates(head) {
+        let return_to = head.uri.path_and_query().map_or("/", |target| target.as_str());
+        return form::page(StatusCode::UNAUTHORIZED, form::checked_return(return_to), Note::None);
+    }
+    let page = pages::page(StatusCode::UNAUTHORIZED, "Password needed", "This site asks for a password.");
+    if is_of_browser(head) { page } else { challenging(page) }
 }
 
-/// Tells scripts of `Basic`. Not browsers that navigate: they would show their own dialogue instead of the form.
+/// Tells programs of `Basic`. Not browsers: they would show their own dialogue instead of the form.
 fn challenging(page: Response<SiteBody>) -> Response<SiteBody> {
     pages::with(page, WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"site\", charset=\"UTF-8\""))
 }

@@ -12,7 +12,7 @@ use http::{
 use packs::manifest::Account;
 use subtle::{Choice, ConstantTimeEq as _};
 
-use super::{Gatekeeper, Guess, credentials, to_https, too_many};
+use super::{Gatekeeper, Guess, SEC_FETCH_MODE, SEC_FETCH_SITE, credentials, to_https, too_many};
 use crate::http::{SiteBody, Visit, pages};
 
 impl Gatekeeper {
@@ -30,35 +30,41 @@ impl Gatekeeper {
             return Err(Box::new(to_https(head, visit)));
         }
         let sent = head.headers.get(AUTHORIZATION).and_then(credentials::basic);
-        let Some((user, password)) = sent else { return Err(Box::new(challenge())) };
+        let Some((user, password)) = sent else { return Err(Box::new(challenge(head))) };
         let (mut found, mut place) = (Choice::from(0), 0);
         for (at, account) in accounts.iter().enumerate() {
             let is_it = account.user.as_bytes().ct_eq(user.as_bytes());
             place = if bool::from(is_it) { at } else { place };
             found |= is_it;
         }
-        let Some(account) = accounts.get(place) else { return Err(Box::new(challenge())) };
+        let Some(account) = accounts.get(place) else { return Err(Box::new(challenge(head))) };
         let is_known = bool::from(found);
         let hash: Arc<str> = account.hash.as_str().into();
         if is_known && self.verified.knows_account(site, &visit.host, &hash, &password) {
             return Ok(hash);
         }
         // A name that nobody has costs a hash, too, so that time does not tell which names there are.
-        match self.guess(visit, site, &hash, password.clone()).await {
-            Guess::Right if is_known => {
+        match self.guess(visit, site, &hash, password.clone(), is_known).await {
+            Guess::Right => {
                 self.verified.remember_account(site, &visit.host, &hash, &password);
                 Ok(hash)
             }
-            Guess::Right | Guess::Wrong => Err(Box::new(challenge())),
+            Guess::Wrong => Err(Box::new(challenge(head))),
             Guess::TooMany(seconds) => Err(Box::new(too_many(seconds))),
             Guess::Busy => Err(Box::new(pages::unavailable())),
         }
     }
 }
 
-/// 401: asks for a name and a password, in the browser's own dialogue.
-pub(crate) fn challenge() -> Response<SiteBody> {
+/// 401: asks for a name and a password, in the browser's own dialogue. Not where another site's page loads a part from this one: its
+/// visitors would be asked in the midst of that page, for a password that has nothing to do with it.
+pub(crate) fn challenge(head: &Parts) -> Response<SiteBody> {
     let text = "This page is for people with a name and a password for it.";
     let page = pages::page(StatusCode::UNAUTHORIZED, "Sign in to see this page", text);
+    let is_elsewhere = |from: &HeaderValue| from == "cross-site" || from == "same-site";
+    let is_navigation = || head.headers.get(SEC_FETCH_MODE).is_some_and(|mode| mode == "navigate");
+    if head.headers.get(SEC_FETCH_SITE).is_some_and(is_elsewhere) && !is_navigation() {
+        return page;
+    }
     pages::with(page, WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"private\", charset=\"UTF-8\""))
 }

@@ -22,12 +22,12 @@ pub(crate) const TICKETS_WAITING: usize = 4_096;
 pub(crate) const TICKETS_WAITING_PER_CLIENT: usize = 64;
 /// Longest wait for a ticket to be looked up.
 pub(crate) const TICKET_WAIT: Duration = Duration::from_secs(3);
-/// Guesses at one site's password that one client has in a minute.
+/// Wrong guesses at one site's passwords that one client has in a minute.
 pub(crate) const GUESSES_PER_MINUTE: u32 = 10;
+/// Time after which a client has one more guess.
+pub(crate) const GUESS_INTERVAL: Duration = Duration::from_millis(60_000 / GUESSES_PER_MINUTE as u64);
 /// Clients whose guesses are counted. While there are as many, new ones have to wait.
 pub(crate) const GUESSERS: usize = 100_000;
-/// Seconds that a client which finds the memory of guesses full is told to wait: by then others have been forgotten.
-pub(crate) const GUESSERS_FULL_WAIT_SECONDS: u64 = 60;
 /// Concurrent computations of password hashes at least, unless `edge.password_hashes` says otherwise: each takes tens of milliseconds of
 /// a core. One client has half of them.
 pub(crate) const LEAST_HASHES: usize = 2;

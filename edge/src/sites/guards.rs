@@ -125,7 +125,7 @@ impl Sites {
                     continue;
                 }
                 // Somebody, but nobody whom this is for.
-                Ok(_) => crate::gate::path_challenge(),
+                Ok(_) => crate::gate::path_challenge(head),
                 Err(answer) => *answer,
             };
             let mut answer = answer;

@@ -141,3 +141,53 @@ async fn a_password_is_hashed_when_there_is_memory_for_it() {
     assert_eq!(world.send(basic("/x", "open sesame")).await.brief(), (200, "<x>"));
     assert_eq!(world.budget.used(), 0);
 }
+
+#[tokio::test]
+async fn a_browser_is_never_told_to_ask_in_its_own_dialogue() {
+    let world = gated();
+    let wrong =
+        |request: Builder| request.header("authorization", format!("Basic {}", STANDARD.encode("anyone:wrong")));
+    for (dest, mode, site) in [
+        ("document", "navigate", "none"),
+        ("document", "navigate", "cross-site"),
+        ("iframe", "navigate", "cross-site"),
+        ("empty", "cors", "same-origin"),
+        ("empty", "no-cors", "cross-site"),
+        ("script", "cors", "same-origin"),
+        ("script", "no-cors", "cross-site"),
+        ("image", "no-cors", "same-origin"),
+        ("image", "no-cors", "same-site"),
+        ("font", "cors", "cross-site"),
+        ("video", "no-cors", "same-origin"),
+        ("serviceworker", "same-origin", "same-origin"),
+    ] {
+        let ask = || {
+            Request::get("/x")
+                .header("sec-fetch-dest", dest)
+                .header("sec-fetch-mode", mode)
+                .header("sec-fetch-site", site)
+        };
+        for (request, has_form) in [(ask(), true), (ask().header("authorization", "Bearer x"), mode == "navigate")] {
+            let answer = world.send(request).await;
+            assert_eq!((answer.status.as_u16(), answer.header("www-authenticate")), (401, ""), "{dest} {mode} {site}");
+            assert_eq!(answer.body.contains("<form"), has_form, "{dest} {mode} {site}");
+        }
+    }
+    let remembered = wrong(Request::get("/x")).header("sec-fetch-mode", "navigate");
+    let answer = world.send(remembered).await;
+    assert!(answer.header("www-authenticate").is_empty() && answer.body.contains("<form"), "{}", answer.body);
+    for request in [Request::get("/x"), Request::get("/x").header("accept", "*/*"), wrong(Request::get("/x"))] {
+        assert!(world.send(request).await.header("www-authenticate").starts_with("Basic "), "a program");
+    }
+}
+
+#[tokio::test]
+async fn right_passwords_do_not_count_as_guesses() {
+    let world = gated();
+    let right = || world.send_with(form(), "password=open+sesame");
+    for n in 0..2 * GUESSES_PER_MINUTE {
+        assert_eq!(right().await.status, 303, "the {n}th visitor of a classroom");
+    }
+    assert_eq!(world.send_with(form(), "password=guess").await.status, 401);
+    assert_eq!(right().await.status, 303);
+}

@@ -148,3 +148,43 @@ async fn the_sites_own_gate_is_asked_first() {
     let answer = world.send(Request::get("/open").header("authorization", credentials("any:the-gate"))).await;
     assert_eq!(answer.brief(), (200, "<open.html>"));
 }
+
+#[tokio::test]
+async fn pages_of_other_sites_do_not_make_a_browser_ask() {
+    let world = World::new(folder());
+    for (site, mode, is_asked) in [
+        ("none", "navigate", true),
+        ("cross-site", "navigate", true),
+        ("same-origin", "no-cors", true),
+        ("same-origin", "cors", true),
+        ("cross-site", "no-cors", false),
+        ("cross-site", "cors", false),
+        ("same-site", "no-cors", false),
+    ] {
+        let ask = Request::get("/secret/x").header("sec-fetch-site", site).header("sec-fetch-mode", mode);
+        let answer = world.send(ask).await;
+        assert_eq!(answer.status, 401, "{site} {mode}");
+        assert_eq!(!answer.header("www-authenticate").is_empty(), is_asked, "{site} {mode}");
+    }
+}
+
+#[tokio::test]
+async fn right_credentials_do_not_count_as_guesses() {
+    let world = World::new(folder());
+    let pairs = ["ann:open-sesame", "bob:p:a:ss"];
+    for n in 0..12 {
+        // Each site's password costs a hash once an address.
+        let target = "/secret/x";
+        let answer = world.send(Request::get(target).header("authorization", credentials(pairs[n % 2]))).await;
+        assert_eq!(answer.status, 200, "{n}");
+    }
+    // The right password of a name that nobody has is a guess.
+    let mut statuses = Vec::new();
+    for n in 0..11 {
+        let pair = format!("nobody-{n}:open-sesame");
+        statuses.push(
+            world.send(Request::get("/secret/x").header("authorization", credentials(&pair))).await.status.as_u16(),
+        );
+    }
+    assert_eq!((statuses[0], statuses[10]), (401, 429), "{statuses:?}");
+}
