@@ -79,6 +79,27 @@ async fn rules_that_lead_in_circles_are_refused_by_name() {
 }
 
 #[tokio::test]
+async fn basic_auth_of_the_live_deployment_guards_the_addresses_of_all() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let open = Site::page("home").file("s/plan.html", "plan");
+    let guarded = || Site::page("home").file("_headers", "/s/*\n  Basic-Auth: ann:open-sesame\n");
+    let first = ada.publish("engine", &open).await;
+    let own = |id: &str| format!("{}/s/plan", world.site_url(&format!("{}--engine", id.trim_start_matches("dep_"))));
+    let (edge, address) = (world.edge(), own(&first.id));
+    edge.get(&address).await.assert_body(200, "plan");
+    let second = ada.deploy("engine", &guarded()).await;
+    let refused = both_versions(edge, &address).await.assert_status(401);
+    assert_eq!(refused.header("cache-control"), "private, no-store");
+    let right = format!("Basic {}", base64("ann:open-sesame"));
+    edge.get(&address).header("authorization", &right).await.assert_body(200, "plan");
+    // Its own rules guard it once it is not live any more, and no other.
+    ada.post(&format!("/projects/engine/deployments/{}/activate", first.id)).await.ok();
+    edge.get(&address).await.assert_body(200, "plan");
+    edge.get(&own(&second.id)).await.assert_status(401);
+}
+
+#[tokio::test]
 async fn paths_behind_basic_auth() {
     let rules = "/guide/*\n  Basic-Auth: ann:open-sesame\n";
     let site = docs().file("_headers", rules).file("_redirects", "/alias /guide/deep/page.html 200\n");

@@ -13,6 +13,8 @@ pub struct Site {
     pub project: ProjectId,
     /// The deployment that is served; `None` before the first one.
     pub deployment: Option<DeploymentId>,
+    /// The project's live deployment, whose `Basic-Auth` guards every address of the project; `None` before the first one.
+    pub live: Option<DeploymentId>,
     /// The kind of address that the host is.
     pub kind: SiteKind,
     /// The visitors who may see the site.
@@ -94,6 +96,7 @@ mod tests {
         let site = Site {
             project: ProjectId::from_body(body).unwrap(),
             deployment: None,
+            live: None,
             kind: SiteKind::Live,
             gate: Gate::Public,
             access_version: 0,

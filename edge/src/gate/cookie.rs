@@ -99,6 +99,7 @@ mod tests {
         Site {
             project: project.clone(),
             deployment: None,
+            live: None,
             kind: SiteKind::Live,
             gate: Gate::Password("".into()),
             access_version,

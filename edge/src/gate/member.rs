@@ -77,6 +77,7 @@ mod tests {
         Site {
             project: project.clone(),
             deployment: None,
+            live: None,
             kind: SiteKind::Live,
             gate: Gate::Org(OrgId::new(Timestamp::from_unix_millis(0))),
             access_version,

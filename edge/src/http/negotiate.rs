@@ -49,6 +49,13 @@ impl Accepted {
         self.identity.or(self.others) != Some(0)
     }
 
+    /// Whether a client says that it does not take `encoding`, where the file as it is would do. One that says nothing of codings may get
+    /// any (RFC 9110, section 12.5.3).
+    pub(crate) fn refuses(headers: &HeaderMap, encoding: Encoding) -> bool {
+        let accepted = Self::of(headers);
+        headers.contains_key(ACCEPT_ENCODING) && accepted.wish(Some(encoding)) == 0 && accepted.takes_identity()
+    }
+
     /// The wish for a form. What was said outranks the file as it is when nothing was said of that.
     fn wish(self, encoding: Option<Encoding>) -> u16 {
         let said = match encoding {
@@ -128,6 +135,28 @@ mod tests {
         ] {
             assert!(!accepts(lines), "{lines:?}");
         }
+    }
+
+    #[test]
+    fn a_coding_is_refused_by_those_who_leave_it_out() {
+        let cases = [
+            ("br, gzip", false),
+            ("gzip", true),
+            ("identity", true),
+            ("", true),
+            ("identity;q=1, *;q=0", true),
+            ("br;q=0, *", true),
+            ("*", false),
+            ("*;q=0.1", false),
+            ("BR;q=0.001", false),
+            ("identity;q=0, gzip", false),
+            ("*;q=0", false),
+        ];
+        for (line, expected) in cases {
+            let headers: HeaderMap = [(ACCEPT_ENCODING, line.parse().unwrap())].into_iter().collect();
+            assert_eq!(Accepted::refuses(&headers, Encoding::Br), expected, "{line:?}");
+        }
+        assert!(!Accepted::refuses(&HeaderMap::new(), Encoding::Br), "without a word of it");
     }
 
     #[test]

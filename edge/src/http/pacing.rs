@@ -122,6 +122,7 @@ mod tests {
         Site {
             project: ProjectId::from_body(body).unwrap(),
             deployment: None,
+            live: None,
             kind: SiteKind::Live,
             gate: Gate::Public,
             access_version: 0,

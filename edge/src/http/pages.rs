@@ -11,9 +11,10 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode,
     header::{
         ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION,
-        REFERRER_POLICY, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+        REFERRER_POLICY, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS,
     },
 };
+use packs::Encoding;
 use sha2::{Digest as _, Sha256};
 
 use super::{SiteBody, X_REQUEST_ID};
@@ -226,6 +227,14 @@ pub fn method_not_allowed() -> Response<SiteBody> {
         page(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", "Pages can only be read: with GET or HEAD.");
     response.headers_mut().insert(ALLOW, METHODS);
     response
+}
+
+/// 406: the file is stored in a coding that the client does not take, and too large to be decoded for it.
+pub(crate) fn not_acceptable(encoding: Encoding) -> Response<SiteBody> {
+    let encoding = encoding.token();
+    let text = format!("This file is stored compressed. Ask for it with `Accept-Encoding: {encoding}`.");
+    let page = page(StatusCode::NOT_ACCEPTABLE, "Not without compression", &text);
+    with(page, VARY, HeaderValue::from_static("Accept-Encoding"))
 }
 
 /// 412: the file is not the one that the request is about.

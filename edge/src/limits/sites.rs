@@ -15,6 +15,10 @@ pub(crate) const CACHED_BODY_BYTES: u64 = 4 * 1024 * 1024;
 /// Bytes of a block: of a kept body, of which an answer holds a few at a time, and of one read from a body that is read while
 /// it is sent. With the head of its answer it is no more than what rustls takes in one call.
 pub(crate) const BLOCK_BYTES: usize = 60 * 1024;
+/// Bytes of the largest body, decoded, that is decoded for a client which does not take the coding that it is stored in.
+pub(crate) const DECODED_BYTES: u64 = 16 * 1024 * 1024;
+/// Bodies that are decoded and sent so at the same time.
+pub(crate) const DECODED_AT_ONCE: usize = 4;
 /// Bytes that are read of a body when a visitor takes hardly anything of it.
 pub(crate) const SMALL_READ_BYTES: usize = 4 * 1024;
 /// Blocks of an answer over HTTP/1.1 that are handed on together.
@@ -56,6 +60,8 @@ pub(crate) const KEPT_LOOKS: usize = 8;
 pub(crate) const KEPT_WAIT: Duration = Duration::from_secs(3);
 /// Ranges that a request may ask for. Beyond it the whole file is sent.
 pub(crate) const RANGES: usize = 16;
+/// Redirects that are followed to see whether one to an address of the site itself leads back: browsers give up after some twenty.
+pub(crate) const CIRCLE_STEPS: usize = 20;
 /// Parameters of a request's query that the conditions of `_redirects` look at.
 pub(crate) const QUERY_PARAMETERS: usize = 100;
 /// Languages of a visitor that are weighed.

@@ -37,6 +37,7 @@ fn site(access_version: i64) -> Site {
     Site {
         project: project(),
         deployment: None,
+        live: None,
         kind: SiteKind::Live,
         gate: Gate::Public,
         access_version,

@@ -1,6 +1,6 @@
 //! What is sent of a file: conditions, forms, ranges.
 
-use std::{collections::VecDeque, ops::Range, sync::Arc};
+use std::{collections::VecDeque, ops::Range, sync::Arc, time::SystemTime};
 
 use bytes::Bytes;
 use domain::traffic::agents::Agent;
@@ -11,12 +11,12 @@ use http::{
         LAST_MODIFIED, RANGE, VARY,
     },
 };
-use packs::{Span, StoredBody};
+use packs::{Encoding, Span, StoredBody};
 
 use super::{
     cache::Bodies,
     conditional::{Validators, Verdict},
-    guards::Granted,
+    guards::{Granted, Guards},
     header_rules,
     pack::{File, Form, Pack, PackData, REVALIDATE},
     packs::PackError,
@@ -46,6 +46,12 @@ pub(crate) struct Asked<'r> {
     pub(crate) granted: &'r Granted,
     /// The program that asks, when it says its name.
     pub(crate) agent: Option<&'static Agent>,
+    /// The guards of the live deployment, where the pack that is asked is another one's.
+    pub(crate) live_guards: Option<&'r Guards>,
+    /// The port in the site's addresses; none where it is the usual one.
+    pub(crate) public_port: Option<u16>,
+    /// The time of the request.
+    pub(crate) now: SystemTime,
 }
 
 /// As what a file is sent.
@@ -93,7 +99,22 @@ pub(crate) struct Decided {
     response: Response<SiteBody>,
     /// The block of the body that is read before the answer begins, so that another answer can take its place when the read fails.
     /// None when the body needs no read. In a box, as that is most of them, and each is moved several times.
-    first: Option<Box<First>>,
+    first: Option<Box<Begin>>,
+}
+
+/// What is done before an answer begins.
+enum Begin {
+    Read(First),
+    Decode(Decode),
+}
+
+/// A body that is decoded before it is sent.
+struct Decode {
+    data: Arc<PackData>,
+    whole: StoredBody,
+    encoding: Encoding,
+    /// Whether the answer has a body.
+    is_sent: bool,
 }
 
 /// The first block of a body that is not in memory, and what is sent once it is.
@@ -122,8 +143,24 @@ impl Decided {
     pub(crate) async fn begin(self) -> Result<Response<SiteBody>, PackError> {
         match self.first {
             None => Ok(self.response),
-            Some(first) => Box::pin(first.fill(self.response)).await,
+            Some(first) => match *first {
+                Begin::Read(first) => Box::pin(first.fill(self.response)).await,
+                Begin::Decode(decode) => Box::pin(decode.fill(self.response)).await,
+            },
         }
+    }
+}
+
+impl Decode {
+    async fn fill(self, mut response: Response<SiteBody>) -> Result<Response<SiteBody>, PackError> {
+        let Some(bytes) = self.data.bodies.decoded(&self.data, &self.whole, self.encoding).await? else {
+            return Ok(pages::not_acceptable(self.encoding));
+        };
+        response.headers_mut().insert(CONTENT_LENGTH, bytes.len().into());
+        if self.is_sent {
+            response.body_mut().fill(SiteBody::from(bytes));
+        }
+        Ok(response)
     }
 }
 
@@ -147,7 +184,7 @@ impl First {
 
 /// Decides on the answer with a file of `pack`.
 pub(crate) fn send(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Result<Decided, PackError> {
-    pack.guards.admit_to_file(file, asked)?;
+    pack.admit_to_file(file, asked)?;
     let mut decided = conditional(pack, file, asked, role)?;
     if role.error().is_none() {
         decided.response.body_mut().serve(file.served);
@@ -176,17 +213,40 @@ fn conditional(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Result
         headers.append(VARY, HeaderValue::from_static("Accept"));
         headers.append(VARY, HeaderValue::from_static("Sec-Fetch-Dest, Sec-Fetch-Mode"));
     }
+    let encoding = pack.encoding(file).filter(|encoding| Accepted::refuses(asked.headers, *encoding));
+    if encoding.is_some() {
+        for name in [CONTENT_ENCODING, CONTENT_LENGTH, ACCEPT_RANGES] {
+            headers.remove(name);
+        }
+    }
+    let decoded_etag = encoding.map(|_| file.etag_decoded());
+    if let Some(etag) = &decoded_etag {
+        headers.insert(ETAG, etag.clone());
+    }
     if let Some(status) = role.error() {
         for name in [ETAG, LAST_MODIFIED, ACCEPT_RANGES] {
             headers.remove(name);
         }
-        return Ok(whole(pack, form, asked, status, headers));
+        return Ok(match encoding {
+            Some(encoding) => decoded(pack, form, encoding, asked, status, headers),
+            None => whole(pack, form, asked, status, headers),
+        });
     }
-    let validators = Validators { etag: form.etag(), modified: pack.modified(file) };
+    // Where a rule or the request decides on the file, the next answer may be another one of the same date. And a date that is still
+    // to come is one of several within a second.
+    let modified = pack.modified(file).filter(|at| role == Role::Found && file.is_alone && *at <= asked.now);
+    if modified.is_none() {
+        headers.remove(LAST_MODIFIED);
+    }
+    let etag = decoded_etag.as_ref().and_then(|etag| etag.to_str().ok()).unwrap_or(form.etag());
+    let validators = Validators { etag, modified, is_only_form: file.forms().len() == 1 };
     match validators.judge(asked.headers) {
         Verdict::Send => {}
         Verdict::NotModified => return Ok(not_modified(headers).into()),
         Verdict::Failed => return Ok(pages::precondition_failed().into()),
+    }
+    if let Some(encoding) = encoding {
+        return Ok(decoded(pack, form, encoding, asked, StatusCode::OK, headers));
     }
     let range = range.filter(|_| validators.allow_range(asked.headers));
     match range.map_or(Wanted::Whole, |range| wanted(range.to_str().unwrap_or_default(), form.body.span.len)) {
@@ -194,6 +254,21 @@ fn conditional(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Result
         Wanted::Unsatisfiable => Ok(pages::range_not_satisfiable(form.body.span.len).into()),
         Wanted::Parts(parts) => self::parts(pack, file, form, &parts, headers),
     }
+}
+
+/// The answer with a file that is stored in a coding, for a client that does not take it.
+fn decoded(
+    pack: &Pack,
+    form: &Form,
+    encoding: Encoding,
+    asked: Asked<'_>,
+    status: StatusCode,
+    headers: HeaderMap,
+) -> Decided {
+    let (data, whole) = (pack.data.clone(), form.body.clone());
+    let decode = Decode { data, whole, encoding, is_sent: asked.method != Method::HEAD };
+    let response = respond(status, headers, SiteBody::empty());
+    Decided { response, first: Some(Box::new(Begin::Decode(decode))) }
 }
 
 fn whole(pack: &Pack, form: &Form, asked: Asked<'_>, status: StatusCode, headers: HeaderMap) -> Decided {
@@ -210,7 +285,7 @@ fn whole(pack: &Pack, form: &Form, asked: Asked<'_>, status: StatusCode, headers
         return respond(status, headers, body).into();
     }
     let first = First { data: pack.data.clone(), whole: whole.clone(), start: 0, pieces: None };
-    Decided { response: respond(status, headers, SiteBody::empty()), first: Some(Box::new(first)) }
+    Decided { response: respond(status, headers, SiteBody::empty()), first: Some(Box::new(Begin::Read(first))) }
 }
 
 fn parts(
@@ -253,14 +328,17 @@ fn begun(
     let data = pack.data.clone();
     if whole.span.len > CACHED_BODY_BYTES {
         let first = First { data, whole: whole.clone(), start: first, pieces: Some(pieces) };
-        return Decided { response: respond(status, headers, SiteBody::empty()), first: Some(Box::new(first)) };
+        return Decided {
+            response: respond(status, headers, SiteBody::empty()),
+            first: Some(Box::new(Begin::Read(first))),
+        };
     }
     let (block, start) = Bodies::block_at(whole.span, whole.span.offset + first);
     if data.bodies.remembered(&data, block).is_some() {
         return respond(status, headers, streamed(data, pieces).found(CacheUse::Hit)).into();
     }
     let first = First { data, whole: whole.clone(), start, pieces: Some(pieces) };
-    Decided { response: respond(status, headers, SiteBody::empty()), first: Some(Box::new(first)) }
+    Decided { response: respond(status, headers, SiteBody::empty()), first: Some(Box::new(Begin::Read(first))) }
 }
 
 fn streamed(data: Arc<PackData>, pieces: VecDeque<Piece>) -> SiteBody {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::DeploymentId;
-use fairness::budget::{Account, Budget};
-use packs::{Span, StoredBody};
+use fairness::budget::{Account, Budget, Grant};
+use packs::{Encoding, Span, StoredBody};
 use quick_cache::{
     DefaultHashBuilder, OptionsBuilder, Weighter,
     sync::{Cache, DefaultLifecycle},
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
     copies::Copies,
@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     limits::{
-        BLOCK_BYTES, CACHE_SHARDS, LOAD_BYTES, LOADS_AT_ONCE, MANIFEST_LOADS_AT_ONCE, MANIFEST_SHARD_BYTES, Shares,
-        USUAL_BODY_BYTES, USUAL_MANIFEST_BYTES,
+        BLOCK_BYTES, CACHE_SHARDS, CACHED_BODY_BYTES, DECODED_AT_ONCE, DECODED_BYTES, LOAD_BYTES, LOADS_AT_ONCE,
+        MANIFEST_LOADS_AT_ONCE, MANIFEST_SHARD_BYTES, Shares, USUAL_BODY_BYTES, USUAL_MANIFEST_BYTES,
     },
     metrics,
 };
@@ -42,6 +42,8 @@ pub(crate) struct Bodies {
     /// By deployment (its id as a number: nothing to allocate for a look-up) and offset in its data.
     blocks: Cache<(u128, u64), Bytes, ByBytes>,
     loads: Semaphore,
+    /// Turns of bodies that are decoded.
+    decodings: Arc<Semaphore>,
     /// The account that a read is charged to until its bytes have become blocks.
     account: Account,
 }
@@ -89,6 +91,7 @@ impl PackCache {
                 packs,
                 blocks: cache(shares.bodies, USUAL_BODY_BYTES, CACHE_SHARDS),
                 loads: Semaphore::new(LOADS_AT_ONCE),
+                decodings: Arc::new(Semaphore::new(DECODED_AT_ONCE)),
                 account: budget.common_account(),
             }),
         }
@@ -121,7 +124,55 @@ impl PackCache {
     }
 }
 
+/// A body that was decoded, with its turn and its memory for as long as anybody holds a part of it.
+struct Decoded {
+    bytes: Vec<u8>,
+    _turn: OwnedSemaphorePermit,
+    _grant: Grant,
+}
+
+impl AsRef<[u8]> for Decoded {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 impl Bodies {
+    /// Decodes a body that is stored in `encoding`. None where it is larger than what is kept in memory, or than [`DECODED_BYTES`] once
+    /// decoded.
+    pub(crate) async fn decoded(
+        &self,
+        data: &PackData,
+        whole: &StoredBody,
+        encoding: Encoding,
+    ) -> Result<Option<Bytes>, PackError> {
+        if whole.span.len > CACHED_BODY_BYTES {
+            return Ok(None);
+        }
+        let work = async {
+            let turn = self.decodings.clone().acquire_owned().await.map_err(PackError::unavailable)?;
+            let grant = room_for(whole.span.len + DECODED_BYTES, &self.account).await?;
+            let mut stored = Vec::with_capacity(usize::try_from(whole.span.len).unwrap_or_default());
+            while (stored.len() as u64) < whole.span.len {
+                let start = stored.len() as u64;
+                let span =
+                    Span { offset: whole.span.offset + start, len: (whole.span.len - start).min(BLOCK_BYTES as u64) };
+                let block = match self.remembered(data, span) {
+                    Some(block) => block,
+                    None => self.block(data, whole, start).await?,
+                };
+                stored.extend_from_slice(&block);
+            }
+            // Turn and memory go along: they end with the work, even when the client leaves before.
+            let decode = move || {
+                let bytes = packs::decoded(&stored, encoding, DECODED_BYTES)?;
+                Some(Bytes::from_owner(Decoded { bytes, _turn: turn, _grant: grant }))
+            };
+            tokio::task::spawn_blocking(decode).await.map_err(PackError::unavailable)
+        };
+        Box::pin(in_time(work)).await
+    }
+
     /// The block of the body `whole` in which `offset` of the pack's data is, and where it begins in the body.
     pub(crate) fn block_at(whole: Span, offset: u64) -> (Span, u64) {
         let at = offset.saturating_sub(whole.offset);

@@ -12,8 +12,11 @@ use http::{
 pub(crate) struct Validators<'v> {
     /// Its strong entity tag, quotes included.
     pub(crate) etag: &'v str,
-    /// The time since when the file has had this content.
-    pub(crate) modified: SystemTime,
+    /// The time since when the address has had this content. None where another content may have the same date there, as it may where a
+    /// rule or the request decides which file is sent: a client then goes by the entity tag alone.
+    pub(crate) modified: Option<SystemTime>,
+    /// Whether the file has no other form: a date does not tell forms apart.
+    pub(crate) is_only_form: bool,
 }
 
 /// The outcome of a request's conditions.
@@ -39,22 +42,28 @@ impl Validators<'_> {
             if !self.listed(headers, &IF_MATCH, Comparison::Strong) {
                 return Verdict::Failed;
             }
-        } else if date(headers, &IF_UNMODIFIED_SINCE).is_some_and(|since| self.modified > since) {
+        } else if date(headers, &IF_UNMODIFIED_SINCE).is_some_and(|since| self.modified.is_some_and(|at| at > since)) {
             return Verdict::Failed;
         }
         let not_modified = if headers.contains_key(IF_NONE_MATCH) {
             self.listed(headers, &IF_NONE_MATCH, Comparison::Weak)
         } else {
-            date(headers, &IF_MODIFIED_SINCE).is_some_and(|since| self.modified <= since)
+            // Exactly: after a rollback, a content that is older than the one that the visitor has is the new one.
+            date(headers, &IF_MODIFIED_SINCE).is_some_and(|since| self.modified == Some(since))
         };
         if not_modified { Verdict::NotModified } else { Verdict::Send }
     }
 
-    /// Whether a range may be sent: `If-Range` is absent, or names exactly this form.
+    /// Whether a range may be sent: `If-Range` is absent, or names exactly this form, and so does a date that the visitor holds by
+    /// `If-Unmodified-Since`. The whole file is right in any case.
     pub(crate) fn allow_range(self, headers: &HeaderMap) -> bool {
+        let is_date = |date: SystemTime| self.is_only_form && self.modified == Some(date);
+        if !headers.contains_key(IF_MATCH) && date(headers, &IF_UNMODIFIED_SINCE).is_some_and(|since| !is_date(since)) {
+            return false;
+        }
         let Some(value) = headers.get(IF_RANGE) else { return true };
         let Ok(value) = value.to_str() else { return false };
-        value.trim() == self.etag || httpdate::parse_http_date(value).is_ok_and(|date| date == self.modified)
+        value.trim() == self.etag || httpdate::parse_http_date(value).is_ok_and(is_date)
     }
 
     fn listed(self, headers: &HeaderMap, name: &HeaderName, comparison: Comparison) -> bool {
@@ -108,7 +117,7 @@ mod tests {
 
     #[test]
     fn conditions_are_weighed_in_order() {
-        let validators = Validators { etag: "\"a,b\"", modified: instant(PUBLISHED) };
+        let validators = Validators { etag: "\"a,b\"", modified: Some(instant(PUBLISHED)), is_only_form: true };
         let cases: [(&[(&str, &str)], Verdict); 24] = [
             (&[], Verdict::Send),
             (&[("if-none-match", "\"a,b\"")], Verdict::NotModified),
@@ -122,7 +131,7 @@ mod tests {
             (&[("if-none-match", "w/\"a,b\"")], Verdict::Send),
             (&[("if-none-match", "\"x\""), ("if-modified-since", SAME)], Verdict::Send),
             (&[("if-modified-since", SAME)], Verdict::NotModified),
-            (&[("if-modified-since", LATER)], Verdict::NotModified),
+            (&[("if-modified-since", LATER)], Verdict::Send),
             (&[("if-modified-since", EARLIER)], Verdict::Send),
             (&[("if-modified-since", "yesterday")], Verdict::Send),
             (&[("if-match", "\"a,b\"")], Verdict::Send),
@@ -138,15 +147,31 @@ mod tests {
         for (lines, expected) in cases {
             assert_eq!(validators.judge(&headers(lines)), expected, "{lines:?}");
         }
+        let undated = Validators { modified: None, ..validators };
+        for (lines, expected) in [
+            (&[("if-modified-since", SAME)][..], Verdict::Send),
+            (&[("if-modified-since", LATER)], Verdict::Send),
+            (&[("if-unmodified-since", EARLIER)], Verdict::Send),
+            (&[("if-none-match", "\"a,b\""), ("if-modified-since", EARLIER)], Verdict::NotModified),
+        ] {
+            assert_eq!(undated.judge(&headers(lines)), expected, "{lines:?} without a date");
+        }
     }
 
     #[test]
     fn a_range_is_for_exactly_the_form_that_the_visitor_has() {
-        let validators = Validators { etag: "\"a\"", modified: instant(PUBLISHED) };
+        let validators = Validators { etag: "\"a\"", modified: Some(instant(PUBLISHED)), is_only_form: true };
         let cases = [("\"a\"", true), ("W/\"a\"", false), ("\"b\"", false), (SAME, true), (LATER, false), ("x", false)];
         for (value, expected) in cases {
             assert_eq!(validators.allow_range(&headers(&[("if-range", value)])), expected, "{value}");
         }
         assert!(validators.allow_range(&HeaderMap::new()));
+        for (since, expected) in [(SAME, true), (LATER, false), ("x", true)] {
+            assert_eq!(validators.allow_range(&headers(&[("if-unmodified-since", since)])), expected, "{since}");
+        }
+        for other in [Validators { modified: None, ..validators }, Validators { is_only_form: false, ..validators }] {
+            assert!(!other.allow_range(&headers(&[("if-range", SAME)])), "a date that says too little");
+            assert!(other.allow_range(&headers(&[("if-range", "\"a\"")])));
+        }
     }
 }

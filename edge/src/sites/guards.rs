@@ -1,7 +1,8 @@
 //! Paths of a site that are only for people with a name and a password, by `Basic-Auth` in its `_headers`.
 //!
 //! A path is guarded as it is asked for, and a file under each address that it has: whatever leads to the file, a rule, a fallback or
-//! an older deployment that lends it, asks for the same credentials. Start with [`Sites::admitted`].
+//! an older deployment that lends it, asks for the same credentials. The guards of the live deployment hold at every address of the
+//! site, beside those of the deployment that is served there. Start with [`Sites::admitted`].
 
 use std::sync::Arc;
 
@@ -10,10 +11,18 @@ use domain::site::Site;
 use http::{HeaderValue, Response, header::CACHE_CONTROL, request::Parts};
 use packs::{
     manifest::{Access, Account, Guard},
-    rules::path::RequestPath,
+    rules::path::{RequestPath, addresses},
 };
+use unicode_normalization::UnicodeNormalization as _;
 
-use super::{Sites, answer::Asked, forget_caching, pack::File, packs::PackError, path::encode};
+use super::{
+    Sites,
+    answer::Asked,
+    conditional, forget_caching,
+    pack::{File, Pack},
+    packs::PackError,
+    path::encode,
+};
 use crate::{
     http::{GateAnswer, SiteBody, Visit},
     limits::GUARDED_PACKS,
@@ -50,19 +59,32 @@ impl Guards {
         }
         self.admit_to(&RequestPath::new(asked.sent), asked)?;
         // What its characters stand for, too: a path has one meaning, in whichever way it is written.
-        self.admit_to(&RequestPath::new(&encode(asked.path)), asked)
+        self.admit_to_path(asked.path, asked)
     }
 
     /// Fails when a decoded path with its leading slash is guarded, and the request has none of the credentials for it.
     pub(crate) fn admit_to_path(&self, path: &str, asked: Asked<'_>) -> Result<(), PackError> {
-        if self.is_empty() { Ok(()) } else { self.admit_to(&RequestPath::new(&encode(path)), asked) }
+        if self.is_empty() {
+            return Ok(());
+        }
+        self.admit_to(&RequestPath::new(&encode(path)), asked)?;
+        if path.is_ascii() {
+            return Ok(());
+        }
+        // A file is found in each normal form of Unicode, and `_headers` may have been written in another one.
+        for form in [path.nfc().collect::<String>(), path.nfd().collect()] {
+            self.admit_to(&RequestPath::new(&encode(&form)), asked)?;
+        }
+        Ok(())
     }
 
     /// Fails when one of the addresses of `file` is guarded, and the request has none of the credentials for it.
     pub(crate) fn admit_to_file(&self, file: &File, asked: Asked<'_>) -> Result<(), PackError> {
-        let Some(path) = &file.path else { return Ok(()) };
-        for address in addresses(path) {
-            self.admit_to(&RequestPath::new(&encode(&address)), asked)?;
+        if self.is_empty() {
+            return Ok(());
+        }
+        for address in addresses(&file.path) {
+            self.admit_to_path(&address, asked)?;
         }
         Ok(())
     }
@@ -82,19 +104,45 @@ impl Guards {
     }
 }
 
-/// Every address at which a file is served or from which a visitor is sent there.
-fn addresses(path: &str) -> Vec<String> {
-    let mut addresses = vec![format!("/{path}")];
-    if let Some(stem) = path.strip_suffix(".html") {
-        addresses.extend([format!("/{stem}"), format!("/{stem}/")]);
+impl Pack {
+    /// Fails when the path that was asked for is guarded, by this pack or the live one, and the request has none of the credentials
+    /// for it.
+    pub(crate) fn admit(&self, asked: Asked<'_>) -> Result<(), PackError> {
+        self.guards_for(asked).try_for_each(|guards| guards.admit(asked))
     }
-    if let Some(folder) = path.strip_suffix("index.html").filter(|folder| folder.is_empty() || folder.ends_with('/')) {
-        addresses.extend([format!("/{folder}"), format!("/{}", folder.trim_end_matches('/'))]);
+
+    /// Fails when a decoded path with its leading slash is guarded, by this pack or the live one, and the request has none of the
+    /// credentials for it.
+    pub(crate) fn admit_to_path(&self, path: &str, asked: Asked<'_>) -> Result<(), PackError> {
+        self.guards_for(asked).try_for_each(|guards| guards.admit_to_path(path, asked))
     }
-    addresses
+
+    /// Fails when one of the addresses of `file` is guarded, by this pack or the live one, and the request has none of the credentials
+    /// for it.
+    pub(crate) fn admit_to_file(&self, file: &File, asked: Asked<'_>) -> Result<(), PackError> {
+        self.guards_for(asked).try_for_each(|guards| guards.admit_to_file(file, asked))
+    }
+
+    fn guards_for<'g>(&'g self, asked: Asked<'g>) -> impl Iterator<Item = &'g Guards> {
+        std::iter::once(&*self.guards).chain(asked.live_guards)
+    }
 }
 
 impl Sites {
+    /// The guards of the live deployment, where another one is served. Without the live one's pack nothing is served in its place:
+    /// nobody knows which of its paths are guarded.
+    pub(super) async fn live_guards(&self, site: &Site) -> Result<Option<Arc<Guards>>, PackError> {
+        let Some(live) = site.live.as_ref().filter(|live| site.deployment.as_ref() != Some(*live)) else {
+            return Ok(None);
+        };
+        match self.packs.pack(live).await {
+            Ok(pack) => Ok(Some(pack.guards.clone()).filter(|guards| !guards.is_empty())),
+            // What is known of the site is older than its packs.
+            Err(PackError::Missing) => Err(PackError::unavailable("the live deployment has no pack")),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Answers a request that the gate let through. An answer that is only for some is sought again with the credentials of the
     /// request; without the right ones, the visitor is asked for them.
     pub(super) async fn admitted(&self, head: &Parts, visit: &Visit, site: &Site) -> Response<SiteBody> {
@@ -110,6 +158,9 @@ impl Sites {
                 agent: visit.agent,
                 country: visit.country,
                 granted: &granted,
+                live_guards: None,
+                public_port: visit.public_port,
+                now: conditional::instant(self.clock.now().unix_seconds()),
             };
             let mut response = self.serve(&head.method, &head.uri, asked, site).await;
             let Some(Closed(accounts)) = response.extensions_mut().remove::<Closed>() else {

@@ -64,7 +64,7 @@ pub(crate) struct Pack {
     pub(crate) redirects: Rules<Redirect>,
     /// Whether a redirect depends on more than the path.
     pub(crate) has_conditions: bool,
-    pub(crate) guards: Guards,
+    pub(crate) guards: Arc<Guards>,
     pub(crate) headers: Rules<HeaderChange>,
     single_page: Option<SinglePage>,
     robots: Robots,
@@ -121,8 +121,10 @@ pub(crate) struct File {
     pub(crate) is_lent: bool,
     /// What it is to those who count visits.
     pub(crate) served: Served,
-    /// Its path, in a pack that has guarded paths.
-    pub(crate) path: Option<Arc<str>>,
+    /// Its path, without a leading slash.
+    pub(crate) path: Arc<str>,
+    /// Whether its address would be no other file's without it.
+    pub(crate) is_alone: bool,
     /// Its place in the pack's kinds.
     kind: usize,
     /// Its place in the pack's dates.
@@ -150,19 +152,20 @@ impl Pack {
         let redirects = rules::redirects::within_bounds(manifest.take_redirects());
         let has_conditions = redirects.iter().any(|rule| !rule.conditions.is_empty());
         let weight = weight_of(&manifest, &redirects);
-        let guards = Guards::new(std::mem::take(&mut manifest.access));
+        let guards = Arc::new(Guards::new(std::mem::take(&mut manifest.access)));
         let created_at = manifest.created_at;
         // What was decided by spelling alone is worth a revalidation.
         let is_decided = manifest.fingerprints >= Manifest::FINGERPRINTS;
-        let files: HashMap<_, _> = manifest
+        let mut files: HashMap<_, _> = manifest
             .files
             .into_iter()
             .map(|(path, entry)| {
                 let path: Arc<str> = path.into();
-                let guarded = (!guards.is_empty()).then(|| path.clone());
-                (path, File::new(entry, guarded, is_decided, created_at, &mut met))
+                let file = File::new(entry, path.clone(), is_decided, created_at, &mut met);
+                (path, file)
             })
             .collect();
+        mark_shared_addresses(&mut files);
         let spellings = Spellings::of(files.keys().map(|path| &**path));
         let Met { kinds, dates, .. } = met;
         Self {
@@ -189,8 +192,13 @@ impl Pack {
     }
 
     /// The time since when a file has had its content: the one that `Last-Modified` says.
-    pub(crate) fn modified(&self, file: &File) -> SystemTime {
-        self.dates.get(file.date).map_or(SystemTime::UNIX_EPOCH, |date| date.at)
+    pub(crate) fn modified(&self, file: &File) -> Option<SystemTime> {
+        self.dates.get(file.date).map(|date| date.at)
+    }
+
+    /// The coding in which a file was uploaded and is stored.
+    pub(crate) fn encoding(&self, file: &File) -> Option<Encoding> {
+        self.kinds.get(file.kind)?.encoded
     }
 
     /// The page that answers a navigation to any address without a file: the site's script knows what to show there.
@@ -339,9 +347,15 @@ impl File {
         })
     }
 
+    /// The entity tag of what the file holds once decoded, quotes included.
+    pub(crate) fn etag_decoded(&self) -> HeaderValue {
+        let content = self.sha256.get(..32).unwrap_or(&self.sha256);
+        HeaderValue::try_from(format!("\"{content}-decoded\"")).unwrap_or(HeaderValue::from_static("\"\""))
+    }
+
     /// Of an entry of a manifest that was made at `created_at`: ten thousand files share a dozen kinds and few dates. `is_decided`
     /// tells whether fingerprints are more than spelling.
-    fn new(entry: FileEntry, path: Option<Arc<str>>, is_decided: bool, created_at: i64, met: &mut Met) -> Self {
+    fn new(entry: FileEntry, path: Arc<str>, is_decided: bool, created_at: i64, met: &mut Met) -> Self {
         let (is_immutable, encoded) = (entry.fingerprinted && is_decided, entry.encoded);
         let is_lent = entry.fingerprinted && is_loaded_by_pages(&entry.content_type);
         let (served, bodies) = (served(&entry), entry.bodies().collect());
@@ -353,10 +367,22 @@ impl File {
             is_lent,
             served,
             path,
+            is_alone: true,
             kind,
             date,
             bodies,
             forms: OnceLock::new(),
+        }
+    }
+}
+
+/// Marks each file `x` beside which there is an `x.html`: when one of them goes, its address is the other's, whose date may be the same.
+fn mark_shared_addresses(files: &mut HashMap<Arc<str>, File>) {
+    let stems = files.keys().filter_map(|path| files.get_key_value(path.strip_suffix(".html")?));
+    let stems: Vec<Arc<str>> = stems.map(|(stem, _)| stem.clone()).collect();
+    for stem in stems {
+        if let Some(file) = files.get_mut(&stem) {
+            file.is_alone = false;
         }
     }
 }

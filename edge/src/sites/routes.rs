@@ -143,7 +143,8 @@ const EXTENSIONS: [&str; 126] = [
 /// Whether the single page answers a request for which there is no file.
 ///
 /// It does for navigations, and for programs that take anything (previews of links, checkers, `curl`). It does not where a page loads
-/// a part or fetches data, and never for a name with a file's extension: a script's place is not answered with a page.
+/// a part or fetches data, unless its script asks for a page by name, and never for a name with a file's extension: a script's place is
+/// not answered with a page.
 pub(crate) fn is_route(asked: Asked<'_>) -> bool {
     if is_part_of_page(asked.headers) || names_file(asked) {
         return false;
@@ -158,12 +159,15 @@ pub(crate) fn wants_page(asked: Asked<'_>) -> bool {
     accepts_html(asked.headers) && (is_page || !names_file(asked))
 }
 
-/// Whether a browser says that it fetches this for a page that it shows. A service worker that passes a navigation on keeps its mode.
+/// Whether a browser says that it fetches this for a page that it shows. A service worker that passes a navigation on keeps its mode,
+/// and one that keeps pages for later, as a prefetch does, asks for them by `Accept: text/html`. A `fetch()` for anything is one for
+/// data: it is to hear of a 404.
 fn is_part_of_page(headers: &HeaderMap) -> bool {
     let is_document = |dest: &[u8]| DOCUMENTS.iter().any(|document| document.as_bytes() == dest);
     let is_navigation = || headers.get(SEC_FETCH_MODE).is_some_and(|mode| mode == "navigate");
     headers.get_all(SEC_FETCH_DEST).iter().any(|dest| !is_document(dest.as_bytes()))
-        && !(headers.get(SEC_FETCH_DEST).is_some_and(|dest| dest == "empty") && is_navigation())
+        && !(headers.get(SEC_FETCH_DEST).is_some_and(|dest| dest == "empty")
+            && (is_navigation() || accepts_html(headers)))
 }
 
 /// Whether the last segment of a path has the extension of a file. What an encoded slash is part of is a value of the site's script.
@@ -195,6 +199,9 @@ mod tests {
             country: None,
             granted: const { &Vec::new() },
             agent: None,
+            live_guards: None,
+            public_port: None,
+            now: std::time::SystemTime::UNIX_EPOCH,
         }
     }
 
@@ -247,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_request_says_whether_it_wants_a_page() {
-        let cases: [(&[(&str, &str)], bool); 22] = [
+        let cases: [(&[(&str, &str)], bool); 26] = [
             (&[], true),
             (&[("accept", "*/*")], true),
             (&[("accept", "")], true),
@@ -266,7 +273,11 @@ mod tests {
             (&[("accept", "*/*"), ("sec-fetch-dest", "object")], true),
             (&[("accept", "*/*"), ("sec-fetch-dest", "embed")], true),
             (&[("accept", "*/*"), ("sec-fetch-dest", "empty"), ("sec-fetch-mode", "cors")], false),
-            (&[("accept", "text/html"), ("sec-fetch-dest", "empty"), ("sec-fetch-mode", "same-origin")], false),
+            (&[("accept", "text/html"), ("sec-fetch-dest", "empty"), ("sec-fetch-mode", "same-origin")], true),
+            (&[("accept", "text/html, */*;q=0.1"), ("sec-fetch-dest", "empty"), ("sec-fetch-mode", "cors")], true),
+            (&[("accept", "text/html;q=0, */*"), ("sec-fetch-dest", "empty"), ("sec-fetch-mode", "cors")], false),
+            (&[("accept", "application/json"), ("sec-fetch-dest", "empty"), ("sec-fetch-mode", "cors")], false),
+            (&[("accept", "text/html"), ("sec-fetch-dest", "serviceworker")], false),
             (&[("accept", "text/html"), ("sec-fetch-dest", "empty"), ("sec-fetch-mode", "navigate")], true),
             (&[("accept", "*/*"), ("sec-fetch-dest", "script")], false),
             (&[("accept", "text/html"), ("sec-fetch-dest", "image"), ("sec-fetch-mode", "navigate")], false),

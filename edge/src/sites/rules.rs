@@ -13,13 +13,13 @@ use super::{
     answer::Asked,
     header_rules,
     pack::{Pack, REVALIDATE},
-    path::{decode_name, with_query},
+    path::{decode_name, encode, with_query},
     preferences::{Languages, Varying},
     resolve::{Found, resolve, resolve_asked},
 };
 use crate::{
     http::{SiteBody, pages},
-    limits::QUERY_PARAMETERS,
+    limits::{CIRCLE_STEPS, QUERY_PARAMETERS},
 };
 
 /// The status of a rule that answers with another file instead of redirecting.
@@ -141,6 +141,13 @@ pub(crate) fn follow(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Followed {
         if to == path.canonical() || leads_back(pack, at, asked, &to) {
             continue;
         }
+        // At the host that an absolute target names, and only there.
+        if rule.conditions.query.is_empty()
+            && let Some(own) = own_path(&to, asked)
+            && leads_in_circle(pack, asked, own, path.canonical())
+        {
+            continue;
+        }
         let status = StatusCode::from_u16(rule.status).unwrap_or(StatusCode::FOUND);
         let query = match uri.query() {
             Some(query) if !rule.conditions.query.is_empty() => {
@@ -225,6 +232,64 @@ fn leads_back(pack: &Pack, at: usize, asked: Asked<'_>, to: &str) -> bool {
     // Unless another rule takes the visitor elsewhere from there.
     is_back
         && pack.redirects.met(asked.host, &RequestPath::new(to)).all(|(other, rule, _)| other == at || rule.stands_back)
+}
+
+/// The path of an absolute target that names the very host that is visited.
+fn own_path<'t>(to: &'t str, asked: Asked<'_>) -> Option<&'t str> {
+    let (scheme, rest) = to.split_once("://")?;
+    let is_secure = scheme.eq_ignore_ascii_case("https");
+    if !is_secure && !scheme.eq_ignore_ascii_case("http") {
+        return None;
+    }
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) => (host, port.parse::<u16>().ok()?),
+        None => (authority, if is_secure { 443 } else { 80 }),
+    };
+    // What comes without encryption is sent on to where the site is.
+    let is_port = port == asked.public_port.unwrap_or(443) || (!is_secure && port == 80);
+    (is_port && host.eq_ignore_ascii_case(asked.host)).then_some(path)
+}
+
+/// Whether the site's own redirects lead from `path` to `from`, or on and on. Circles without absolute targets were refused at upload,
+/// where nobody knew the site's names.
+fn leads_in_circle(pack: &Pack, asked: Asked<'_>, path: &str, from: &str) -> bool {
+    let mut path = RequestPath::new(path).canonical().to_owned();
+    for _ in 0..CIRCLE_STEPS {
+        if path == from {
+            return true;
+        }
+        let request = RequestPath::new(&path);
+        let mut next = None;
+        for (_, rule, captures) in pack.redirects.met(asked.host, &request) {
+            if rule.stands_back {
+                continue;
+            }
+            // Somebody else, or another query, may come to an end.
+            if !rule.redirects() || !rule.conditions.is_empty() {
+                return false;
+            }
+            let Some(to) = captures.substitute(&rule.to, VALUE_BYTES) else { return false };
+            let own = match own_path(&to, asked) {
+                Some(own) => own,
+                None if to.starts_with('/') => to.split(['?', '#']).next().unwrap_or_default(),
+                None => return false,
+            };
+            let own = RequestPath::new(own).canonical().to_owned();
+            if own != path {
+                next = Some(own);
+                break;
+            }
+        }
+        let cleaner = || match resolve(pack, &decode_name(&path)?) {
+            Found::Cleaner(clean) => Some(RequestPath::new(&encode(&clean)).canonical().to_owned()),
+            Found::File(_) | Found::Nothing => None,
+        };
+        let Some(next) = next.or_else(cleaner) else { return false };
+        path = next;
+    }
+    true
 }
 
 #[cfg(test)]

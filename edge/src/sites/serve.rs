@@ -39,12 +39,16 @@ impl Sites {
         };
         let Some(deployment) = &site.deployment else { return pages::nothing_deployed() };
         let asked = Asked { path: &path.decoded, sent: path.sent, is_nameable: path.is_nameable, ..asked };
-        let answer = if is_options {
-            self.options(deployment, asked).await
-        } else {
-            self.answer_of(deployment, uri, asked, site).await
+        let answer = async {
+            let live_guards = self.live_guards(site).await?;
+            let asked = Asked { live_guards: live_guards.as_deref(), ..asked };
+            if is_options {
+                self.options(deployment, asked).await
+            } else {
+                self.answer_of(deployment, uri, asked, site).await
+            }
         };
-        match answer {
+        match answer.await {
             Ok(response) => response,
             // The deployment was deleted between its look-up and now.
             Err(PackError::Missing) => pages::not_found(),
@@ -68,7 +72,7 @@ impl Sites {
         let pack = self.packs.pack(deployment).await?;
         let mut said = HeaderMap::new();
         // A preflight has no credentials: of a guarded path it learns the methods alone.
-        if !pack.headers.is_empty() && pack.guards.admit(asked).is_ok() {
+        if !pack.headers.is_empty() && pack.admit(asked).is_ok() {
             header_rules::apply(&pack.headers, asked.host, asked.sent, &mut said);
         }
         let mut response = pages::options();
@@ -137,6 +141,9 @@ impl Sites {
         is_disallowed: bool,
     ) -> Result<Option<Response<SiteBody>>, PackError> {
         let path = asked.path.strip_prefix('/').unwrap_or(asked.path);
+        // The lender may write the path otherwise than it was asked for.
+        let live_guards = self.packs.pack(live).await?.guards.clone();
+        let asked = Asked { live_guards: Some(&live_guards), ..asked };
         for id in self.recent.recent(&site.project).await.iter().filter(|id| *id != live) {
             let decided = match self.packs.pack(id).await {
                 Ok(pack) => {
@@ -195,7 +202,7 @@ impl Look {
 
 /// Looks up a path in the live deployment. What is missing there may be lent by another where `may_be_lent`.
 fn look_up(pack: &Pack, uri: &Uri, asked: Asked<'_>, may_be_lent: bool) -> Result<Look, PackError> {
-    pack.guards.admit(asked)?;
+    pack.admit(asked)?;
     if !pack.redirects.is_empty() {
         match follow(pack, uri, asked) {
             Followed::Nothing => {}
@@ -211,7 +218,7 @@ fn look_up(pack: &Pack, uri: &Uri, asked: Asked<'_>, may_be_lent: bool) -> Resul
     match resolve_asked(pack, asked) {
         Found::File(file) => send(pack, file, asked, Role::Found).map(Look::Decided),
         Found::Cleaner(path) => {
-            pack.guards.admit_to_path(&path, asked)?;
+            pack.admit_to_path(&path, asked)?;
             let response = redirect(pack, asked, StatusCode::PERMANENT_REDIRECT, &encode(&path), uri.query());
             Ok(Look::Decided(response.unwrap_or_else(pages::bad_request).into()))
         }

@@ -22,6 +22,7 @@ fn site(number: usize) -> Arc<Site> {
     Arc::new(Site {
         project: ProjectId::from_body(&format!("{number:0>20}")).unwrap(),
         deployment: None,
+        live: None,
         kind: SiteKind::Live,
         gate: Gate::Public,
         access_version: 1,

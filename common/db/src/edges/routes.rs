@@ -43,6 +43,7 @@ struct Row {
     end: i64,
     project: Option<ProjectId>,
     deployment: Option<DeploymentId>,
+    live: Option<DeploymentId>,
     access_mode: Option<AccessMode>,
     password_hash: Option<String>,
     org: Option<OrgId>,
@@ -68,6 +69,7 @@ pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sq
         Row,
         r#"SELECT c.epoch, c.last_seq AS seq, c.last_seq + (EXISTS (SELECT FROM pending_route_changes))::int AS "end!", p.id AS "project?",
                   COALESCE(d.id, p.active_deployment_id) AS "deployment?: DeploymentId",
+                  p.active_deployment_id AS "live?: DeploymentId",
                   p.access_mode AS "access_mode?", p.password_hash AS "password_hash?",
                   p.org_id AS "org?", p.access_version AS "access_version?",
                   p.expires_at AS "expires_at?",
@@ -107,6 +109,7 @@ impl Row {
         Some(Site {
             project: self.project?,
             deployment: self.deployment,
+            live: self.live,
             kind,
             gate,
             access_version: self.access_version?,

@@ -205,7 +205,7 @@ fn values<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item =
 fn knows(headers: &HeaderMap, kept: &Kept) -> bool {
     let etag = kept.headers().get(header::ETAG).and_then(|etag| etag.to_str().ok());
     etag.is_some_and(|etag| {
-        Validators { etag, modified: SystemTime::UNIX_EPOCH }.judge(headers) == Verdict::NotModified
+        Validators { etag, modified: None, is_only_form: true }.judge(headers) == Verdict::NotModified
     })
 }
 

@@ -94,16 +94,29 @@ async fn only_what_pages_load_is_lent() {
     }
 }
 
-#[tokio::test]
-async fn an_encoded_file_is_sent_as_it_is_stored() {
+/// A site of files that are stored encoded.
+fn encoded() -> World {
+    use std::io::Write as _;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all("hello ".repeat(20).as_bytes()).unwrap();
+    let gzip = gzip.finish().unwrap();
     let folder = Folder::of(&["index.html"])
         .with("g.wasm.br", "brotli bytes")
         .encoded("g.wasm.br", Encoding::Br)
+        .with_bytes("logo.svgz", &gzip)
+        .encoded("logo.svgz", Encoding::Gzip)
         .headers("/g.wasm.br\n  Content-Encoding: br\n  Content-Type: application/wasm\n");
-    let world = World::new(folder);
-    for accept in ["br, gzip", "identity", ""] {
-        let answer = world.send(Request::get("/g.wasm.br").header("accept-encoding", accept)).await;
-        assert_eq!((answer.header("content-encoding"), answer.body.as_str()), ("br", "brotli bytes"), "{accept}");
+    World::new(folder)
+}
+
+#[tokio::test]
+async fn an_encoded_file_is_sent_as_it_is_stored() {
+    let world = encoded();
+    for accept in [Some("br, gzip"), Some("*"), Some("identity;q=0"), None] {
+        let ask = Request::get("/g.wasm.br");
+        let ask = if let Some(accept) = accept { ask.header("accept-encoding", accept) } else { ask };
+        let answer = world.send(ask).await;
+        assert_eq!((answer.header("content-encoding"), answer.body.as_str()), ("br", "brotli bytes"), "{accept:?}");
         assert_eq!(answer.headers.get_all("content-encoding").iter().count(), 1);
         assert_eq!(answer.header("content-type"), "application/wasm");
         assert_eq!(answer.header("vary"), "Accept-Encoding");
@@ -111,4 +124,32 @@ async fn an_encoded_file_is_sent_as_it_is_stored() {
     let part = world.send(Request::get("/g.wasm.br").header("range", "bytes=0-5")).await;
     assert_eq!((part.status.as_u16(), part.body.as_str()), (206, "brotli"));
     assert_eq!((part.header("content-encoding"), part.header("content-range")), ("br", "bytes 0-5/12"));
+}
+
+#[tokio::test]
+async fn an_encoded_file_is_decoded_for_those_who_do_not_take_its_coding() {
+    let world = encoded();
+    let text = "hello ".repeat(20);
+    for accept in ["br", "identity", "", "identity;q=1, *;q=0"] {
+        let ask = |builder: Builder| builder.header("accept-encoding", accept);
+        let answer = world.send(ask(Request::get("/logo.svgz"))).await;
+        assert_eq!((answer.status.as_u16(), answer.body.as_str()), (200, text.as_str()), "{accept}");
+        for (name, expected) in [("content-encoding", ""), ("content-length", "120"), ("accept-ranges", "")] {
+            assert_eq!(answer.header(name), expected, "{accept}: {name}");
+        }
+        assert_eq!(answer.header("vary"), "Accept-Encoding");
+        let head = world.send(ask(Request::head("/logo.svgz"))).await;
+        assert_eq!((head.header("content-length"), head.body.as_str()), ("120", ""), "{accept}");
+        let ranged = world.send(ask(Request::get("/logo.svgz")).header("range", "bytes=0-5")).await;
+        assert_eq!((ranged.status.as_u16(), ranged.body.len()), (200, 120), "{accept}");
+        let stored = world.send(Request::head("/logo.svgz").header("accept-encoding", "gzip")).await;
+        assert_ne!(answer.header("etag"), stored.header("etag"));
+        let again = world.send(ask(Request::get("/logo.svgz")).header("if-none-match", answer.header("etag"))).await;
+        assert_eq!((again.status.as_u16(), again.header("etag")), (304, answer.header("etag")), "{accept}");
+        let other = world.send(ask(Request::get("/logo.svgz")).header("if-none-match", stored.header("etag"))).await;
+        assert_eq!(other.status, 200, "{accept}");
+    }
+    // What is not what it claims to be is not sent as something else.
+    let broken = world.send(Request::get("/g.wasm.br").header("accept-encoding", "gzip")).await;
+    assert_eq!((broken.brief(), broken.header("vary")), ((406, "our page"), "Accept-Encoding"));
 }

@@ -155,6 +155,9 @@ fn outcome(pack: &Pack, target: &str, names: &BTreeSet<String>) -> Outcome {
         country: None,
         granted: &granted,
         agent: None,
+        live_guards: None,
+        public_port: None,
+        now: std::time::SystemTime::UNIX_EPOCH,
     };
     let mut outcome = Outcome::default();
     match follow(pack, &uri, asked) {

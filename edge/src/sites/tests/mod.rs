@@ -1,7 +1,9 @@
 //! Sites without sockets: packs in a test's memory, requests in, answers out.
 
+mod addresses;
 mod caching;
 mod damage;
+mod dates;
 mod dialect;
 mod files;
 mod forms;
@@ -134,8 +136,12 @@ impl Folder {
         paths.iter().fold(Self::default(), |folder, path| folder.with(path, &format!("<{path}>")))
     }
 
-    fn with(mut self, path: &str, content: &str) -> Self {
-        let identity = self.store(content.as_bytes());
+    fn with(self, path: &str, content: &str) -> Self {
+        self.with_bytes(path, content.as_bytes())
+    }
+
+    fn with_bytes(mut self, path: &str, content: &[u8]) -> Self {
+        let identity = self.store(content);
         let content_type = match path.rsplit_once('.').map_or("", |(_, extension)| extension) {
             "html" => "text/html; charset=utf-8",
             "js" => "text/javascript; charset=utf-8",
@@ -153,7 +159,7 @@ impl Folder {
             identity,
             variants: Vec::new(),
             loads_parts: false,
-            digests: vec![packs::block_digests(content.as_bytes())],
+            digests: vec![packs::block_digests(content)],
             modified: None,
         };
         self.files.insert(path.into(), entry);
@@ -298,6 +304,7 @@ impl World {
             site: Site {
                 project: ProjectId::new(now()),
                 deployment: None,
+                live: None,
                 kind: SiteKind::Live,
                 gate: Gate::Public,
                 access_version: 1,

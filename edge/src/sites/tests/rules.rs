@@ -228,3 +228,62 @@ async fn a_rule_of_many_paths_leads_no_file_in_a_circle() {
     assert_eq!(world.get("/blog/b").await.brief(), (301, "/blog/b/"));
     assert_eq!(world.get("/blog/c").await.brief(), (301, "/blog/c/"));
 }
+
+#[tokio::test]
+async fn an_absolute_target_at_the_sites_own_address_does_not_send_visitors_round() {
+    let world = World::new(Folder::of(&["index.html", "x.html", "a.html", "b.html", "c.html", "h.html"]).redirects(
+        "/x https://site.svc.test:8443/x 301\n/a https://SITE.svc.test:8443/b\n/b https://site.svc.test:8443/a?n=1\n\
+         /c https://site.svc.test:8443/c.html 301\n/h http://site.svc.test/h 301\n/on/* https://site.svc.test:8443/on/n/:splat\n\
+         /other https://site.svc.test/other\n/moved https://site.svc.test:8443/new\n/new /x 301\n\
+         /* https://www.svc.test/:splat 301\n",
+    ));
+    for (target, expected) in [
+        ("/x", (301, "https://www.svc.test/x")),
+        ("/a", (301, "https://www.svc.test/a")),
+        ("/b", (301, "https://www.svc.test/b")),
+        ("/c", (301, "https://site.svc.test:8443/c.html")),
+        ("/h", (301, "https://www.svc.test/h")),
+        ("/on/1", (301, "https://www.svc.test/on/1")),
+        // Another port is another site.
+        ("/other", (302, "https://site.svc.test/other")),
+        ("/moved", (302, "https://site.svc.test:8443/new")),
+    ] {
+        assert_eq!(world.get(target).await.brief(), expected, "{target}");
+    }
+    let clean = World::new(Folder::of(&["c.html"]).redirects("/c https://site.svc.test:8443/c.html 301\n"));
+    assert_eq!(clean.get("/c").await.brief(), (200, "<c.html>"), "through a clean address");
+    let mut world = world;
+    world.visit.host = "www.svc.test".into();
+    world.visit.public_port = None;
+    assert_eq!(world.get("/x").await.brief(), (301, "https://site.svc.test:8443/x"), "from another name of the site");
+    let canonical = World::new(Folder::of(&["x.html"]).redirects("/* https://www.svc.test/:splat 301\n"));
+    assert_eq!(canonical.get("/x").await.brief(), (301, "https://www.svc.test/x"));
+    let mut canonical = canonical;
+    canonical.visit.host = "www.svc.test".into();
+    canonical.visit.public_port = None;
+    assert_eq!(canonical.get("/x").await.brief(), (200, "<x.html>"), "at the name that it leads to");
+}
+
+#[tokio::test]
+async fn a_rule_answers_requests_for_data_with_the_single_page() {
+    let empty = |accept: &'static str| {
+        Request::get("/app/route")
+            .header("accept", accept)
+            .header("sec-fetch-dest", "empty")
+            .header("sec-fetch-mode", "cors")
+    };
+    let (plain, ruled) = (
+        World::new(Folder::of(&["index.html"])),
+        World::new(Folder::of(&["index.html", "app.js"]).redirects("/* /index.html 200\n")),
+    );
+    for (world, accept, expected) in [
+        (&plain, "text/html", (200, "<index.html>")),
+        (&plain, "*/*", (404, NO_SUCH_FILE)),
+        (&plain, "application/json", (404, NO_SUCH_FILE)),
+        (&ruled, "text/html", (200, "<index.html>")),
+        (&ruled, "*/*", (200, "<index.html>")),
+    ] {
+        assert_eq!(world.send(empty(accept)).await.brief(), expected, "{accept}");
+    }
+    assert_eq!(ruled.get("/app.js").await.brief(), (200, "<app.js>"));
+}

@@ -65,6 +65,7 @@ impl Scene {
         let site = Site {
             project: ProjectId::from_body("00000000000000000001").unwrap(),
             deployment: None,
+            live: None,
             kind: SiteKind::Live,
             gate: Gate::Public,
             access_version: 1,
