@@ -213,7 +213,9 @@ async fn no_client_breaks_on_a_stream() {
         ("ai", tools::node(STREAMS_AI_SDK), "ai", "@ai-sdk/openai-compatible"),
         ("ai 6", tools::node(STREAMS_AI_SDK), "ai-6", "@ai-sdk/openai-compatible-2"),
     ] {
-        scripts.iter().for_each(|script| gateway.provider.next(script.clone()));
+        for script in &scripts {
+            gateway.provider.next(script.clone());
+        }
         let count = scripts.len().to_string();
         let more = [("COUNT", count.as_str()), ("SDK", sdk), ("PROVIDER", provider)];
         let output = run(client, &gateway.world, &gateway.key, &more).await;

@@ -286,6 +286,7 @@ fn large_bodies() -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stdout, reason = "the figures, with `--nocapture`")]
 async fn a_large_body_is_in_memory_once() {
     let (gateway, metrics) = roomy("32 GiB").await;
     let count = large_bodies();

@@ -74,7 +74,7 @@ impl Dates {
 impl Dates {
     /// Whether `path` had another content.
     pub(super) fn is_changed(&self, path: &str, sha256: &[u8; 32]) -> bool {
-        self.0.get(path).is_some_and(|before| before.sha256 != *sha256)
+        self.files.get(path).is_some_and(|before| before.sha256 != *sha256)
     }
 }
 

@@ -290,7 +290,8 @@ impl Gateway {
                 let key = self.authenticate(shown_key(&head.headers, api)?, client).await?;
                 let asks = settings.asks(&key);
                 let body = self.read_body(head, body, &asks, account, &key).await?;
-                self.complete(api, body, &asks, key, settings, request_id, completions).await
+                let request = judge(api, body, &asks, settings).await?;
+                Ok(self.complete(request, key, settings, request_id, completions).await)
             }
         }
     }
@@ -347,22 +348,19 @@ impl Gateway {
 
     async fn complete(
         &self,
-        api: Api,
-        body: ReadBody,
-        asks: &Asks,
+        mut request: CompletionRequest,
         key: Arc<GatewayKey>,
         settings: &Arc<Settings>,
         request_id: &str,
         completions: &ConnectionCompletions,
-    ) -> Result<Response<Body>, ApiError> {
-        let mut request = judge(api, body, asks, settings).await?;
+    ) -> Response<Body> {
         request.format.identify(request_id, &self.state.clock);
         let (state, settings, request_id) = (self.state.clone(), settings.clone(), request_id.to_owned());
         let (drains, account) = (self.state.drains.clone(), key.account.clone());
         let complete = |disconnected| exchange::complete(state, settings, key, request, request_id, disconnected);
         let held = self.state.under_way.begin(completions);
         let response = DrainOnDrop::new(drains, account, complete).await;
-        Ok(response.map(|body| body.holding(held)))
+        response.map(|body| body.holding(held))
     }
 }
 

@@ -132,7 +132,7 @@ async fn decode(
             return Ok(Ok(()));
         }
         since_pause += count;
-        if since_pause > limits::DECODED_AT_ONCE {
+        if since_pause > limits::DECODED_BETWEEN_PAUSES {
             since_pause = 0;
             tokio::task::yield_now().await;
         }

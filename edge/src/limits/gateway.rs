@@ -24,7 +24,7 @@ pub(crate) const UNZIPPED_PIECE_BYTES: usize = 64 * 1024;
 #[cfg(test)]
 pub(crate) const UNZIPPED_STEP_BYTES: usize = 2 * 1024 * 1024;
 /// Bytes of a body that are decoded before other tasks have a turn.
-pub(crate) const DECODED_AT_ONCE: usize = 256 * 1024;
+pub(crate) const DECODED_BETWEEN_PAUSES: usize = 256 * 1024;
 /// Bytes of a body from which on it is judged by a thread that may be kept busy: some milliseconds of work.
 pub(crate) const JUDGED_APART_BYTES: usize = 512 * 1024;
 /// Fields of a request beside each other: more than fit into [`SMALL_BODY_BYTES`].

@@ -28,14 +28,6 @@ pub(super) fn add(cases: &mut Vec<Case>) {
     let links =
         (0..10).fold(Tarball::new().zero_file("a", FILE), |tarball, n| tarball.link(b'1', &format!("{n}"), "a"));
     too_large(cases, "bomb_of_hard_links", links.end());
-    let links =
-        (0..10).fold(Tarball::new().zero_file("a", FILE), |tarball, n| tarball.link(b'2', &format!("{n}"), "a"));
-    too_large(cases, "bomb_of_symlinks", links.end());
-    let twins = (0..20).fold(Tarball::new().file("top/d20/x", b"x"), |tarball, n| {
-        let next = format!("../d{}", n + 1);
-        tarball.link(b'2', &format!("top/d{n}/a"), &next).link(b'2', &format!("top/d{n}/b"), &next)
-    });
-    invalid(cases, "symlinks_that_multiply", twins.end());
     let folders = Header::new(b'5', "folder/", 0).block().repeat(2 * 70_000);
     too_large(cases, "bomb_of_folders", Tarball::new().file("a", b"").raw(&folders).end());
     too_large(cases, "bomb_after_the_end", Tarball::new().file("a", b"x").zeros(300 * MB).cut());

@@ -32,10 +32,6 @@ pub(super) fn add(cases: &mut Vec<Case>) {
     );
     let link = Entry::new("link", b"/etc/passwd").unix(0o120_777);
     good(cases, "symlink_is_skipped", one(Entry::deflated).file(link).end(), files);
-    let link = || Entry::new("link", b"./a/../index.html").unix(0o120_777);
-    let linked = &[("index.html", 17), ("a/b.css", 7), ("link", 17)];
-    good(cases, "symlink_is_followed", one(Entry::deflated).file(link()).end(), linked);
-    good(cases, "symlink_is_followed_compressed", one(Entry::deflated).file(link().deflated()).end(), linked);
     let pipe = Entry::new("pipe", b"").unix(0o010_644);
     good(cases, "pipe_is_left_out", one(Entry::deflated).file(pipe).end(), files);
     let windows = |system, path: &str| {

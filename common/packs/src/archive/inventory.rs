@@ -8,11 +8,10 @@ use domain::{
 };
 
 use super::{
-    ArchiveError, Member, Root, Summary, Visit,
-    links::{self, LinkFault},
+    ArchiveError, Root, Summary,
     path::{self, Names, shown},
 };
-use crate::{WriteError, rules};
+use crate::rules;
 
 /// Paths of what was left out for one reason that a warning has, at most.
 const NAMED: usize = 20;
@@ -31,8 +30,6 @@ pub(super) struct Inventory {
     overhead: u64,
     /// How many files were left out that no site needs, and the first of them.
     left_out: (u64, Option<String>),
-    /// The symlinks, with what they lead to.
-    links: BTreeMap<String, Vec<u8>>,
     /// What was left out, by the reason.
     faults: BTreeMap<Fault, Named>,
     /// Whether something follows the end.
@@ -46,7 +43,7 @@ pub(super) struct Inventory {
 /// The reason for leaving out an entry, of which the person should know.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
-    Link(LinkFault),
+    Symlink,
     /// It is a device or the like.
     Special,
     /// It was meant to be this file of rules.
@@ -80,7 +77,6 @@ impl Inventory {
             rest: 0,
             overhead: 0,
             left_out: (0, None),
-            links: BTreeMap::new(),
             faults: BTreeMap::new(),
             has_rest: false,
             foreign: (0, None),
@@ -159,55 +155,21 @@ impl Inventory {
         Ok(Some((path, aim)))
     }
 
-    /// Enters a symlink, which is followed when all else is known. Where some programs have stopped already, it is none.
-    pub(super) fn enter_symlink(&mut self, raw: &[u8], target: &[u8]) -> Result<(), ArchiveError> {
-        let path = path::judge(raw, Names::Folder)?;
-        let published = self.root.published(&path).ok().flatten().filter(|path| !path.is_empty());
-        let Some(published) = published.filter(|_| !self.is_past_end && !path::is_system_name(raw)) else {
-            return Ok(());
-        };
-        if self.links.len() == *ARCHIVE_FILES.end() && !self.links.contains_key(published) {
-            let why = format!("the archive has more than {} symlinks", ARCHIVE_FILES.end());
-            return Err(ArchiveError::invalid(why));
-        }
-        // A longer one leads nowhere, and is kept long enough to be known.
-        let target = &target[..target.len().min(path::PATH_BYTES + 1)];
-        self.links.insert(published.to_owned(), target.to_vec());
-        Ok(())
+    /// Passes over a symlink, and notes it.
+    pub(super) fn enter_symlink(&mut self, raw: &[u8]) -> Result<(), ArchiveError> {
+        self.pass_over(Fault::Symlink, raw)
     }
 
     /// Passes over a device or the like, and notes it.
     pub(super) fn enter_special(&mut self, raw: &[u8]) -> Result<(), ArchiveError> {
-        let path = path::judge(raw, Names::Folder)?;
-        if let Some(path) = self.root.published(&path).ok().flatten() {
-            self.leave_out(Fault::Special, path);
-        }
-        Ok(())
+        self.pass_over(Fault::Special, raw)
     }
 
-    /// Enters the files that symlinks lead to, and shows them to `visit`.
-    pub(super) fn follow_links(&mut self, visit: &mut Visit<'_>) -> Result<(), WriteError> {
-        let links = std::mem::take(&mut self.links);
-        if links.is_empty() {
-            return Ok(());
-        }
-        // All of the archive was read: where some programs stop is of no account any more.
-        self.is_past_end = false;
-        let links::Followed { copies, faults } = links::follow(self.sizes.keys().map(String::as_str), &links)?;
-        for (fault, path) in faults {
-            self.leave_out(Fault::Link(fault), &path);
-        }
-        for (path, target) in copies {
-            path::check_reserved(&path)?;
-            if let Some(file) = rules::meant_for(&path) {
-                self.leave_out(Fault::Rules(file), &path);
-                continue;
-            }
-            self.check_room(&path)?;
-            let bytes = self.sizes.get(&target).copied().unwrap_or_default();
-            self.count_bytes(bytes)?;
-            visit(Member::Link { path: &path, target: &target, must_repeat: false })?;
-            self.sizes.insert(path, bytes);
+    fn pass_over(&mut self, fault: Fault, raw: &[u8]) -> Result<(), ArchiveError> {
+        let path = path::judge(raw, Names::Folder)?;
+        let published = self.root.published(&path).ok().flatten().filter(|path| !path.is_empty());
+        if let Some(path) = published.filter(|_| !path::is_system_name(raw)) {
+            self.leave_out(fault, path);
         }
         Ok(())
     }
@@ -340,7 +302,9 @@ impl Named {
         let others = if more > 0 { format!(" and {more} more") } else { String::new() };
         let were = if count == 1 { "was" } else { "were" };
         match fault {
-            Fault::Link(fault) => format!("{names}{others} {were} left out: {}", fault.reason()),
+            Fault::Symlink => format!(
+                "{names}{others} {were} left out: symlinks of an archive are skipped; `svc deploy` publishes what those of a folder lead to"
+            ),
             Fault::Special => {
                 format!("{names}{others} {were} left out: only files are published, no devices and pipes")
             }

@@ -10,7 +10,6 @@ mod decode;
 mod header;
 mod inventory;
 mod layout;
-mod links;
 mod path;
 mod pax;
 mod root;
@@ -50,8 +49,6 @@ const REST_BYTES: u64 = DEPLOYMENT_BYTES;
 const REPO_OVERHEAD_BYTES: u64 = 256 * MB;
 /// Bytes of the files of a repository that are not published.
 const REPO_REST_BYTES: u64 = 2_048 * MB;
-/// Steps in which the symlinks of an archive are followed, at most: entries of folders and parts of paths.
-const LINK_STEPS: usize = 200_000;
 /// Bytes of a body that are passed over at once.
 const SKIP_BYTES: usize = 4 * 1024;
 
@@ -228,7 +225,6 @@ impl<U: Upload> Archive<U> {
                 zip::read(upload, len, &mut inventory, &mut visit)?;
             }
         }
-        inventory.follow_links(&mut visit)?;
         Ok(inventory.finish()?)
     }
 }

@@ -5,7 +5,7 @@ use domain::gate;
 use super::ArchiveError;
 
 /// Bytes of a path, at most.
-pub(super) const PATH_BYTES: usize = 1_024;
+const PATH_BYTES: usize = 1_024;
 /// Characters of a path that a message shows.
 const SHOWN_CHARS: usize = 120;
 

@@ -148,8 +148,7 @@ fn read_entry<R: Read>(
                     }
                 }
                 Kind::Folder => Inventory::pass(&raw)?,
-                // One that leads to two places leads nowhere.
-                Kind::Symlink => inventory.enter_symlink(&raw, if agree { &link } else { b"" })?,
+                Kind::Symlink => inventory.enter_symlink(&raw)?,
                 Kind::Special => inventory.enter_special(&raw)?,
                 Kind::Listing => {
                     Inventory::pass(&raw)?;

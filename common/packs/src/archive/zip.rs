@@ -52,29 +52,13 @@ pub(super) fn read(
     while let Some(record) = entries.next_entry().map_err(broken)? {
         let entry = archive.get_entry(record.wayfinder()).map_err(broken)?;
         let local = entry.local_header(&mut local).map_err(broken)?;
-        let (file, link) = enter(&record, &local, separator, inventory)?;
-        if let Some(name) = link {
-            let mut target = Vec::new();
-            read_body(&record, &entry, file, inventory, &mut |mut body: Body<'_>| {
-                let mut chunk = [0; READ_BYTES];
-                loop {
-                    let read = body.read(&mut chunk)?;
-                    if read == 0 {
-                        return Ok(());
-                    }
-                    let room = (path::PATH_BYTES + 1).saturating_sub(target.len());
-                    target.extend_from_slice(&chunk[..read.min(room)]);
-                }
-            })?;
-            inventory.enter_symlink(&name, &target)?;
-            continue;
-        }
+        let file = enter(&record, &local, separator, inventory)?;
         if !is_in_order && file.is_published && inventory.has(&file.path) {
             let path = shown(file.path.as_bytes());
             let why = format!("the zip archive holds {path} twice, and programs differ in which comes last");
             return Err(ArchiveError::invalid(why).into());
         }
-        read_body(&record, &entry, file, inventory, &mut |body: Body<'_>| body.visit(visit))?;
+        read_body(&record, &entry, file, inventory, visit)?;
     }
     Ok(())
 }
@@ -131,13 +115,13 @@ fn check_directory<R: ReaderAt>(
     Ok(Directory { is_in_order, separator })
 }
 
-/// Judges what an archive says of an entry, and enters it. Returns the name of a symlink, of which the body is the target.
+/// Judges what an archive says of an entry, and enters it.
 fn enter(
     record: &ZipFileHeaderRecord<'_>,
     local: &ZipLocalFileHeader<'_>,
     separator: u8,
     inventory: &mut Inventory,
-) -> Result<(Entered, Option<Vec<u8>>), ArchiveError> {
+) -> Result<Entered, ArchiveError> {
     let raw = record.file_path().as_bytes();
     if record.flags().is_encrypted() || record.flags().is_masked() {
         let why = format!("{} is encrypted; make the archive without a password", shown(raw));
@@ -164,19 +148,19 @@ fn enter(
             if is_foreign {
                 inventory.note_foreign_name(&file.path);
             }
-            Ok((file, None))
+            Ok(file)
         }
         EntryKind::Symlink => {
-            Inventory::pass(&name)?;
-            Ok((passed, Some(name)))
+            inventory.enter_symlink(&name)?;
+            Ok(passed)
         }
         EntryKind::Special => {
             inventory.enter_special(&name)?;
-            Ok((passed, None))
+            Ok(passed)
         }
         EntryKind::File | EntryKind::Folder => {
             Inventory::pass(&name)?;
-            Ok((passed, None))
+            Ok(passed)
         }
     }
 }
@@ -238,15 +222,15 @@ fn read_body<R: ReaderAt>(
     entry: &ZipEntry<'_, R>,
     mut file: Entered,
     inventory: &mut Inventory,
-    take: &mut dyn FnMut(Body<'_>) -> Result<(), WriteError>,
+    visit: &mut Visit<'_>,
 ) -> Result<(), WriteError> {
     if record.compression_method() == CompressionMethod::STORE {
         let mut source = entry.verifying_reader(entry.reader());
-        take(Body { source: &mut source, cause, inventory, file: &mut file })?;
+        Body { source: &mut source, cause, inventory, file: &mut file }.visit(visit)?;
     } else if record.compressed_size_hint() > 0 || file.is_published {
         let mut deflate = DeflateDecoder::new(BufReader::with_capacity(READ_BYTES, entry.reader()));
         let mut source = entry.verifying_reader(&mut deflate);
-        take(Body { source: &mut source, cause, inventory, file: &mut file })?;
+        Body { source: &mut source, cause, inventory, file: &mut file }.visit(visit)?;
         // Whatever is left would be read by a program that does not know the size before.
         if deflate.total_in() != record.compressed_size_hint() {
             return Err(contradiction(record.file_path().as_bytes()).into());

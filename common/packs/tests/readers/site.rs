@@ -60,20 +60,12 @@ pub(crate) fn files(site: &str, archive: &str) -> Files {
     let site = if archive.starts_with("go-") { "recorded" } else { site };
     let mut files: Files =
         contents(site).into_iter().map(|(path, body)| (path, hex::encode(Sha256::digest(body)))).collect();
-    if site == "links" && !has_no_symlinks(archive) {
+    // Info-ZIP packs what a symlink leads to, unless it is told not to, and Python what leads to a file.
+    if site == "links" && archive.starts_with("info") && archive != "info-symlinks.zip" {
+        files.insert("latest/guide/page.html".to_owned(), files["docs/guide/page.html"].clone());
+    }
+    if site == "links" && (files.contains_key("latest/guide/page.html") || archive == "python-shutil.zip") {
         files.insert("latest.html".to_owned(), files["index.html"].clone());
-        // One is told to leave the folder out, and Python packs what a symlink leads to if that is a file.
-        if !["info-symlinks.zip", "python-shutil.zip"].contains(&archive) {
-            files.insert("latest/guide/page.html".to_owned(), files["docs/guide/page.html"].clone());
-        }
     }
     files
-}
-
-/// Whether an archive was made of regular files alone.
-fn has_no_symlinks(archive: &str) -> bool {
-    archive == "gnu-no-recursion.tar.gz"
-        || archive.starts_with("jszip")
-        || archive.starts_with("python-")
-            && (archive.ends_with("-stream.tar.gz") || archive.ends_with(".zip") && archive != "python-shutil.zip")
 }

@@ -123,7 +123,8 @@ mod tests {
         writer.extend_from_slice(&body[10..20]);
         writer.extend_from_slice(&body[100_000..900_000]);
         // As long, and no part of it.
-        writer.extend_from_slice(&body[..10_000].to_vec());
+        let copy = body[..10_000].to_vec();
+        writer.extend_from_slice(&copy);
         writer.extend_from_slice(&body[990_000..]);
         let expected = [b"{", &body[10..20], &body[100_000..900_000], &body[..10_000], &body[990_000..]].concat();
         assert_eq!(writer.len(), expected.len());

@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_is_decoded_is_what_was_encoded_in_bounded_steps() {
-        let words: Vec<u8> = (0..300_000_u32).flat_map(|n| n.to_le_bytes()).collect();
+        let words: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
         for plain in [&b""[..], b"{}", &vec![b' '; 5_000_000], &words] {
             for piece in [1, 7, 1_000, 100_000_000] {
                 if piece == 1 && plain.len() > 1_000_000 && plain[0] != b' ' {
