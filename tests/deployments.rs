@@ -434,7 +434,13 @@ async fn what_was_meant_for_rules_is_not_served() {
     let body = ada.upload("engine", &site).await.created();
     let warnings = body["warnings"].to_string();
     for path in paths {
-        world.edge().get(&format!("{url}/{path}")).await.assert_status(404);
+        let answer = world.edge().get(&format!("{url}/{path}")).await;
+        // Where there is no file, the site's one page answers, but not for a name with an extension.
+        if path.contains(".txt") {
+            answer.assert_status(404)
+        } else {
+            answer.assert_body(200, "x")
+        };
         assert!(warnings.contains(&format!("`{path}`")), "{path}: {warnings}");
     }
     assert!(warnings.contains("called `_headers`") && warnings.contains("called `_redirects`"), "{warnings}");

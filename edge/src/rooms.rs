@@ -26,7 +26,7 @@ const ROOMS: [&str; 16] = [
 ];
 
 /// Constants of a number or a duration that may stand outside `limits/`, each with the reason.
-const NO_BOUNDS: [(&str, &str); 32] = [
+const NO_BOUNDS: [(&str, &str); 33] = [
     ("AWAKE_FOR", "a bound in the unit of a clock"),
     ("CALM", "a code"),
     ("CREATED", "a date that the API's answers repeat"),
@@ -57,6 +57,7 @@ const NO_BOUNDS: [(&str, &str); 32] = [
     ("UNCERTAIN", "belongs to the release that it slows down"),
     ("UNSURE", "belongs to the release that it slows down"),
     ("V4_LEN", "a format"),
+    ("WORD_BYTES", "a format"),
     ("V6_LEN", "a format"),
     ("VERSION_LEN", "a format"),
 ];

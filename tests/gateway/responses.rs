@@ -235,7 +235,6 @@ async fn a_stream_that_fails_says_so_in_its_last_events() {
         |count: usize| usual_events(4).into_iter().take(count).map(|event| format!("{event}\n\n").into_bytes());
     for (script, said, code) in [
         (Script::stream(pieces(3), false).then(Act::Close), "wörd0 wörd1 ", "upstream_error"),
-        (Script::stream(pieces(0), true), "", "upstream_error"),
         (Script::stream(pieces(2), false).then(Act::Hang), "wörd0 ", "upstream_timeout"),
     ] {
         gateway.provider.next(script);
@@ -249,6 +248,9 @@ async fn a_stream_that_fails_says_so_in_its_last_events() {
         );
         assert_eq!((&failed["type"], &failed["response"]["status"]), (&json!("response.failed"), &json!("failed")));
     }
+    // Before its first words it has a status.
+    gateway.provider.next(Script::stream(pieces(0), true));
+    gateway.respond(&json!({ "stream": true })).await.assert_openai_error(502, "upstream_error");
     let words = "SELECT count(*) FROM ai_usage WHERE estimated AND completion_tokens BETWEEN 1 AND 50";
     eventually(BACKGROUND, "what was said is charged", async || gateway.world.sql_number(words).await == 2).await;
 }

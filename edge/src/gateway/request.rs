@@ -227,7 +227,7 @@ impl<'t> Fields<'t> {
         let Some(value) = self.last(name.as_bytes()).filter(|value| *value != b"null") else { return Ok(None) };
         let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
         let asked = number.and_then(|number| ceiling.admit(number));
-        asked.map(Some).ok_or_else(|| ApiError::invalid_value(name, &ceiling.rule()))
+        asked.map(Some).ok_or_else(|| ApiError::invalid_value(name, &ceiling.rule()).with_maximum(ceiling.most()))
     }
 
     /// The integer in a field, or `None` if the field is absent or null.
@@ -236,7 +236,7 @@ impl<'t> Fields<'t> {
         let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
         let number = number.filter(|number| range.contains(number)).ok_or_else(|| {
             let rule = format!("expected an integer from {} to {}", range.start(), range.end());
-            ApiError::invalid_value(name, &rule).with_maximum(*range.end())
+            ApiError::invalid_value(name, &rule)
         })?;
         Ok(Some(number))
     }

@@ -1,7 +1,12 @@
 //! The overview of an account's plan and money.
 
-use domain::{Timestamp, billing::Cents, plans::PlanLimits};
-use serde::{Deserialize, Serialize};
+use domain::{
+    Timestamp,
+    billing::Cents,
+    plans::{PlanLimits, Plans},
+};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::{Map, Value};
 
 use super::{BillingProfile, Invoice, Subscription};
 
@@ -12,6 +17,7 @@ pub struct BillingOverview {
     /// The id of the account's plan; null when the operator has configured no plans.
     pub plan: Option<String>,
     /// The limits of the account's plan.
+    #[serde(deserialize_with = "limits_that_are_known")]
     pub limits: PlanLimits,
     /// The use that counts against the limits.
     pub usage: PlanUsage,
@@ -25,6 +31,16 @@ pub struct BillingOverview {
     pub profile: Option<BillingProfile>,
     /// The 20 newest invoices and credit notes, newest first.
     pub invoices: Vec<Invoice>,
+}
+
+/// Reads limits of which a newer service may have more: a client goes by those that it knows. In a configuration an unknown one is a
+/// mistake.
+fn limits_that_are_known<'de, D: Deserializer<'de>>(limits: D) -> Result<PlanLimits, D::Error> {
+    let mut sent = Map::deserialize(limits)?;
+    if let Ok(Value::Object(known)) = serde_json::to_value(Plans::default().limits_of(None)) {
+        sent.retain(|name, _| known.contains_key(name));
+    }
+    serde_json::from_value(Value::Object(sent)).map_err(de::Error::custom)
 }
 
 /// An account's use of its plan. What is counted by month begins anew with the UTC month.
@@ -55,6 +71,7 @@ pub struct CatalogPlan {
     /// A month's price, in euro cents without VAT.
     pub price_cents: u32,
     /// The plan's limits.
+    #[serde(deserialize_with = "limits_that_are_known")]
     pub limits: PlanLimits,
 }
 
@@ -74,4 +91,18 @@ pub struct NextInvoice {
     pub total_cents: Cents,
     /// The currency: `EUR`.
     pub currency: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_a_newer_service_are_read() {
+        let limits = Plans::default().limits_of(None);
+        let mut written = serde_json::json!({ "id": "free", "name": "Free", "price_cents": 0, "limits": limits });
+        written["limits"]["seats_on_the_moon"] = 7.into();
+        let read: CatalogPlan = serde_json::from_value(written).unwrap();
+        assert_eq!(read.limits, limits);
+    }
 }

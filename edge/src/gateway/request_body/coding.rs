@@ -72,7 +72,7 @@ impl Coding {
 }
 
 impl Decoder {
-    /// Decodes some of `encoded`, and takes it off. Returns what it decodes to: at most [`limits::UNZIPPED_STEP_BYTES`].
+    /// Decodes some of `encoded`, and takes it off. Returns what it decodes to: at most 2 MB.
     pub(super) fn step(&mut self, encoded: &mut &[u8]) -> Result<&[u8], Damaged> {
         match self {
             Self::Gzip(decoder) => {

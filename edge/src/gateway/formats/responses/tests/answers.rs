@@ -294,6 +294,10 @@ fn a_stream_that_fails_has_its_beginning_and_its_end() {
 fn what_is_no_completion_is_refused() {
     for chat in ["", "[]", "{\"choices\":7}", "{\"choices\":[{\"message\":{\"content\":[]}}]}"] {
         assert!(whole(context(&json!({})), chat.as_bytes()).is_none(), "{chat}");
+        if chat.is_empty() {
+            // An event without data is none.
+            continue;
+        }
         let mut events = Events::new(context(&json!({})));
         assert!(events.push(format!("data: {chat} \n\n").as_bytes(), &mut BytesMut::new()).is_err(), "{chat}");
     }
