@@ -37,7 +37,7 @@ pub(super) struct Published {
     pub(super) propagation: Option<Propagation>,
 }
 
-/// What is published only when the person says so.
+/// The consents without which some files are not published.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct FollowOption {
     /// Publish the files outside the folder that symlinks in it lead to

@@ -95,7 +95,7 @@ pub enum ModelsError {
     Alias {
         /// The alias.
         alias: String,
-        /// What is wrong with it.
+        /// The rule that the quirks break.
         reason: String,
     },
     /// The address is not of HTTP.

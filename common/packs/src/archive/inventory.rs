@@ -30,7 +30,7 @@ pub(super) struct Inventory {
     overhead: u64,
     /// How many files were left out that no site needs, and the first of them.
     left_out: (u64, Option<String>),
-    /// What was left out, by the reason.
+    /// The entries that were left out, by the reason.
     faults: BTreeMap<Fault, Named>,
     /// Whether something follows the end.
     has_rest: bool,

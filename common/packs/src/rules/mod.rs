@@ -62,7 +62,7 @@ fn lines<'a>(text: &'a str, warnings: &mut Warnings) -> Vec<(usize, &'a str)> {
     lines
 }
 
-/// What is said of a line that is not UTF-8, such as one in Latin-1: nobody asks for the paths that could be read of it.
+/// The warning for a line that is not UTF-8, such as one in Latin-1. Read as UTF-8, its path would be one that nobody asks for.
 const NOT_UTF8: &str =
     "not UTF-8, so the line was left out; save the file as UTF-8 (in PowerShell by `-Encoding utf8`)";
 

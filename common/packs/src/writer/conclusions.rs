@@ -1,4 +1,4 @@
-//! What is known of a site once every file was read: encodings, hashes in names, rules, warnings, and so the manifest.
+//! The conclusions about a site that need all of its files: encodings, hashes in names, rules, warnings, and the manifest.
 
 use std::{
     collections::{BTreeMap, HashSet},

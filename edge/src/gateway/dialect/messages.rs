@@ -36,7 +36,7 @@ pub(in crate::gateway) fn write_messages(messages: &[u8], quirks: &Quirks, out: 
 struct Message<'t> {
     text: &'t [u8],
     role: Cow<'t, str>,
-    /// What is said: a string or parts.
+    /// The content of the message: a string, or an array of parts.
     content: Option<&'t [u8]>,
     /// The words with which a model refuses, a string that is not empty.
     refusal: Option<&'t [u8]>,

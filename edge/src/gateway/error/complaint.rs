@@ -32,7 +32,7 @@ pub(in crate::gateway) enum Complaint {
 /// An error that a provider reports in the body of an answer that began well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gateway) struct Report {
-    /// What is wrong with the request, if the words say so.
+    /// The fault of the request, if the provider's words name one.
     pub(in crate::gateway) complaint: Option<Complaint>,
     /// The status that stands in the error.
     pub(in crate::gateway) status: Option<u64>,

@@ -3,7 +3,7 @@
 use super::{ApiError, Complaint, ErrorCode, ProviderError, Report};
 use crate::gateway::request::{KnownField, SentFields};
 
-/// What is wrong with a request, as far as a provider's words say.
+/// The fault for which a provider refuses a request, as far as its words tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gateway) enum RequestFault {
     /// The prompt is longer than the model's context, with its tokens where they are configured.
@@ -22,7 +22,7 @@ pub(in crate::gateway) enum RequestFault {
     Unknown,
 }
 
-/// What is known of a request when its provider refuses it.
+/// The properties of a request that explain why its provider refuses it.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::gateway) struct RequestFacts {
     /// The most tokens that a prompt of the model can have.

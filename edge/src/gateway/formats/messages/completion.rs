@@ -1,4 +1,4 @@
-//! What is read of a chat completion, whole or frame by frame, and why it ends.
+//! The fields of a chat completion that a message is made of: those of a whole answer, of a frame, and the reason why it ends.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

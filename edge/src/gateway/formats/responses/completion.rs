@@ -1,4 +1,4 @@
-//! What is read of a provider's answer: of its frames, and of one that comes as a whole.
+//! The fields of a chat completion that a response is made of: those of a whole answer, and of a frame.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
