@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     propagation,
-    publish::{self, FollowOption, Published},
+    publish::{self, Consents, Published},
     suspensions::{self, Suspensions},
 };
 use crate::{
@@ -28,7 +28,7 @@ pub(crate) struct Deploy {
     #[command(flatten)]
     project: ProjectOption,
     #[command(flatten)]
-    follow: FollowOption,
+    consents: Consents,
     /// The organization that will own the project, when it is created
     #[arg(long, value_name = "ORG")]
     org: Option<OrgName>,
@@ -63,7 +63,7 @@ pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyh
 
     // Whether the project is there is asked while the folder is being packed; it is made when there is something to put
     // into it.
-    let (package, known) = tokio::join!(publish::package(dir, deploy.follow, output), known(&name, client));
+    let (package, known) = tokio::join!(publish::package(dir, deploy.consents, output), known(&name, client));
     let (package, known) = (package?, known?);
     let created = known.is_none();
     if created {

@@ -39,7 +39,7 @@ pub(super) struct Published {
 
 /// The consents without which some files are not published.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(crate) struct FollowOption {
+pub(crate) struct Consents {
     /// Publish the files outside the folder that symlinks in it lead to
     #[arg(long)]
     follow: bool,
@@ -49,16 +49,16 @@ pub(crate) struct FollowOption {
 }
 
 /// Packs `path` on a thread of its own.
-pub(super) async fn package(path: &Path, follow: FollowOption, output: Output) -> anyhow::Result<Package> {
+pub(super) async fn package(path: &Path, consents: Consents, output: Output) -> anyhow::Result<Package> {
     let spinner = output.spinner(format!("Packing {}", path.display()));
     let start = Instant::now();
     let path = path.to_owned();
     let package = tokio::task::spawn_blocking({
         let spinner = spinner.clone();
         move || -> anyhow::Result<Package> {
-            let selection = pack::select(&path, follow.anyway)?;
+            let selection = pack::select(&path, consents.anyway)?;
             // Before anything of them is read.
-            spinner.suspend(|| allow_linked(&selection.linked, follow, output))?;
+            spinner.suspend(|| allow_linked(&selection.linked, consents, output))?;
             let archive = pack::write(&selection)?;
             Ok(Package { archive, git_sha: git_sha(&path), selection })
         }
@@ -155,8 +155,8 @@ async fn show_when_live(path: &str, progress: &ProgressBar, client: &Client) -> 
 
 /// Lets symlinks lead out of the folder when the person said so: a folder may come from anywhere, and a symlink in it may
 /// name any file of this machine.
-fn allow_linked(linked: &[Linked], follow: FollowOption, output: Output) -> anyhow::Result<()> {
-    let Some(first) = linked.first().filter(|_| !follow.follow) else { return Ok(()) };
+fn allow_linked(linked: &[Linked], consents: Consents, output: Output) -> anyhow::Result<()> {
+    let Some(first) = linked.first().filter(|_| !consents.follow) else { return Ok(()) };
     let others = match linked.len() - 1 {
         0 => String::new(),
         more => format!(", and {} more", count(more as u64, "symlink")),

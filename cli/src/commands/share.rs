@@ -6,7 +6,7 @@ use domain::limits;
 
 use super::{
     password, propagation,
-    publish::{self, FollowOption},
+    publish::{self, Consents},
 };
 use crate::{client::Client, output::Output};
 
@@ -27,7 +27,7 @@ pub(crate) struct Share {
     #[arg(long, value_name = "PW")]
     password: Option<String>,
     #[command(flatten)]
-    follow: FollowOption,
+    consents: Consents,
 }
 
 fn ttl_days() -> std::ops::RangeInclusive<i64> {
@@ -36,7 +36,7 @@ fn ttl_days() -> std::ops::RangeInclusive<i64> {
 
 pub(crate) async fn run(share: Share, client: &Client, output: Output) -> anyhow::Result<()> {
     let password = share.password.map(|text| password::read(&text, output)).transpose()?;
-    let package = publish::package(&share.path, share.follow, output).await?;
+    let package = publish::package(&share.path, share.consents, output).await?;
     let path = format!("/shares?ttl={}", share.ttl);
     let published = publish::upload(package, &path, password.as_ref(), client, output).await?;
     propagation::report(output, "Live", published.propagation);
