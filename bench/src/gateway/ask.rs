@@ -26,6 +26,11 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(75);
 /// Shortest wait within a stream that counts as a stall: Nagle's algorithm against an acknowledgement delayed by 40 ms.
 pub(super) const STALL: Duration = Duration::from_millis(30);
 
+/// The path of responses.
+pub(super) const RESPONSES: &str = "/v1/responses";
+/// The path of messages.
+pub(super) const MESSAGES: &str = "/v1/messages";
+
 /// The arguments of the clients: the gateway, the request and the load.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Asking {
@@ -137,10 +142,23 @@ async fn ask(asking: &Asking) -> anyhow::Result<Asked> {
 pub(super) fn body(asking: &Asking) -> anyhow::Result<Bytes> {
     let wish = |name, millis: Option<u32>| millis.map(|millis| format!(" {name}:{millis}")).unwrap_or_default();
     let (pace, pause) = (wish("pace", asking.pace), wish("pause", asking.pause));
-    Ok(Bytes::from(serde_json::to_string(&serde_json::json!({
-        "model": asking.model, "stream": asking.stream, "max_tokens": 128,
-        "messages": [{"role": "user", "content": format!("Write a hundred words.{pace}{pause}")}],
-    }))?))
+    let messages = serde_json::json!([{"role": "user", "content": format!("Write a hundred words.{pace}{pause}")}]);
+    let mut body = serde_json::json!({"model": asking.model, "stream": asking.stream});
+    // Chat completions and messages name them alike.
+    let (ceiling, conversation) =
+        if asking.path == RESPONSES { ("max_output_tokens", "input") } else { ("max_tokens", "messages") };
+    body[ceiling] = 128.into();
+    body[conversation] = messages;
+    Ok(Bytes::from(serde_json::to_string(&body)?))
+}
+
+/// Returns what stands at the end of a stream that is whole.
+fn end_of_stream(path: &str) -> &'static str {
+    match path {
+        RESPONSES => "response.completed",
+        MESSAGES => "message_stop",
+        _ => "[DONE]",
+    }
 }
 
 async fn client(asking: Asking, until: Instant) -> anyhow::Result<Vec<Times>> {
@@ -181,7 +199,10 @@ async fn client(asking: Asking, until: Instant) -> anyhow::Result<Vec<Times>> {
             let end = String::from_utf8_lossy(&end);
             let is_refused = asking.at_limit && status == StatusCode::TOO_MANY_REQUESTS;
             ensure!(is_refused || status.is_success(), "{status}: {end}");
-            ensure!(!asking.stream || is_refused || end.contains("[DONE]"), "a stream without its end: {end}");
+            ensure!(
+                !asking.stream || is_refused || end.contains(end_of_stream(&asking.path)),
+                "a stream without its end: {end}"
+            );
             Ok(Times {
                 is_refused,
                 first: first.unwrap_or_default().as_secs_f64(),

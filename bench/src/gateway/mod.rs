@@ -138,9 +138,20 @@ fn new_key(world: &World) -> anyhow::Result<String> {
 
 /// Our gateway, over plain HTTP and over TLS, and its peers.
 fn candidates<'c>(world: &'c World, setting: &'c Setting<'c>, token: &str) -> Vec<Candidate<'c>> {
-    let own = [("svc", false), ("svc over TLS", true)].map(|(name, over_tls)| {
-        let token = token.to_owned();
-        let start = move || svc(world, setting.provider, &token, over_tls, &[]);
+    let chat = peers::provider(0).path;
+    let own = [
+        ("svc", false, chat.as_str()),
+        ("svc over TLS", true, &chat),
+        (report::RESPONSES, false, ask::RESPONSES),
+        (report::MESSAGES, false, ask::MESSAGES),
+    ];
+    let own = own.map(|(name, over_tls, path)| {
+        let (token, path) = (token.to_owned(), path.to_owned());
+        let start = move || {
+            let mut gateway = svc(world, setting.provider, &token, over_tls, &[])?;
+            gateway.asking.path.clone_from(&path);
+            Ok(gateway)
+        };
         Candidate { name, own: true, streams: true, slow: false, start: Box::new(start), figures: Figures::default() }
     });
     let peers = PEERS.iter().map(|peer| Candidate {

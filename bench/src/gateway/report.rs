@@ -15,6 +15,10 @@ use crate::{
 };
 
 const NOTHING: &str = "–";
+/// Our gateway, asked in the format of responses, which is translated.
+pub(super) const RESPONSES: &str = "svc, responses";
+/// Our gateway, asked in the format of messages, which is translated.
+pub(super) const MESSAGES: &str = "svc, messages";
 
 /// Formats the whole section in Markdown.
 pub(super) fn text(
@@ -62,6 +66,12 @@ const STREAMS: f64 = 2.0;
 /// The aim for refusals per CPU second.
 const REFUSALS: f64 = 50_000.0;
 
+/// The most that a request may add, as a multiple of what nginx adds: by the name of ours.
+const ADDED: [(&str, f64); 3] = [("svc", 1.3), (RESPONSES, 2.0), (MESSAGES, 2.0)];
+
+/// The most CPU that a translated stream may take, as a multiple of the same stream untranslated.
+const TRANSLATED: f64 = 1.5;
+
 /// Returns the measured ratio of each of [`AIMS`], by its name; none of one whose peer was not measured.
 pub(super) fn ratios(all: &[(&str, &Figures)]) -> Ratios {
     let per_cpu = |name: &str, is_json: bool| {
@@ -96,6 +106,7 @@ fn aims(text: &mut String, all: &[(&str, &Figures)], refusals: &Refusals, ranges
         let verdict = if least >= STREAMS { "reached" } else { "not reached" };
         let _ = writeln!(text, "| the same in every round | {STREAMS}× | | {least:.2}× and more | {verdict} | |");
     }
+    multiples(text, all);
     let below = |measured: f64, aim: f64| if measured < aim { "reached" } else { "not reached" };
     for (what, seconds, aim) in [
         ("added to JSON, median", &svc.json_p50, 0.15),
@@ -135,6 +146,35 @@ fn aims(text: &mut String, all: &[(&str, &Figures)], refusals: &Refusals, ranges
             shown(kb),
             below(kb, 64.0)
         );
+    }
+}
+
+/// Formats what each of our formats adds and costs, as multiples.
+fn multiples(text: &mut String, all: &[(&str, &Figures)]) {
+    let of = |name: &str| all.iter().find(|(other, _)| *other == name).map(|(_, figures)| *figures);
+    let mut row = |what: String, own: &[f64], theirs: &[f64], most: f64| {
+        if let (Some(own), Some(theirs)) = (median_of(own), median_of(theirs)) {
+            let verdict = if own <= most * theirs { "reached" } else { "not reached" };
+            let _ = writeln!(text, "| {what} | ≤ {most}× | | {:.2}× | {verdict} | |", own / theirs);
+        }
+    };
+    for (name, most) in ADDED {
+        if let (Some(own), Some(nginx)) = (of(name), of("nginx")) {
+            row(format!("{name}: added to JSON, against nginx"), &own.json_p50, &nginx.json_p50, most);
+            row(
+                format!("{name}: added to a stream's first byte, against nginx"),
+                &own.first_p50,
+                &nginx.first_p50,
+                most,
+            );
+        }
+    }
+    for name in [RESPONSES, MESSAGES] {
+        if let (Some(translated), Some(chat)) = (of(name), of("svc")) {
+            let what = format!("{name}: CPU of a stream, against chat completions");
+            // Per CPU second: the fewer, the more each takes.
+            row(what, &chat.streams_per_cpu, &translated.streams_per_cpu, TRANSLATED);
+        }
     }
 }
 
@@ -285,6 +325,7 @@ mod tests {
             "| memory of an open stream, of 1,000 | < 64 KB | | 70.0 KB | not reached | |",
             "| refusals (429) of an account at its limit, per CPU second | 50,000 | | 60,000 (0%) | reached | |",
             "| Redis meanwhile, of a core | < 5% | | 6.0% | not reached | |",
+            "| svc: added to JSON, against nginx | ≤ 1.3× | | 1.25× | reached | |",
             "| nginx | 100 (0%) | 0.30 | 20.0 (0%) | 1.00 |",
             "| nginx | 0.080 | 1.25 | 2.000 | 0.100 | 1.00 | – | – | 0.0% |",
             "| svc | – | – | – | 70.0 (10%) |",
