@@ -143,7 +143,8 @@ const RETRIES_NODE: &str = include_str!("clients/retries.mjs");
 
 #[tokio::test]
 async fn real_clients_retry_only_when_they_should() {
-    let gateway = Gateway::start_with(at_localhost).await;
+    // A limit that does not end in time reaches the client.
+    let gateway = Gateway::start_with(|world| at_localhost(world).set("GATEWAY__QUEUE_SECONDS", 0)).await;
     let clients = || [python(RETRIES_PYTHON), tools::node(RETRIES_NODE)];
     for client in clients() {
         // The provider is at its limit twice, and then answers.

@@ -8,6 +8,7 @@ mod clients;
 mod codex;
 mod complaints;
 mod failures;
+mod fallbacks;
 mod hangups;
 mod histories;
 mod large_answers;

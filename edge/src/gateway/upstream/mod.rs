@@ -4,9 +4,11 @@
 //! reach the client without a hop between tasks. An idle connection is not polled; whether it is still open is checked
 //! when it is taken from the pool. What an answer means is not known here. Start with [`Upstream::ask`].
 
+mod circuit;
 mod connection;
 mod gzip;
 mod media_type;
+mod pace;
 mod request_body;
 mod response;
 
@@ -24,19 +26,18 @@ use http::{HeaderMap, HeaderValue, Request, Uri, header};
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use secrecy::ExposeSecret as _;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 use tower::ServiceExt as _;
 
-use self::{
-    connection::Connection,
-    request_body::{RequestBody, Sendable},
-};
 pub(super) use self::{
+    circuit::{Circuit, Health},
     gzip::{GzipDecoder, GzipError},
     media_type::MediaType,
+    pace::{Pace, TooLate},
+    request_body::Sendable,
     response::{ReadError, UpstreamResponse},
 };
-use super::request::Pieces;
+use self::{connection::Connection, request_body::RequestBody};
 use crate::{
     limits,
     metrics::{self, Histogram},
@@ -64,6 +65,10 @@ pub(super) type Connector = HttpsConnector<HttpConnector>;
 pub(super) struct Upstream {
     /// The provider's name in the configuration, for logs and metrics.
     pub(super) name: Arc<str>,
+    /// The name as the value of a header, if it can be one.
+    pub(super) name_header: Option<HeaderValue>,
+    /// Whether it is asked at all.
+    pub(super) circuit: Arc<Circuit>,
     /// From asking it to the head of its answer, or to its failure.
     pub(super) answer_seconds: Histogram,
     uri: Uri,
@@ -72,7 +77,9 @@ pub(super) struct Upstream {
     headers: HeaderMap,
     connector: Connector,
     /// The time limit for an answer to begin.
-    first_byte: Duration,
+    pub(super) first_byte: Duration,
+    /// The time limit for a request to wait for its turn; none waits where it is zero.
+    pub(super) queue: Duration,
     /// The longest pause between two chunks of an answer that has begun.
     chunk_pause: Duration,
     /// Idle connections with the time since when they are, the latest last.
@@ -127,12 +134,15 @@ impl Upstream {
         }
         Ok(Self {
             name: provider.name.clone(),
+            name_header: HeaderValue::from_str(&provider.name).ok(),
+            circuit: Arc::new(Circuit::new(provider.name.clone())),
             answer_seconds: metrics::upstream_seconds(&provider.name),
             connector,
             uri,
             target,
             headers,
             first_byte: Duration::from_secs(config.first_byte_seconds.into()),
+            queue: Duration::from_secs(config.queue_seconds.min(config.first_byte_seconds).into()),
             chunk_pause: Duration::from_secs(config.idle_seconds.into()),
             idle: Mutex::default(),
         })
@@ -140,24 +150,24 @@ impl Upstream {
 
     /// Whether `other` reaches the same provider in the same way.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        let Self { name, uri, headers, first_byte, chunk_pause, .. } = self;
+        let Self { name, uri, headers, first_byte, queue, chunk_pause, .. } = self;
         (name, uri, headers) == (&other.name, &other.uri, &other.headers)
-            && (*first_byte, *chunk_pause) == (other.first_byte, other.chunk_pause)
+            && (*first_byte, *queue, *chunk_pause) == (other.first_byte, other.queue, other.chunk_pause)
     }
 
-    /// Asks for a completion. `before_sending` is called in the moment before the request is sent, each time that it is.
+    /// Asks for a completion that begins by `begin_by`. `before_sending` is called in the moment before the request is sent, each time that it is.
     ///
     /// The request is sent a second time only where the provider cannot have begun to work on it: when connecting failed,
     /// or when a kept connection had ended before any of the request was written.
     pub(super) async fn ask(
         &self,
-        body: Pieces,
+        body: Sendable,
         is_stream: bool,
+        begin_by: tokio::time::Instant,
         before_sending: impl Fn() + Clone + Send + 'static,
     ) -> Result<UpstreamResponse, AskError> {
-        let begin_by = tokio::time::Instant::now() + self.first_byte;
-        let asking = pin!(self.ask_with_retry(body.into(), is_stream, begin_by, before_sending));
-        match timeout(self.first_byte, asking).await {
+        let asking = pin!(self.ask_with_retry(body, is_stream, begin_by, before_sending));
+        match timeout_at(begin_by, asking).await {
             Ok(answered) => answered,
             Err(_) => Err(AskError::Timeout),
         }
