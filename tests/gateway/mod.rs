@@ -15,6 +15,7 @@ mod large_answers;
 mod llmsim;
 mod messages;
 mod models;
+mod native;
 mod openapi;
 mod privacy;
 mod requests;

@@ -19,14 +19,14 @@ use super::{
     body::Body,
     drains::Disconnected,
     error::{ApiError, ProviderError, RequestFacts},
-    formats::{ClientFormat, Errors},
+    formats::{ClientFormat, Errors, NativeAnswer},
     meter::{Admission, Allowance, RateLimits},
     metered_answer::MeteredAnswer,
     models::ServedModel,
     rate_headers,
     request::CompletionRequest,
     settings::Settings,
-    sse::Frames,
+    sse::{AnswerFrames, Frames, NativeFrames},
     state::State,
     stream::{KeepAlive, Relay, StreamBody},
     upstream::{GzipDecoder, UpstreamResponse},
@@ -93,7 +93,8 @@ async fn admit_and_exchange(
     }
     let metered = MeteredAnswer::new(reservation, expected, is_stream);
     let facts = RequestFacts { context: model.model.context, sent };
-    let mut exchange = Exchange { state, model, expected, facts, request_id };
+    let native = format.native_answer();
+    let mut exchange = Exchange { state, model, native, expected, facts, request_id };
     let mut headers = None;
     let asked = {
         // What is pinned in its place is not moved, and is in the future of the request once.
@@ -117,6 +118,7 @@ async fn admit_and_exchange(
     if let Some(name) = &exchange.model.upstream.name_header {
         headers.insert(PROVIDER, name.clone());
     }
+    let format = if exchange.native.is_none() { format.into_translated() } else { format };
     let answered = match asked {
         Asked::Stream(answer) if is_stream => exchange.relay_stream(answer, metered, memory, turn, format).await,
         Asked::Stream(answer) => Box::pin(exchange.relay_merged(answer, metered, memory, turn, format)).await,
@@ -163,6 +165,8 @@ struct Exchange {
     state: Arc<State>,
     /// The model at the provider that is asked.
     model: Arc<ServedModel>,
+    /// What reads the answer of a provider that is asked in the client's own format.
+    native: Option<Arc<NativeAnswer>>,
     /// What an estimate of the usage goes by.
     expected: Expected,
     /// What the client is told by, if the provider refuses it.
@@ -210,7 +214,10 @@ impl Exchange {
         };
         // The headers are not needed any more, and a stream lives long.
         answer.headers = HeaderMap::new();
-        let frames = Frames::new(self.model.clone(), self.expected);
+        let frames = match &self.native {
+            None => AnswerFrames::Chat(Frames::new(self.model.clone(), self.expected)),
+            Some(native) => AnswerFrames::Native(Box::new(NativeFrames::new(native.clone(), self.expected))),
+        };
         let relay = Relay {
             answer,
             metered: metered.into_frames(frames, self.request_id),
@@ -221,7 +228,7 @@ impl Exchange {
             is_beginning: true,
             turn,
             read: 0,
-            events: format.into_events(memory),
+            events: format.into_events(memory, self.native),
             out: BytesMut::new(),
             cut_off: FuturesUnordered::from_iter([self.state.under_way.cut_off.clone().cancelled_owned()]),
         };

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use super::{
     json_answer,
     meter::{Reservation, Usage},
-    sse::Frames,
+    sse::AnswerFrames,
     stream::MeteredFrames,
     usage_report::Expected,
 };
@@ -62,7 +62,7 @@ impl MeteredAnswer {
     }
 
     /// Hands the reservation on to the frames of a stream, of the request with this id.
-    pub(super) fn into_frames(mut self, frames: Frames, request_id: String) -> MeteredFrames {
+    pub(super) fn into_frames(mut self, frames: AnswerFrames, request_id: String) -> MeteredFrames {
         MeteredFrames::new(frames, self.reservation.take(), request_id)
     }
 

@@ -28,7 +28,7 @@ use self::{
 };
 pub(super) use self::{
     fallback::FallbackRequest,
-    pieces::Pieces,
+    pieces::{PieceWriter, Pieces},
     sent::{KNOWN_FIELDS, KnownField, SentFields},
 };
 use super::{
@@ -155,6 +155,11 @@ fn validate_for(
         fallback: None,
         format: ClientFormat::Chat,
     })
+}
+
+/// The tokens that a JSON text can have beyond its bytes where a server prints it anew.
+pub(super) fn surplus_tokens(text: &[u8]) -> u64 {
+    prompt::surplus(text)
 }
 
 /// The top-level fields of a request, as they stand in its text.

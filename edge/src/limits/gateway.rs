@@ -107,6 +107,8 @@ pub(crate) const USUAL_ANSWER_BYTES: usize = 4 * 1024;
 pub(crate) const ANSWER_BYTES: usize = 32 * 1024 * 1024;
 /// Bytes of one event of a stream.
 pub(crate) const FRAME_BYTES: usize = 1024 * 1024;
+/// Bytes of one event of a stream that passes in its own format: the last one has the whole answer, and some repeat the request.
+pub(crate) const NATIVE_EVENT_BYTES: usize = 4 * 1024 * 1024;
 /// Blocks of a translated stream that wait for those before them to end.
 pub(crate) const HELD_BLOCKS: usize = 1_024;
 /// Bytes of what the model says or calls that are held for such blocks.

@@ -6,6 +6,7 @@
 //!
 //! Where a rate limit is all that is in the way, requests wait for their turn ([`Pace`](super::super::upstream::Pace)).
 
+use config::gateway::ProviderRoute;
 use domain::Account;
 use http::StatusCode;
 use tokio::time::Instant;
@@ -77,6 +78,8 @@ impl Exchange {
             && fallback.model.pace.try_pass()
         {
             let first = std::mem::replace(&mut self.model, fallback.model.clone());
+            // One that has chat completions alone is asked for one.
+            let native = if fallback.is_native() { None } else { self.native.take() };
             match fallback.write().await {
                 Ok(body) => {
                     metrics::fallback(&self.model.upstream.name);
@@ -89,6 +92,7 @@ impl Exchange {
                 Err(()) => self.warn(&"the request cannot be written for the second provider"),
             }
             self.model = first;
+            self.native = native.or(self.native.take());
             metered.set_provider(&self.model.upstream.name);
         }
         let body = if self.model.pace.is_limited() { body.kept() } else { body };
@@ -126,7 +130,8 @@ impl Exchange {
             }
         };
         let sent = Instant::now();
-        let answer = upstream.ask(body, is_stream, deadlines.begin, metered.opener()).await;
+        let route = self.native.as_ref().map_or(ProviderRoute::Chat, |native| native.route());
+        let answer = upstream.ask(route, body, is_stream, deadlines.begin, metered.opener()).await;
         upstream.answer_seconds.record(sent.elapsed());
         let answer = match answer {
             Ok(answer) => answer,
@@ -151,6 +156,8 @@ impl Exchange {
             MediaType::None => Some(is_stream),
             MediaType::Other => (!is_stream).then_some(false),
         };
+        // Answers that pass as they are cannot be turned into the other kind.
+        let is_streamed = is_streamed.filter(|is_streamed| self.native.is_none() || *is_streamed == is_stream);
         if answer.status != StatusCode::TOO_MANY_REQUESTS {
             self.model.pace.taken();
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
-    super::{asks::Asks, error::ApiError, models::ServedModel},
+    super::{asks::Asks, error::ApiError, formats::NativeRequest, models::ServedModel},
     CompletionRequest, Fields, Pieces, validate_for,
 };
 use crate::limits;
@@ -18,11 +18,24 @@ pub(in crate::gateway) struct FallbackRequest {
     body: Bytes,
     asks: Asks,
     hints: &'static [&'static str],
+    /// The same in the client's own format, if that provider has its endpoint.
+    native: Option<NativeRequest>,
 }
 
 impl FallbackRequest {
     pub(super) fn new(model: &Arc<ServedModel>, body: &Bytes, asks: &Asks, hints: &'static [&'static str]) -> Self {
-        Self { model: model.clone(), body: body.clone(), asks: *asks, hints }
+        Self { model: model.clone(), body: body.clone(), asks: *asks, hints, native: None }
+    }
+
+    /// Has the request pass as its client has written it.
+    pub(in crate::gateway) fn set_native(&mut self, native: NativeRequest) {
+        self.native = Some(native);
+        self.body = Bytes::new();
+    }
+
+    /// Whether it passes as its client has written it.
+    pub(in crate::gateway) fn is_native(&self) -> bool {
+        self.native.is_some()
     }
 
     fn validate(&self) -> Result<CompletionRequest, ApiError> {
@@ -31,6 +44,9 @@ impl FallbackRequest {
 
     /// Writes the body for the provider: a large one on a thread that may be kept busy.
     pub(in crate::gateway) async fn write(self: Box<Self>) -> Result<Pieces, ()> {
+        if let Some(native) = &self.native {
+            return Ok(native.write(&self.model));
+        }
         let is_small = self.body.len() < limits::JUDGED_APART_BYTES;
         let write = move || self.validate().map(|request| request.body).map_err(|_| ());
         if is_small {
