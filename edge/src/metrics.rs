@@ -157,6 +157,18 @@ fn describe_gateway() {
         "svc_gateway_upstream_failures_total",
         "Requests that providers did not answer with a completion."
     );
+    describe_gauge!(
+        "svc_gateway_provider_circuit",
+        "Whether a provider is asked: 0 always (closed), 1 by one request at a time (half-open), 2 not at all (open)."
+    );
+    describe_counter!(
+        "svc_gateway_fallbacks_total",
+        "Completions that a model's second provider was asked for, because the first could not have begun."
+    );
+    describe_gauge!(
+        "svc_gateway_paced",
+        "Completions that wait for their turn while a provider's rate limit is reached."
+    );
     describe_histogram!("svc_gateway_upstream_seconds", "From asking a provider to the head of its answer.");
     describe_counter!("svc_gateway_admitted_total", "Completions that limits admitted.");
     describe_counter!("svc_gateway_spares_total", "Reservations made before their requests, by whether these came.");
@@ -358,6 +370,37 @@ pub(crate) fn upstream_seconds(provider: &str) -> Histogram {
 pub(crate) fn upstream_failed(provider: &str, why: impl Into<metrics::SharedString>) {
     counter!("svc_gateway_upstream_failures_total", "provider" => provider.to_owned(), "why" => why.into())
         .increment(1);
+}
+
+/// Whether a provider is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CircuitState {
+    /// By every request.
+    Closed,
+    /// By one request at a time.
+    HalfOpen,
+    /// By none.
+    Open,
+}
+
+/// Shows whether a provider is asked.
+pub(crate) fn circuit(provider: &str, state: CircuitState) {
+    let number = match state {
+        CircuitState::Closed => 0.0,
+        CircuitState::HalfOpen => 1.0,
+        CircuitState::Open => 2.0,
+    };
+    gauge!("svc_gateway_provider_circuit", "provider" => provider.to_owned()).set(number);
+}
+
+/// A model's second provider is asked for a completion.
+pub(crate) fn fallback(provider: &str) {
+    counter!("svc_gateway_fallbacks_total", "provider" => provider.to_owned()).increment(1);
+}
+
+/// The number of completions that wait because of a provider's rate limit.
+pub(crate) fn paced() -> Gauge {
+    gauge!("svc_gateway_paced")
 }
 
 /// Sets a gauge to how many of something there are now.

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use super::{Gateway, create_key, served_by};
+use super::{Gateway, create_key, native::with_routes, served_by};
 use crate::{
     BACKGROUND,
     stubs::provider::{Act, SECRET, Script, usual_events},
@@ -62,8 +62,12 @@ struct Aimock {
 
 impl Aimock {
     async fn start() -> Self {
+        Self::start_with("fixtures.json").await
+    }
+
+    async fn start_with(fixtures: &str) -> Self {
         let port = ports::free();
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("gateway/clients/fixtures.json");
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("gateway/clients").join(fixtures);
         let mut command = tools::npm_program("llmock");
         command.args(["--strict", "--chunk-size", "4", "--port", &port.to_string(), "--fixtures"]).arg(fixtures);
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -97,6 +101,26 @@ async fn real_clients_work_with_an_independent_upstream() {
     // All of it was counted as the upstream reported it.
     let estimated = world.sql_number("SELECT count(*) FROM ai_usage WHERE estimated").await;
     assert_eq!(estimated, 0);
+}
+
+#[tokio::test]
+async fn real_clients_work_where_their_format_passes_to_the_provider() {
+    // In these formats it reports the usage that it is told to.
+    let upstream = Aimock::start_with("fixtures_native.json").await;
+    let world = with_routes(at_localhost(served_by(&upstream.url))).start().await;
+    let ada = world.user("ada").await;
+    let (key, cli) = (create_key(&ada).await, ada.token.clone().unwrap());
+    for (name, client) in [
+        ("openai-python", python(RESPONSES_PYTHON)),
+        ("openai-node", tools::node(RESPONSES_NODE)),
+        ("ai", tools::node(RESPONSES_AI_SDK)),
+        ("anthropic-python", python(ANTHROPIC_PYTHON)),
+        ("anthropic-node", tools::node(ANTHROPIC_NODE)),
+    ] {
+        let output = run(client, &world, &key, &[("CLI_TOKEN", &cli)]).await;
+        assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), "all is well", "{name}");
+    }
+    assert_eq!(world.sql_number("SELECT count(*) FROM ai_usage WHERE estimated").await, 0);
 }
 
 /// curl, with this version of HTTP, asking for a completion with this body; with `@` before it, the body is a file's.
@@ -143,7 +167,8 @@ const RETRIES_NODE: &str = include_str!("clients/retries.mjs");
 
 #[tokio::test]
 async fn real_clients_retry_only_when_they_should() {
-    let gateway = Gateway::start_with(at_localhost).await;
+    // A limit that does not end in time reaches the client.
+    let gateway = Gateway::start_with(|world| at_localhost(world).set("GATEWAY__QUEUE_SECONDS", 0)).await;
     let clients = || [python(RETRIES_PYTHON), tools::node(RETRIES_NODE)];
     for client in clients() {
         // The provider is at its limit twice, and then answers.

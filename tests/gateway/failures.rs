@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_providers_status_becomes_an_error_of_the_gateway() {
-    let gateway = Gateway::start().await;
+    let gateway = Gateway::start_with(|world| world.set("GATEWAY__QUEUE_SECONDS", 0)).await;
     for (status, ours, code) in [
         (400, 400, "invalid_value"),
         (413, 400, "invalid_value"),
@@ -47,7 +47,7 @@ async fn a_providers_status_becomes_an_error_of_the_gateway() {
 
 #[tokio::test]
 async fn a_providers_retry_after_is_passed_on_within_bounds() {
-    let gateway = Gateway::start().await;
+    let gateway = Gateway::start_with(|world| world.set("GATEWAY__QUEUE_SECONDS", 0)).await;
     // A limit is the operator's to bear: the gateway says when to come back, even where the provider does not.
     for (status, ours, code, own) in [(429, 503, "upstream_overloaded", Some("5")), (503, 502, "upstream_error", None)]
     {

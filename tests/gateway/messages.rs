@@ -244,7 +244,7 @@ async fn answers_have_the_form_that_was_asked_for() {
 
 #[tokio::test]
 async fn errors_are_in_anthropics_shape() {
-    let gateway = Gateway::start().await;
+    let gateway = Gateway::start_with(|world| world.set("GATEWAY__QUEUE_SECONDS", 0)).await;
     let edge = gateway.world.edge();
     edge.post(&gateway.url(PATH)).await.assert_anthropic_error(401, "authentication_error");
     for path in [PATH, COUNT_PATH] {

@@ -36,7 +36,7 @@ async fn the_document_is_served_without_a_key() {
 
 #[tokio::test]
 async fn answers_are_as_described() {
-    let gateway = Gateway::start().await;
+    let gateway = Gateway::start_with(|world| world.set("GATEWAY__QUEUE_SECONDS", 0)).await;
     let edge = gateway.world.edge();
     let document: Value = serde_json::from_str(DOCUMENT).unwrap();
     let completions = Operation { document: &document, path: "/v1/chat/completions", method: "post" };

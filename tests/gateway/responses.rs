@@ -189,7 +189,7 @@ async fn structured_output_refusals_and_early_ends_are_translated() {
 
 #[tokio::test]
 async fn errors_have_openais_shape_and_this_formats_names() {
-    let gateway = Gateway::start().await;
+    let gateway = Gateway::start_with(|world| world.set("GATEWAY__QUEUE_SECONDS", 0)).await;
     for (fields, code, param) in [
         (json!({ "previous_response_id": "resp_1" }), "invalid_value", json!("previous_response_id")),
         (

@@ -10,7 +10,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -69,8 +69,28 @@ struct Shared {
     finished: AtomicUsize,
     left: AtomicUsize,
     go_on: Notify,
+    /// The requests that it takes in a second, where those are bounded.
+    rate: Mutex<Option<Rate>>,
     /// The dialect in which it takes requests and answers; any, without one.
     dialect: Option<Dialect>,
+}
+
+/// A rate limit by seconds, as providers have.
+#[derive(Debug)]
+struct Rate {
+    most: usize,
+    second: Instant,
+    taken: usize,
+}
+
+impl Rate {
+    fn takes(&mut self) -> bool {
+        if self.second.elapsed() >= Duration::from_secs(1) {
+            (self.second, self.taken) = (Instant::now(), 0);
+        }
+        self.taken += 1;
+        self.taken <= self.most
+    }
 }
 
 /// A provider on a port of this machine; it ends with the value.
@@ -129,6 +149,11 @@ impl Provider {
     /// The last thing it was asked.
     pub fn last_asked(&self) -> Asked {
         self.asked().pop().expect("the provider was not asked")
+    }
+
+    /// From now on takes so many requests in each second, and refuses others with 429. Those are no part of what it was asked.
+    pub fn allow_per_second(&self, most: usize) {
+        *self.shared.rate.lock().unwrap() = Some(Rate { most, second: Instant::now(), taken: 0 });
     }
 
     /// How many answers it has given to the end.
@@ -328,6 +353,12 @@ async fn attend(mut stream: TcpStream, connection: usize, shared: Arc<Shared>) {
     stream.set_nodelay(true).unwrap();
     let mut buffer = Vec::new();
     while let Some(asked) = read_request(&mut stream, &mut buffer, connection).await {
+        if shared.rate.lock().unwrap().as_mut().is_some_and(|rate| !rate.takes()) {
+            if !play(&mut stream, Script::answer(429, &[("retry-after", "1")], SECRET.as_bytes()), &shared).await {
+                return;
+            }
+            continue;
+        }
         let is_stream = asked.text.contains("\"stream\":true");
         let in_dialect = shared.dialect.map(|dialect| dialect.answer(&asked.body()));
         shared.asked.lock().unwrap().push(asked);

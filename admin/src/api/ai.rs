@@ -28,7 +28,7 @@ pub async fn models(State(app): State<App>, _: CliUser) -> Json<AiModelList> {
     let gateway = &app.config.gateway;
     let models = gateway.models.iter().map(|(id, model)| AiModel {
         id: id.clone(),
-        owned_by: gateway.providers.get(&model.provider).map(|it| it.owned_by.clone()).unwrap_or_default(),
+        owned_by: gateway.owned_by(model),
         input_cents_per_million: model.input_cents,
         output_cents_per_million: model.output_cents,
         context_tokens: model.context,

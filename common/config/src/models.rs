@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use url::Url;
 
 pub use crate::aliases::Aliases;
-use crate::gateway::{Gateway, Quirks};
+use crate::gateway::{Gateway, ProviderRoute, Quirks};
 
 /// The `max_tokens` of a request that names none, and the largest that it may name unless its plan says otherwise.
 pub const MAX_TOKENS: u64 = 4096;
@@ -25,6 +25,12 @@ pub struct Model {
     pub provider: Arc<Provider>,
     /// The model's name at the provider.
     pub upstream: String,
+    /// The endpoints that the provider has for the model, chat completions among them.
+    pub routes: Vec<ProviderRoute>,
+    /// The same model at a second provider, which is asked when this one cannot have begun. It has no second one itself.
+    pub fallback: Option<Arc<Model>>,
+    /// The owners that `GET /v1/models` names.
+    pub owned_by: String,
     /// Price of a million tokens read, in cents.
     pub input_cents: u32,
     /// Price of a million tokens written, in cents.
@@ -85,6 +91,14 @@ pub enum ModelsError {
     /// A model's provider is not there.
     #[error("gateway.models: the provider {provider} of {model} is not one of gateway.providers")]
     Provider {
+        /// The model.
+        model: String,
+        /// The provider it names.
+        provider: String,
+    },
+    /// A model's second provider is not there, or is the first.
+    #[error("gateway.models: the fallback of {model} is {provider}, which is not another one of gateway.providers")]
+    Fallback {
         /// The model.
         model: String,
         /// The provider it names.
@@ -173,10 +187,14 @@ impl Models {
             let provider = providers
                 .get(model.provider.as_str())
                 .ok_or_else(|| ModelsError::Provider { model: id.clone(), provider: model.provider.clone() })?;
-            let model = Model {
+            let owned_by = config.owned_by(model);
+            let at = |provider: &Arc<Provider>, upstream: &str, routes: &[ProviderRoute], fallback| Model {
                 id: id.as_str().into(),
                 provider: provider.clone(),
-                upstream: model.upstream.clone(),
+                upstream: upstream.to_owned(),
+                routes: routes.to_vec(),
+                fallback,
+                owned_by: owned_by.clone(),
                 input_cents: model.input_cents,
                 output_cents: model.output_cents,
                 context: model.context,
@@ -185,6 +203,16 @@ impl Models {
                 reasoning: model.reasoning,
                 tools: model.tools,
             };
+            let second = model.fallback.as_ref().map(|fallback| {
+                let provider =
+                    providers.get(fallback.provider.as_str()).filter(|_| fallback.provider != model.provider);
+                let provider = provider
+                    .ok_or_else(|| ModelsError::Fallback { model: id.clone(), provider: fallback.provider.clone() })?;
+                Ok::<_, ModelsError>(Arc::new(at(provider, &fallback.upstream, &fallback.routes, None)))
+            });
+            // One server that stands for all providers is asked once.
+            let second = second.transpose()?.filter(|_| config.provider_url.is_none());
+            let model = at(provider, &model.upstream, &model.routes, second);
             Ok((id.clone(), Arc::new(model)))
         });
         Ok(Self(models.collect::<Result<_, _>>()?))
@@ -222,6 +250,7 @@ fn base(url: &Url) -> Option<Url> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::Fallback;
 
     fn models(change: impl FnOnce(&mut Gateway)) -> Result<Models, ModelsError> {
         let mut config = Gateway::default();
@@ -298,6 +327,31 @@ mod tests {
     }
 
     #[test]
+    fn a_second_provider_has_the_models_price_and_a_name_of_its_own() {
+        let fallback = || {
+            let (provider, upstream) = ("ovhcloud".to_owned(), "Mistral-Small".to_owned());
+            Fallback { provider, upstream, routes: vec![ProviderRoute::Chat, ProviderRoute::Responses] }
+        };
+        let set = |config: &mut Gateway| {
+            config.models.get_mut("svc/mistral-small").unwrap().fallback = Some(fallback());
+        };
+        let both = models(set).unwrap();
+        let model = both.find("svc/mistral-small").unwrap();
+        let second = model.fallback.as_ref().unwrap();
+        assert_eq!((&*second.provider.name, &*second.upstream), ("ovhcloud", "Mistral-Small"));
+        assert_eq!((&second.id, second.input_cents, second.output_cents), (&model.id, 15, 45));
+        assert_eq!((&*model.owned_by, model.owned_by == second.owned_by), ("Mistral AI, OVHcloud", true));
+        assert_eq!((&model.routes[..], second.routes.len()), (&[ProviderRoute::Chat][..], 2));
+        let one = models(|config| {
+            set(config);
+            config.provider_url = Some("http://127.0.0.1:9".parse().unwrap());
+        });
+        let one = one.unwrap();
+        let model = one.find("svc/mistral-small").unwrap();
+        assert!(model.fallback.is_none() && model.owned_by == "Mistral AI");
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         let wrong = |change: fn(&mut Gateway)| models(change).unwrap_err().to_string();
         assert!(wrong(|c| c.provider_api_key = Some("x".into())).contains("provider_url"));
@@ -308,6 +362,15 @@ mod tests {
         };
         assert!(wrong(move_model).contains("gpt-5"));
         assert!(wrong(|c| drop(c.providers.remove("scaleway"))).contains("scaleway"));
+        for second in ["nobody", "mistral"] {
+            let error = models(|config| {
+                let small = config.models.get_mut("svc/mistral-small").unwrap();
+                let (provider, upstream) = (second.to_owned(), "small".to_owned());
+                small.fallback = Some(Fallback { provider, upstream, routes: vec![ProviderRoute::Chat] });
+            });
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("the fallback of svc/mistral-small") && error.contains(second), "{error}");
+        }
         for (alias, model, reason) in [
             ("claude-*", "svc/gpt-5", "svc/gpt-5 is not one of gateway.models"),
             ("claude-*-1", "svc/mistral-small", "`*`"),

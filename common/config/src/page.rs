@@ -28,8 +28,12 @@ const SOURCES: [&str; 16] = [
 ];
 
 /// Tables within sections that have keys of their own, each by its place and the name of its struct, in words.
-const TABLES: [(&str, &str); 2] =
-    [("gateway.providers.*.quirks", "quirks"), ("gateway.providers.*.quirks.messages", "message_rules")];
+const TABLES: [(&str, &str); 4] = [
+    ("gateway.models.*", "model"),
+    ("gateway.models.*.fallback", "fallback"),
+    ("gateway.providers.*.quirks", "quirks"),
+    ("gateway.providers.*.quirks.messages", "message_rules"),
+];
 
 const HEAD: &str = "# Configuration keys
 

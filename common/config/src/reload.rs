@@ -188,6 +188,7 @@ keys! {
         provider_api_key: OnReload,
         first_byte_seconds: OnReload,
         idle_seconds: OnReload,
+        queue_seconds: OnReload,
         cors_origins: OnReload,
         clamp_max_tokens: OnReload,
     }

@@ -1,36 +1,41 @@
 //! `POST /v1/chat/completions` from a valid request to its answer: admission, the exchange with the provider, and what
 //! becomes of the reservation.
 
+mod asking;
 mod provider_error;
 mod whole_answer;
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Instant};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 use bytes::BytesMut;
 use domain::Account;
 use fairness::{Refused, Turn};
 use futures_util::stream::FuturesUnordered;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
 
+use self::asking::ProviderRequest;
 use super::{
     answer_memory::AnswerMemory,
     body::Body,
     drains::Disconnected,
     error::{ApiError, ProviderError, RequestFacts},
-    formats::{ClientFormat, Errors},
+    formats::{ClientFormat, Errors, NativeAnswer},
     meter::{Admission, Allowance, RateLimits},
     metered_answer::MeteredAnswer,
     models::ServedModel,
     rate_headers,
-    request::{CompletionRequest, Pieces},
+    request::CompletionRequest,
     settings::Settings,
-    sse::Frames,
+    sse::{AnswerFrames, Frames, NativeFrames},
     state::State,
     stream::{KeepAlive, Relay, StreamBody},
-    upstream::{AskError, GzipDecoder, MediaType, UpstreamResponse},
+    upstream::{GzipDecoder, UpstreamResponse},
     usage_report::Expected,
 };
 use crate::{limits, memory::keys::GatewayKey, metrics};
+
+/// The header that names the provider that has served a completion.
+const PROVIDER: HeaderName = HeaderName::from_static("x-svc-provider");
 
 /// Answers a valid request. The future is polled on after its client has disconnected.
 pub(super) async fn complete(
@@ -68,7 +73,7 @@ async fn admit_and_exchange(
     disconnected: Disconnected,
     turn: Turn<Account>,
 ) -> Response<Body> {
-    let CompletionRequest { model, is_stream, max_usage, expected, sent, body, format } = request;
+    let CompletionRequest { model, is_stream, max_usage, expected, sent, body, fallback, format } = request;
     let errors = format.errors(&request_id, expected.prompt, &model);
     let mut memory = AnswerMemory::new(&state.answers, &key.account);
     // Before the provider is asked: this refusal costs nobody anything.
@@ -87,13 +92,14 @@ async fn admit_and_exchange(
         return refuse(&errors, ProviderError::CutOff.into(), Some(&rate_limits));
     }
     let metered = MeteredAnswer::new(reservation, expected, is_stream);
-    let before_sending = metered.opener();
     let facts = RequestFacts { context: model.model.context, sent };
-    let exchange = Exchange { state, model, expected, facts, request_id };
+    let native = format.native_answer();
+    let mut exchange = Exchange { state, model, native, expected, facts, request_id };
     let mut headers = None;
     let asked = {
         // What is pinned in its place is not moved, and is in the future of the request once.
-        let mut asking = pin!(exchange.ask(body, is_stream, before_sending));
+        let request = ProviderRequest { body: body.into(), is_stream, fallback };
+        let mut asking = pin!(exchange.ask(request, &metered, &key.account));
         let asking = poll_fn(|cx| {
             // Who has left wants nothing that was not begun.
             if disconnected.is_set() && !metered.is_asked() {
@@ -108,7 +114,11 @@ async fn admit_and_exchange(
         });
         cut_off.run_until_cancelled(asking).await.unwrap_or(Asked::CutOff)
     };
-    let headers = headers.unwrap_or_else(|| answer_headers(is_stream, &rate_limits, &format));
+    let mut headers = headers.unwrap_or_else(|| answer_headers(is_stream, &rate_limits, &format));
+    if let Some(name) = &exchange.model.upstream.name_header {
+        headers.insert(PROVIDER, name.clone());
+    }
+    let format = if exchange.native.is_none() { format.into_translated() } else { format };
     let answered = match asked {
         Asked::Stream(answer) if is_stream => exchange.relay_stream(answer, metered, memory, turn, format).await,
         Asked::Stream(answer) => Box::pin(exchange.relay_merged(answer, metered, memory, turn, format)).await,
@@ -153,7 +163,10 @@ enum Asked {
 /// One exchange with a provider.
 struct Exchange {
     state: Arc<State>,
+    /// The model at the provider that is asked.
     model: Arc<ServedModel>,
+    /// What reads the answer of a provider that is asked in the client's own format.
+    native: Option<Arc<NativeAnswer>>,
     /// What an estimate of the usage goes by.
     expected: Expected,
     /// What the client is told by, if the provider refuses it.
@@ -162,42 +175,6 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// Sends the request, in the moment before which `before_sending` is called, and returns the provider's answer, if it has the status
-    /// and the media type of a completion.
-    async fn ask(&self, body: Pieces, is_stream: bool, before_sending: impl Fn() + Clone + Send + 'static) -> Asked {
-        let provider = &self.model.upstream.name;
-        let asked = Instant::now();
-        let answer = self.model.upstream.ask(body, is_stream, before_sending).await;
-        self.model.upstream.answer_seconds.record(asked.elapsed());
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                metrics::upstream_failed(provider, error.metric_label());
-                self.warn(&error);
-                return Asked::Failed(match error {
-                    AskError::Timeout | AskError::ConnectTimeout => ProviderError::Timeout,
-                    AskError::Connect(_) | AskError::Broken(_) => ProviderError::FAILED,
-                });
-            }
-        };
-        let media_type = MediaType::of(&answer.headers);
-        // Whoever asked for a stream gets a whole answer as one, and the other way round.
-        let is_streamed = match media_type {
-            MediaType::EventStream => Some(true),
-            MediaType::Json => Some(false),
-            MediaType::None => Some(is_stream),
-            MediaType::Other => (!is_stream).then_some(false),
-        };
-        match (answer.status, is_streamed) {
-            (StatusCode::OK, Some(true)) => return Asked::Stream(answer),
-            (StatusCode::OK, Some(false)) => return Asked::Whole(answer),
-            _ => {}
-        }
-        metrics::upstream_failed(provider, answer.status.as_str().to_owned());
-        // Boxed, because it is rare.
-        Asked::Failed(Box::pin(self.judge(answer, media_type)).await)
-    }
-
     /// Reads the body of an error in the background and drops it, so that the connection can be used again.
     fn discard(&self, mut answer: UpstreamResponse) {
         let model = self.model.clone();
@@ -237,7 +214,10 @@ impl Exchange {
         };
         // The headers are not needed any more, and a stream lives long.
         answer.headers = HeaderMap::new();
-        let frames = Frames::new(self.model.clone(), self.expected);
+        let frames = match &self.native {
+            None => AnswerFrames::Chat(Frames::new(self.model.clone(), self.expected)),
+            Some(native) => AnswerFrames::Native(Box::new(NativeFrames::new(native.clone(), self.expected))),
+        };
         let relay = Relay {
             answer,
             metered: metered.into_frames(frames, self.request_id),
@@ -248,7 +228,7 @@ impl Exchange {
             is_beginning: true,
             turn,
             read: 0,
-            events: format.into_events(memory),
+            events: format.into_events(memory, self.native),
             out: BytesMut::new(),
             cut_off: FuturesUnordered::from_iter([self.state.under_way.cut_off.clone().cancelled_owned()]),
         };

@@ -1,7 +1,7 @@
 //! An answer together with the reservation for it.
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use super::{
     json_answer,
     meter::{Reservation, Usage},
-    sse::Frames,
+    sse::AnswerFrames,
     stream::MeteredFrames,
     usage_report::Expected,
 };
@@ -26,8 +26,22 @@ pub(super) struct MeteredAnswer {
     expected: Expected,
     /// Whether the provider is at work on a stream, probably.
     pub(super) is_stream: bool,
-    /// When the provider was asked.
-    asked: Arc<OnceLock<Instant>>,
+    /// When the provider was asked that may be at work on it.
+    asked: Arc<AskedAt>,
+}
+
+/// When a provider was sent a request on which it may be at work.
+#[derive(Default)]
+struct AskedAt(Mutex<Option<Instant>>);
+
+impl AskedAt {
+    fn set(&self, at: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    }
+
+    fn get(&self) -> Option<Instant> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl MeteredAnswer {
@@ -40,7 +54,7 @@ impl MeteredAnswer {
     pub(super) fn opener(&self) -> impl Fn() + Clone + Send + 'static {
         let (open, asked) = (self.reservation.as_ref().map(Reservation::opener), self.asked.clone());
         move || {
-            let _ = asked.set(Instant::now());
+            asked.set(Some(Instant::now()));
             if let Some(open) = &open {
                 open();
             }
@@ -48,13 +62,25 @@ impl MeteredAnswer {
     }
 
     /// Hands the reservation on to the frames of a stream, of the request with this id.
-    pub(super) fn into_frames(mut self, frames: Frames, request_id: String) -> MeteredFrames {
+    pub(super) fn into_frames(mut self, frames: AnswerFrames, request_id: String) -> MeteredFrames {
         MeteredFrames::new(frames, self.reservation.take(), request_id)
     }
 
-    /// Whether the provider has been sent the request, or is just being sent it.
+    /// Whether a provider has been sent the request, or is just being sent it, and may be at work on it.
     pub(super) fn is_asked(&self) -> bool {
-        self.reservation.as_ref().is_some_and(Reservation::is_asked)
+        self.asked.get().is_some() && self.reservation.as_ref().is_some_and(Reservation::is_asked)
+    }
+
+    /// The provider that was asked cannot have begun: until another one is asked, there is nothing to pay.
+    pub(super) fn set_not_begun(&self) {
+        self.asked.set(None);
+    }
+
+    /// Records the provider that is asked.
+    pub(super) fn set_provider(&self, provider: &Arc<str>) {
+        if let Some(reservation) = &self.reservation {
+            reservation.set_provider(provider);
+        }
     }
 
     /// Settles an answer that was read to its end.
@@ -94,12 +120,13 @@ impl MeteredAnswer {
 
     /// Settles an answer that was not read to its end: by what was read, with `unread` for the words that were not.
     fn settle_or(&mut self, unread: Usage) {
+        let is_asked = self.is_asked();
         let Some(reservation) = self.reservation.take() else { return };
         let usage = match json_answer::beginning(&self.read, &self.expected) {
             Some(beginning) => Some(beginning.usage_with_unread(&unread)),
             None => self.read.trim_ascii().is_empty().then_some(unread),
         };
-        match usage.filter(|_| reservation.is_asked()) {
+        match usage.filter(|_| is_asked) {
             Some(usage) => reservation.settle(usage),
             None => reservation.release(),
         }
@@ -107,7 +134,7 @@ impl MeteredAnswer {
 
     /// For how long the provider has worked on it.
     fn worked(&self) -> Duration {
-        self.asked.get().map(Instant::elapsed).unwrap_or_default()
+        self.asked.get().map(|asked| asked.elapsed()).unwrap_or_default()
     }
 
     /// Releases the reservation of a completion that failed.

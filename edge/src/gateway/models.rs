@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, sync::Arc};
 use bytes::Bytes;
 use config::{
     Gateway as Config,
-    models::{Aliases, Model, Models},
+    models::{Access, Aliases, Model, Models},
 };
 use http::StatusCode;
 use serde::Serialize;
 
 use super::{
     asks::Asks,
-    upstream::{ProviderSetupError, Upstream, connector},
+    upstream::{Pace, ProviderSetupError, Upstream, connector},
 };
 use crate::metrics::{self, Counter};
 
@@ -34,11 +34,35 @@ pub(super) struct ServedModel {
     pub(super) upstream_id_json: String,
     /// The provider.
     pub(super) upstream: Arc<Upstream>,
+    /// The pace at which the provider takes requests for the model.
+    pub(super) pace: Pace,
+    /// The same model at its second provider, if that admits us.
+    pub(super) fallback: Option<Arc<ServedModel>>,
     /// Looked up once, because most answers are counted here.
     ok_answers: Counter,
 }
 
 impl ServedModel {
+    fn new(model: &Arc<Model>, upstream: Arc<Upstream>, fallback: Option<Arc<Self>>) -> Self {
+        Self {
+            model: model.clone(),
+            id_json: json(&model.id),
+            upstream_id_json: json(&model.upstream),
+            upstream,
+            pace: Pace::new(),
+            fallback,
+            ok_answers: metrics::gateway_answers(&model.id, StatusCode::OK),
+        }
+    }
+
+    /// The model at the first of its providers that admits us, or at the first.
+    pub(super) fn admitted(self: &Arc<Self>) -> &Arc<Self> {
+        match &self.fallback {
+            Some(fallback) if matches!(self.model.provider.access, Access::Missing(_)) => fallback,
+            _ => self,
+        }
+    }
+
     /// The model in `OpenAI`'s format, for a key that may ask this.
     pub(super) fn describe(&self, asks: &Asks) -> Bytes {
         json(&Description::of(&self.model, asks)).into()
@@ -131,7 +155,7 @@ impl<'m> Description<'m> {
             id: &model.id,
             object: "model",
             created: CREATED,
-            owned_by: &model.provider.owned_by,
+            owned_by: &model.owned_by,
             pricing: Pricing {
                 input: model.input_cents,
                 output: model.output_cents,
@@ -154,31 +178,37 @@ impl ServedModels {
     /// Sets up `models` and their providers; those that are as `before` stay the same, with their connections.
     pub(super) fn new(models: &Models, config: &Config, before: Option<&Self>) -> Result<Self, ProviderSetupError> {
         let connector = connector()?;
-        let mut upstreams: BTreeMap<&str, Arc<Upstream>> = BTreeMap::new();
+        let mut upstreams: BTreeMap<Arc<str>, Arc<Upstream>> = BTreeMap::new();
+        let mut upstream_of = |model: &Model| {
+            let name = &model.provider.name;
+            if let Some(upstream) = upstreams.get(name) {
+                return Ok(upstream.clone());
+            }
+            let upstream = Upstream::new(&model.provider, config, connector.clone())?;
+            let running = before.and_then(|before| before.upstream_like(&upstream));
+            let upstream = running.unwrap_or_else(|| {
+                upstream.circuit.show();
+                Arc::new(upstream)
+            });
+            upstreams.insert(name.clone(), upstream.clone());
+            Ok::<_, ProviderSetupError>(upstream)
+        };
         let mut by_id = BTreeMap::new();
         for model in models.iter() {
-            let name = &*model.provider.name;
-            let upstream = if let Some(upstream) = upstreams.get(name) {
-                upstream.clone()
-            } else {
-                let upstream = Upstream::new(&model.provider, config, connector.clone())?;
-                let running = before.and_then(|before| before.upstream_like(&upstream));
-                upstreams.entry(name).or_insert(running.unwrap_or_else(|| Arc::new(upstream))).clone()
+            let second = model.fallback.as_ref().filter(|second| !matches!(second.provider.access, Access::Missing(_)));
+            let second = match second {
+                Some(second) => Some(Arc::new(ServedModel::new(second, upstream_of(second)?, None))),
+                None => None,
             };
-            let served = ServedModel {
-                model: model.clone(),
-                id_json: json(&model.id),
-                upstream_id_json: json(&model.upstream),
-                upstream,
-                ok_answers: metrics::gateway_answers(&model.id, StatusCode::OK),
-            };
+            let served = ServedModel::new(model, upstream_of(model)?, second);
             by_id.insert(model.id.clone(), Arc::new(served));
         }
         Ok(Self { by_id, aliases: Aliases::of(config) })
     }
 
     fn upstream_like(&self, upstream: &Upstream) -> Option<Arc<Upstream>> {
-        self.by_id.values().map(|model| &model.upstream).find(|running| running.is_like(upstream)).cloned()
+        let models = self.by_id.values().flat_map(|model| [model].into_iter().chain(&model.fallback));
+        models.map(|model| &model.upstream).find(|running| running.is_like(upstream)).cloned()
     }
 
     /// The model with this id, or to which the operator has given this name.

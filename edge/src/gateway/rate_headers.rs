@@ -67,6 +67,40 @@ pub(super) fn parse_retry_after(headers: &HeaderMap, clock: &Clock) -> Option<Du
     Some(wait.clamp(Duration::from_secs(1), limits::PROVIDER_RETRY_AFTER))
 }
 
+/// When the limit of a provider that is used up is there again, by its `x-ratelimit-*` headers, within the same bound.
+pub(super) fn parse_reset(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let resets = ["requests", "tokens"].into_iter().filter_map(|of| {
+        let is_used_up = text(&format!("x-ratelimit-remaining-{of}"))?.parse::<f64>().is_ok_and(|left| left < 1.0);
+        text(&format!("x-ratelimit-reset-{of}")).filter(|_| is_used_up).and_then(parse_duration)
+    });
+    resets.max().map(|wait| wait.min(limits::PROVIDER_RETRY_AFTER))
+}
+
+/// A duration as `OpenAI` writes it (`1m30s`, `20ms`), or a number of seconds.
+fn parse_duration(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.parse() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let (mut total, mut rest) = (Duration::ZERO, text);
+    while !rest.is_empty() {
+        let digits = rest.find(|character: char| !character.is_ascii_digit() && character != '.')?;
+        let (number, after) = rest.split_at(digits);
+        let letters = after.find(|character: char| character.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        let seconds = match unit {
+            "h" => 3_600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 0.001,
+            _ => return None,
+        };
+        total += Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?;
+        rest = after;
+    }
+    Some(total)
+}
+
 #[cfg(test)]
 mod tests {
     use domain::Timestamp;
@@ -79,6 +113,25 @@ mod tests {
             [(0, "0ms"), (20, "20ms"), (1_000, "1s"), (59_999, "59s"), (360_000, "6m0s"), (86_399_000, "23h59m59s")]
         {
             assert_eq!(Reset(Duration::from_millis(millis)).to_string(), written);
+        }
+    }
+
+    #[test]
+    fn a_limit_that_is_used_up_says_when_it_is_there_again() {
+        for (remaining, reset, parsed) in [
+            ("0", "1m30s", Some(60_000)),
+            ("0", "20ms", Some(20)),
+            ("0", "1.5", Some(1_500)),
+            ("0", "2s500ms", Some(2_500)),
+            ("1", "1s", None),
+            ("0", "soon", None),
+            ("0", "1e400", None),
+            ("0", "1s2", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-ratelimit-remaining-requests", remaining.parse().unwrap());
+            headers.insert("x-ratelimit-reset-requests", reset.parse().unwrap());
+            assert_eq!(parse_reset(&headers).map(|wait| wait.as_millis()), parsed, "{remaining} {reset}");
         }
     }
 

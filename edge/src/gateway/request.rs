@@ -8,6 +8,7 @@
 //! ([`dialect`](super::dialect)) once they are judged.
 
 mod content;
+mod fallback;
 mod overflow;
 pub(super) mod passing;
 mod pieces;
@@ -26,7 +27,8 @@ use self::{
     provider_body::{Ceilings, ProviderBody},
 };
 pub(super) use self::{
-    pieces::Pieces,
+    fallback::FallbackRequest,
+    pieces::{PieceWriter, Pieces},
     sent::{KNOWN_FIELDS, KnownField, SentFields},
 };
 use super::{
@@ -53,6 +55,8 @@ pub(super) struct CompletionRequest {
     pub(super) sent: SentFields,
     /// The body that the provider gets. It holds the memory of the client's, if that is a large one.
     pub(super) body: Pieces,
+    /// The request for the model's second provider, if it has one.
+    pub(super) fallback: Option<Box<FallbackRequest>>,
     /// The format of the answer.
     pub(super) format: ClientFormat,
 }
@@ -75,17 +79,32 @@ pub(super) fn validate_translated(
     body: &Bytes,
     models: &ServedModels,
     asks: &Asks,
-    hints: &[&str],
+    hints: &'static [&'static str],
 ) -> Result<CompletionRequest, ApiError> {
     // Agents cut texts within a character, and send them again in every turn: refused, the conversation would be over. Parsers
     // disagree about the half that is left, and some providers fail on it.
     let mended = json::without_lone_surrogates(body).map(Bytes::from);
     let body = mended.as_ref().unwrap_or(body);
-    let mut fields = Fields::parse(body)?;
+    let fields = Fields::parse(body)?;
     let model = fields.last(b"model").ok_or_else(|| ApiError::missing_parameter("model"))?;
     let model = json::decoded_string(model).ok_or_else(|| ApiError::invalid_type("model", "a string"))?;
     let model = String::from_utf8_lossy(&model);
-    let model = models.find(&model).ok_or_else(|| ApiError::model_not_found(&model))?;
+    let model = models.find(&model).ok_or_else(|| ApiError::model_not_found(&model))?.admitted();
+    let request = validate_for(model, body, fields, asks, hints)?;
+    Ok(match &model.fallback {
+        None => request,
+        Some(second) => request.with_fallback(FallbackRequest::new(second, body, asks, hints)),
+    })
+}
+
+/// Validates the fields of a body for a model at its provider, and writes the provider's.
+fn validate_for(
+    model: &Arc<ServedModel>,
+    body: &Bytes,
+    mut fields: Fields<'_>,
+    asks: &Asks,
+    hints: &[&str],
+) -> Result<CompletionRequest, ApiError> {
     let quirks = &model.model.provider.quirks;
     fields.leave_out_refused(hints, quirks);
     let found = fields.judge(quirks)?;
@@ -133,8 +152,14 @@ pub(super) fn validate_translated(
         },
         sent: fields.0.iter().map(|field| &*field.name).collect(),
         body: written.body,
+        fallback: None,
         format: ClientFormat::Chat,
     })
+}
+
+/// The tokens that a JSON text can have beyond its bytes where a server prints it anew.
+pub(super) fn surplus_tokens(text: &[u8]) -> u64 {
+    prompt::surplus(text)
 }
 
 /// The top-level fields of a request, as they stand in its text.

@@ -26,7 +26,7 @@ use super::{
     formats::EventWriter,
     meter::{Reservation, Usage},
     models::ServedModel,
-    sse::{Frames, Progress, StreamError},
+    sse::{AnswerFrames, Progress, StreamError},
     upstream::{GzipDecoder, GzipError, ReadError, UpstreamResponse},
 };
 use crate::limits;
@@ -155,7 +155,7 @@ pub(super) struct Relay {
 ///
 /// A stream that is dropped before its end is settled with what its frames have said so far, or an estimate from them.
 pub(super) struct MeteredFrames {
-    pub(super) frames: Frames,
+    pub(super) frames: AnswerFrames,
     /// `None` once it is settled or released.
     reservation: Option<Reservation>,
     /// The request's id, for logs.
@@ -163,7 +163,7 @@ pub(super) struct MeteredFrames {
 }
 
 impl MeteredFrames {
-    pub(super) fn new(frames: Frames, reservation: Option<Reservation>, request_id: String) -> Self {
+    pub(super) fn new(frames: AnswerFrames, reservation: Option<Reservation>, request_id: String) -> Self {
         Self { frames, reservation, request_id }
     }
 

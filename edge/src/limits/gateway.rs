@@ -76,6 +76,28 @@ pub(crate) const GATHER: Duration = Duration::from_millis(1);
 pub(crate) const GATHER_FROM: usize = 8;
 /// Bytes of a stream that are passed on together.
 pub(crate) const GATHERED_PIECE: usize = 16 * 1024;
+/// Failures of a provider in a row after which it is not asked for a while: more than a restart of one of many servers causes.
+pub(crate) const CIRCUIT_FAILURES: u32 = 8;
+/// Time for which such a provider is not asked at first; each further failure doubles it.
+pub(crate) const CIRCUIT_PAUSE: Duration = Duration::from_secs(5);
+/// The longest of these times: so much later at most a provider that is back is noticed.
+pub(crate) const CIRCUIT_LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// Requests for one model that wait for their turn while its provider's rate limit is reached. They hold their bodies.
+pub(crate) const PACED: usize = 4_096;
+/// [`PACED`] of one account.
+pub(crate) const ACCOUNT_PACED: usize = 256;
+/// Time between two requests to a provider that has just refused one for its rate.
+pub(crate) const PACE_FIRST_GAP: Duration = Duration::from_millis(100);
+/// The shortest such time, to which it falls while the provider takes requests.
+pub(crate) const PACE_SHORTEST_GAP: Duration = Duration::from_millis(2);
+/// The longest such time, to which it rises with each refusal: some free plans allow a request in some seconds.
+pub(crate) const PACE_LONGEST_GAP: Duration = Duration::from_secs(5);
+/// Requests a second by which the rate rises for each that is taken, beside the gap itself.
+pub(crate) const PACE_GROWTH: f64 = 0.25;
+/// Time without a request after a refusal that names none.
+pub(crate) const PACE_PAUSE: Duration = Duration::from_secs(1);
+/// Time without a refusal after which requests are not paced any more.
+pub(crate) const PACE_CALM: Duration = Duration::from_secs(10);
 /// Longest time for the whole of an answer once it has begun.
 pub(crate) const EXCHANGE: Duration = Duration::from_mins(10);
 /// Bytes of an answer that is read whole, for which there is room before it is asked for.
@@ -85,6 +107,8 @@ pub(crate) const USUAL_ANSWER_BYTES: usize = 4 * 1024;
 pub(crate) const ANSWER_BYTES: usize = 32 * 1024 * 1024;
 /// Bytes of one event of a stream.
 pub(crate) const FRAME_BYTES: usize = 1024 * 1024;
+/// Bytes of one event of a stream that passes in its own format: the last one has the whole answer, and some repeat the request.
+pub(crate) const NATIVE_EVENT_BYTES: usize = 4 * 1024 * 1024;
 /// Blocks of a translated stream that wait for those before them to end.
 pub(crate) const HELD_BLOCKS: usize = 1_024;
 /// Bytes of what the model says or calls that are held for such blocks.
@@ -121,7 +145,7 @@ pub(crate) const OVERLOAD_RETRY: Duration = Duration::from_secs(5);
 /// Bytes by which an answer that is written anew is longer than the provider's, mostly.
 pub(crate) const ADDED_BYTES: usize = 128;
 /// The headers that a completion usually has: for so many there is room before the first is written.
-pub(crate) const ANSWER_HEADERS: usize = 12;
+pub(crate) const ANSWER_HEADERS: usize = 13;
 /// The bytes that the values of its rate limits usually have together.
 pub(crate) const RATE_HEADER_BYTES: usize = 64;
 /// Characters of a client's own input that are repeated in a message.

@@ -33,6 +33,9 @@ pub struct Gateway {
     pub first_byte_seconds: u32,
     /// Seconds without a byte after which an answer that has begun is given up.
     pub idle_seconds: u32,
+    /// Seconds for which a completion may wait for its turn while its provider says that a rate limit is reached (429). The accounts
+    /// that wait take turns. With 0, none waits, and the provider's limit is passed on as 503.
+    pub queue_seconds: u32,
     /// Origins whose pages may call the gateway from a browser (`https://app.example.com`, or `*`); none by default,
     /// because a key in a web page is everybody's.
     pub cors_origins: Vec<String>,
@@ -51,6 +54,7 @@ impl Default for Gateway {
             provider_api_key: None,
             first_byte_seconds: 300,
             idle_seconds: 60,
+            queue_seconds: 30,
             cors_origins: Vec::new(),
             clamp_max_tokens: false,
         }
@@ -83,6 +87,14 @@ pub struct Model {
     pub provider: String,
     /// The provider's own name of it.
     pub upstream: String,
+    /// The endpoints that the provider has for it beside chat completions: `responses`, `messages`. A request to one of them passes as
+    /// the client has written it; to any other it is translated to a chat completion, and its answer back.
+    #[serde(default = "chat_alone")]
+    pub routes: Vec<ProviderRoute>,
+    /// A second provider of the same weights, at the same price: `{ provider = "…", upstream = "…" }`, with `routes` of its own. It is
+    /// asked where the first cannot have begun: it cannot be reached, or refuses with 429, 503 or 529.
+    #[serde(default)]
+    pub fallback: Option<Fallback>,
     /// Cents for a million tokens read.
     pub input_cents: u32,
     /// Cents for a million tokens written.
@@ -104,6 +116,46 @@ pub struct Model {
     /// Whether it can call functions. For clients to know.
     #[serde(default = "can_call_functions")]
     pub tools: bool,
+}
+
+/// The second provider of a model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fallback {
+    /// Another one of `gateway.providers`.
+    pub provider: String,
+    /// That provider's own name of the model.
+    pub upstream: String,
+    /// The endpoints that it has for the model.
+    #[serde(default = "chat_alone")]
+    pub routes: Vec<ProviderRoute>,
+}
+
+/// An endpoint of a provider's for completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderRoute {
+    /// `/chat/completions`, which every provider has.
+    Chat,
+    /// `/responses`, `OpenAI`'s newer one.
+    Responses,
+    /// `/messages`, Anthropic's.
+    Messages,
+}
+
+/// The endpoints that every provider has.
+fn chat_alone() -> Vec<ProviderRoute> {
+    vec![ProviderRoute::Chat]
+}
+
+impl Gateway {
+    /// The owners that `GET /v1/models` names for a model: those of its provider, and of its second one.
+    pub fn owned_by(&self, model: &Model) -> String {
+        let second = model.fallback.as_ref().filter(|_| self.provider_url.is_none());
+        let names = [Some(&model.provider), second.map(|fallback| &fallback.provider)];
+        let owners = names.into_iter().flatten().filter_map(|name| self.providers.get(name));
+        owners.map(|provider| provider.owned_by.as_str()).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// What most models can.
@@ -151,6 +203,8 @@ fn shipped_models() -> BTreeMap<String, Model> {
         let model = Model {
             provider: provider.into(),
             upstream: upstream.into(),
+            routes: chat_alone(),
+            fallback: None,
             input_cents,
             output_cents,
             // What the models themselves can read; a provider may allow less. Those called `latest` get room to grow.

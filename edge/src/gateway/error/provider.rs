@@ -23,6 +23,12 @@ pub(in crate::gateway) enum ProviderError {
         /// The provider's own `Retry-After`.
         retry_after: Option<Duration>,
     },
+    /// The provider has failed several times in a row, and is not asked for so long.
+    #[error("the provider is not asked")]
+    Away {
+        /// The time until it is asked again.
+        retry_after: Duration,
+    },
     /// The provider refuses the request as invalid.
     #[error("the provider refuses the request")]
     Refused(RequestFault),
@@ -63,6 +69,11 @@ impl From<ProviderError> for ApiError {
                                Retry-After gives.";
                 Self::new(ErrorCode::UpstreamOverloaded, message)
                     .with_retry_after(retry_after.unwrap_or(limits::OVERLOAD_RETRY))
+            }
+            ProviderError::Away { retry_after } => {
+                let message = "The model's provider has failed several times in a row, and is not asked for a moment. Try \
+                               again after the time that Retry-After gives, or use another model.";
+                Self::new(ErrorCode::UpstreamOverloaded, message).with_retry_after(retry_after)
             }
             ProviderError::TooLarge => {
                 let message = format!(

@@ -3,6 +3,7 @@
 use std::{fmt::Debug, future::poll_fn};
 
 use bytes::BytesMut;
+use http::StatusCode;
 
 use super::{
     super::{
@@ -18,6 +19,8 @@ impl Exchange {
     /// Returns what the client is told of an answer that is no completion, and lets its connection go.
     pub(super) async fn judge(&self, mut answer: UpstreamResponse, media_type: impl Debug) -> ProviderError {
         let retry_after = rate_headers::parse_retry_after(&answer.headers, &self.state.clock);
+        let limit_resets = || retry_after.or_else(|| rate_headers::parse_reset(&answer.headers));
+        let retry_after = if answer.status == StatusCode::TOO_MANY_REQUESTS { limit_resets() } else { retry_after };
         let status = answer.status.as_u16();
         // What these statuses are for is in the words. 416 is what Scaleway says of too many tokens, and 500 is what some servers
         // say of a prompt that is too long.

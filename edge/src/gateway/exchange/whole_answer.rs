@@ -15,7 +15,7 @@ use super::{
         json_answer::{self, AnswerError},
         meter::Usage,
         metered_answer::MeteredAnswer,
-        sse::{Frames, Merged, Progress, StreamError},
+        sse::{AnswerFrames, Frames, Merged, Progress, StreamError},
         upstream::{GzipDecoder, GzipError, ReadError, UpstreamResponse},
     },
     Exchange,
@@ -88,7 +88,7 @@ impl Exchange {
         turn: Turn<Account>,
         format: ClientFormat,
     ) -> Result<Body, ProviderError> {
-        let frames = Frames::new(self.model.clone(), self.expected);
+        let frames = AnswerFrames::Chat(Frames::new(self.model.clone(), self.expected));
         let mut metered = metered.into_frames(frames, self.request_id.clone());
         let cut_off = &self.state.under_way.cut_off;
         match cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames, &mut memory)).await {
@@ -110,7 +110,7 @@ impl Exchange {
 
     /// Translates a whole answer to the client's format.
     fn translate(&self, chat: Bytes, format: ClientFormat, memory: &mut AnswerMemory) -> Result<Bytes, ProviderError> {
-        if !matches!(format, ClientFormat::Chat) {
+        if !matches!(format, ClientFormat::Chat | ClientFormat::Native(_)) {
             // Both of them are there for a moment.
             memory.grow_to(chat.len() * 2).map_err(|_| self.no_memory())?;
         }
@@ -129,7 +129,7 @@ impl Exchange {
         }
         let mut out = BytesMut::with_capacity(chat.len());
         let memory = AnswerMemory::new(&self.state.answers, turn.key());
-        let written = format.into_events(memory).write(&mut out, |events| {
+        let written = format.into_events(memory, None).write(&mut out, |events| {
             events.extend_from_slice(&chat);
             Ok::<_, StreamError>(())
         });
@@ -141,7 +141,7 @@ impl Exchange {
     async fn read_merged(
         &self,
         mut answer: UpstreamResponse,
-        frames: &mut Frames,
+        frames: &mut AnswerFrames,
         memory: &mut AnswerMemory,
     ) -> Result<Bytes, ProviderError> {
         let mut gzip = GzipDecoder::for_headers(&answer.headers).map_err(|error| self.unusable(&error))?;
@@ -178,7 +178,7 @@ impl Exchange {
         }
     }
 
-    fn stream_failed(&self, error: StreamError, frames: &Frames) -> ProviderError {
+    fn stream_failed(&self, error: StreamError, frames: &AnswerFrames) -> ProviderError {
         self.unusable(&error);
         error.to_provider_error(frames.has_usage(), &self.facts)
     }
@@ -212,7 +212,11 @@ impl Exchange {
             }
         }
         self.model.upstream.keep(answer.into_connection());
-        match json_answer::rewrite(body, &self.model, &self.expected) {
+        let rewritten = match &self.native {
+            None => json_answer::rewrite(body, &self.model, &self.expected),
+            Some(native) => native.rewrite(body, &self.expected),
+        };
+        match rewritten {
             Ok((body, usage)) => Ok(Whole::Answer(body, usage)),
             Err(AnswerError::Empty(usage)) => Ok(Whole::Empty(usage)),
             Err(AnswerError::NoCompletion) => {

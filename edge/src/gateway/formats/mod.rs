@@ -7,12 +7,16 @@
 //! answers. What the providers' own dialects differ by is no part of this.
 
 pub(super) mod messages;
+mod native;
 pub(super) mod responses;
+
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use domain::Clock;
 use http::{HeaderMap, Response};
 
+pub(super) use self::native::{Native, NativeAnswer, NativeRequest, NativeUsage, native_word_bytes};
 use super::{
     answer_memory::AnswerMemory,
     asks::Asks,
@@ -41,15 +45,19 @@ impl Api {
             Self::Chat => request::validate(body, models, asks),
             Self::Responses => {
                 let (chat, context) = responses::to_chat(body)?;
+                let chat_bytes = chat.len();
                 let request = request::validate_translated(&chat.into(), models, asks, responses::HINTS)
                     .map_err(|error| error.rename_param(|param| context.param(param)))?;
-                Ok(CompletionRequest { format: ClientFormat::Responses(Box::new(context)), ..request })
+                let format = ClientFormat::Responses(Box::new(context));
+                Ok(native::pass(self, body, chat_bytes, format, request))
             }
             Self::Messages => {
                 let (chat, context) = messages::to_chat(body)?;
+                let chat_bytes = chat.len();
                 let request = request::validate_translated(&chat.into(), models, asks, messages::HINTS)
                     .map_err(|error| context.explain(error))?;
-                Ok(CompletionRequest { format: ClientFormat::Messages(Box::new(context)), ..request })
+                let format = ClientFormat::Messages(Box::new(context));
+                Ok(native::pass(self, body, chat_bytes, format, request))
             }
         }
     }
@@ -90,15 +98,34 @@ pub(super) enum ClientFormat {
     Responses(Box<responses::RequestContext>),
     /// Anthropic's messages.
     Messages(Box<messages::RequestContext>),
+    /// Either of them, as the provider itself writes it.
+    Native(Box<Native>),
 }
 
 impl ClientFormat {
+    /// What reads an answer that passes in its own format.
+    pub(super) fn native_answer(&self) -> Option<Arc<NativeAnswer>> {
+        match self {
+            Self::Native(native) => Some(native.answer()),
+            _ => None,
+        }
+    }
+
+    /// The format in which a chat completion is translated for the client.
+    pub(super) fn into_translated(self) -> Self {
+        match self {
+            Self::Native(native) => native.into_translated(),
+            format => format,
+        }
+    }
+
     /// The endpoint that was asked.
     pub(super) fn api(&self) -> Api {
         match self {
             Self::Chat => Api::Chat,
             Self::Responses(_) => Api::Responses,
             Self::Messages(_) => Api::Messages,
+            Self::Native(native) => native.api(),
         }
     }
 
@@ -108,33 +135,38 @@ impl ClientFormat {
             Self::Chat => {}
             Self::Responses(context) => context.identify(request_id, clock.now()),
             Self::Messages(context) => context.identify(request_id),
+            Self::Native(native) => native.identify(request_id, |format| format.identify(request_id, clock)),
         }
     }
 
     /// The shape of the errors of a request with this id and a prompt of so many tokens, probably.
     pub(super) fn errors(&self, request_id: &str, prompt: u64, model: &ServedModel) -> Errors {
-        match self {
-            Self::Messages(_) => {
+        match self.api() {
+            Api::Messages => {
                 let request = messages::FailedRequest::new(request_id).with_prompt(prompt, model.model.context);
                 Errors::Messages(Box::new(request))
             }
-            _ => self.api().errors(request_id),
+            api => api.errors(request_id),
         }
     }
 
     /// Translates a whole answer. Returns `None` if it is no chat completion.
     pub(super) fn whole(self, chat: Bytes) -> Option<Bytes> {
         match self {
-            Self::Chat => Some(chat),
+            Self::Chat | Self::Native(_) => Some(chat),
             Self::Responses(context) => responses::whole(*context, &chat),
             Self::Messages(context) => messages::whole(&context, &chat),
         }
     }
 
-    /// The writer of a streamed answer, which takes what it holds of the answer from `memory`.
-    pub(super) fn into_events(self, memory: AnswerMemory) -> EventWriter {
-        match self {
-            Self::Chat => EventWriter::Chat,
+    /// The writer of a streamed answer, which takes what it holds of the answer from `memory`. One that passes in its own format is read
+    /// by `native`.
+    pub(super) fn into_events(self, memory: AnswerMemory, native: Option<Arc<NativeAnswer>>) -> EventWriter {
+        if let Some(native) = native {
+            return EventWriter::Native(native);
+        }
+        match self.into_translated() {
+            Self::Chat | Self::Native(_) => EventWriter::Chat,
             Self::Responses(context) => {
                 EventWriter::Responses(Box::new(Translated::new(responses::Events::new(*context), memory)))
             }
@@ -150,6 +182,7 @@ impl ClientFormat {
             Self::Chat => {}
             Self::Responses(context) => context.add_headers(headers),
             Self::Messages(context) => context.add_headers(headers),
+            Self::Native(native) => native.add_headers(headers),
         }
     }
 }
@@ -174,6 +207,8 @@ pub(super) enum EventWriter {
     Chat,
     Responses(Box<Translated<responses::Events>>),
     Messages(Box<Translated<messages::Events>>),
+    /// Nothing is translated.
+    Native(Arc<NativeAnswer>),
 }
 
 impl EventWriter {
@@ -184,7 +219,7 @@ impl EventWriter {
         read: impl FnOnce(&mut BytesMut) -> Result<T, E>,
     ) -> Result<T, E> {
         match self {
-            Self::Chat => read(out),
+            Self::Chat | Self::Native(_) => read(out),
             Self::Responses(translated) => translated.write(out, read),
             Self::Messages(translated) => translated.write(out, read),
         }
@@ -202,6 +237,7 @@ impl EventWriter {
             }
             Self::Responses(translated) => translated.events.fail(error, out),
             Self::Messages(translated) => translated.events.fail(error, out),
+            Self::Native(answer) => answer.fail(error, out),
         }
         true
     }

@@ -11,7 +11,7 @@ mod reports;
 use std::{
     collections::VecDeque,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Instant,
@@ -196,6 +196,13 @@ impl Ledger {
         }
         if let Some(entry) = self.state().entries.get_mut(id) {
             (entry.status, entry.segments[0]) = (Status::Open, segment);
+        }
+    }
+
+    /// Has the row of a completion say which provider serves it. The journal says at the completion's end what becomes of that.
+    pub(super) fn set_provider(&self, id: &CompletionId, provider: &Arc<str>) {
+        if let Some(entry) = self.state().entries.get_mut(id) {
+            entry.row.provider = provider.clone();
         }
     }
 

@@ -81,6 +81,11 @@ impl Reservation {
         move || ledger.open(&id)
     }
 
+    /// Records the provider that serves the completion, where it is not the one that was to be asked first. The price stays.
+    pub fn set_provider(&self, provider: &Arc<str>) {
+        self.ledger.set_provider(&self.id, provider);
+    }
+
     /// Whether a provider has been asked for the completion.
     pub fn is_asked(&self) -> bool {
         self.ledger.is_open(&self.id)

@@ -196,6 +196,7 @@ fn the_headers_are_those_of_the_code() {
     let others = [
         "x-request-id",
         "x-svc-warning",
+        "x-svc-provider",
         "retry-after",
         "retry-after-ms",
         "x-should-retry",

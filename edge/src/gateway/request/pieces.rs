@@ -34,7 +34,7 @@ impl From<Bytes> for Pieces {
 }
 
 /// Writes a body, of which most is in `shared`.
-pub(super) struct PieceWriter<'b> {
+pub(in crate::gateway) struct PieceWriter<'b> {
     /// `None` where everything is copied, because all of it is little.
     shared: Option<&'b Bytes>,
     done: Vec<Bytes>,
@@ -44,7 +44,7 @@ pub(super) struct PieceWriter<'b> {
 
 impl<'b> PieceWriter<'b> {
     /// A writer of nothing yet.
-    pub(super) fn new(body: &'b Bytes) -> Self {
+    pub(in crate::gateway) fn new(body: &'b Bytes) -> Self {
         let is_small = body.len() <= limits::SMALL_BODY_BYTES;
         let capacity = if is_small { body.len() + limits::ADDED_BYTES } else { limits::ADDED_BYTES };
         Self {
@@ -56,16 +56,16 @@ impl<'b> PieceWriter<'b> {
     }
 
     /// Bytes that were written.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::gateway) fn len(&self) -> usize {
         self.done_bytes + self.last.len()
     }
 
-    pub(super) fn push(&mut self, byte: u8) {
+    pub(in crate::gateway) fn push(&mut self, byte: u8) {
         self.last.push(byte);
     }
 
     /// Writes `text`: as a slice of the shared body where it is a long part of that, else as a copy.
-    pub(super) fn extend_from_slice(&mut self, text: &[u8]) {
+    pub(in crate::gateway) fn extend_from_slice(&mut self, text: &[u8]) {
         let is_part = |body: &&Bytes| body.as_ptr_range().contains(&text.as_ptr());
         match self.shared.filter(|body| text.len() >= limits::SHARED_PIECE_BYTES && is_part(body)) {
             Some(body) => {
@@ -78,7 +78,7 @@ impl<'b> PieceWriter<'b> {
     }
 
     /// Writes `text`, which is no part of the shared body, without a copy of it where it is long.
-    pub(super) fn append(&mut self, text: Vec<u8>) {
+    pub(in crate::gateway) fn append(&mut self, text: Vec<u8>) {
         if self.shared.is_none() || text.len() < limits::SHARED_PIECE_BYTES {
             return self.last.extend_from_slice(&text);
         }
@@ -88,7 +88,7 @@ impl<'b> PieceWriter<'b> {
     }
 
     /// The body.
-    pub(super) fn finish(mut self) -> Pieces {
+    pub(in crate::gateway) fn finish(mut self) -> Pieces {
         self.end_last();
         Pieces(self.done)
     }

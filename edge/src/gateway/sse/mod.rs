@@ -3,9 +3,11 @@
 //!
 //! An *event* is what ends with an empty line; a *frame* is the JSON object in an event's `data`.
 
+mod answer;
 mod error;
 mod event;
 mod merged;
+mod native;
 mod payloads;
 mod reports;
 
@@ -14,7 +16,9 @@ use std::{ops::Range, sync::Arc};
 use bytes::{Buf as _, BytesMut};
 use memchr::memmem;
 
-pub(super) use self::{error::StreamError, merged::Merged, payloads::payloads};
+pub(super) use self::{
+    answer::AnswerFrames, error::StreamError, merged::Merged, native::NativeFrames, payloads::payloads,
+};
 use self::{
     event::{Data, Event, Search},
     reports::ChoiceReports,

@@ -4,9 +4,11 @@
 //! reach the client without a hop between tasks. An idle connection is not polled; whether it is still open is checked
 //! when it is taken from the pool. What an answer means is not known here. Start with [`Upstream::ask`].
 
+mod circuit;
 mod connection;
 mod gzip;
 mod media_type;
+mod pace;
 mod request_body;
 mod response;
 
@@ -18,31 +20,35 @@ use std::{
 
 use config::{
     Gateway as Config,
+    gateway::ProviderRoute,
     models::{Access, Provider},
 };
-use http::{HeaderMap, HeaderValue, Request, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header};
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use secrecy::ExposeSecret as _;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 use tower::ServiceExt as _;
 
-use self::{
-    connection::Connection,
-    request_body::{RequestBody, Sendable},
-};
 pub(super) use self::{
+    circuit::{Circuit, Health},
     gzip::{GzipDecoder, GzipError},
     media_type::MediaType,
+    pace::{Pace, TooLate},
+    request_body::Sendable,
     response::{ReadError, UpstreamResponse},
 };
-use super::request::Pieces;
+use self::{connection::Connection, request_body::RequestBody};
 use crate::{
     limits,
     metrics::{self, Histogram},
 };
 
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("svc-gateway/", env!("CARGO_PKG_VERSION")));
+
+/// Where Anthropic's format has the key, and the version of the format.
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 
 /// Why a provider cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -64,19 +70,31 @@ pub(super) type Connector = HttpsConnector<HttpConnector>;
 pub(super) struct Upstream {
     /// The provider's name in the configuration, for logs and metrics.
     pub(super) name: Arc<str>,
+    /// The name as the value of a header, if it can be one.
+    pub(super) name_header: Option<HeaderValue>,
+    /// Whether it is asked at all.
+    pub(super) circuit: Arc<Circuit>,
     /// From asking it to the head of its answer, or to its failure.
     pub(super) answer_seconds: Histogram,
     uri: Uri,
-    /// The path and query of `uri`.
-    target: Uri,
-    headers: HeaderMap,
+    /// The endpoints for completions, in the order of [`ProviderRoute`].
+    endpoints: [Endpoint; 3],
     connector: Connector,
     /// The time limit for an answer to begin.
-    first_byte: Duration,
+    pub(super) first_byte: Duration,
+    /// The time limit for a request to wait for its turn; none waits where it is zero.
+    pub(super) queue: Duration,
     /// The longest pause between two chunks of an answer that has begun.
     chunk_pause: Duration,
     /// Idle connections with the time since when they are, the latest last.
     idle: Mutex<Vec<(Instant, Connection)>>,
+}
+
+/// An endpoint of a provider, and the headers of requests to it.
+#[derive(PartialEq, Eq)]
+struct Endpoint {
+    target: Uri,
+    headers: HeaderMap,
 }
 
 /// Why a provider has not answered.
@@ -109,8 +127,10 @@ impl Upstream {
         let unusable = |error: http::Error| ProviderSetupError::Address(provider.name.to_string(), error);
         let url = format!("{}/chat/completions", provider.base_url.as_str().trim_end_matches('/'));
         let uri: Uri = url.parse().map_err(|error: http::uri::InvalidUri| unusable(error.into()))?;
-        let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-        let target = target.parse().map_err(|error: http::uri::InvalidUri| unusable(error.into()))?;
+        let path = uri.path().trim_end_matches("/chat/completions");
+        let target = |name: &str| {
+            format!("{path}{name}").parse::<Uri>().map_err(|error: http::uri::InvalidUri| unusable(error.into()))
+        };
         let host = uri.authority().map_or("", http::uri::Authority::as_str);
         let host = HeaderValue::from_str(host).map_err(|error| unusable(error.into()))?;
 
@@ -119,20 +139,33 @@ impl Upstream {
         headers.insert(header::USER_AGENT, USER_AGENT);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let mut anthropics = headers.clone();
+        anthropics.insert(ANTHROPIC_VERSION, HeaderValue::from_static("2023-06-01"));
         if let Access::Key(key) = &provider.access {
-            let mut bearer = HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
-                .map_err(|_| ProviderSetupError::Key(provider.name.to_string()))?;
-            bearer.set_sensitive(true);
-            headers.insert(header::AUTHORIZATION, bearer);
+            let secret = |text: &str| {
+                let value = HeaderValue::from_str(text);
+                let mut value = value.map_err(|_| ProviderSetupError::Key(provider.name.to_string()))?;
+                value.set_sensitive(true);
+                Ok::<_, ProviderSetupError>(value)
+            };
+            headers.insert(header::AUTHORIZATION, secret(&format!("Bearer {}", key.expose_secret()))?);
+            anthropics.insert(API_KEY, secret(key.expose_secret())?);
         }
+        let endpoints = [
+            Endpoint { target: target("/chat/completions")?, headers: headers.clone() },
+            Endpoint { target: target("/responses")?, headers },
+            Endpoint { target: target("/messages")?, headers: anthropics },
+        ];
         Ok(Self {
             name: provider.name.clone(),
+            name_header: HeaderValue::from_str(&provider.name).ok(),
+            circuit: Arc::new(Circuit::new(provider.name.clone())),
             answer_seconds: metrics::upstream_seconds(&provider.name),
             connector,
             uri,
-            target,
-            headers,
+            endpoints,
             first_byte: Duration::from_secs(config.first_byte_seconds.into()),
+            queue: Duration::from_secs(config.queue_seconds.min(config.first_byte_seconds).into()),
             chunk_pause: Duration::from_secs(config.idle_seconds.into()),
             idle: Mutex::default(),
         })
@@ -140,24 +173,26 @@ impl Upstream {
 
     /// Whether `other` reaches the same provider in the same way.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        let Self { name, uri, headers, first_byte, chunk_pause, .. } = self;
-        (name, uri, headers) == (&other.name, &other.uri, &other.headers)
-            && (*first_byte, *chunk_pause) == (other.first_byte, other.chunk_pause)
+        let Self { name, uri, endpoints, first_byte, queue, chunk_pause, .. } = self;
+        (name, uri, endpoints) == (&other.name, &other.uri, &other.endpoints)
+            && (*first_byte, *queue, *chunk_pause) == (other.first_byte, other.queue, other.chunk_pause)
     }
 
-    /// Asks for a completion. `before_sending` is called in the moment before the request is sent, each time that it is.
+    /// Asks for a completion that begins by `begin_by`, at one of the provider's endpoints. `before_sending` is called in the moment before
+    /// the request is sent, each time that it is.
     ///
     /// The request is sent a second time only where the provider cannot have begun to work on it: when connecting failed,
     /// or when a kept connection had ended before any of the request was written.
     pub(super) async fn ask(
         &self,
-        body: Pieces,
+        route: ProviderRoute,
+        body: Sendable,
         is_stream: bool,
+        begin_by: tokio::time::Instant,
         before_sending: impl Fn() + Clone + Send + 'static,
     ) -> Result<UpstreamResponse, AskError> {
-        let begin_by = tokio::time::Instant::now() + self.first_byte;
-        let asking = pin!(self.ask_with_retry(body.into(), is_stream, begin_by, before_sending));
-        match timeout(self.first_byte, asking).await {
+        let asking = pin!(self.ask_with_retry(route, body, is_stream, begin_by, before_sending));
+        match timeout_at(begin_by, asking).await {
             Ok(answered) => answered,
             Err(_) => Err(AskError::Timeout),
         }
@@ -165,6 +200,7 @@ impl Upstream {
 
     async fn ask_with_retry(
         &self,
+        route: ProviderRoute,
         body: Sendable,
         is_stream: bool,
         begin_by: tokio::time::Instant,
@@ -172,7 +208,7 @@ impl Upstream {
     ) -> Result<UpstreamResponse, AskError> {
         let answer = |connection, response| UpstreamResponse::new(connection, response, begin_by, self.chunk_pause);
         if let Some(connection) = self.take_idle() {
-            match connection.send(self.request(body.clone(), is_stream, before_sending.clone())).await {
+            match connection.send(self.request(route, body.clone(), is_stream, before_sending.clone())).await {
                 Ok((connection, response)) => return Ok(answer(connection, response)),
                 Err(error) if connection::is_unsent(&error) && body.is_there() => {}
                 Err(error) => return Err(AskError::Broken(error)),
@@ -180,7 +216,7 @@ impl Upstream {
         }
         // Boxed, because it is rare: the future of a request is moved, and is as large as its largest branch.
         let connection = Box::pin(self.connect()).await?;
-        let request = self.request(body, is_stream, before_sending);
+        let request = self.request(route, body, is_stream, before_sending);
         let (connection, response) = connection.send(request).await.map_err(AskError::Broken)?;
         Ok(answer(connection, response))
     }
@@ -206,6 +242,7 @@ impl Upstream {
 
     fn request(
         &self,
+        route: ProviderRoute,
         body: Sendable,
         is_stream: bool,
         before_sending: impl Fn() + Send + 'static,
@@ -213,8 +250,14 @@ impl Upstream {
         let length = HeaderValue::from(body.len());
         let mut request = Request::new(RequestBody::new(body, before_sending));
         *request.method_mut() = http::Method::POST;
-        *request.uri_mut() = self.target.clone();
-        *request.headers_mut() = self.headers.clone();
+        let [chat, responses, messages] = &self.endpoints;
+        let endpoint = match route {
+            ProviderRoute::Chat => chat,
+            ProviderRoute::Responses => responses,
+            ProviderRoute::Messages => messages,
+        };
+        *request.uri_mut() = endpoint.target.clone();
+        *request.headers_mut() = endpoint.headers.clone();
         let accept = if is_stream { "text/event-stream" } else { "application/json" };
         request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(accept));
         request.headers_mut().insert(header::CONTENT_LENGTH, length);

@@ -16,11 +16,16 @@ use crate::limits;
 
 /// A body to send, at the second try if nothing of it was taken at the first. Clones share it.
 #[derive(Clone)]
-pub(super) enum Sendable {
+pub(in crate::gateway) enum Sendable {
     /// A small one.
     Whole(Bytes),
     /// A large one, which is gone once a connection has begun to take it: nobody but that connection holds it in memory.
-    Pieces { pieces: Arc<Mutex<Option<VecDeque<Bytes>>>>, len: usize },
+    Pieces {
+        pieces: Arc<Mutex<Option<VecDeque<Bytes>>>>,
+        len: usize,
+        /// Whether it stays, to be sent again.
+        is_kept: bool,
+    },
 }
 
 /// A body that is being sent. It calls a function in the moment before the request is sent: hyper asks for the first frame, and
@@ -44,13 +49,21 @@ impl From<Pieces> for Sendable {
             }
             Some(first) => {
                 pieces.push_front(first);
-                Self::Pieces { pieces: Arc::new(Mutex::new(Some(pieces))), len }
+                Self::Pieces { pieces: Arc::new(Mutex::new(Some(pieces))), len, is_kept: false }
             }
         }
     }
 }
 
 impl Sendable {
+    /// The body, which from now on stays whole when it is sent.
+    pub(in crate::gateway) fn kept(mut self) -> Self {
+        if let Self::Pieces { is_kept, .. } = &mut self {
+            *is_kept = true;
+        }
+        self
+    }
+
     /// Its bytes.
     pub(super) fn len(&self) -> usize {
         match self {
@@ -60,7 +73,7 @@ impl Sendable {
     }
 
     /// Whether it can be sent, again if it was sent before.
-    pub(super) fn is_there(&self) -> bool {
+    pub(in crate::gateway) fn is_there(&self) -> bool {
         match self {
             Self::Whole(_) => true,
             Self::Pieces { pieces, .. } => pieces.lock().unwrap_or_else(PoisonError::into_inner).is_some(),
@@ -70,8 +83,10 @@ impl Sendable {
     fn take(self) -> VecDeque<Bytes> {
         match self {
             Self::Whole(body) => VecDeque::from([body]),
-            Self::Pieces { pieces, .. } => {
-                pieces.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+            Self::Pieces { pieces, is_kept, .. } => {
+                let mut pieces = pieces.lock().unwrap_or_else(PoisonError::into_inner);
+                let taken = if is_kept { pieces.clone() } else { pieces.take() };
+                taken.unwrap_or_default()
             }
         }
     }
@@ -154,6 +169,18 @@ mod tests {
         drop(body);
         assert!(large.is_unique(), "nobody holds it, though it could have been sent again");
         drop(sendable);
+    }
+
+    #[tokio::test]
+    async fn a_large_body_that_is_kept_can_be_sent_again() {
+        let large = Bytes::from(vec![b'x'; 10 * limits::SENT_PIECE_BYTES + 1]);
+        let sendable = Sendable::from(Pieces::from(large.clone())).kept();
+        for _ in 0..2 {
+            assert_eq!(RequestBody::new(sendable.clone(), || {}).collect().await.unwrap().to_bytes(), large);
+            assert!(sendable.is_there());
+        }
+        drop(sendable);
+        assert!(large.is_unique());
     }
 
     #[tokio::test]

@@ -53,7 +53,7 @@ impl FailedRequest {
 }
 
 /// The event for an error in a stream.
-pub(super) fn event(error: &ApiError, request_id: &str) -> String {
+pub(in crate::gateway::formats) fn event(error: &ApiError, request_id: &str) -> String {
     format!("event: error\ndata: {}\n\n", to_json(error, request_id))
 }
 

@@ -23,7 +23,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use self::translate::Purpose;
-pub(super) use self::{answer::whole, errors::FailedRequest, events::Events};
+pub(super) use self::{
+    answer::whole,
+    errors::{FailedRequest, event as error_event},
+    events::Events,
+};
 use crate::{
     gateway::{
         asks::Asks,

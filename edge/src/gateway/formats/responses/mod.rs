@@ -34,7 +34,7 @@ pub(super) fn error(error: ApiError) -> Response<Bytes> {
 }
 
 /// The error in the words of this format.
-fn in_own_words(error: ApiError) -> ApiError {
+pub(super) fn in_own_words(error: ApiError) -> ApiError {
     if !error.message().contains("max_tokens") {
         return error;
     }

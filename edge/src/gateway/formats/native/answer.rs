@@ -1,0 +1,134 @@
+//! An answer in its own format: what is read of it, and what a client gets when it fails.
+
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+use bytes::{Bytes, BytesMut};
+use serde_json::json;
+
+use super::{
+    super::{
+        super::{error::ApiError, json, json_answer::AnswerError, meter::Usage, usage_report::Expected},
+        Api, messages, responses,
+    },
+    NativeUsage, route,
+};
+use crate::limits;
+
+/// Fields of answers whose strings are not the model's words.
+const NO_WORDS: [&[u8]; 12] = [
+    b"call_id",
+    b"encrypted_content",
+    b"id",
+    b"item_id",
+    b"name",
+    b"obfuscation",
+    b"role",
+    b"signature",
+    b"status",
+    b"stop_reason",
+    b"tool_use_id",
+    b"type",
+];
+
+/// One answer in its own format.
+pub(in crate::gateway) struct NativeAnswer {
+    pub(in crate::gateway) api: Api,
+    /// The name of the model that was asked for, as JSON.
+    pub(in crate::gateway) model: Box<str>,
+    request_id: Box<str>,
+    /// The id of the response, as JSON, once a stream has said it.
+    id: OnceLock<Box<str>>,
+    /// The number that the next event of a stream would have.
+    next_number: AtomicU64,
+}
+
+impl NativeAnswer {
+    pub(super) fn new(api: Api, model: &str, request_id: &str) -> Self {
+        let (model, request_id) = (model.into(), request_id.into());
+        Self { api, model, request_id, id: OnceLock::new(), next_number: AtomicU64::new(0) }
+    }
+
+    /// The provider's endpoint that is asked.
+    pub(in crate::gateway) fn route(&self) -> config::gateway::ProviderRoute {
+        route(self.api).unwrap_or(config::gateway::ProviderRoute::Chat)
+    }
+
+    /// Learns the number of an event, and the response's id where it says that.
+    pub(in crate::gateway) fn learn(&self, number: Option<&[u8]>, id: Option<&[u8]>) {
+        let text = |value: &[u8]| std::str::from_utf8(value).ok().map(str::to_owned);
+        if let Some(number) = number.and_then(text).and_then(|text| text.parse::<u64>().ok()) {
+            self.next_number.store(number.saturating_add(1), Ordering::Relaxed);
+        }
+        if let Some(id) = id.filter(|id| id.len() <= limits::IDENTITY_BYTES).and_then(text) {
+            let _ = self.id.set(id.into());
+        }
+    }
+
+    /// Rewrites a whole answer for the client: under the name of the model that it asked for. Returns the answer and its usage.
+    pub(in crate::gateway) fn rewrite(&self, body: &[u8], expected: &Expected) -> Result<(Bytes, Usage), AnswerError> {
+        let mut out = BytesMut::with_capacity(body.len() + limits::ADDED_BYTES);
+        let (mut written, mut usage, mut said, mut is_failed) = (0, NativeUsage::default(), None, false);
+        let part = |range: std::ops::Range<usize>| body.get(range).unwrap_or_default();
+        for field in json::fields(body) {
+            let field = field.map_err(|_| AnswerError::NoCompletion)?;
+            let value = part(field.value.clone());
+            match &*field.name() {
+                b"model" => {
+                    out.extend_from_slice(part(written..field.value.start));
+                    out.extend_from_slice(self.model.as_bytes());
+                    written = field.value.end;
+                }
+                b"usage" => usage.add(value),
+                b"output" | b"content" => said = Some(value),
+                b"error" => is_failed |= value != b"null",
+                b"type" => is_failed |= &*json::string(value) == b"error",
+                b"status" => is_failed |= &*json::string(value) == b"failed",
+                _ => {}
+            }
+        }
+        out.extend_from_slice(part(written..body.len()));
+        let Some(said) = said.filter(|said| said.starts_with(b"[") && !is_failed) else {
+            return Err(AnswerError::NoCompletion);
+        };
+        Ok((out.freeze(), usage.or_estimate(self.api, word_bytes(said), expected)))
+    }
+
+    /// Appends the end of a stream that fails, as the format has it.
+    pub(in crate::gateway) fn fail(&self, error: ApiError, out: &mut BytesMut) {
+        if self.api == Api::Messages {
+            out.extend_from_slice(messages::error_event(&error, &self.request_id).as_bytes());
+            return;
+        }
+        let error = responses::in_own_words(error);
+        let number = self.next_number.load(Ordering::Relaxed);
+        let code = error.code().as_str();
+        let event = json!({
+            "type": "error", "code": code, "message": error.message(), "param": null, "sequence_number": number,
+        });
+        write_event("error", &event, out);
+        let made = || format!("\"resp_{}\"", self.request_id.trim_start_matches("req_"));
+        let id = self.id.get().map_or_else(made, ToString::to_string);
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap_or_default();
+        let code = if error.status().is_server_error() { "server_error" } else { code };
+        let event = json!({
+            "type": "response.failed", "sequence_number": number + 1,
+            "response": {
+                "id": value(&id), "object": "response", "status": "failed", "model": value(&self.model), "output": [],
+                "error": { "code": code, "message": error.message() }, "incomplete_details": null, "usage": null,
+            },
+        });
+        write_event("response.failed", &event, out);
+    }
+}
+
+fn write_event(kind: &str, data: &serde_json::Value, out: &mut BytesMut) {
+    out.extend_from_slice(format!("event: {kind}\ndata: {data}\n\n").as_bytes());
+}
+
+/// The bytes of the model's words in a part of an answer.
+pub(in crate::gateway) fn word_bytes(part: &[u8]) -> usize {
+    json::string_bytes(part, &NO_WORDS)
+}

@@ -1,0 +1,221 @@
+//! The body that a provider gets of a request in its own format: the client's text, with what is governed in it replaced.
+//!
+//! The model's name is the provider's, the most tokens are those that were reserved, and nothing is stored. Fields that are not listed
+//! here are left out, as they are where the request is translated: some cost or reach more than tokens (`service_tier`, `container`).
+//! Tools that run at the provider are left out as well, which a header says.
+
+use bytes::Bytes;
+use http::HeaderValue;
+
+use super::super::{
+    super::{
+        json,
+        models::ServedModel,
+        request::{PieceWriter, Pieces, surplus_tokens},
+    },
+    Api,
+};
+use crate::limits;
+
+/// The fields of a response's request that pass as they are.
+const RESPONSES_FIELDS: [&[u8]; 19] = [
+    b"include",
+    b"input",
+    b"instructions",
+    b"max_tool_calls",
+    b"metadata",
+    b"parallel_tool_calls",
+    b"prompt_cache_key",
+    b"reasoning",
+    b"safety_identifier",
+    b"stream",
+    b"stream_options",
+    b"temperature",
+    b"text",
+    b"top_logprobs",
+    b"top_p",
+    b"truncation",
+    b"user",
+    b"verbosity",
+    b"tool_choice",
+];
+
+/// The fields of a message's request that pass as they are.
+const MESSAGES_FIELDS: [&[u8]; 11] = [
+    b"cache_control",
+    b"messages",
+    b"output_config",
+    b"stop_sequences",
+    b"stream",
+    b"system",
+    b"temperature",
+    b"thinking",
+    b"tool_choice",
+    b"top_k",
+    b"top_p",
+];
+
+/// A body for the provider.
+pub(super) struct Written {
+    pub(super) body: Pieces,
+    /// The tokens that a prompt can have beyond its bytes, because of what is printed anew.
+    pub(super) surplus: u64,
+    /// The tools that were left out, in words.
+    pub(super) warning: Option<HeaderValue>,
+}
+
+/// Writes the body for the provider of `model`, which may write so many tokens.
+pub(super) fn write(api: Api, body: &Bytes, model: &ServedModel, most_tokens: u64) -> Written {
+    let part = |range| body.get(range).unwrap_or_default();
+    let fields: Vec<_> = json::fields(body).filter_map(Result::ok).collect();
+    let value =
+        |name: &[u8]| fields.iter().rfind(|field| *field.name() == *name).map(|field| part(field.value.clone()));
+    let (ceiling, passing): (&[u8], &[&[u8]]) = match api {
+        Api::Responses => (b"max_output_tokens", &RESPONSES_FIELDS),
+        _ => (b"max_tokens", &MESSAGES_FIELDS),
+    };
+    let tools = Tools::read(api, value(b"tools").unwrap_or_default());
+    let most = most_tokens.to_string();
+
+    let mut out = PieceWriter::new(body);
+    out.push(b'{');
+    for field in &fields {
+        let (name, value, whole) = (field.name(), part(field.value.clone()), part(field.whole.clone()));
+        match &*name {
+            b"model" => write_pair(&mut out, b"model", model.upstream_id_json.as_bytes()),
+            b"tools" if tools.left_out.is_empty() => copy(&mut out, whole),
+            b"tools" if tools.kept.is_empty() => {}
+            b"tools" => {
+                write_pair(&mut out, b"tools", b"[");
+                for (index, tool) in tools.kept.iter().enumerate() {
+                    if index > 0 {
+                        out.push(b',');
+                    }
+                    out.extend_from_slice(tool);
+                }
+                out.push(b']');
+            }
+            b"tool_choice" if !tools.leave(api, value) => {}
+            name if name == ceiling && value != most.as_bytes() => write_pair(&mut out, ceiling, most.as_bytes()),
+            name if name == ceiling => copy(&mut out, whole),
+            name if passing.contains(&name) => copy(&mut out, whole),
+            _ => {}
+        }
+    }
+    if value(ceiling).is_none() {
+        write_pair(&mut out, ceiling, most.as_bytes());
+    }
+    if api == Api::Responses {
+        write_pair(&mut out, b"store", b"false");
+    }
+    out.push(b'}');
+    let own_tools = limits::TOOLS_TOKENS.saturating_mul(tools.own);
+    Written { body: out.finish(), surplus: surplus_tokens(body) + own_tools, warning: tools.warning() }
+}
+
+fn copy(out: &mut PieceWriter<'_>, field: &[u8]) {
+    separate(out);
+    out.extend_from_slice(field);
+}
+
+fn write_pair(out: &mut PieceWriter<'_>, name: &[u8], value: &[u8]) {
+    separate(out);
+    out.push(b'"');
+    out.extend_from_slice(name);
+    out.extend_from_slice(b"\":");
+    out.extend_from_slice(value);
+}
+
+fn separate(out: &mut PieceWriter<'_>) {
+    if out.len() > 1 {
+        out.push(b',');
+    }
+}
+
+/// The tools of a request.
+struct Tools<'b> {
+    /// Those that the client runs.
+    kept: Vec<&'b [u8]>,
+    /// The types of those that the provider would run, and of unknown ones.
+    left_out: Vec<String>,
+    /// The number of those that the provider has words of its own for.
+    own: u64,
+}
+
+impl<'b> Tools<'b> {
+    fn read(api: Api, tools: &'b [u8]) -> Self {
+        let (mut kept, mut left_out, mut own) = (Vec::new(), Vec::new(), 0);
+        for tool in json::elements(tools).into_iter().flatten() {
+            let kind = kind_of(tool);
+            if runs_at_client(api, &kind, tool) {
+                own += u64::from(!matches!(&*kind, "" | "function" | "custom" | "namespace"));
+                kept.push(tool);
+            } else {
+                left_out.push(kind);
+            }
+        }
+        Self { kept, left_out, own }
+    }
+
+    /// Whether the choice among them is one that they leave.
+    fn leave(&self, api: Api, choice: &[u8]) -> bool {
+        let is_of_clients = || matches!(&*kind_of(choice), "function" | "custom" | "allowed_tools");
+        self.left_out.is_empty()
+            || (!self.kept.is_empty() && (api != Api::Responses || !choice.starts_with(b"{") || is_of_clients()))
+    }
+
+    fn warning(&self) -> Option<HeaderValue> {
+        if self.left_out.is_empty() {
+            return None;
+        }
+        let kinds = self.left_out.join("; ");
+        let plain = kinds.chars().filter(|letter| letter.is_ascii_graphic() || *letter == ' ');
+        let kinds: String = plain.take(limits::LEFT_OUT_CHARS).collect();
+        HeaderValue::from_str(&format!("left out: {kinds}")).ok()
+    }
+}
+
+/// Whether a tool of this type runs at the client, and costs nothing but tokens.
+fn runs_at_client(api: Api, kind: &str, tool: &[u8]) -> bool {
+    if api == Api::Messages {
+        // Anthropic's own end in the day of their version.
+        let of_clients = ["bash_", "computer_", "memory_", "text_editor_"];
+        return kind.is_empty() || kind == "custom" || of_clients.iter().any(|known| kind.starts_with(known));
+    }
+    match kind {
+        "function" | "custom" | "local_shell" | "apply_patch" => true,
+        "namespace" => {
+            let tools = fields_named(tool, b"tools").filter_map(json::elements).flatten();
+            tools.map(kind_of).all(|kind| matches!(&*kind, "function" | "custom"))
+        }
+        _ => false,
+    }
+}
+
+/// Whether tools are defined in the midst of the conversation. That they run at the client is seen in translation alone.
+pub(super) fn brings_tools_along(api: Api, body: &[u8]) -> bool {
+    let kinds = |values: &[u8], known: &[&str]| {
+        let values = json::elements(values).into_iter().flatten();
+        values
+            .flat_map(|value| fields_named(value, b"type"))
+            .any(|kind| known.iter().any(|known| known.as_bytes() == &*json::string(kind)))
+    };
+    if api == Api::Responses {
+        let known = ["additional_tools", "tool_search_output"];
+        return fields_named(body, b"input").any(|items| kinds(items, &known));
+    }
+    let messages = fields_named(body, b"messages").filter_map(json::elements).flatten();
+    messages.flat_map(|message| fields_named(message, b"content")).any(|blocks| kinds(blocks, &["tool_addition"]))
+}
+
+/// The type of a tool or choice; empty where it has none.
+fn kind_of(value: &[u8]) -> String {
+    let kind = fields_named(value, b"type").last().map(json::string).unwrap_or_default();
+    String::from_utf8_lossy(&kind).into_owned()
+}
+
+/// The values of the fields with this name.
+fn fields_named<'b>(object: &'b [u8], name: &'static [u8]) -> impl Iterator<Item = &'b [u8]> {
+    let named = json::fields(object).map_while(Result::ok).filter(move |field| *field.name() == *name);
+    named.filter_map(|field| object.get(field.value))
+}

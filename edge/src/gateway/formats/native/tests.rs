@@ -1,0 +1,234 @@
+use bytes::BytesMut;
+use config::{
+    Gateway,
+    gateway::{Fallback, ProviderRoute},
+    models::Models,
+};
+
+use super::*;
+use crate::gateway::{
+    asks::Asks,
+    error::ApiError,
+    json_answer::AnswerError,
+    models::ServedModels,
+    sse::{NativeFrames, Progress, StreamError},
+    usage_report::Expected,
+};
+
+const EXPECTED: Expected = Expected { prompt: 7, completion: 90, choices: 1 };
+
+/// Models of which one has every endpoint at its provider, and another at its second one alone.
+fn models() -> ServedModels {
+    let mut config = Gateway::default();
+    let all = vec![ProviderRoute::Chat, ProviderRoute::Responses, ProviderRoute::Messages];
+    let native = config.models.get_mut("svc/gpt-oss-20b").unwrap();
+    native.routes = all.clone();
+    let fallback = Fallback { provider: "scaleway".into(), upstream: "second".into(), routes: all };
+    native.fallback = Some(fallback);
+    let models = Models::of(&config, |_| Some("key".to_owned())).unwrap();
+    ServedModels::new(&models, &config, None).unwrap()
+}
+
+fn read(api: Api, body: &str) -> Result<CompletionRequest, ApiError> {
+    api.read(&Bytes::copy_from_slice(body.as_bytes()), &models(), &Asks::default())
+}
+
+fn sent(api: Api, body: &str) -> String {
+    let request = read(api, body).unwrap_or_else(|error| panic!("{body}: {error:?}"));
+    assert!(matches!(request.format, ClientFormat::Native(_)), "{body} is translated");
+    String::from_utf8(request.body.joined().to_vec()).unwrap()
+}
+
+fn answer(api: Api) -> Arc<NativeAnswer> {
+    Arc::new(NativeAnswer::new(api, "\"asked-for\"", "req_0a1"))
+}
+
+#[test]
+fn a_response_passes_but_for_what_is_governed() {
+    for (body, expected) in [
+        (
+            r#"{"model":"svc/gpt-oss-20b","input":"Hi?"}"#,
+            r#"{"model":"gpt-oss-20b","input":"Hi?","max_output_tokens":4096,"store":false}"#,
+        ),
+        (
+            r#"{ "stream" : true, "input":[ {"type":"message","role":"user","content":"H\u0069"},{"type":"reasoning","summary":[],"encrypted_content":"x"} ],"model":"svc/gpt-oss-20b","store":true,"max_output_tokens" : 100,"include":["reasoning.encrypted_content"],"service_tier":"priority","unheard_of":{}}"#,
+            r#"{"stream" : true,"input":[ {"type":"message","role":"user","content":"H\u0069"},{"type":"reasoning","summary":[],"encrypted_content":"x"} ],"model":"gpt-oss-20b","max_output_tokens" : 100,"include":["reasoning.encrypted_content"],"store":false}"#,
+        ),
+        // Tools that the provider runs are left out, and the choice of one.
+        (
+            r#"{"model":"svc/gpt-oss-20b","input":"x","max_output_tokens":1,"tool_choice":{"type":"web_search"},"tools":[{"type":"web_search"}, {"type":"function","name":"f"} ,{"type":"custom","name":"c"}]}"#,
+            r#"{"model":"gpt-oss-20b","input":"x","max_output_tokens":1,"tools":[{"type":"function","name":"f"},{"type":"custom","name":"c"}],"store":false}"#,
+        ),
+        (
+            r#"{"model":"svc/gpt-oss-20b","input":"x","max_output_tokens":1,"tool_choice":"auto","tools":[{"type":"mcp"}]}"#,
+            r#"{"model":"gpt-oss-20b","input":"x","max_output_tokens":1,"store":false}"#,
+        ),
+        (
+            r#"{"model":"svc/gpt-oss-20b","input":"a\ud83d","max_output_tokens":1,"tools":[ {"type":"function","name":"f"} ]}"#,
+            r#"{"model":"gpt-oss-20b","input":"a\ufffd","max_output_tokens":1,"tools":[ {"type":"function","name":"f"} ],"store":false}"#,
+        ),
+    ] {
+        assert_eq!(sent(Api::Responses, body), expected);
+    }
+    for body in [
+        r#"{"model":"svc/gpt-oss-20b","input":"x","previous_response_id":"resp_1"}"#,
+        r#"{"model":"svc/gpt-oss-20b","input":"x","max_output_tokens":4097}"#,
+    ] {
+        assert!(read(Api::Responses, body).is_err(), "{body}");
+    }
+}
+
+#[test]
+fn a_message_passes_but_for_what_is_governed() {
+    let body = r#"{"max_tokens":100,"model":"svc/gpt-oss-20b","metadata":{"user_id":"u"},"service_tier":"auto","system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"Hi?"},{"role":"assistant","content":[{"type":"thinking","thinking":"so","signature":"x/+="},{"type":"text","text":"Hi."}]},{"role":"user","content":"And?"}],"tools":[{"name":"f","input_schema":{"type":"object"}},{"type":"bash_20250124","name":"bash"},{"type":"web_search_20250305","name":"web_search"}],"tool_choice":{"type":"auto"}}"#;
+    let expected = r#"{"max_tokens":100,"model":"gpt-oss-20b","system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"Hi?"},{"role":"assistant","content":[{"type":"thinking","thinking":"so","signature":"x/+="},{"type":"text","text":"Hi."}]},{"role":"user","content":"And?"}],"tools":[{"name":"f","input_schema":{"type":"object"}},{"type":"bash_20250124","name":"bash"}],"tool_choice":{"type":"auto"}}"#;
+    assert_eq!(sent(Api::Messages, body), expected);
+    let request = read(Api::Messages, body).unwrap();
+    assert!(request.max_usage.prompt >= expected.len() as u64 && request.max_usage.completion == 100);
+    let mut headers = HeaderMap::new();
+    request.format.add_headers(&mut headers);
+    assert_eq!(headers[WARNING], "left out: web_search_20250305");
+}
+
+#[test]
+fn the_second_provider_gets_the_same_under_its_own_name() {
+    let request = read(Api::Responses, r#"{"model":"svc/gpt-oss-20b","input":"Hi?","max_output_tokens":9}"#).unwrap();
+    let fallback = request.fallback.unwrap();
+    assert!(fallback.is_native());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let written = runtime.block_on(fallback.write()).unwrap();
+    assert_eq!(written.joined(), r#"{"model":"second","input":"Hi?","max_output_tokens":9,"store":false}"#);
+}
+
+#[test]
+fn what_brings_tools_along_and_other_models_are_translated() {
+    for (api, body) in [
+        (Api::Responses, r#"{"model":"svc/qwen3-32b","input":"x"}"#),
+        (
+            Api::Responses,
+            r#"{"model":"svc/gpt-oss-20b","input":[{"type":"message","role":"user","content":"x"},{"type":"additional\u005ftools","tools":[{"type":"web_search"}]}]}"#,
+        ),
+        (
+            Api::Messages,
+            r#"{"model":"svc/gpt-oss-20b","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text","text":"x"},{"type":"tool_addition","tool":{"definition":{"type":"web_search_20250305","name":"web_search"}}}]}]}"#,
+        ),
+    ] {
+        let request = read(api, body).unwrap_or_else(|error| panic!("{body}: {error:?}"));
+        assert!(!matches!(request.format, ClientFormat::Native(_)), "{body}");
+    }
+}
+
+#[test]
+fn usage_is_read_in_each_formats_own_terms() {
+    let read = |api, reports: &[&str]| {
+        let mut usage = NativeUsage::default();
+        for report in reports {
+            usage.add(report.as_bytes());
+        }
+        usage.read(api).map(|usage| (usage.prompt, usage.completion))
+    };
+    let response = r#"{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},"output_tokens":12,"output_tokens_details":{"reasoning_tokens":5},"total_tokens":21}"#;
+    assert_eq!(read(Api::Responses, &[response]), Some((9, 12)));
+    let start = r#"{"input_tokens":3,"cache_creation_input_tokens":2,"cache_read_input_tokens":4,"output_tokens":1}"#;
+    assert_eq!(read(Api::Messages, &[start, r#"{"output_tokens":12}"#]), Some((9, 12)));
+    assert_eq!(read(Api::Messages, &[start, r#"{"output_tokens":0}"#, "null", "7"]), Some((9, 1)));
+    assert_eq!(read(Api::Messages, &[r#"{"output_tokens":12}"#]), None);
+    assert_eq!(read(Api::Responses, &[r#"{"input_tokens":9,"output_tokens":99999999999}"#]), None);
+}
+
+#[test]
+fn a_whole_answer_passes_under_the_name_that_was_asked_for() {
+    let body = "{\"id\":\"resp_1\", \"error\":null,\"model\" : \"upstream\",\"output\":[{\"type\":\"message\"}],\n\"usage\":{\"input_tokens\":9,\"output_tokens\":12}}";
+    let (passed, usage) = answer(Api::Responses).rewrite(body.as_bytes(), &EXPECTED).unwrap();
+    assert_eq!(passed, body.replace("\"upstream\"", "\"asked-for\""));
+    assert_eq!((usage.prompt, usage.completion, usage.is_estimated), (9, 12, false));
+    let body = r#"{"type":"message","model":"upstream","content":[{"type":"text","text":"12345678"}]}"#;
+    let (_, usage) = answer(Api::Messages).rewrite(body.as_bytes(), &EXPECTED).unwrap();
+    assert_eq!((usage.prompt, usage.completion, usage.is_estimated), (7, 2, true));
+    // Words without a token are words that nobody counted.
+    let body = r#"{"content":[{"type":"text","text":"12345678"}],"usage":{"input_tokens":3,"output_tokens":0}}"#;
+    let (_, usage) = answer(Api::Messages).rewrite(body.as_bytes(), &EXPECTED).unwrap();
+    assert_eq!((usage.prompt, usage.completion, usage.is_estimated), (3, 2, true));
+    for body in [
+        "x",
+        "[]",
+        "{}",
+        r#"{"output":7}"#,
+        r#"{"output":[],"error":{"message":"words"}}"#,
+        r#"{"output":[],"status":"failed"}"#,
+        r#"{"type":"error","content":[]}"#,
+    ] {
+        for api in [Api::Responses, Api::Messages] {
+            let refused = answer(api).rewrite(body.as_bytes(), &EXPECTED).unwrap_err();
+            assert_eq!(refused, AnswerError::NoCompletion, "{body}");
+        }
+    }
+}
+
+const RESPONSE_STREAM: &str = "event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0,\"response\":{\"id\":\"resp_1\",\"model\":\"upstream\",\"usage\":null}}\n\n\
+    : hm\n\nevent: response.output_text.delta\r\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":1,\"delta\":\"12345678\"}\r\n\r\n\
+    data: {\"type\":\"response.completed\",\"sequence_number\":2,\"response\":{\"usage\":{\"input_tokens\":9,\"output_tokens\":12},\"model\":\"upstream\"}}\n\n";
+
+const MESSAGE_STREAM: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"model\":\"upstream\",\"usage\":{\"input_tokens\":5,\"cache_read_input_tokens\":4,\"output_tokens\":1}}}\n\n\
+    event: ping\ndata: {\"type\":\"ping\"}\n\n\
+    event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"12345678\"}}\n\n\
+    event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":12}}\n\n\
+    event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+
+#[test]
+fn a_stream_passes_byte_by_byte_wherever_it_is_cut() {
+    for (api, stream) in [(Api::Responses, RESPONSE_STREAM), (Api::Messages, MESSAGE_STREAM)] {
+        for size in [1, 2, 7, 64, stream.len()] {
+            let mut frames = NativeFrames::new(answer(api), EXPECTED);
+            let (mut out, mut progress) = (BytesMut::new(), Progress::Ongoing);
+            for piece in stream.as_bytes().chunks(size) {
+                assert_eq!(progress, Progress::Ongoing, "its end comes last");
+                progress = frames.push(piece, &mut out).unwrap();
+            }
+            assert_eq!(progress, Progress::Complete);
+            assert_eq!(out, stream.replace("\"upstream\"", "\"asked-for\""));
+            let usage = frames.usage_so_far();
+            assert_eq!((usage.prompt, usage.completion, usage.is_estimated), (9, 12, false));
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_fails_says_so_in_its_own_format() {
+    for (api, stream, rest, expected) in [
+        (
+            Api::Responses,
+            RESPONSE_STREAM,
+            "event: error\ndata: {\"type\":\"error\",\"message\":\"words\"}\n\n",
+            "response.failed",
+        ),
+        (
+            Api::Responses,
+            RESPONSE_STREAM,
+            "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"message\":\"words\"}}}\n\n",
+            "\"sequence_number\":2",
+        ),
+        (
+            Api::Messages,
+            MESSAGE_STREAM,
+            "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"words\"}}\n\n",
+            "api_error",
+        ),
+        (Api::Messages, MESSAGE_STREAM, "data: [DONE]\n\n", "api_error"),
+    ] {
+        let answer = answer(api);
+        let mut frames = NativeFrames::new(answer.clone(), EXPECTED);
+        let mut out = BytesMut::new();
+        let last = if api == Api::Responses { "data: {\"type\":\"response.completed" } else { "event: message_delta" };
+        let begun = &stream[..stream.find(last).unwrap()];
+        assert_eq!(frames.push(begun.as_bytes(), &mut out).unwrap(), Progress::Ongoing);
+        assert!(frames.push(rest.as_bytes(), &mut out).is_err());
+        answer.fail(crate::gateway::error::ProviderError::FAILED.into(), &mut out);
+        let text = String::from_utf8(out.to_vec()).unwrap();
+        assert!(text.contains(expected) && !text.contains("\"words\""), "{text}");
+        let usage = frames.usage_so_far();
+        assert!(usage.is_estimated && usage.completion >= 1, "{usage:?}");
+    }
+    let mut frames = NativeFrames::new(answer(Api::Messages), EXPECTED);
+    assert!(matches!(frames.end(&mut BytesMut::new()), Err(StreamError::CutOff)));
+}

@@ -1,0 +1,81 @@
+//! The `usage` of answers in their own formats.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::super::{
+    super::{
+        json as fields,
+        meter::Usage,
+        usage_report::{self, Expected},
+    },
+    Api,
+};
+
+/// What an answer has said of its usage so far. The counts are running totals, and each report has some of them.
+#[derive(Debug, Default)]
+pub(in crate::gateway) struct NativeUsage {
+    input: Option<u64>,
+    cache_created: Option<u64>,
+    cache_read: Option<u64>,
+    output: Option<u64>,
+    reasoning: Option<u64>,
+}
+
+#[derive(Deserialize, Default)]
+struct Details {
+    cached_tokens: Option<u64>,
+    reasoning_tokens: Option<u64>,
+}
+
+impl NativeUsage {
+    /// Adds a report. What is no count is as good as none.
+    pub(in crate::gateway) fn add(&mut self, report: &[u8]) {
+        for field in fields::fields(report).map_while(Result::ok) {
+            let value = report.get(field.value.clone()).unwrap_or_default();
+            let (count, details) = match &*field.name() {
+                b"input_tokens" => (&mut self.input, None),
+                b"cache_creation_input_tokens" => (&mut self.cache_created, None),
+                b"cache_read_input_tokens" => (&mut self.cache_read, None),
+                b"output_tokens" => (&mut self.output, None),
+                b"input_tokens_details" => (&mut self.cache_read, Some(true)),
+                b"output_tokens_details" => (&mut self.reasoning, Some(false)),
+                _ => continue,
+            };
+            let known = match details {
+                None => serde_json::from_slice(value).ok(),
+                Some(is_input) => {
+                    let details: Details = serde_json::from_slice(value).unwrap_or_default();
+                    if is_input { details.cached_tokens } else { details.reasoning_tokens }
+                }
+            };
+            // A later report of fewer takes nothing back.
+            *count = (*count).max(known);
+        }
+    }
+
+    /// The usage of an answer whose words have so many bytes, or an estimate. Words without a token are words that nobody counted.
+    pub(in crate::gateway) fn or_estimate(&self, api: Api, word_bytes: usize, expected: &Expected) -> Usage {
+        let words = || usage_report::estimate_completion(word_bytes);
+        match self.read(api) {
+            Some(usage) if usage.completion > 0 || word_bytes == 0 => usage,
+            Some(usage) => expected.estimate_beside(&usage, words()),
+            None => expected.estimate(words()),
+        }
+    }
+
+    /// The usage, in the terms of chat completions, if it is complete and believable.
+    pub(in crate::gateway) fn read(&self, api: Api) -> Option<Usage> {
+        let (read, created) = (self.cache_read.unwrap_or_default(), self.cache_created.unwrap_or_default());
+        let input = self.input?;
+        // Anthropic counts beside each other what others count as parts of the whole.
+        let prompt = if api == Api::Messages { input.saturating_add(read).saturating_add(created) } else { input };
+        let output = self.output?;
+        let report = json!({
+            "prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt.saturating_add(output),
+            "prompt_tokens_details": { "cached_tokens": read, "cache_creation_tokens": created },
+            "completion_tokens_details": { "reasoning_tokens": self.reasoning },
+        });
+        usage_report::parse(report.to_string().as_bytes())
+    }
+}

@@ -1,0 +1,131 @@
+//! The request for a model's second provider, which is written when it is needed: most never are.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{
+    super::{asks::Asks, error::ApiError, formats::NativeRequest, models::ServedModel},
+    CompletionRequest, Fields, Pieces, validate_for,
+};
+use crate::limits;
+
+/// A request for a model's second provider. Until it is needed it holds the chat completion that the first provider's was written
+/// from, of which long parts are in memory once.
+pub(in crate::gateway) struct FallbackRequest {
+    /// The model at its second provider.
+    pub(in crate::gateway) model: Arc<ServedModel>,
+    body: Bytes,
+    asks: Asks,
+    hints: &'static [&'static str],
+    /// The same in the client's own format, if that provider has its endpoint.
+    native: Option<NativeRequest>,
+}
+
+impl FallbackRequest {
+    pub(super) fn new(model: &Arc<ServedModel>, body: &Bytes, asks: &Asks, hints: &'static [&'static str]) -> Self {
+        Self { model: model.clone(), body: body.clone(), asks: *asks, hints, native: None }
+    }
+
+    /// Has the request pass as its client has written it.
+    pub(in crate::gateway) fn set_native(&mut self, native: NativeRequest) {
+        self.native = Some(native);
+        self.body = Bytes::new();
+    }
+
+    /// Whether it passes as its client has written it.
+    pub(in crate::gateway) fn is_native(&self) -> bool {
+        self.native.is_some()
+    }
+
+    fn validate(&self) -> Result<CompletionRequest, ApiError> {
+        validate_for(&self.model, &self.body, Fields::parse(&self.body)?, &self.asks, self.hints)
+    }
+
+    /// Writes the body for the provider: a large one on a thread that may be kept busy.
+    pub(in crate::gateway) async fn write(self: Box<Self>) -> Result<Pieces, ()> {
+        if let Some(native) = &self.native {
+            return Ok(native.write(&self.model));
+        }
+        let is_small = self.body.len() < limits::JUDGED_APART_BYTES;
+        let write = move || self.validate().map(|request| request.body).map_err(|_| ());
+        if is_small {
+            return write();
+        }
+        // It fails when the runtime stops.
+        tokio::task::spawn_blocking(write).await.unwrap_or(Err(()))
+    }
+}
+
+impl CompletionRequest {
+    /// The request with one for the second provider, if that takes it. What it can use at most holds for both: in another dialect it
+    /// may have more tokens. The price is the model's, whoever serves it.
+    pub(super) fn with_fallback(mut self, fallback: FallbackRequest) -> Self {
+        if let Ok(second) = fallback.validate() {
+            self.max_usage.prompt = self.max_usage.prompt.max(second.max_usage.prompt);
+            self.max_usage.completion = self.max_usage.completion.max(second.max_usage.completion);
+            self.expected.completion = self.max_usage.completion;
+            self.fallback = Some(Box::new(fallback));
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use config::{
+        Gateway,
+        gateway::{Fallback, ProviderRoute},
+        models::Models,
+    };
+
+    use super::{
+        super::{super::models::ServedModels, validate},
+        *,
+    };
+
+    /// Models of which one has a second provider, in the shipped dialects, where those providers have a key.
+    fn models(keys: &[&str]) -> ServedModels {
+        let mut config = Gateway::default();
+        let (provider, upstream) = ("mistral".to_owned(), "second".to_owned());
+        config.models.get_mut("svc/qwen3-32b").unwrap().fallback =
+            Some(Fallback { provider, upstream, routes: vec![ProviderRoute::Chat] });
+        let models = Models::of(&config, |name| keys.contains(&name).then(|| "key".to_owned())).unwrap();
+        ServedModels::new(&models, &config, None).unwrap()
+    }
+
+    const KEYS: [&str; 2] = ["OVH_AI_ENDPOINTS_ACCESS_TOKEN", "MISTRAL_API_KEY"];
+
+    fn read(models: &ServedModels, fields: &str) -> CompletionRequest {
+        let body = format!(r#"{{"model":"svc/qwen3-32b","max_tokens":7,{fields}}}"#);
+        validate(&Bytes::from(body), models, &Asks::default()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_second_providers_request_is_in_its_own_dialect_and_within_the_reservation() {
+        let fields = r#""user":"ada","messages":[{"role":"tool","content":"7","tool_call_id":"a"},{"role":"user","content":"hi","name":"ada"}]"#;
+        let request = read(&models(&KEYS), fields);
+        let alone = read(&models(&KEYS[..1]), fields);
+        assert!(alone.fallback.is_none());
+        assert_eq!(request.body.joined(), alone.body.joined(), "the first one's is what it always is");
+        assert!(request.max_usage.prompt >= alone.max_usage.prompt);
+        let written = request.fallback.unwrap().write().await.unwrap().joined();
+        let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
+        assert_eq!((&written["model"], &written["max_tokens"]), (&"second".into(), &7.into()));
+        assert!(written.get("user").is_none() && written["messages"][0]["tool_call_id"] != "a", "{written}");
+        assert_eq!(written["messages"].as_array().unwrap().len(), 3, "a turn goes between a tool and the user");
+        assert!(request.max_usage.prompt >= written["messages"].to_string().len() as u64);
+    }
+
+    #[test]
+    fn what_the_second_provider_does_not_take_has_the_first_alone() {
+        let request = read(&models(&KEYS), r#""logprobs":true,"messages":[{"role":"user","content":"hi"}]"#);
+        assert!(request.fallback.is_none());
+    }
+
+    #[test]
+    fn a_model_whose_first_provider_does_not_admit_us_is_served_by_the_second() {
+        let request = read(&models(&KEYS[1..]), r#""messages":[{"role":"user","content":"hi"}]"#);
+        assert_eq!((&*request.model.upstream.name, request.fallback.is_none()), ("mistral", true));
+    }
+}

@@ -1,0 +1,195 @@
+//! A stream of responses or messages that passes as its provider writes it, while its usage is read.
+//!
+//! Every event passes byte by byte, but for the name of the model in those that have it. Errors do not pass.
+
+use std::{ops::Range, sync::Arc};
+
+use bytes::BytesMut;
+
+use super::{
+    super::{
+        error::Report,
+        formats::{Api, NativeAnswer, NativeUsage, native_word_bytes},
+        json,
+        meter::Usage,
+        usage_report::{self, Expected},
+    },
+    Progress, StreamError,
+    event::{Data, Event, Search},
+};
+use crate::limits;
+
+/// Reads the events of one stream in its own format.
+pub(in crate::gateway) struct NativeFrames {
+    answer: Arc<NativeAnswer>,
+    expected: Expected,
+    /// What has come and is no whole event yet.
+    pending: BytesMut,
+    search: Search,
+    usage: NativeUsage,
+    /// Bytes of the model's words.
+    words: usize,
+    is_complete: bool,
+}
+
+impl NativeFrames {
+    /// A reader of an answer.
+    pub(in crate::gateway) fn new(answer: Arc<NativeAnswer>, expected: Expected) -> Self {
+        let (pending, search, usage) = (BytesMut::new(), Search::default(), NativeUsage::default());
+        Self { answer, expected, pending, search, usage, words: 0, is_complete: false }
+    }
+
+    /// Reads the next bytes, cut anywhere, and appends the complete events among them to `out`.
+    pub(in crate::gateway) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
+        self.pending.extend_from_slice(chunk);
+        while let Some(len) = self.search.end_of_event(&self.pending) {
+            self.search = Search::default();
+            let event = self.pending.split_to(len);
+            if self.process(&event, out)? == Progress::Complete {
+                return Ok(Progress::Complete);
+            }
+        }
+        if self.pending.len() > limits::NATIVE_EVENT_BYTES {
+            return Err(StreamError::TooLarge);
+        }
+        Ok(Progress::Ongoing)
+    }
+
+    /// Ends the stream where the provider has closed it. Fails if its last event has not come.
+    pub(in crate::gateway) fn end(&mut self, out: &mut BytesMut) -> Result<(), StreamError> {
+        if !self.pending.is_empty() && self.push(b"\n\n", out)? == Progress::Complete {
+            return Ok(());
+        }
+        if self.is_complete { Ok(()) } else { Err(StreamError::CutOff) }
+    }
+
+    /// The usage as the provider reports it, or an estimate.
+    pub(in crate::gateway) fn usage(&self) -> Usage {
+        self.usage.or_estimate(self.answer.api, self.words, &self.expected)
+    }
+
+    /// The usage of a stream that broke off: reports before its end may be of a part.
+    pub(in crate::gateway) fn usage_so_far(&self) -> Usage {
+        let usage = self.usage();
+        if self.is_complete {
+            return usage;
+        }
+        let words = usage_report::estimate_tokens(self.words).min(self.expected.completion);
+        Usage { completion: usage.completion.max(words), is_estimated: true, ..usage }
+    }
+
+    /// Whether the model has said anything.
+    pub(in crate::gateway) fn has_words(&self) -> bool {
+        self.words > 0
+    }
+
+    /// Whether the provider has reported usage of an answer.
+    pub(in crate::gateway) fn has_usage(&self) -> bool {
+        self.usage.read(self.answer.api).is_some_and(|usage| usage.completion > 0)
+            && (self.has_words() || self.is_complete)
+    }
+
+    fn process(&mut self, event: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
+        let parsed = Event::parse(event);
+        if parsed.is_error {
+            return Err(StreamError::Reported(self.report(parsed.data.bytes(event))));
+        }
+        if !parsed.is_valid {
+            return Err(StreamError::NoEvent(self.report(event)));
+        }
+        let joined;
+        let (data, span) = match parsed.data {
+            Data::None => {
+                out.extend_from_slice(event);
+                return Ok(Progress::Ongoing);
+            }
+            Data::Line(span) => (event.get(span.clone()).unwrap_or_default(), Some(span)),
+            Data::Lines(lines) => {
+                joined = lines;
+                (&joined[..], None)
+            }
+        };
+        if data.trim_ascii() == b"[DONE]" {
+            return Err(StreamError::CutOff);
+        }
+        let read = self.read(data)?;
+        let (head, tail) = match span {
+            Some(span) => (event.get(..span.start).unwrap_or_default(), event.get(span.end..).unwrap_or_default()),
+            None => (&b"data: "[..], &b"\n\n"[..]),
+        };
+        out.extend_from_slice(head);
+        match read.model {
+            Some(model) => {
+                out.extend_from_slice(data.get(..model.start).unwrap_or_default());
+                out.extend_from_slice(self.answer.model.as_bytes());
+                out.extend_from_slice(data.get(model.end..).unwrap_or_default());
+            }
+            None => out.extend_from_slice(data),
+        }
+        out.extend_from_slice(tail);
+        if read.is_last {
+            self.is_complete = true;
+            return Ok(Progress::Complete);
+        }
+        Ok(Progress::Ongoing)
+    }
+
+    /// Reads what the data of an event says.
+    fn read(&mut self, data: &[u8]) -> Result<Read, StreamError> {
+        let part = |range: Range<usize>| data.get(range).unwrap_or_default();
+        let (mut kind, mut object, mut number) = (Vec::new(), None, None);
+        for field in json::fields(data) {
+            let field = field?;
+            match &*field.name() {
+                b"type" => kind = json::string(part(field.value)).into_owned(),
+                b"response" | b"message" if part(field.value.clone()).starts_with(b"{") => object = Some(field.value),
+                b"usage" => self.usage.add(part(field.value)),
+                b"delta" => self.words += words_of(part(field.value)),
+                b"sequence_number" => number = Some(part(field.value)),
+                _ => {}
+            }
+        }
+        let (mut model, mut id) = (None, None);
+        if let Some(object) = object {
+            let text = part(object.clone());
+            for field in json::fields(text) {
+                let field = field?;
+                let value = text.get(field.value.clone()).unwrap_or_default();
+                match &*field.name() {
+                    b"model" => model = Some(object.start + field.value.start..object.start + field.value.end),
+                    b"id" => id = Some(value),
+                    b"usage" => self.usage.add(value),
+                    _ => {}
+                }
+            }
+        }
+        self.answer.learn(number, id);
+        let is_last = match (self.answer.api, &kind[..]) {
+            (Api::Responses, b"response.failed" | b"error") | (Api::Messages, b"error") => {
+                return Err(StreamError::Reported(self.report(data)));
+            }
+            (Api::Responses, b"response.completed" | b"response.incomplete") => true,
+            (Api::Messages, kind) => kind == b"message_stop",
+            _ => false,
+        };
+        Ok(Read { model, is_last })
+    }
+
+    /// Reads an error of the provider's. After the first words nobody acts on what it says.
+    fn report(&self, body: &[u8]) -> Report {
+        if self.has_words() { Report::NONE } else { Report::of(body) }
+    }
+}
+
+/// What the data of an event says.
+struct Read {
+    /// Where the name of the model stands.
+    model: Option<Range<usize>>,
+    /// Whether it is the last event.
+    is_last: bool,
+}
+
+/// The bytes of the words in a delta: a string, or an object with one.
+fn words_of(delta: &[u8]) -> usize {
+    if delta.starts_with(b"\"") { delta.len().saturating_sub(2) } else { native_word_bytes(delta) }
+}

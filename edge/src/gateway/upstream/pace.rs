@@ -1,0 +1,269 @@
+//! The pace at which a provider is asked for a model while it says that a rate limit is reached.
+//!
+//! As long as it refuses nothing, a request passes without a lock. After a refusal (429) the requests wait in a queue in which the
+//! accounts take turns: one that sends many waits longer than one that sends few. They pass one by one, after the time that the
+//! provider named, at a rate that rises while the provider takes them and is halved when it refuses. Once it has refused nothing
+//! for [`limits::PACE_CALM`] and nobody waits, all pass again.
+//!
+//! The queue is each edge's own. Several edges find the rates that the provider allows them together, as each one's refusals slow it
+//! down.
+
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use domain::Account;
+use fairness::{Bounds, Turns};
+use tokio::time::{Instant, sleep_until};
+
+use crate::{limits, metrics};
+
+/// The pace of one model at one provider.
+pub(in crate::gateway) struct Pace {
+    /// Whether requests wait for their turn.
+    is_limited: AtomicBool,
+    waiting: AtomicUsize,
+    /// The turn to pass, which one request at a time has.
+    turn: Turns<Account>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// When the next request may pass.
+    next: Instant,
+    /// The time between two requests.
+    gap: Duration,
+    /// When the provider refused last.
+    refused: Option<Instant>,
+}
+
+/// The request cannot be sent in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::gateway) struct TooLate {
+    /// When it may be worth while to try again.
+    pub(in crate::gateway) retry_after: Duration,
+}
+
+impl Pace {
+    /// The pace of a provider that has refused nothing.
+    pub(in crate::gateway) fn new() -> Self {
+        Self {
+            is_limited: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
+            turn: Turns::new(Bounds {
+                total: 1,
+                share: 1,
+                waiting: limits::PACED,
+                waiting_share: limits::ACCOUNT_PACED,
+            }),
+            state: Mutex::new(State { next: Instant::now(), gap: limits::PACE_FIRST_GAP, refused: None }),
+        }
+    }
+
+    /// Whether requests have to wait for their turn.
+    pub(in crate::gateway) fn is_limited(&self) -> bool {
+        self.is_limited.load(Ordering::Relaxed)
+    }
+
+    /// Passes a request that need not wait. Returns whether it passes.
+    pub(in crate::gateway) fn try_pass(&self) -> bool {
+        if !self.is_limited() {
+            return true;
+        }
+        self.waiting.load(Ordering::Relaxed) == 0 && self.pass()
+    }
+
+    /// Waits for the turn of a request of `account`, at most until `deadline`.
+    pub(in crate::gateway) async fn wait(&self, account: &Account, deadline: Instant) -> Result<(), TooLate> {
+        // Before the queue: what cannot pass in time keeps nobody waiting.
+        self.check(deadline)?;
+        let _waiting = Waiting::new(&self.waiting);
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let Ok(_turn) = self.turn.take(account, patience).await else { return Err(self.too_late()) };
+        loop {
+            let next = self.check(deadline)?;
+            if self.pass() {
+                return Ok(());
+            }
+            sleep_until(next).await;
+        }
+    }
+
+    /// Passes the next request, if its time has come.
+    fn pass(&self) -> bool {
+        let mut state = self.state();
+        let now = Instant::now();
+        let passes = state.next <= now;
+        if passes {
+            state.next = now + state.gap;
+        }
+        passes
+    }
+
+    /// Returns when the next request may pass, if that is not after `deadline`.
+    fn check(&self, deadline: Instant) -> Result<Instant, TooLate> {
+        let next = self.state().next;
+        if next > deadline { Err(self.too_late()) } else { Ok(next) }
+    }
+
+    fn too_late(&self) -> TooLate {
+        let until = self.state().next.saturating_duration_since(Instant::now());
+        TooLate { retry_after: until.max(limits::OVERLOAD_RETRY) }
+    }
+
+    /// The provider has refused a request that was sent at `sent`, and takes the next after `retry_after`, if it says so.
+    pub(in crate::gateway) fn refused(&self, sent: Instant, retry_after: Option<Duration>) {
+        let now = Instant::now();
+        let mut state = self.state();
+        // What was sent before the last refusal says nothing of the rate since then.
+        let is_new = state.refused.is_none_or(|refused| sent > refused);
+        if is_new {
+            if self.is_limited() {
+                state.gap = (state.gap * 2).min(limits::PACE_LONGEST_GAP);
+            }
+            state.refused = Some(now);
+        }
+        state.next = state.next.max(now + retry_after.unwrap_or(limits::PACE_PAUSE));
+        self.is_limited.store(true, Ordering::Relaxed);
+    }
+
+    /// The provider has taken a request.
+    pub(in crate::gateway) fn taken(&self) {
+        if !self.is_limited() {
+            return;
+        }
+        let mut state = self.state();
+        let gap = state.gap.as_secs_f64();
+        // One request a second more, and a quarter, in each second.
+        let faster = 1.0 / (1.0 / gap + gap + limits::PACE_GROWTH);
+        state.gap = Duration::from_secs_f64(faster).max(limits::PACE_SHORTEST_GAP);
+        let is_calm = state.refused.is_none_or(|refused| refused.elapsed() >= limits::PACE_CALM);
+        if is_calm && self.waiting.load(Ordering::Relaxed) == 0 {
+            (state.gap, state.refused) = (limits::PACE_FIRST_GAP, None);
+            self.is_limited.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One request that waits, counted.
+struct Waiting<'p>(&'p AtomicUsize);
+
+impl<'p> Waiting<'p> {
+    fn new(count: &'p AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        metrics::paced().increment(1);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+        metrics::paced().decrement(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn account(name: char) -> Account {
+        format!("usr_0000000000000000000{name}").parse().unwrap()
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(30)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn accounts_take_turns_once_the_provider_has_refused() {
+        let pace = Arc::new(Pace::new());
+        assert!(!pace.is_limited());
+        pace.refused(Instant::now(), Some(Duration::from_secs(2)));
+        assert!(pace.is_limited());
+        let (start, order) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
+        let mut tasks = Vec::new();
+        for name in "aaaabc".chars() {
+            let (pace, order) = (pace.clone(), order.clone());
+            tasks.push(tokio::spawn(async move {
+                pace.wait(&account(name), soon()).await.unwrap();
+                order.lock().unwrap().push((name, start.elapsed()));
+                pace.taken();
+            }));
+            tokio::task::yield_now().await;
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let order = order.lock().unwrap().clone();
+        assert_eq!(order.iter().map(|(name, _)| *name).collect::<String>(), "abcaaa");
+        assert!(order[0].1 >= Duration::from_secs(2), "not before the provider's time");
+        assert!(order.is_sorted_by(|one, next| next.1.saturating_sub(one.1) >= limits::PACE_SHORTEST_GAP), "{order:?}");
+        // It is forgotten when the provider has refused nothing for a while.
+        tokio::time::advance(limits::PACE_CALM).await;
+        pace.taken();
+        assert!(!pace.is_limited());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_cannot_pass_in_time_does_not_wait() {
+        let pace = Pace::new();
+        pace.refused(Instant::now(), Some(Duration::from_mins(1)));
+        let late = pace.wait(&account('a'), soon()).await.unwrap_err();
+        assert!(late.retry_after > Duration::from_secs(50));
+        // One that has waited in vain, behind another's turn, is told so at its deadline.
+        let pace = Pace::new();
+        pace.refused(Instant::now(), Some(Duration::from_secs(25)));
+        let (first, second) = (account('a'), account('b'));
+        let deadline = Instant::now() + Duration::from_secs(20);
+        assert!(pace.wait(&first, deadline).await.is_err());
+        let waits = async {
+            let held = pace.turn.take(&first, Duration::from_secs(1)).await.unwrap();
+            assert!(pace.wait(&second, soon()).await.is_err());
+            drop(held);
+        };
+        waits.await;
+        assert_eq!(pace.waiting.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_rate_rises_with_what_is_taken_and_falls_with_refusals() {
+        let pace = Pace::new();
+        let gap = |pace: &Pace| pace.state().gap;
+        pace.refused(Instant::now(), None);
+        assert_eq!(gap(&pace), limits::PACE_FIRST_GAP);
+        // Of many requests that were under way, one counts.
+        let sent = Instant::now();
+        tokio::time::advance(Duration::from_millis(10)).await;
+        pace.refused(sent + Duration::from_millis(5), None);
+        let slower = gap(&pace);
+        assert_eq!(slower, limits::PACE_FIRST_GAP * 2);
+        for _ in 0..10 {
+            pace.refused(sent, None);
+        }
+        assert_eq!(gap(&pace), slower);
+        pace.taken();
+        let faster = gap(&pace);
+        assert!(faster < slower && faster > slower / 2, "{faster:?}");
+        for _ in 0..100_000 {
+            pace.taken();
+        }
+        assert_eq!(gap(&pace), limits::PACE_SHORTEST_GAP);
+        for _ in 0..100 {
+            tokio::time::advance(Duration::from_millis(2)).await;
+            pace.refused(Instant::now(), None);
+            tokio::time::advance(Duration::from_millis(2)).await;
+        }
+        assert_eq!(gap(&pace), limits::PACE_LONGEST_GAP);
+    }
+}
