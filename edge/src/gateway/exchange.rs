@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use super::{
     answer_memory::AnswerMemory,
     body::Body,
-    drains::Disconnected,
+    drains::Caller,
     error::{ApiError, ProviderError, RequestFacts},
     formats::{ClientFormat, Errors},
     meter::{Admission, Allowance, RateLimits},
@@ -39,14 +39,14 @@ pub(super) async fn complete(
     key: Arc<GatewayKey>,
     request: CompletionRequest,
     request_id: String,
-    disconnected: Disconnected,
+    caller: Caller,
 ) -> Response<Body> {
     let model = request.model.clone();
     let (concurrent, allowance) = (settings.concurrent, settings.allowance(&key));
     // A completion lasts for minutes, and needs nothing more of them.
     drop(settings);
     let response = match state.completions.try_take_of(&key.account, concurrent) {
-        Ok(turn) => admit_and_exchange(state, key, allowance, request, request_id, disconnected, turn).await,
+        Ok(turn) => admit_and_exchange(state, key, allowance, request, request_id, &caller, turn).await,
         Err(refused) => {
             let error = match refused {
                 Refused::Share => ApiError::too_many_at_once(concurrent),
@@ -56,6 +56,7 @@ pub(super) async fn complete(
         }
     };
     model.count_answer(response.status());
+    caller.answered(&response);
     response
 }
 
@@ -65,7 +66,7 @@ async fn admit_and_exchange(
     allowance: Allowance,
     request: CompletionRequest,
     request_id: String,
-    disconnected: Disconnected,
+    caller: &Caller,
     turn: Turn<Account>,
 ) -> Response<Body> {
     let CompletionRequest { model, is_stream, max_usage, expected, sent, body, format } = request;
@@ -77,10 +78,11 @@ async fn admit_and_exchange(
         return refuse(&errors, ApiError::no_memory_for_answer(), None);
     }
     let admitted = state.meter.admit(&key, allowance, &model.model, max_usage, expected.prompt);
-    let Admission { reservation, rate_limits } = match admitted.await {
+    let Admission { mut reservation, rate_limits } = match admitted.await {
         Ok(admission) => admission,
         Err(error) => return refuse(&errors, ApiError::from(&error), error.rate_limits()),
     };
+    caller.watch(&mut reservation);
     let cut_off = state.under_way.cut_off.clone();
     if cut_off.is_cancelled() {
         reservation.release();
@@ -96,7 +98,7 @@ async fn admit_and_exchange(
         let mut asking = pin!(exchange.ask(body, is_stream, before_sending));
         let asking = poll_fn(|cx| {
             // Who has left wants nothing that was not begun.
-            if disconnected.is_set() && !metered.is_asked() {
+            if caller.has_left() && !metered.is_asked() {
                 return Poll::Ready(Asked::Abandoned);
             }
             let asked = asking.as_mut().poll(cx);

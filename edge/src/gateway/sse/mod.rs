@@ -14,9 +14,9 @@ use std::{ops::Range, sync::Arc};
 use bytes::{Buf as _, BytesMut};
 use memchr::memmem;
 
-pub(super) use self::{error::StreamError, merged::Merged, payloads::payloads};
+pub(super) use self::{error::StreamError, event::Search, merged::Merged, payloads::payloads};
 use self::{
-    event::{Data, Event, Search},
+    event::{Data, Event},
     reports::ChoiceReports,
 };
 use super::{
