@@ -21,7 +21,7 @@ use edge::{
     front::Front,
     gate::Gatekeeper,
     gateway::{
-        self, Gateway,
+        self, Gateway, Peers,
         meter::{self, Meter},
     },
     health::{REQUIREMENTS, Watched, report::Presence},
@@ -211,7 +211,11 @@ fn listeners(
         move || marks.awake().is_awake()
     };
     meter.set_awake(is_awake.clone());
-    let gateway = Arc::new(Gateway::new(settings, &shares, Arc::new(keys), meter, clock.clone()));
+    let peers = Peers { edge: edge.clone(), redis: redis.clone(), key: key.clone() };
+    let gateway = Gateway::new(settings, &shares, Arc::new(keys), meter, clock.clone(), peers);
+    let (traces, tracing_task) = gateway::traces::start(&config.telemetry, &edge, &name, clock.clone())?.unzip();
+    let gateway = Arc::new(gateway.with_traces(traces));
+    let answering_edges = gateway.answer_edges();
     let traffic = match config.stats.source {
         StatsSource::Edge => {
             let (geoip_file, agents) = (config.stats.geoip_file.as_deref(), Agents::new(clock.clone()));
@@ -275,6 +279,13 @@ fn listeners(
     listeners.add_background(async move {
         stop.run_until_cancelled_owned(reload.run()).await;
     });
+    let stop = last_connection_gone.clone();
+    listeners.add_background(async move {
+        stop.run_until_cancelled_owned(Box::pin(answering_edges)).await;
+    });
+    if let Some(task) = tracing_task {
+        listeners.add_background(task.run(last_connection_gone.clone()));
+    }
     listeners.add_background(metering.run(last_connection_gone.clone()));
     if let Some(traffic) = traffic {
         let spool = meter::spool_folder(config);

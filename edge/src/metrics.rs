@@ -184,6 +184,15 @@ fn describe_gateway() {
     describe_counter!("svc_gateway_journal_damaged_total", "Lines of journals of usage that were damaged on disk.");
     describe_gauge!("svc_gateway_journals_foreign", "Dead edges in the spool whose journals are of another database.");
     describe_counter!("svc_gateway_replayed_total", "Completions written again because a copy took Postgres's place.");
+    describe_counter!("svc_traces_sent_total", "Spans of completions that the collector has taken.");
+    describe_counter!(
+        "svc_traces_dropped_total",
+        "Spans of completions that were dropped: the queue was full (`queue`), the collector did not take them (`collector`), or the edge has stopped (`stop`)."
+    );
+    describe_counter!(
+        "svc_gateway_answers_resumed_total",
+        "Answers given again, or gone on with, for a client with the same Idempotency-Key: from this edge's memory or another edge's (from `memory` or `edge`)."
+    );
     describe_gauge!("svc_gateway_drains", "Answers read to their end although their clients have gone.");
     describe_counter!(
         "svc_gateway_drains_refused_total",
@@ -313,6 +322,21 @@ pub(crate) fn platform_asked_again(why: &'static str) {
 /// Counts a look for a public answer of admin in memory.
 pub(crate) fn platform_cached(found: bool) {
     PLATFORM_CACHED[usize::from(found)].increment(1);
+}
+
+/// The collector has taken so many spans.
+pub(crate) fn spans_sent(spans: usize) {
+    counter!("svc_traces_sent_total").increment(spans as u64);
+}
+
+/// So many spans were dropped.
+pub(crate) fn spans_dropped(why: &'static str, spans: usize) {
+    counter!("svc_traces_dropped_total", "why" => why).increment(spans as u64);
+}
+
+/// An answer was given again, or gone on with.
+pub(crate) fn answer_resumed(from: &'static str) {
+    counter!("svc_gateway_answers_resumed_total", "from" => from).increment(1);
 }
 
 /// The number of the gateway's answers that are read to their end without a client.

@@ -26,7 +26,7 @@ const ROOMS: [&str; 16] = [
 ];
 
 /// Constants of a number or a duration that may stand outside `limits/`, each with the reason.
-const NO_BOUNDS: [(&str, &str); 33] = [
+const NO_BOUNDS: [(&str, &str); 35] = [
     ("AWAKE_FOR", "a bound in the unit of a clock"),
     ("CALM", "a code"),
     ("CREATED", "a date that the API's answers repeat"),
@@ -53,7 +53,9 @@ const NO_BOUNDS: [(&str, &str); 33] = [
     ("RULE_WEIGHT", "an estimate"),
     ("SAID_LEN", "a format"),
     ("SEAL_BYTES", "a format"),
+    ("SPAN_KIND", "a code"),
     ("SPELLING_WEIGHT", "an estimate"),
+    ("STATUS_ERROR", "a code"),
     ("UNCERTAIN", "belongs to the release that it slows down"),
     ("UNSURE", "belongs to the release that it slows down"),
     ("V4_LEN", "a format"),

@@ -21,7 +21,9 @@ mod privacy;
 mod requests;
 mod responses;
 mod restarts;
+mod resume;
 mod sizes;
+mod traces;
 mod tries;
 
 use std::time::Duration;

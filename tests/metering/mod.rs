@@ -32,6 +32,7 @@ mod silent_redis;
 mod sleeping_edge;
 mod spares;
 mod usage;
+mod usage_export;
 mod wrong_clocks;
 
 use std::{

@@ -2,6 +2,7 @@
 
 pub mod authority;
 pub mod codehost;
+pub mod listener;
 pub mod mollie;
 pub mod provider;
 pub mod resolver;

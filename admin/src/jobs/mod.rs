@@ -25,6 +25,7 @@ mod store;
 mod traffic;
 mod uploads;
 mod usage;
+mod usage_export;
 mod usage_keys;
 mod usage_months;
 mod vat;
@@ -79,6 +80,7 @@ pub(crate) fn start(live: &LiveApp) {
     attend(live, usage::Sweep);
     attend(live, usage_months::Make);
     attend(live, usage_keys::Sum);
+    attend(live, usage_export::SendRecorded);
     attend(live, traffic::Fold::<0>);
     attend(live, traffic::Fold::<1>);
     attend(live, traffic::Fold::<2>);

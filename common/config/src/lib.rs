@@ -18,7 +18,7 @@ mod size;
 pub use load::{ConfigError, missing_file};
 pub use sections::{
     Admin, Backup, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Mail, Pooler, Postgres, Provider, Redis,
-    Secrets, Seller, Site, Stats, StatsSource, Store,
+    Secrets, Seller, Site, Stats, StatsSource, Store, Telemetry,
 };
 pub use sections::{
     acme::{self, Acme},
@@ -63,4 +63,6 @@ pub struct Config {
     pub limits: Limits,
     /// Keys.
     pub secrets: Secrets,
+    /// What an operator's own systems are sent.
+    pub telemetry: Telemetry,
 }

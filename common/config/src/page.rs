@@ -8,7 +8,7 @@ use super::{
 };
 
 /// The sources of the sections, in which each key has its type and its words.
-const SOURCES: [&str; 16] = [
+const SOURCES: [&str; 17] = [
     include_str!("sections/acme.rs"),
     include_str!("sections/admin.rs"),
     include_str!("sections/backup.rs"),
@@ -25,6 +25,7 @@ const SOURCES: [&str; 16] = [
     include_str!("sections/site.rs"),
     include_str!("sections/stats.rs"),
     include_str!("sections/store.rs"),
+    include_str!("sections/telemetry.rs"),
 ];
 
 /// Tables within sections that have keys of their own, each by its place and the name of its struct, in words.

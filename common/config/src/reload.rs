@@ -7,7 +7,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use crate::{
     Acme, Admin, Backup, Billing, CodeHost, Config, ConfigError, Edge, Gateway, Limits, Mail, Postgres, Redis, Secrets,
-    Site, Stats, Store,
+    Site, Stats, Store, Telemetry,
 };
 
 /// A program that reads its configuration again while it runs. The tools (`certs`, and admin's commands) read it whenever they run.
@@ -243,6 +243,14 @@ keys! {
     secrets: Secrets {
         master_key_file: AtStart(BOTH),
         edge_key_file: AtStart(EDGE),
+    }
+    telemetry: Telemetry {
+        traces_url: AtStart(EDGE),
+        traces_headers_file: AtStart(EDGE),
+        traces_percent: AtStart(EDGE),
+        traces_account: AtStart(EDGE),
+        usage_url: OnReload,
+        usage_secret_file: OnReload,
     }
 }
 

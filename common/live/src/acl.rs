@@ -7,6 +7,7 @@
 use sha2::{Digest as _, Sha256};
 
 use super::{
+    answers::ANSWERS_CHANNEL,
     bus::{ACKS_CHANNEL, CHANGES_CHANNEL, TOP_CHANNEL},
     name,
     reports::Program,
@@ -31,7 +32,8 @@ pub fn edge_user(user: &str, password: &str) -> String {
     let read = READ.map(|keys| format!("%R~{keys}")).join(" ");
     // Publishing stands apart: the rules of channels do not tell who hears from who speaks.
     format!(
-        "{user} reset on #{password} {written} {read} &{CHANGES_CHANNEL} &{TOP_CHANNEL} &{TRAFFIC_CHANNEL} {COMMANDS} \
-         (+publish resetchannels &{ACKS_CHANNEL} &{TOP_CHANNEL}:* &{TRAFFIC_CHANNEL}:*)"
+        "{user} reset on #{password} {written} {read} &{CHANGES_CHANNEL} &{TOP_CHANNEL} &{TRAFFIC_CHANNEL} \
+         &{ANSWERS_CHANNEL}:* {COMMANDS} \
+         (+publish resetchannels &{ACKS_CHANNEL} &{TOP_CHANNEL}:* &{TRAFFIC_CHANNEL}:* &{ANSWERS_CHANNEL}:*)"
     )
 }

@@ -4,6 +4,7 @@
 //! What edges may do there is in [`acl`].
 
 pub mod acl;
+pub mod answers;
 pub mod budgets;
 pub mod bus;
 mod cluster;

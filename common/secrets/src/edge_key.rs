@@ -10,7 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use crate::{
     MasterKey, Purpose,
-    master_key::{FORM, KEY_ID_LEN, Key, KeyError, KeyFile, OpenError, TAG_LEN, derive, open},
+    master_key::{FORM, KEY_ID_LEN, Key, KeyError, KeyFile, OpenError, TAG_LEN, derive, open, seal},
     ring::{Form, Ring},
 };
 
@@ -51,6 +51,11 @@ impl EdgeKeys {
             requests: derived(Purpose::EdgeRequests),
             fixed_proof: Some(derived(Purpose::EdgeProof)),
         }
+    }
+
+    /// The key of messages between edges. Derived from one that edges alone use, so that key files need not be made again.
+    fn between_edges(&self) -> [u8; 32] {
+        derive(&self.tickets, "between edges", b"")
     }
 
     fn to_line(&self) -> String {
@@ -142,6 +147,17 @@ impl EdgeKey {
     /// Returns the key of session tickets that are made in an hour.
     pub fn tickets(&self, hour: u64) -> [u8; 32] {
         derive(&self.0.keys()[0].tickets, "hour", &hour.to_be_bytes())
+    }
+
+    /// Seals what one edge tells another. `identity` says whom, and is needed to open it.
+    pub fn seal_for_edge(&self, identity: &[u8], plain: &[u8]) -> Vec<u8> {
+        seal(&self.0.keys()[0].between_edges(), identity, plain)
+    }
+
+    /// Opens what another edge sealed.
+    pub fn open_from_edge(&self, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
+        self.0
+            .open(|keys| keys.iter().find_map(|key| open(&key.between_edges(), identity, sealed).ok()).ok_or(OpenError))
     }
 
     /// Opens a certificate's private key, which the master key sealed for the row named by `identity`.
@@ -236,6 +252,10 @@ mod tests {
         assert_eq!(whole.tickets(7), edge.tickets(7));
         assert_ne!(whole.tickets(7), edge.tickets(8));
         assert_eq!(whole.requests(), edge.requests());
+        let sealed = whole.seal_for_edge(b"one", b"words");
+        assert_eq!(edge.open_from_edge(b"one", &sealed), Ok(b"words".to_vec()));
+        assert_eq!(edge.open_from_edge(b"another", &sealed), Err(OpenError));
+        assert_eq!(EdgeKey::generate().open_from_edge(b"one", &sealed), Err(OpenError));
     }
 
     #[test]

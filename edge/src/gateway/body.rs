@@ -6,10 +6,12 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::Full;
 
 use super::{
+    resume::Pieces,
     stream::{StreamAbortedError, StreamBody},
     under_way::Held,
 };
@@ -24,6 +26,8 @@ pub struct Body {
 enum Kind {
     Whole(Full<Bytes>),
     Stream(StreamBody),
+    /// What is read of an answer that is kept, and how much of it is left where that is known.
+    Kept(Pieces, Option<u64>),
 }
 
 /// Bytes, and what goes with the last of them.
@@ -43,6 +47,11 @@ impl Body {
     /// when they have only been queued.
     pub(super) fn whole<H: Send + 'static>(bytes: Bytes, held: H) -> Self {
         Bytes::from_owner(Holding { bytes, _held: held }).into()
+    }
+
+    /// What is read of an answer that is kept: so many bytes, where that is known.
+    pub(super) fn kept(pieces: Pieces, length: Option<u64>) -> Self {
+        Kind::Kept(pieces, length).into()
     }
 
     /// The body, which from now on holds a completion's place until it is dropped.
@@ -79,6 +88,12 @@ impl HttpBody for Body {
             Kind::Stream(stream) => stream
                 .poll_bytes(cx)
                 .map(|next| next.map(|bytes| bytes.map(Frame::data).map_err(|error: StreamAbortedError| error.into()))),
+            Kind::Kept(pieces, left) => pieces.poll_next_unpin(cx).map(|next| {
+                if let (Some(Ok(bytes)), Some(left)) = (&next, left) {
+                    *left = left.saturating_sub(bytes.len() as u64);
+                }
+                next.map(|bytes| bytes.map(Frame::data).map_err(|error: StreamAbortedError| error.into()))
+            }),
         }
     }
 
@@ -86,13 +101,15 @@ impl HttpBody for Body {
         match &self.kind {
             Kind::Whole(body) => body.is_end_stream(),
             Kind::Stream(stream) => stream.is_ended(),
+            Kind::Kept(_, left) => *left == Some(0),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
             Kind::Whole(body) => body.size_hint(),
-            Kind::Stream(_) => SizeHint::default(),
+            Kind::Kept(_, Some(left)) => SizeHint::with_exact(*left),
+            Kind::Stream(_) | Kind::Kept(_, None) => SizeHint::default(),
         }
     }
 }

@@ -12,9 +12,15 @@ use std::{
 
 use domain::Account;
 use fairness::{Bounds, Turns};
+use http::Response;
 use tokio::{runtime::Handle, sync::Semaphore, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use super::{
+    body::Body,
+    meter::{Charge, Reservation},
+    traces::Span,
+};
 use crate::{http::pinned, limits, metrics};
 
 /// The tasks that go on without their clients. Cheap to clone.
@@ -107,32 +113,59 @@ impl Drains {
     }
 }
 
-/// A flag that says whether a request's client has disconnected.
+/// Whom an exchange is for: whether its client has disconnected, and what else wants to know of it.
 #[derive(Clone, Default)]
-pub(super) struct Disconnected(Arc<AtomicBool>);
+pub(super) struct Caller {
+    has_left: Arc<AtomicBool>,
+    charge: Option<Charge>,
+    span: Option<Span>,
+}
 
-impl Disconnected {
-    pub(super) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+impl Caller {
+    /// The caller of an exchange that goes on for whoever comes back. `charge` learns whether it costs anything.
+    pub(super) fn lasting(charge: Charge, span: Option<Span>) -> Self {
+        Self { charge: Some(charge), span, ..Self::default() }
+    }
+
+    /// The caller with the span of its request.
+    pub(super) fn with_span(self, span: Option<Span>) -> Self {
+        Self { span, ..self }
+    }
+
+    /// Whether the client has disconnected.
+    pub(super) fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Relaxed)
+    }
+
+    /// Has everybody who wants to know of the completion learn of its end.
+    pub(super) fn watch(&self, reservation: &mut Reservation) {
+        reservation.report_to(self.charge.clone(), self.span.clone());
+    }
+
+    /// Says what the client is answered with.
+    pub(super) fn answered(&self, response: &Response<Body>) {
+        if let Some(span) = &self.span {
+            span.answered(response.status(), response.extensions().get().copied());
+        }
     }
 }
 
 /// A future that becomes a drain when it is dropped before its end, which is when its client disconnects.
 pub(super) struct DrainOnDrop<T: Send + 'static> {
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
-    disconnected: Disconnected,
+    caller: Caller,
     drains: Drains,
     account: Account,
 }
 
 impl<T: Send + 'static> DrainOnDrop<T> {
-    pub(super) fn new<W>(drains: Drains, account: Account, work: impl FnOnce(Disconnected) -> W) -> Self
+    pub(super) fn new<W>(drains: Drains, account: Account, work: impl FnOnce(Caller) -> W) -> Self
     where
         W: Future<Output = T> + Send + 'static,
     {
-        let disconnected = Disconnected::default();
-        let work = pinned(|| work(disconnected.clone()));
-        Self { work: Some(work), disconnected, drains, account }
+        let caller = Caller::default();
+        let work = pinned(|| work(caller.clone()));
+        Self { work: Some(work), caller, drains, account }
     }
 }
 
@@ -153,7 +186,7 @@ impl<T: Send + 'static> Future for DrainOnDrop<T> {
 impl<T: Send + 'static> Drop for DrainOnDrop<T> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
-            self.disconnected.0.store(true, Ordering::Relaxed);
+            self.caller.has_left.store(true, Ordering::Relaxed);
             // Of an answer that is not streamed the usage is known at its end alone.
             self.drains.spawn_within(limits::EXCHANGE, &self.account, work);
         }

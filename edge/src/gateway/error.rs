@@ -4,6 +4,7 @@
 //! written here: nothing that a provider says of its errors reaches a client.
 
 mod complaint;
+mod once;
 mod provider;
 mod request_fault;
 
@@ -89,6 +90,10 @@ error_codes! {
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "invalid_request_error";
     /// The body did not arrive in time.
     RequestTimeout = "request_timeout", REQUEST_TIMEOUT, "invalid_request_error";
+    /// The idempotency key was used for another request.
+    IdempotencyConflict = "idempotency_conflict", CONFLICT, "invalid_request_error";
+    /// The answer of an idempotency key is not kept any more.
+    CompletionGone = "completion_gone", GONE, "invalid_request_error";
     /// The body is larger than allowed.
     RequestTooLarge = "request_too_large", PAYLOAD_TOO_LARGE, "invalid_request_error";
     /// The body is compressed in a way that is not read.
@@ -365,6 +370,8 @@ impl ApiError {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         let mut response = Response::new(Bytes::from(body));
+        // For traces.
+        response.extensions_mut().insert(self.code);
         *response.status_mut() = self.status();
         *response.headers_mut() = headers;
         response

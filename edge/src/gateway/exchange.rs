@@ -17,7 +17,7 @@ use self::asking::ProviderRequest;
 use super::{
     answer_memory::AnswerMemory,
     body::Body,
-    drains::Disconnected,
+    drains::Caller,
     error::{ApiError, ProviderError, RequestFacts},
     formats::{ClientFormat, Errors, NativeAnswer},
     meter::{Admission, Allowance, RateLimits},
@@ -44,14 +44,14 @@ pub(super) async fn complete(
     key: Arc<GatewayKey>,
     request: CompletionRequest,
     request_id: String,
-    disconnected: Disconnected,
+    caller: Caller,
 ) -> Response<Body> {
     let model = request.model.clone();
     let (concurrent, allowance) = (settings.concurrent, settings.allowance(&key));
     // A completion lasts for minutes, and needs nothing more of them.
     drop(settings);
     let response = match state.completions.try_take_of(&key.account, concurrent) {
-        Ok(turn) => admit_and_exchange(state, key, allowance, request, request_id, disconnected, turn).await,
+        Ok(turn) => admit_and_exchange(state, key, allowance, request, request_id, &caller, turn).await,
         Err(refused) => {
             let error = match refused {
                 Refused::Share => ApiError::too_many_at_once(concurrent),
@@ -61,6 +61,7 @@ pub(super) async fn complete(
         }
     };
     model.count_answer(response.status());
+    caller.answered(&response);
     response
 }
 
@@ -70,7 +71,7 @@ async fn admit_and_exchange(
     allowance: Allowance,
     request: CompletionRequest,
     request_id: String,
-    disconnected: Disconnected,
+    caller: &Caller,
     turn: Turn<Account>,
 ) -> Response<Body> {
     let CompletionRequest { model, is_stream, max_usage, expected, sent, body, fallback, format } = request;
@@ -82,10 +83,11 @@ async fn admit_and_exchange(
         return refuse(&errors, ApiError::no_memory_for_answer(), None);
     }
     let admitted = state.meter.admit(&key, allowance, &model.model, max_usage, expected.prompt);
-    let Admission { reservation, rate_limits } = match admitted.await {
+    let Admission { mut reservation, rate_limits } = match admitted.await {
         Ok(admission) => admission,
         Err(error) => return refuse(&errors, ApiError::from(&error), error.rate_limits()),
     };
+    caller.watch(&mut reservation);
     let cut_off = state.under_way.cut_off.clone();
     if cut_off.is_cancelled() {
         reservation.release();
@@ -102,7 +104,7 @@ async fn admit_and_exchange(
         let mut asking = pin!(exchange.ask(request, &metered, &key.account));
         let asking = poll_fn(|cx| {
             // Who has left wants nothing that was not begun.
-            if disconnected.is_set() && !metered.is_asked() {
+            if caller.has_left() && !metered.is_asked() {
                 return Poll::Ready(Asked::Abandoned);
             }
             let asked = asking.as_mut().poll(cx);

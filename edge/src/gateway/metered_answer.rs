@@ -66,6 +66,13 @@ impl MeteredAnswer {
         MeteredFrames::new(frames, self.reservation.take(), request_id)
     }
 
+    /// Has the span of the completion know a whole answer.
+    pub(super) fn trace_whole(&self, chat: &[u8]) {
+        if let Some(span) = self.reservation.as_ref().and_then(Reservation::span) {
+            span.read(chat);
+        }
+    }
+
     /// Whether a provider has been sent the request, or is just being sent it, and may be at work on it.
     pub(super) fn is_asked(&self) -> bool {
         self.asked.get().is_some() && self.reservation.as_ref().is_some_and(Reservation::is_asked)

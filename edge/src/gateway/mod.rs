@@ -7,6 +7,7 @@
 //! 3. **Admission**: the [`meter`] checks the account's limits, and reserves the most tokens that the completion can use.
 //! 4. **Exchange**: `exchange` sends the request to the provider through `upstream`, and relays the answer: `json_answer`
 //!    whole, or `stream` and `sse` event by event. When the client disconnects, `drains` reads on.
+//!    A completion with an `Idempotency-Key` is a task of its own: [`resume`] keeps its answer for clients who come back.
 //! 5. **Settlement**: the reservation is replaced by the usage that the provider reports, or released if the provider
 //!    did nothing, before the client gets the last bytes.
 //!
@@ -32,10 +33,12 @@ mod paths;
 mod rate_headers;
 mod request;
 mod request_body;
+mod resume;
 mod settings;
 mod sse;
 mod state;
 mod stream;
+pub mod traces;
 mod under_way;
 mod upstream;
 mod usage_report;
@@ -50,18 +53,22 @@ use domain::{Clock, token::TokenSecret};
 use fairness::{Amounts, Bounds, Client, Room, RoomBounds, Turns, budget};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
+use live::Redis;
 use percent_encoding::percent_decode_str;
+use secrets::EdgeKey;
 use telemetry::{Line, Outage};
 
 use self::{
     asks::Asks,
-    drains::{DrainOnDrop, Drains},
+    drains::{Caller, DrainOnDrop, Drains},
     error::ApiError,
     formats::{Api, messages},
     meter::{Admission, MaxUsage, Meter},
     request::CompletionRequest,
     request_body::{ReadBody, Reader},
+    resume::{Asked, Exchange, Once, Resumption},
     state::State,
+    traces::{Span, Traces},
     under_way::UnderWay,
 };
 pub use self::{body::Body, settings::Settings, under_way::ConnectionCompletions, upstream::ProviderSetupError};
@@ -85,7 +92,19 @@ const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// The gateway.
 pub struct Gateway {
     state: Arc<State>,
+    resumption: Resumption,
+    traces: Option<Traces>,
     request_ids: RequestIds,
+}
+
+/// What an edge reaches the others by.
+pub struct Peers {
+    /// The id of this edge.
+    pub edge: String,
+    /// What messages go through.
+    pub redis: Redis,
+    /// What seals them.
+    pub key: EdgeKey,
 }
 
 /// The endpoint that a path stands for.
@@ -140,9 +159,12 @@ impl<'p> Route<'p> {
 }
 
 impl Gateway {
-    /// Creates a gateway to the models of `settings`. Whole answers are held within `shares`.
-    pub fn new(settings: Settings, shares: &Shares, keys: Arc<Keys>, meter: Meter, clock: Clock) -> Self {
+    /// Creates the gateway of an edge to the models of `settings`. Whole answers are held within `shares`.
+    pub fn new(settings: Settings, shares: &Shares, keys: Arc<Keys>, meter: Meter, clock: Clock, peers: Peers) -> Self {
         let under_way = UnderWay::default();
+        let answers = Amounts::new(shares.answers, shares.account_answers);
+        let Peers { edge, redis, key } = peers;
+        let resumption = Resumption::new(edge, redis, key, &answers, shares);
         let state = State {
             keys,
             meter,
@@ -153,7 +175,7 @@ impl Gateway {
                 waiting: 0,
                 waiting_share: 0,
             }),
-            answers: Amounts::new(shares.answers, shares.account_answers),
+            answers,
             requests: Room::new(RoomBounds {
                 total: shares.requests,
                 share: shares.account_requests,
@@ -164,7 +186,17 @@ impl Gateway {
             under_way,
             settings: ArcSwap::from_pointee(settings),
         };
-        Self { state: Arc::new(state), request_ids: RequestIds::new() }
+        Self { state: Arc::new(state), resumption, traces: None, request_ids: RequestIds::new() }
+    }
+
+    /// The gateway, of whose completions `traces` are made.
+    #[must_use]
+    pub fn with_traces(self, traces: Option<Traces>) -> Self {
+        Self { traces, ..self }
+    }
+
+    fn begin_span(&self, headers: &HeaderMap, key: &GatewayKey, request: &CompletionRequest) -> Option<Span> {
+        self.traces.as_ref()?.begin(headers, &key.account, &request.model.model)
     }
 
     /// The settings that are in use now.
@@ -221,6 +253,11 @@ impl Gateway {
         }
         settings.cors.add_headers(&head, headers);
         if head.method == Method::HEAD { without_body(response) } else { response }
+    }
+
+    /// Answers the other edges' questions for answers that clients come back for, for as long as it is polled.
+    pub fn answer_edges(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.resumption.clone().run()
     }
 
     /// Bytes of the answers that are held whole, and of large bodies of requests.
@@ -289,9 +326,17 @@ impl Gateway {
             Route::Completions(api) => {
                 let key = self.authenticate(shown_key(&head.headers, api)?, client).await?;
                 let asks = settings.asks(&key);
+                let once = Once::of(&head.headers)?;
                 let body = self.read_body(head, body, &asks, account, &key).await?;
+                if let Some(once) = once {
+                    let path = &paths::canonical(sent);
+                    let (account, body) = (&key.account, &body.bytes);
+                    let asked = Asked { once, account, path, body, request_id };
+                    return self.complete_once(&head.headers, &asked, api, &asks, &key, settings, completions).await;
+                }
                 let request = judge(api, body, &asks, settings).await?;
-                Ok(self.complete(request, key, settings, request_id, completions).await)
+                let span = self.begin_span(&head.headers, &key, &request);
+                Ok(self.complete(request, key, settings, request_id, completions, span).await)
             }
         }
     }
@@ -346,6 +391,31 @@ impl Gateway {
         Ok(response)
     }
 
+    /// Answers a request that is answered once, however often it is sent.
+    #[expect(clippy::too_many_arguments, reason = "a request, and what it comes with")]
+    async fn complete_once(
+        &self,
+        headers: &HeaderMap,
+        asked: &Asked<'_>,
+        api: Api,
+        asks: &Asks,
+        key: &Arc<GatewayKey>,
+        settings: &Arc<Settings>,
+        completions: &ConnectionCompletions,
+    ) -> Result<Response<Body>, ApiError> {
+        let held = self.state.under_way.begin(completions);
+        let begin = || async {
+            let mut request = Exchange::judge(api, asked.body, asks, settings).await?;
+            request.format.identify(asked.request_id, &self.state.clock);
+            let span = self.begin_span(headers, key, &request);
+            let (state, settings, key) = (self.state.clone(), settings.clone(), key.clone());
+            Ok::<_, ApiError>(Exchange { state, settings, key, request, request_id: asked.request_id.to_owned(), span })
+        };
+        // Boxed, so that other requests do not have its room.
+        let response = Box::pin(self.resumption.answer(asked, begin)).await?;
+        Ok(response.map(|body| body.holding(held)))
+    }
+
     async fn complete(
         &self,
         mut request: CompletionRequest,
@@ -353,11 +423,13 @@ impl Gateway {
         settings: &Arc<Settings>,
         request_id: &str,
         completions: &ConnectionCompletions,
+        span: Option<Span>,
     ) -> Response<Body> {
         request.format.identify(request_id, &self.state.clock);
         let (state, settings, request_id) = (self.state.clone(), settings.clone(), request_id.to_owned());
         let (drains, account) = (self.state.drains.clone(), key.account.clone());
-        let complete = |disconnected| exchange::complete(state, settings, key, request, request_id, disconnected);
+        let complete =
+            |caller: Caller| exchange::complete(state, settings, key, request, request_id, caller.with_span(span));
         let held = self.state.under_way.begin(completions);
         let response = DrainOnDrop::new(drains, account, complete).await;
         response.map(|body| body.holding(held))

@@ -27,6 +27,7 @@ use super::{
     meter::{Reservation, Usage},
     models::ServedModel,
     sse::{AnswerFrames, Progress, StreamError},
+    traces::Span,
     upstream::{GzipDecoder, GzipError, ReadError, UpstreamResponse},
 };
 use crate::limits;
@@ -160,11 +161,30 @@ pub(super) struct MeteredFrames {
     reservation: Option<Reservation>,
     /// The request's id, for logs.
     request_id: String,
+    span: Option<Span>,
 }
 
 impl MeteredFrames {
     pub(super) fn new(frames: AnswerFrames, reservation: Option<Reservation>, request_id: String) -> Self {
-        Self { frames, reservation, request_id }
+        let span = reservation.as_ref().and_then(Reservation::span).cloned();
+        Self { frames, reservation, request_id, span }
+    }
+
+    /// Reads the next bytes of the stream, as [`AnswerFrames::push`] does.
+    fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
+        let from = out.len();
+        let progress = self.frames.push(chunk, out);
+        if let Some(span) = &self.span {
+            span.read(out.get(from..).unwrap_or_default());
+        }
+        progress
+    }
+
+    /// Has the span know a whole answer.
+    pub(super) fn trace_whole(&self, chat: &[u8]) {
+        if let Some(span) = &self.span {
+            span.read(chat);
+        }
     }
 
     /// Settles a stream that is complete.
@@ -316,7 +336,7 @@ impl Relay {
         for piece in chunk.chunks(limits::ZIPPED_PIECE_BYTES) {
             let plain = gzip.decode(piece)?;
             self.read += plain.len();
-            let progress = self.events.write(&mut self.out, |out| self.metered.frames.push(&plain, out))?;
+            let progress = self.events.write(&mut self.out, |out| self.metered.push(&plain, out))?;
             if self.read > limits::ANSWER_BYTES {
                 return Err(RelayError::TooLarge);
             }
@@ -332,7 +352,7 @@ impl Relay {
             return Err(RelayError::TooLarge);
         }
         self.out.reserve(chunk.len() + limits::ADDED_BYTES);
-        Ok(self.events.write(&mut self.out, |out| self.metered.frames.push(chunk, out))?)
+        Ok(self.events.write(&mut self.out, |out| self.metered.push(chunk, out))?)
     }
 
     /// Settles what the stream has used so far, and ends it with an error frame.
@@ -352,7 +372,11 @@ impl Relay {
             RelayError::CutOff => ProviderError::CutOff,
             _ => ProviderError::FAILED,
         };
-        let is_said = self.events.fail(ApiError::from(error), &mut self.out);
+        let told = ApiError::from(error);
+        if let Some(span) = &self.metered.span {
+            span.failed(told.code());
+        }
+        let is_said = self.events.fail(told, &mut self.out);
         let ending = if is_said { Ending::Said } else { Ending::Abort };
         Step::Failed(self.out.split().freeze(), error, ending)
     }

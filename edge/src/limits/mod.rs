@@ -15,15 +15,17 @@ mod memory;
 mod meter;
 mod metrics;
 mod platform;
+mod resume;
 mod shares;
 mod sites;
 mod spool;
+mod traces;
 mod traffic;
 mod traffic_journal;
 
 pub(crate) use self::{
     agents::*, clients::*, front::*, gate::*, gateway::*, health::*, http::*, listen::*, memory::*, meter::*,
-    metrics::*, platform::*, sites::*, spool::*, traffic::*, traffic_journal::*,
+    metrics::*, platform::*, resume::*, sites::*, spool::*, traces::*, traffic::*, traffic_journal::*,
 };
 pub use self::{
     http::blocking_threads,

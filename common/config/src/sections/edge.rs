@@ -42,7 +42,8 @@ pub struct Edge {
     /// The part of `memory` for manifests of deployments that are kept, in percent.
     pub manifest_cache_percent: u8,
     /// The part of `memory` for bytes that are being sent, read or hashed, in percent. A quarter of it is for the AI gateway's answers
-    /// that are read whole before they are sent, of which one account has a quarter; 15 percent of it are for the gateway's requests of
+    /// that are read whole before they are sent, of which one account has a quarter, and half of either may be taken by answers that are
+    /// kept for their `Idempotency-Key`; 15 percent of it are for the gateway's requests of
     /// more than 64 KB, of which one account has half, or a single one; one client has a quarter of the rest. Requests beyond it wait for ten
     /// seconds, and one that is larger than all of it is read alone.
     pub in_flight_percent: u8,

@@ -16,6 +16,7 @@ mod secrets;
 mod site;
 mod stats;
 mod store;
+mod telemetry;
 
 use std::net::SocketAddr;
 
@@ -35,6 +36,7 @@ pub use self::{
     site::Site,
     stats::{Stats, StatsSource},
     store::Store,
+    telemetry::Telemetry,
 };
 
 #[expect(clippy::expect_used, reason = "only constants are parsed")]

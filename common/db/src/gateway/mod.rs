@@ -5,4 +5,5 @@
 pub mod ai_keys;
 pub mod ai_usage;
 pub mod settled_edges;
+pub mod usage_export;
 pub mod usage_months;

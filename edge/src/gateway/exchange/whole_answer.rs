@@ -56,6 +56,7 @@ impl Exchange {
                 Err(self.no_answer(usage.is_some()))
             }
             Some(Ok(Whole::Answer(body, usage))) => {
+                metered.trace_whole(&body);
                 metered.settle(usage);
                 let body = if is_stream {
                     self.translate_stream(json_answer::to_stream(&body, &self.model), format, &turn)?
@@ -93,6 +94,7 @@ impl Exchange {
         let cut_off = &self.state.under_way.cut_off;
         match cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames, &mut memory)).await {
             Some(Ok(body)) => {
+                metered.trace_whole(&body);
                 metered.settle_whole();
                 let body = self.translate(body, format, &mut memory)?;
                 Ok(Body::whole(body, (turn, memory)))

@@ -20,6 +20,7 @@
 //! - An estimate is replaced by a usage report that arrives later; no other row changes.
 
 mod admission;
+mod charge;
 mod ends;
 #[cfg(test)]
 mod fixtures;
@@ -60,6 +61,7 @@ use tokio::{
 
 pub use self::{
     admission::{Admission, AdmissionError, RateLimit, RateLimits},
+    charge::Charge,
     reservation::Reservation,
     settlement::MeterTasks,
     usage::{MaxUsage, Usage},

@@ -8,7 +8,7 @@ use domain::{
     usage::{Certainty, Microcents, UsageRow},
 };
 
-use super::{ledger::Ledger, tally::Tally, usage::Usage};
+use super::{super::traces::Span, charge::Charge, ledger::Ledger, tally::Tally, usage::Usage};
 use crate::limits;
 
 /// An admission that Redis is being asked for, and of whose outcome nothing is known yet.
@@ -53,6 +53,8 @@ pub struct Reservation {
     model: Arc<Model>,
     tokens: u64,
     tally: Option<Arc<Tally>>,
+    charge: Option<Charge>,
+    span: Option<Span>,
     is_ended: bool,
 }
 
@@ -61,12 +63,28 @@ impl Reservation {
     pub(super) fn new(ledger: Arc<Ledger>, row: UsageRow, model: Arc<Model>) -> Self {
         let (id, tokens) = (row.id.clone(), row.tokens());
         ledger.admit(row);
-        Self { id, ledger, model, tokens, tally: None, is_ended: false }
+        Self { id, ledger, model, tokens, tally: None, charge: None, span: None, is_ended: false }
     }
 
     /// Has `tally`, in which it is, know its end.
     pub(super) fn settle_in(&mut self, tally: Arc<Tally>) {
         self.tally = Some(tally);
+    }
+
+    /// Has `charge` know whether the completion costs anything, and `span` what it has used.
+    pub(in crate::gateway) fn report_to(&mut self, charge: Option<Charge>, span: Option<Span>) {
+        (self.charge, self.span) = (charge, span);
+    }
+
+    /// The completion's span.
+    pub(in crate::gateway) fn span(&self) -> Option<&Span> {
+        self.span.as_ref()
+    }
+
+    fn charged(&self) {
+        if let Some(charge) = &self.charge {
+            charge.set();
+        }
     }
 
     /// The completion's id.
@@ -98,6 +116,12 @@ impl Reservation {
             (usage.prompt.min(limits::BELIEVED_TOKENS), usage.completion.min(limits::BELIEVED_TOKENS));
         let cost = Microcents::of(prompt, self.model.input_cents, completion, self.model.output_cents);
         crate::metrics::tokens(&self.model.id, prompt, completion, usage.is_estimated);
+        if prompt + completion > 0 {
+            self.charged();
+        }
+        if let Some(span) = &self.span {
+            span.used(&self.id, &usage);
+        }
         if let Some(tally) = &self.tally {
             tally.settle(self.tokens, prompt + completion);
         }
@@ -124,6 +148,7 @@ impl Drop for Reservation {
         }
         if self.is_asked() {
             tracing::debug!(id = %self.id, "a completion ends unsettled; its reservation counts");
+            self.charged();
             self.ledger.end(&self.id, UsageRow::set_unheard);
         } else {
             self.ledger.release(&self.id);

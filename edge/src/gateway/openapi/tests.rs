@@ -202,6 +202,7 @@ fn the_headers_are_those_of_the_code() {
         "x-should-retry",
         "allow",
         "www-authenticate",
+        "idempotency-replayed",
     ];
     // A page that cannot read one of them waits for too long, or tries again what is charged again.
     for name in others {

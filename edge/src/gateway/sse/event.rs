@@ -6,7 +6,7 @@ use memchr::memchr2;
 
 /// The state of a search for the end of an event.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Search {
+pub(in crate::gateway) struct Search {
     /// The start of the line that is being searched.
     line: usize,
     /// The end of the bytes that have been searched.
@@ -16,7 +16,7 @@ pub(super) struct Search {
 impl Search {
     /// The length of the event at the beginning of `text`, its empty line included, or `None` if its end has not come.
     /// Lines end in LF, CR LF or CR. A later call for the same event continues where this one stopped.
-    pub(super) fn end_of_event(&mut self, text: &[u8]) -> Option<usize> {
+    pub(in crate::gateway) fn end_of_event(&mut self, text: &[u8]) -> Option<usize> {
         loop {
             let rest = text.get(self.at..)?;
             let Some(found) = memchr2(b'\n', b'\r', rest) else {

@@ -17,10 +17,10 @@ use bytes::{Buf as _, BytesMut};
 use memchr::memmem;
 
 pub(super) use self::{
-    answer::AnswerFrames, error::StreamError, merged::Merged, native::NativeFrames, payloads::payloads,
+    answer::AnswerFrames, error::StreamError, event::Search, merged::Merged, native::NativeFrames, payloads::payloads,
 };
 use self::{
-    event::{Data, Event, Search},
+    event::{Data, Event},
     reports::ChoiceReports,
 };
 use super::{

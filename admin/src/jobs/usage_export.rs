@@ -1,0 +1,174 @@
+//! Sends the gateway's usage to an operator's own system (`telemetry.usage_url`): each completion that was recorded, in batches, at least
+//! once. Signed as Standard Webhooks are. Never more than what is recorded: no prompt and no answer is.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use db::gateway::usage_export::{self, Recorded, Standing};
+use domain::usage::Certainty;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use reqwest::{Client, redirect};
+use serde::Serialize;
+use sha2::Sha256;
+use url::Url;
+
+use super::{Batch, Job};
+use crate::app::App;
+
+/// Completions in one batch.
+const BATCH: i64 = 1_000;
+/// Rows forgotten at a time once nothing is sent any more.
+const FORGOTTEN: i64 = 10_000;
+/// Longest time for one batch.
+const WITHIN: Duration = Duration::from_secs(20);
+/// Pause after the first failure; every other in a row doubles it, up to the one below.
+const RETRY: Duration = Duration::from_secs(10);
+/// Longest pause.
+const LONGEST_RETRY: Duration = Duration::from_mins(10);
+/// The lengths of a secret, in bytes.
+const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+
+/// Sends what waits.
+pub(super) struct SendRecorded;
+
+/// A batch as it is sent.
+#[derive(Serialize)]
+struct Message<'u> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    timestamp: String,
+    data: Data<'u>,
+}
+
+#[derive(Serialize)]
+struct Data<'u> {
+    usage: Vec<Row<'u>>,
+}
+
+/// A completion as it is sent. Fields may be added. Of two rows with one id the later counts: it says what is known better.
+#[derive(Serialize)]
+struct Row<'u> {
+    id: &'u str,
+    account: &'u str,
+    token: &'u str,
+    model: &'u str,
+    provider: &'u str,
+    prompt_tokens: i64,
+    completion_tokens: i64,
+    /// In millionths of a cent.
+    cost_microcents: i64,
+    /// Whether the provider has not reported it.
+    estimated: bool,
+    created_at: String,
+}
+
+impl<'u> Row<'u> {
+    fn of(usage: &'u Recorded) -> Self {
+        Self {
+            id: usage.id.as_str(),
+            account: &usage.account,
+            token: usage.token.as_str(),
+            model: &usage.model,
+            provider: &usage.provider,
+            prompt_tokens: usage.prompt_tokens,
+            completion_tokens: usage.completion_tokens,
+            cost_microcents: usage.cost_microcents,
+            estimated: usage.certainty < Certainty::Reported.number(),
+            created_at: usage.at.to_string(),
+        }
+    }
+}
+
+impl Job for SendRecorded {
+    const NAME: &'static str = "send usage";
+    const EVERY: Duration = Duration::from_secs(15);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let telemetry = &app.config.telemetry;
+        let Some(url) = &telemetry.usage_url else {
+            if !usage_export::is_on(&app.db).await? {
+                return Ok(Batch { done: 0, full: false });
+            }
+            let forgotten = usage_export::end(&app.db, FORGOTTEN).await?;
+            return Ok(Batch::of(usize::try_from(forgotten)?, FORGOTTEN));
+        };
+        let now = app.clock.now();
+        let Standing { failures, error, due_at } = usage_export::begin(&app.db, now).await?;
+        if now < due_at {
+            // An error, so that the job does not look as if it were well again.
+            anyhow::bail!("{}; it is tried again later", error.unwrap_or_default());
+        }
+        let queued = usage_export::next(&app.db, BATCH).await?;
+        let rows: Vec<_> = queued.iter().filter_map(|queued| queued.usage.as_ref().map(Row::of)).collect();
+        if !rows.is_empty() {
+            let file = telemetry.usage_secret_file.as_deref().context("telemetry.usage_secret_file is not set")?;
+            let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+            let secret = parse_secret(&text)
+                .context("telemetry.usage_secret_file: expected `whsec_` and base64 of 24 to 64 bytes")?;
+            let data = Data { usage: rows };
+            let body = serde_json::to_string(&Message { kind: "ai.usage", timestamp: now.to_string(), data })?;
+            let numbers = queued.first().zip(queued.last()).map(|(first, last)| (first.number, last.number));
+            let (first, last) = numbers.unwrap_or_default();
+            let id = format!("usage_{first}_{last}");
+            if let Err(error) = post(url, &id, now.unix_millis() / 1_000, &secret, body).await {
+                let pause = RETRY.saturating_mul(1 << failures.clamp(0, 10)).min(LONGEST_RETRY);
+                usage_export::failed(&app.db, &format!("{error:#}"), app.clock.now(), pause).await?;
+                return Err(error);
+            }
+        }
+        if !queued.is_empty() {
+            usage_export::sent(&app.db, &queued, app.clock.now()).await?;
+        }
+        Ok(Batch::of(queued.len(), BATCH))
+    }
+}
+
+/// Reads a secret as Standard Webhooks writes it.
+fn parse_secret(text: &str) -> Option<Vec<u8>> {
+    let secret = STANDARD.decode(text.trim().strip_prefix("whsec_")?).ok()?;
+    SECRET_BYTES.contains(&secret.len()).then_some(secret)
+}
+
+/// The signature of a message.
+fn signature(secret: &[u8], id: &str, seconds: u64, body: &str) -> anyhow::Result<String> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret)?;
+    mac.update(format!("{id}.{seconds}.{body}").as_bytes());
+    Ok(format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes())))
+}
+
+async fn post(url: &Url, id: &str, seconds: u64, secret: &[u8], body: String) -> anyhow::Result<()> {
+    let client = Client::builder()
+        .user_agent(concat!("svc/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirect::Policy::none())
+        .timeout(WITHIN)
+        .build()?;
+    let request = client
+        .post(url.clone())
+        .header("content-type", "application/json")
+        .header("webhook-id", id)
+        .header("webhook-timestamp", seconds)
+        .header("webhook-signature", signature(secret, id, seconds, &body)?)
+        .body(body);
+    // Without the address: it may hold a password.
+    let response = request.send().await.map_err(reqwest::Error::without_url).context("telemetry.usage_url")?;
+    let status = response.status();
+    anyhow::ensure!(status.is_success(), "telemetry.usage_url answered {}", status.as_u16());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_signed_as_standard_webhooks_are() {
+        // The example of the specification.
+        let secret = parse_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n").unwrap();
+        let signed = signature(&secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, r#"{"test": 2432232314}"#);
+        assert_eq!(signed.unwrap(), "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        for wrong in ["MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_", "whsec_c2hvcnQ=", "whsec_!"] {
+            assert_eq!(parse_secret(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Answers that edges keep in memory for clients who come back: who keeps which, and the channels on which edges ask each other.
+//!
+//! Redis has the claims, which expire, and none of the answers. Messages between edges are sealed by whoever sends them.
+
+use std::{sync::LazyLock, time::Duration};
+
+use redis::{AsyncCommands as _, RedisError, Script};
+
+use super::{Redis, leases::whole};
+
+/// What the names of the edges' channels begin with.
+pub const ANSWERS_CHANNEL: &str = "svc:ai:answers";
+
+/// Sets a claim, unless there is another than these two. Returns the one that there is instead.
+static CLAIM: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local held = redis.call('GET', KEYS[1])
+         if held and held ~= ARGV[1] and held ~= ARGV[2] then return held end
+         redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
+         return false",
+    )
+});
+
+/// Removes a claim, unless it is another one.
+static RELEASE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+         return redis.call('DEL', KEYS[1])",
+    )
+});
+
+/// The channel on which an edge is asked, and answered.
+pub fn answers_channel(edge: &str) -> String {
+    format!("{ANSWERS_CHANNEL}:{edge}")
+}
+
+impl Redis {
+    /// Claims the answer called `name` for a time, also in the place of the claim `former`; a claim that is held already is extended.
+    /// Returns the other claim that there is instead, if there is one.
+    pub async fn claim_answer(
+        &self,
+        name: &str,
+        claim: &str,
+        former: Option<&str>,
+        time: Duration,
+    ) -> Result<Option<String>, RedisError> {
+        let mut script = CLAIM.key(key(name));
+        let script = script.arg(claim).arg(former.unwrap_or(claim)).arg(whole(time));
+        script.invoke_async(&mut self.commands()).await
+    }
+
+    /// Gives a claim up.
+    pub async fn release_answer(&self, name: &str, claim: &str) -> Result<(), RedisError> {
+        RELEASE.key(key(name)).arg(claim).invoke_async(&mut self.commands()).await
+    }
+
+    /// Returns the claim of the answer called `name`.
+    pub async fn answer_claim(&self, name: &str) -> Result<Option<String>, RedisError> {
+        self.commands().get(key(name)).await
+    }
+
+    /// Sends a message to an edge, if it listens.
+    pub async fn tell_edge(&self, edge: &str, message: &[u8]) -> Result<(), RedisError> {
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(answers_channel(edge)).arg(message).query_async::<i64>(&mut self.commands()).await.map(drop)
+    }
+}
+
+fn key(name: &str) -> String {
+    format!("svc:ai:answer:{name}")
+}

@@ -1,0 +1,21 @@
+//! Whether a completion has cost anything.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+/// A flag that is set when something is charged for a completion. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Charge(Arc<AtomicBool>);
+
+impl Charge {
+    /// Whether something was charged.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,108 @@
+//! What a key stands for: the name of an answer, and the claim that says who has it and for which request.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use domain::Account;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use sha2::{Digest as _, Sha256};
+
+use super::super::error::ApiError;
+use crate::limits;
+
+pub(in crate::gateway) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(in crate::gateway) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// What a client says of an answer that it wants once.
+pub(in crate::gateway) struct Once {
+    key: HeaderValue,
+    /// The id of the last event that the client has.
+    pub(super) last_event: Option<String>,
+}
+
+impl Once {
+    /// Reads the headers of a request for a completion.
+    pub(in crate::gateway) fn of(headers: &HeaderMap) -> Result<Option<Self>, ApiError> {
+        let last_event = headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty());
+        let Some(key) = headers.get(IDEMPOTENCY_KEY) else {
+            // To begin anew would be charged.
+            return match last_event {
+                Some(_) => Err(ApiError::invalid_value("Last-Event-ID", "it needs the Idempotency-Key of the answer")),
+                None => Ok(None),
+            };
+        };
+        let is_visible = key.as_bytes().iter().all(u8::is_ascii_graphic);
+        if !limits::IDEMPOTENCY_KEY_CHARS.contains(&key.len()) || !is_visible {
+            return Err(ApiError::invalid_value("Idempotency-Key", "expected 1 to 255 visible characters of ASCII"));
+        }
+        let last_event = last_event.map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
+        Ok(Some(Self { key: key.clone(), last_event }))
+    }
+
+    /// The name of the answer to which the key leads.
+    pub(super) fn name(&self, account: &Account) -> String {
+        encoded(&[account.as_str().as_bytes(), b"\n", self.key.as_bytes()])
+    }
+}
+
+/// The fingerprint of a request.
+pub(super) fn fingerprint(path: &str, body: &[u8]) -> String {
+    encoded(&[path.as_bytes(), b"\n", body])
+}
+
+fn encoded(parts: &[&[u8]]) -> String {
+    let mut digest = Sha256::new();
+    parts.iter().for_each(|part| digest.update(part));
+    URL_SAFE_NO_PAD.encode(digest.finalize())
+}
+
+/// Who has an answer, and to which request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) edge: String,
+    /// Tells the exchange from others under the same key.
+    pub(super) tag: String,
+    /// The fingerprint of the request.
+    pub(super) request: String,
+}
+
+impl Claim {
+    /// The claim as Redis has it.
+    pub(super) fn to_text(&self) -> String {
+        let Self { edge, tag, request } = self;
+        format!("{edge} {tag} {request}")
+    }
+
+    /// Reads a claim. A later version may say more in it.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ').map(str::to_owned);
+        Some(Self { edge: words.next()?, tag: words.next()?, request: words.next()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_visible_and_an_event_needs_one() {
+        let of = |fields: &[(HeaderName, &'static str)]| {
+            let headers = fields.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
+            Once::of(&headers.collect()).map(|once| once.map(|once| once.last_event)).map_err(|error| error.status())
+        };
+        assert_eq!(of(&[]), Ok(None));
+        assert_eq!(of(&[(IDEMPOTENCY_KEY, "a-b_c.1~")]), Ok(Some(None)));
+        assert_eq!(of(&[(IDEMPOTENCY_KEY, "k"), (LAST_EVENT_ID, "")]), Ok(Some(None)));
+        assert_eq!(of(&[(IDEMPOTENCY_KEY, "k"), (LAST_EVENT_ID, "t-7")]), Ok(Some(Some("t-7".to_owned()))));
+        for refused in [&[(IDEMPOTENCY_KEY, "")][..], &[(IDEMPOTENCY_KEY, "a b")], &[(LAST_EVENT_ID, "t-7")]] {
+            assert_eq!(of(refused), Err(http::StatusCode::BAD_REQUEST), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_claim_comes_back_as_it_was_written() {
+        let claim = Claim { edge: "00ff".to_owned(), tag: "1234abcd".to_owned(), request: fingerprint("/v1/x", b"{}") };
+        assert_eq!(Claim::parse(&claim.to_text()), Some(claim.clone()));
+        assert_eq!(Claim::parse(&format!("{} more", claim.to_text())), Some(claim));
+        assert_eq!(Claim::parse("only two"), None);
+        assert_ne!(fingerprint("/v1/x", b"{}"), fingerprint("/v1/y", b"{}"));
+    }
+}

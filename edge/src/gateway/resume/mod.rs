@@ -1,0 +1,320 @@
+//! Answers for clients who come back: a completion with an `Idempotency-Key` is run once, and its answer is kept in memory, while it is
+//! written and for a while after its end.
+//!
+//! The exchange with the provider is a task of its own, which writes into a [`Kept`] answer; the client, and whoever comes with the same
+//! key, reads from there. A client that was cut off says by `Last-Event-ID` what it has, and gets the rest, byte for byte; `events` gives
+//! the ids. In Redis a claim says which edge has the answer, so that no other begins the same; `edges` asks that one for it.
+//!
+//! An answer for which there is no memory goes on without being kept. Nothing is written to a disk, and Redis has no byte of an answer
+//! that is not sealed. Within the time for which answers are kept a key never leads to a second exchange, unless the first cost nothing or
+//! its edge is gone. Start with [`Resumption::answer`].
+
+mod claim;
+mod edges;
+mod events;
+mod kept;
+mod record;
+mod store;
+
+use std::sync::Arc;
+
+use ahash::RandomState;
+use bytes::Bytes;
+use domain::Account;
+use fairness::Amounts;
+use futures_util::{
+    StreamExt as _,
+    stream::{self, BoxStream},
+};
+use http::{HeaderName, HeaderValue, Response};
+use live::Redis;
+use secrets::EdgeKey;
+use tokio::time::{Instant, timeout};
+
+use self::{
+    claim::Claim,
+    edges::{Edges, HeadText, PartFound, Place, Question, Reply},
+    kept::{Absent, End, Head, Kept, Piece, Reader},
+    store::{Found, Room, Store},
+};
+pub(super) use self::{claim::Once, record::Exchange};
+use super::{body::Body, error::ApiError, stream::StreamAbortedError};
+use crate::{limits, limits::Shares, metrics};
+
+/// Says that an answer is one that was given before, to this client or to another with its key.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+/// A comment that clients skip, without the empty line that ends an event: after an id some take that for an event without data.
+const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n");
+
+/// The bytes of an answer, as they come.
+pub(super) type Pieces = BoxStream<'static, Result<Bytes, StreamAbortedError>>;
+
+/// The answers that an edge keeps, and its way to those of others. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Resumption(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    edges: Edges,
+    hasher: RandomState,
+}
+
+/// A request for a completion that is wanted once.
+pub(super) struct Asked<'a> {
+    pub(super) once: Once,
+    pub(super) account: &'a Account,
+    /// The path and the body.
+    pub(super) path: &'a str,
+    pub(super) body: &'a Bytes,
+    pub(super) request_id: &'a str,
+}
+
+impl Resumption {
+    /// The kept answers of the edge named `edge`, which together take a part of the memory for `answers`.
+    pub(super) fn new(edge: String, redis: Redis, key: EdgeKey, answers: &Amounts<Account>, shares: &Shares) -> Self {
+        let store = Store::new(Room::new(answers, shares.answers, shares.account_answers));
+        Self(Arc::new(Inner { store, edges: Edges::new(edge, redis, key), hasher: RandomState::new() }))
+    }
+
+    /// Answers other edges, for as long as it is polled.
+    pub(super) async fn run(self) {
+        self.0.edges.run(&self.0.store).await;
+    }
+
+    /// Answers a request: with what is kept of its answer, here or at another edge, or by what `begin` makes of it.
+    pub(super) async fn answer<B, E>(&self, asked: &Asked<'_>, begin: B) -> Result<Response<Body>, ApiError>
+    where
+        B: Fn() -> E + Send,
+        E: Future<Output = Result<Exchange, ApiError>> + Send,
+    {
+        let Inner { store, edges, hasher } = &*self.0;
+        let (name, request) = (asked.once.name(asked.account), fingerprint(asked).await);
+        let claim = || Claim {
+            edge: edges.own.clone(),
+            tag: format!("{:08x}", hasher.hash_one(asked.request_id) >> 32),
+            request: request.clone(),
+        };
+        let event = asked.once.last_event.as_deref();
+        for _ in 0..limits::ANSWER_LOOKS {
+            let held = match event {
+                // What was cut off is gone on with, and never begun again.
+                Some(event) => match store.find(&name) {
+                    Some(kept) if kept.claim.request != request => return Err(ApiError::idempotency_conflict()),
+                    Some(kept) => match self.replay(&kept, Some(event)).await {
+                        Ok(answer) => return answer,
+                        Err(absent) => absent,
+                    },
+                    None => self.claimed(&name).await,
+                },
+                None => match store.enter(&name, claim, asked.account, &request) {
+                    Found::Other => return Err(ApiError::idempotency_conflict()),
+                    Found::Full => return Err(ApiError::busy()),
+                    Found::Kept(kept) => match self.replay(&kept, None).await {
+                        Ok(answer) => return answer,
+                        Err(absent) => absent,
+                    },
+                    Found::New(kept) => match self.begin(name.clone(), kept, begin()).await? {
+                        Ok(answer) => return Ok(answer),
+                        Err(absent) => absent,
+                    },
+                },
+            };
+            match held {
+                Absent::Void if event.is_some() => return Err(ApiError::completion_gone()),
+                Absent::Void => {}
+                Absent::Unknown => return Err(ApiError::limits_unavailable(limits::KEYS_RETRY)),
+                Absent::Claimed(claim) if claim.request != request => return Err(ApiError::idempotency_conflict()),
+                Absent::Claimed(claim) if claim.edge == edges.own => return Err(ApiError::completion_gone()),
+                Absent::Claimed(claim) => {
+                    if let Some(answer) = self.fetch(&name, &claim, event).await? {
+                        return Ok(answer);
+                    }
+                }
+            }
+        }
+        Err(ApiError::answer_unreachable())
+    }
+
+    /// Who has an answer by what Redis says.
+    async fn claimed(&self, name: &str) -> Absent {
+        match self.0.edges.redis.answer_claim(name).await {
+            Ok(claim) => claim.as_deref().and_then(Claim::parse).map_or(Absent::Void, Absent::Claimed),
+            Err(_) => Absent::Unknown,
+        }
+    }
+
+    /// Begins an exchange, and answers with what comes of it.
+    async fn begin(
+        &self,
+        name: String,
+        kept: Arc<Kept>,
+        begin: impl Future<Output = Result<Exchange, ApiError>>,
+    ) -> Result<Result<Response<Body>, Absent>, ApiError> {
+        // Before anything is written: what is not kept is let go of once all have read it.
+        let reader = kept.reader(0);
+        let entry = record::Entry::new(self.clone(), name, kept.clone());
+        let exchange = begin.await?;
+        exchange.spawn(entry);
+        match (kept.head().await, reader) {
+            (Ok(head), Some(reader)) => Ok(Ok(respond(&kept, &head, reader, false).await)),
+            (Err(absent), _) => Ok(Err(absent)),
+            (Ok(_), None) => Err(ApiError::completion_gone()),
+        }
+    }
+
+    /// Answers with an answer that is kept here.
+    async fn replay(&self, kept: &Arc<Kept>, event: Option<&str>) -> Result<Result<Response<Body>, ApiError>, Absent> {
+        let from_start = kept.reader(0);
+        let head = kept.head().await?;
+        let reader = match event {
+            None => from_start,
+            Some(event) => kept.place_after(event).and_then(|at| kept.reader(at)),
+        };
+        let Some(reader) = reader else { return Ok(Err(ApiError::completion_gone())) };
+        metrics::answer_resumed("memory");
+        Ok(Ok(respond(kept, &head, reader, true).await))
+    }
+
+    /// Answers with an answer that another edge has. Returns `None` if that edge is gone.
+    async fn fetch(&self, name: &str, claim: &Claim, event: Option<&str>) -> Result<Option<Response<Body>>, ApiError> {
+        let edges = &self.0.edges;
+        match edges.redis.is_gone(&claim.edge).await {
+            Ok(true) if event.is_some() => return Err(ApiError::completion_gone()),
+            // Another exchange may begin, in the place of its claim.
+            Ok(true) => return Ok(None),
+            Ok(false) => {}
+            Err(_) => return Err(ApiError::limits_unavailable(limits::KEYS_RETRY)),
+        }
+        let question = edges.question(name, &claim.tag, Place::Begin(event.map(str::to_owned)));
+        let (reply, bytes) = loop {
+            match edges.ask(&claim.edge, &question).await {
+                None => return Err(ApiError::answer_unreachable()),
+                // The provider is at work on a whole answer.
+                Some((Reply { found: PartFound::Nothing, head: None, .. }, _)) => {}
+                Some(replied) => break replied,
+            }
+        };
+        let Some(head) = reply.head.as_ref().map(HeadText::parse) else { return Err(ApiError::completion_gone()) };
+        metrics::answer_resumed("edge");
+        let remote = Remote {
+            resumption: self.clone(),
+            edge: claim.edge.clone(),
+            question,
+            at: reply.at,
+            first: Some((reply.found, bytes)),
+            is_stream: head.is_stream,
+            sent: Instant::now(),
+        };
+        Ok(Some(response(&head, Body::kept(remote.pieces(), None), true)))
+    }
+}
+
+/// The fingerprint of a request; of a large one it is made on a thread that may be kept busy.
+async fn fingerprint(asked: &Asked<'_>) -> String {
+    if asked.body.len() < limits::JUDGED_APART_BYTES {
+        return claim::fingerprint(asked.path, asked.body);
+    }
+    let (path, body) = (asked.path.to_owned(), asked.body.clone());
+    // It fails when the runtime stops.
+    tokio::task::spawn_blocking(move || claim::fingerprint(&path, &body)).await.unwrap_or_default()
+}
+
+/// The response for an answer that is kept here.
+async fn respond(kept: &Arc<Kept>, head: &Head, reader: Reader, is_replayed: bool) -> Response<Body> {
+    if !head.is_stream {
+        // It was whole before its first byte: so it has a length again.
+        kept.ended().await;
+    }
+    let length = kept.whole_length().filter(|_| !head.is_stream);
+    response(head, Body::kept(local_pieces(reader, head.is_stream), length), is_replayed)
+}
+
+fn response(head: &Head, body: Body, is_replayed: bool) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = head.status;
+    let headers = response.headers_mut();
+    headers.clone_from(&head.headers);
+    if is_replayed {
+        // What they said then is not so any more.
+        let is_stale = |name: &&HeaderName| name.as_str().starts_with("x-ratelimit-");
+        head.headers.keys().filter(is_stale).for_each(|name| _ = headers.remove(name));
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// What a reader reads, with comments while there is nothing: a reader that has all there is, is between two events.
+fn local_pieces(reader: Reader, is_stream: bool) -> Pieces {
+    let next = move |reader: Option<Reader>| async move {
+        let mut reader = reader?;
+        loop {
+            return match timeout(limits::KEEP_ALIVE, reader.next()).await {
+                Err(_) if is_stream => Some((Ok(KEEP_ALIVE), Some(reader))),
+                Err(_) => continue,
+                Ok(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(reader))),
+                Ok(Piece::End(End::Whole)) => None,
+                Ok(Piece::End(End::Aborted) | Piece::Lost) => Some((Err(StreamAbortedError), None)),
+            };
+        }
+    };
+    stream::unfold(Some(reader), next).boxed()
+}
+
+/// An answer that another edge has.
+struct Remote {
+    resumption: Resumption,
+    edge: String,
+    /// Asks for what follows.
+    question: Question,
+    /// The place of what follows.
+    at: u64,
+    /// What came together with the head.
+    first: Option<(PartFound, Bytes)>,
+    is_stream: bool,
+    /// When the client was last sent something.
+    sent: Instant,
+}
+
+impl Remote {
+    fn pieces(self) -> Pieces {
+        let next = |remote: Option<Self>| async move {
+            let mut remote = remote?;
+            match remote.next().await {
+                Some(Ok(bytes)) => Some((Ok(bytes), Some(remote))),
+                Some(Err(error)) => Some((Err(error), None)),
+                None => None,
+            }
+        };
+        stream::unfold(Some(self), next).boxed()
+    }
+
+    async fn next(&mut self) -> Option<Result<Bytes, StreamAbortedError>> {
+        let mut missed = 0;
+        loop {
+            let reply = match self.first.take() {
+                Some(first) => Some(first),
+                None => {
+                    self.question.at = Place::At(self.at);
+                    let replied = self.resumption.0.edges.ask(&self.edge, &self.question).await;
+                    replied.map(|(reply, bytes)| (reply.found, bytes))
+                }
+            };
+            match reply {
+                Some((PartFound::Bytes, bytes)) => {
+                    self.at += bytes.len() as u64;
+                    self.sent = Instant::now();
+                    return Some(Ok(bytes));
+                }
+                Some((PartFound::Nothing, _)) if self.is_stream && self.sent.elapsed() >= limits::KEEP_ALIVE => {
+                    self.sent = Instant::now();
+                    return Some(Ok(KEEP_ALIVE));
+                }
+                Some((PartFound::Nothing, _)) => missed = 0,
+                Some((PartFound::End, _)) => return None,
+                Some((PartFound::Aborted | PartFound::Gone, _)) => return Some(Err(StreamAbortedError)),
+                None if missed + 1 < limits::EDGE_TRIES => missed += 1,
+                None => return Some(Err(StreamAbortedError)),
+            }
+        }
+    }
+}

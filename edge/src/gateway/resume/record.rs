@@ -1,0 +1,200 @@
+//! The exchange whose answer is kept: claimed, run in a task of its own, and written down.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use http::{Response, header};
+use http_body_util::BodyExt as _;
+use live::{Redis, RedisError};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    super::{
+        asks::Asks, body::Body, drains::Caller, error::ApiError, exchange, formats::Api, meter::Charge,
+        request::CompletionRequest, settings::Settings, state::State, traces::Span,
+    },
+    Resumption,
+    claim::Claim,
+    events::EventIds,
+    kept::{Absent, End, Head, Kept},
+};
+use crate::{limits, memory::keys::GatewayKey};
+
+/// An exchange that is about to begin.
+pub(in crate::gateway) struct Exchange {
+    pub(in crate::gateway) state: Arc<State>,
+    pub(in crate::gateway) settings: Arc<Settings>,
+    pub(in crate::gateway) key: Arc<GatewayKey>,
+    pub(in crate::gateway) request: CompletionRequest,
+    pub(in crate::gateway) request_id: String,
+    pub(in crate::gateway) span: Option<Span>,
+}
+
+impl Exchange {
+    /// Judges a body as often as it is asked for; a large one on a thread that may be kept busy.
+    pub(in crate::gateway) async fn judge(
+        api: Api,
+        body: &Bytes,
+        asks: &Asks,
+        settings: &Arc<Settings>,
+    ) -> Result<CompletionRequest, ApiError> {
+        if body.len() < limits::JUDGED_APART_BYTES {
+            return api.read(body, &settings.models, asks);
+        }
+        let (body, asks, settings) = (body.clone(), *asks, settings.clone());
+        let judging = tokio::task::spawn_blocking(move || api.read(&body, &settings.models, &asks));
+        // It fails when the runtime stops.
+        judging.await.unwrap_or_else(|_| Err(ApiError::busy()))
+    }
+
+    /// Runs the exchange in the background, and has its answer in `entry`.
+    pub(super) fn spawn(self, entry: Entry) {
+        let tasks = self.state.under_way.tasks.clone();
+        tasks.spawn(self.run(entry));
+    }
+
+    async fn run(self, entry: Entry) {
+        if let Err(absent) = entry.claim().await {
+            return entry.leave(absent);
+        }
+        let Self { state, settings, key, request, request_id, span } = self;
+        let (cut_off, charge) = (state.under_way.cut_off.clone(), Charge::default());
+        let writing = async {
+            let caller = Caller::lasting(charge.clone(), span);
+            let response = exchange::complete(state, settings, key, request, request_id, caller).await;
+            entry.write(response, &cut_off).await
+        };
+        let (is_success, end) = tokio::select! {
+            written = writing => written,
+            () = entry.hold_claim() => (false, End::Aborted),
+        };
+        entry.finish(is_success || charge.is_set(), end).await;
+    }
+}
+
+/// The place of an answer that is being written. Dropped before its end, it is no answer.
+pub(super) struct Entry {
+    resumption: Resumption,
+    name: String,
+    kept: Arc<Kept>,
+    is_left: bool,
+}
+
+impl Entry {
+    pub(super) fn new(resumption: Resumption, name: String, kept: Arc<Kept>) -> Self {
+        Self { resumption, name, kept, is_left: false }
+    }
+
+    /// Claims the answer for this edge, unless another one that lives has it.
+    async fn claim(&self) -> Result<(), Absent> {
+        match self.find_claim().await {
+            Ok(None) => Ok(()),
+            Ok(Some(other)) => Err(Claim::parse(&other).map_or(Absent::Unknown, Absent::Claimed)),
+            Err(_) => {
+                // It may have been claimed all the same, for an exchange that does not begin.
+                let _ = self.redis().release_answer(&self.name, &self.kept.claim.to_text()).await;
+                Err(Absent::Unknown)
+            }
+        }
+    }
+
+    /// Makes the claim, or returns the one that stands.
+    async fn find_claim(&self) -> Result<Option<String>, RedisError> {
+        let Some(other) = self.put_claim(None, limits::ANSWER_CLAIM).await? else { return Ok(None) };
+        let is_void = match Claim::parse(&other) {
+            None => true,
+            Some(claim) => claim.edge != self.kept.claim.edge && self.redis().is_gone(&claim.edge).await?,
+        };
+        if is_void { self.put_claim(Some(&other), limits::ANSWER_CLAIM).await } else { Ok(Some(other)) }
+    }
+
+    async fn put_claim(&self, former: Option<&str>, time: Duration) -> Result<Option<String>, RedisError> {
+        self.redis().claim_answer(&self.name, &self.kept.claim.to_text(), former, time).await
+    }
+
+    fn redis(&self) -> &Redis {
+        &self.resumption.0.edges.redis
+    }
+
+    /// Extends the claim for as long as it is polled.
+    async fn hold_claim(&self) {
+        loop {
+            sleep(limits::ANSWER_CLAIM_EVERY).await;
+            self.extend_claim(limits::ANSWER_CLAIM).await;
+        }
+    }
+
+    async fn extend_claim(&self, time: Duration) {
+        if let Err(error) = self.put_claim(None, time).await {
+            tracing::debug!(%error, "the claim of an answer is not extended");
+        }
+    }
+
+    /// Writes an answer down. Returns whether it is a success, and how it ends.
+    async fn write(&self, response: Response<Body>, cut_off: &CancellationToken) -> (bool, End) {
+        let (head, mut body) = response.into_parts();
+        let media_type = head.headers.get(header::CONTENT_TYPE);
+        let is_stream = media_type.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
+        let is_success = head.status.is_success();
+        self.kept.begin(Head { status: head.status, headers: head.headers, is_stream });
+        let mut ids = is_stream.then(|| EventIds::new(self.kept.claim.tag.clone()));
+        let mut out = BytesMut::new();
+        loop {
+            let piece = match body.frame().await {
+                None => return (is_success, End::Whole),
+                Some(Err(_)) => return (false, End::Aborted),
+                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+            };
+            match &mut ids {
+                Some(ids) => ids.push(&piece, self.kept.written(), &mut out),
+                None => out.extend_from_slice(&piece),
+            }
+            if out.is_empty() {
+                continue;
+            }
+            self.resumption.0.store.make_room(&self.kept, out.len());
+            // Readers that are slow are not waited for when the edge stops.
+            cut_off.run_until_cancelled(self.kept.write(&out)).await;
+            out.clear();
+        }
+    }
+
+    /// Ends the answer. One that counts is kept, if there is memory; after a failure that cost nothing, the same key may ask again.
+    async fn finish(mut self, counts: bool, end: End) {
+        self.is_left = true;
+        let store = &self.resumption.0.store;
+        if !counts {
+            store.remove(&self.name, &self.kept);
+            // First, so that a client who tries again at once finds no claim.
+            if let Err(error) = self.redis().release_answer(&self.name, &self.kept.claim.to_text()).await {
+                tracing::debug!(%error, "the claim of a failed completion is not given up, and expires");
+            }
+            self.kept.end(end);
+            return;
+        }
+        if self.kept.is_kept() {
+            store.keep(&self.name, &self.kept);
+        } else {
+            store.remove(&self.name, &self.kept);
+        }
+        self.kept.end(end);
+        self.extend_claim(limits::ANSWER_KEPT).await;
+    }
+
+    /// Says that there is no answer here.
+    fn leave(mut self, absent: Absent) {
+        self.is_left = true;
+        self.resumption.0.store.remove(&self.name, &self.kept);
+        self.kept.set_absent(absent);
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if !self.is_left {
+            self.resumption.0.store.remove(&self.name, &self.kept);
+            self.kept.set_void();
+        }
+    }
+}

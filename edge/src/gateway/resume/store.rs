@@ -1,0 +1,208 @@
+//! The answers that an edge keeps: by name, within bounds, for a while after their end.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use ahash::HashMap;
+use domain::Account;
+use fairness::{Amounts, Held, Refused};
+use tokio::time::Instant;
+
+use super::{claim::Claim, kept::Kept};
+use crate::limits;
+
+/// The memory of kept answers: a part of that for whole answers, so that the rest of it stays free for those.
+pub(super) struct Room {
+    kept: Amounts<Account>,
+    answers: Amounts<Account>,
+}
+
+/// The kept answers of an edge.
+pub(super) struct Store {
+    pub(super) room: Room,
+    answers: Mutex<Answers>,
+}
+
+#[derive(Default)]
+struct Answers {
+    by_name: HashMap<String, Arc<Kept>>,
+    /// Those that have ended, the oldest first, each with its end.
+    ended: VecDeque<(Instant, String, Arc<Kept>)>,
+}
+
+/// What there is under a name.
+pub(super) enum Found {
+    /// The answer to the same request.
+    Kept(Arc<Kept>),
+    /// The answer to another request.
+    Other,
+    /// Nothing, and there is no place for more.
+    Full,
+    /// Nothing until now: this answer is to be written.
+    New(Arc<Kept>),
+}
+
+impl Room {
+    /// The part of `answers`, of which all accounts have `total` and one has `share`.
+    pub(super) fn new(answers: &Amounts<Account>, total: u64, share: u64) -> Self {
+        let part = |bytes: u64| bytes / 100 * limits::KEPT_PERCENT;
+        Self { kept: Amounts::new(part(total), part(share)), answers: answers.clone() }
+    }
+
+    /// Takes so many bytes for an answer of `account`.
+    pub(super) fn take(&self, account: &Account, bytes: u64) -> Result<[Held<Account>; 2], Refused> {
+        let mut held = [&self.kept, &self.answers].map(|amounts| amounts.hold(account.clone()));
+        held.iter_mut().try_for_each(|held| held.grow(bytes))?;
+        Ok(held)
+    }
+}
+
+impl Store {
+    pub(super) fn new(room: Room) -> Self {
+        Self { room, answers: Mutex::default() }
+    }
+
+    fn answers(&self) -> MutexGuard<'_, Answers> {
+        // Nothing panics while the lock is held.
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds the answer called `name`, or makes a place for it.
+    pub(super) fn enter(&self, name: &str, claim: impl FnOnce() -> Claim, account: &Account, request: &str) -> Found {
+        let answers = &mut *self.answers();
+        answers.forget_old();
+        if let Some(kept) = answers.by_name.get(name) {
+            return if kept.claim.request == request { Found::Kept(kept.clone()) } else { Found::Other };
+        }
+        if answers.by_name.len() >= limits::KEPT_ANSWERS && !answers.forget_oldest(None) {
+            return Found::Full;
+        }
+        let kept = Arc::new(Kept::new(claim(), account.clone()));
+        answers.by_name.insert(name.to_owned(), kept.clone());
+        Found::New(kept)
+    }
+
+    /// Finds the answer called `name`.
+    pub(super) fn find(&self, name: &str) -> Option<Arc<Kept>> {
+        let answers = &mut *self.answers();
+        answers.forget_old();
+        answers.by_name.get(name).cloned()
+    }
+
+    /// Makes room for so many more bytes of an answer, of which others that have ended are let go of; if that does not help, the answer
+    /// itself is not kept any more.
+    pub(super) fn make_room(&self, kept: &Kept, bytes: usize) {
+        if kept.written() + bytes as u64 > limits::KEPT_ANSWER_BYTES {
+            kept.stop_keeping();
+        }
+        while let Err(refused) = kept.make_room(&self.room, bytes) {
+            let of = (refused == Refused::Share).then_some(&kept.account);
+            if !self.answers().forget_oldest(of) {
+                kept.stop_keeping();
+                return;
+            }
+        }
+    }
+
+    /// Keeps an answer that has ended, for a while.
+    pub(super) fn keep(&self, name: &str, kept: &Arc<Kept>) {
+        let mut answers = self.answers();
+        answers.ended.push_back((Instant::now(), name.to_owned(), kept.clone()));
+        answers.forget_old();
+    }
+
+    /// Forgets an answer.
+    pub(super) fn remove(&self, name: &str, kept: &Arc<Kept>) {
+        self.answers().remove(name, kept);
+    }
+
+    /// Forgets answers that were kept for long enough.
+    pub(super) fn forget_old(&self) {
+        self.answers().forget_old();
+    }
+}
+
+impl Answers {
+    fn forget_old(&mut self) {
+        while let Some((ended, ..)) = self.ended.front()
+            && ended.elapsed() >= limits::ANSWER_KEPT
+        {
+            self.forget_oldest(None);
+        }
+    }
+
+    /// Forgets the answer, of an account's if one is given, that ended first. Returns false if there is none.
+    fn forget_oldest(&mut self, account: Option<&Account>) -> bool {
+        let is_its = |kept: &Kept| account.is_none_or(|account| kept.account == *account);
+        let Some(at) = self.ended.iter().position(|(.., kept)| is_its(kept)) else { return false };
+        if let Some((_, name, kept)) = self.ended.remove(at) {
+            self.remove(&name, &kept);
+        }
+        true
+    }
+
+    fn remove(&mut self, name: &str, kept: &Arc<Kept>) {
+        if self.by_name.get(name).is_some_and(|found| Arc::ptr_eq(found, kept)) {
+            self.by_name.remove(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::resume::kept::End;
+
+    fn account(name: &str) -> Account {
+        format!("usr_000000000000000000{name}").parse().unwrap()
+    }
+
+    fn claim(request: &str) -> Claim {
+        Claim { edge: "e".to_owned(), tag: "t".to_owned(), request: request.to_owned() }
+    }
+
+    fn store(share: u64) -> (Store, Amounts<Account>) {
+        let answers = Amounts::new(4 * share, share);
+        (Store::new(Room::new(&answers, 4 * share, share)), answers)
+    }
+
+    async fn write(store: &Store, name: &str, of: &str, bytes: usize) -> Arc<Kept> {
+        let Found::New(kept) = store.enter(name, || claim("r"), &account(of), "r") else { panic!("{name} is there") };
+        store.make_room(&kept, bytes);
+        kept.write(&vec![b'x'; bytes]).await;
+        kept.end(End::Whole);
+        store.keep(name, &kept);
+        kept
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_found_until_its_time_is_over() {
+        let (store, answers) = store(1 << 20);
+        drop(write(&store, "a", "1a", 100).await);
+        assert!(answers.held() > 0);
+        let enter = |request: &str| store.enter("a", || claim(request), &account("1a"), request);
+        assert!(matches!(enter("r"), Found::Kept(_)) && matches!(enter("another"), Found::Other));
+        tokio::time::advance(limits::ANSWER_KEPT).await;
+        assert!(store.find("a").is_none());
+        assert_eq!(answers.held(), 0);
+        assert!(matches!(enter("another"), Found::New(_)));
+    }
+
+    #[tokio::test]
+    async fn an_account_pushes_out_its_own_oldest_answers_alone() {
+        // An account has room for two.
+        let (store, _) = store(4 * limits::KEPT_STEP_BYTES + 100);
+        let bytes = usize::try_from(limits::KEPT_STEP_BYTES).unwrap();
+        for (name, of) in [("a", "1a"), ("b", "1b"), ("c", "1a"), ("d", "1a")] {
+            assert!(write(&store, name, of, bytes).await.is_kept(), "{name}");
+        }
+        assert_eq!(["a", "b", "c", "d"].map(|name| store.find(name).is_some()), [false, true, true, true]);
+        // One that is larger than all of it is not kept.
+        let Found::New(kept) = store.enter("e", || claim("r"), &account("1a"), "r") else { panic!("it is there") };
+        store.make_room(&kept, 3 * bytes);
+        assert!(!kept.is_kept());
+        assert!(store.find("b").is_some());
+    }
+}

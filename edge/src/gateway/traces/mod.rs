@@ -1,0 +1,158 @@
+//! Traces: a span for each completion, by OpenTelemetry's conventions for generative AI, for a collector of the operator's.
+//!
+//! A [`Span`] is held by whoever works on its completion, and ends when the last of them lets go of it. It says which model was asked, what
+//! was used, how it ended, and nothing of a prompt or an answer: there is no field that could hold a word of one, but for the reasons for which choices
+//! end, and of these it knows a list. Spans wait in a queue with a bound; what does not fit is dropped and counted, and nothing waits for
+//! a collector. Providers are not told of traces. Start with [`Traces::begin`].
+
+mod context;
+mod otlp;
+mod send;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use config::models::Model;
+use domain::{Account, Clock, CompletionId};
+use http::{HeaderMap, StatusCode};
+use memchr::memmem;
+use tokio::{sync::mpsc, time::Instant};
+
+pub use self::send::{TraceSetupError, TraceTask, start};
+use self::{context::Context, otlp::Ended};
+use super::{error::ErrorCode, meter::Usage};
+use crate::{limits, metrics};
+
+/// What stands before the reason for which a choice ended. In a string the quotes have backslashes, so that no word of an answer is taken
+/// for it.
+const FINISH_REASON: &[u8] = b"\"finish_reason\":";
+/// The reasons that a span names.
+const KNOWN_REASONS: [&str; 5] = ["stop", "length", "tool_calls", "content_filter", "function_call"];
+
+/// Makes spans.
+#[derive(Clone)]
+pub struct Traces {
+    ended: mpsc::Sender<Ended>,
+    percent: u8,
+    names_accounts: bool,
+    clock: Clock,
+}
+
+/// A completion's span, which ends with the last of its clones.
+#[derive(Clone)]
+pub(super) struct Span(Arc<Active>);
+
+/// A span that has not ended.
+struct Active {
+    ended: mpsc::Sender<Ended>,
+    started: Instant,
+    /// What is sent; taken at the end.
+    recorded: Mutex<Option<Ended>>,
+}
+
+impl Traces {
+    /// Begins the span of a request for `model`, unless it is not traced.
+    pub(super) fn begin(&self, headers: &HeaderMap, account: &Account, model: &Arc<Model>) -> Option<Span> {
+        let context = Context::of(headers, self.percent)?;
+        let recorded = Ended {
+            context,
+            start_millis: self.clock.now().unix_millis(),
+            nanos: 0,
+            model: model.clone(),
+            account: self.names_accounts.then(|| account.as_str().to_owned()),
+            completion: None,
+            usage: None,
+            reasons: Vec::new(),
+            error: None,
+            status: None,
+        };
+        let recorded = Mutex::new(Some(recorded));
+        Some(Span(Arc::new(Active { ended: self.ended.clone(), started: Instant::now(), recorded })))
+    }
+}
+
+impl Span {
+    fn record(&self, change: impl FnOnce(&mut Ended)) {
+        // Nothing panics while the lock is held.
+        if let Some(recorded) = &mut *self.0.recorded.lock().unwrap_or_else(PoisonError::into_inner) {
+            change(recorded);
+        }
+    }
+
+    /// Says what the completion has used.
+    pub(super) fn used(&self, id: &CompletionId, usage: &Usage) {
+        self.record(|span| (span.completion, span.usage) = (Some(id.to_string()), Some(*usage)));
+    }
+
+    /// Says what the client is answered with.
+    pub(super) fn answered(&self, status: StatusCode, error: Option<ErrorCode>) {
+        self.record(|span| {
+            span.status = Some(status.as_u16());
+            span.error = span.error.or(error);
+        });
+    }
+
+    /// Says why the completion has failed.
+    pub(super) fn failed(&self, error: ErrorCode) {
+        self.record(|span| span.error = Some(error));
+    }
+
+    /// Reads the reasons for which choices end in frames of a chat completion, or in a whole one.
+    pub(super) fn read(&self, chat: &[u8]) {
+        for at in memmem::find_iter(chat, FINISH_REASON) {
+            let rest = chat.get(at + FINISH_REASON.len()..).unwrap_or_default().trim_ascii_start();
+            let Some(rest) = rest.strip_prefix(b"\"") else { continue };
+            let reason = rest.split(|byte| *byte == b'"').next().unwrap_or_default();
+            let known = KNOWN_REASONS.iter().find(|known| known.as_bytes() == reason);
+            self.record(|span| {
+                if span.reasons.len() < limits::FINISH_REASONS {
+                    span.reasons.push(known.copied().unwrap_or("other"));
+                }
+            });
+        }
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        let recorded = self.recorded.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut ended) = recorded.take() else { return };
+        ended.nanos = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        if self.ended.try_send(ended).is_err() {
+            metrics::spans_dropped("queue", 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use config::{Gateway, models::Models};
+    use domain::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_span_says_what_is_known_and_no_word_of_an_answer() {
+        let models = Models::of(&Gateway::default(), |_| Some("key".to_owned())).unwrap();
+        let model = models.find("svc/gpt-oss-120b").unwrap().clone();
+        let (ended, mut sent) = mpsc::channel(1);
+        let clock = Clock::from_fn(|| Timestamp::from_unix_millis(1_790_000_000_000));
+        let traces = Traces { ended, percent: 100, names_accounts: false, clock };
+        let begin = || traces.begin(&HeaderMap::new(), &"usr_0000000000000000001a".parse().unwrap(), &model).unwrap();
+        let (span, dropped) = (begin(), begin());
+        span.read(br#"data: {"choices":[{"delta":{"content":"\"finish_reason\":\"xyzzy\""},"finish_reason":null}]}"#);
+        span.read(br#"{"choices":[{"finish_reason": "stop"},{"finish_reason":"xyzzy"}]}"#);
+        span.answered(StatusCode::OK, None);
+        let held = span.clone();
+        drop(span);
+        assert!(sent.try_recv().is_err(), "somebody holds it");
+        drop(held);
+        drop(dropped);
+        let ended = sent.try_recv().unwrap();
+        assert!(sent.try_recv().is_err(), "there was no place for the other");
+        assert_eq!((ended.reasons.as_slice(), ended.status), (&["stop", "other"][..], Some(200)));
+        let json =
+            otlp::request(&[ended], &otlp::Resource { edge: "e".to_owned(), machine: "m".to_owned() }).to_string();
+        assert!(!json.contains("xyzzy") && !json.contains("usr_"), "{json}");
+        assert!(json.contains(r#""name":"chat svc/gpt-oss-120b""#) && json.contains("1790000000000000000"), "{json}");
+    }
+}
