@@ -15,6 +15,7 @@ mod llmsim;
 mod messages;
 mod models;
 mod openapi;
+mod prices;
 mod privacy;
 mod requests;
 mod responses;

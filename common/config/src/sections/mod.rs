@@ -16,6 +16,7 @@ mod secrets;
 mod site;
 mod stats;
 mod store;
+mod usage_fields;
 
 use std::net::SocketAddr;
 

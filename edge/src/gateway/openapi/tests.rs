@@ -196,6 +196,8 @@ fn the_headers_are_those_of_the_code() {
     let others = [
         "x-request-id",
         "x-svc-warning",
+        "x-svc-completion",
+        "x-svc-cost",
         "retry-after",
         "retry-after-ms",
         "x-should-retry",
