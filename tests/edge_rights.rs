@@ -31,13 +31,14 @@ const READ: [&str; 5] = [
     "projects.password_hash",
 ];
 /// The functions that it may call.
-const CALLED: [&str; 10] = [
+const CALLED: [&str; 11] = [
     "append_traffic",
     "find_ai_key",
     "find_gateway_key",
     "note_lost_changes",
     "note_settled_edges",
     "record_ai_usage_by_key",
+    "record_ai_usage_by_kind",
     "record_edge",
     "sum_ai_usage_keys",
     "take_gate_ticket",

@@ -60,6 +60,8 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::usage::of_org))
         .routes(routes!(api::usage::days_of_user))
         .routes(routes!(api::usage::days_of_org))
+        .routes(routes!(api::usage::requests_of_user))
+        .routes(routes!(api::usage::requests_of_org))
         .routes(routes!(api::usage::limit_of_org, api::usage::set_limit_of_org))
         .routes(routes!(api::projects::list, api::projects::create))
         .routes(routes!(api::projects::show, api::projects::delete))

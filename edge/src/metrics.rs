@@ -148,6 +148,10 @@ fn describe_gateway() {
         "Seconds by which this edge's clock is ahead of Redis's, which decides what day usage is charged to."
     );
     describe_counter!("svc_gateway_tokens_total", "Tokens metered, by model, kind, and whether they are estimated.");
+    describe_counter!(
+        "svc_gateway_usage_contradictions_total",
+        "Completions of which a provider reported more tokens of a kind than in all, by provider; they were cut."
+    );
     describe_counter!("svc_gateway_streams_failed_total", "Streams that ended in an error after they had begun.");
     describe_counter!(
         "svc_gateway_frames_left_out_total",
@@ -372,6 +376,11 @@ pub(crate) fn tokens(model: &Arc<str>, prompt: u64, completion: u64, is_estimate
         counter!("svc_gateway_tokens_total", "model" => model.clone(), "kind" => kind, "estimated" => estimated)
             .increment(count);
     }
+}
+
+/// A provider reported more tokens of a kind than there were in all.
+pub(crate) fn usage_contradicted(provider: &Arc<str>) {
+    counter!("svc_gateway_usage_contradictions_total", "provider" => provider.clone()).increment(1);
 }
 
 /// A stream that had begun ended in an error.

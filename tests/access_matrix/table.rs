@@ -131,6 +131,8 @@ pub(super) const TABLE: &[Row] = &[
     Row("GET /orgs/{name}/usage/ai", Org(Member), 200, Empty),
     Row("GET /usage/ai/days", Person, 200, Empty),
     Row("GET /orgs/{name}/usage/ai/days", Org(Member), 200, Empty),
+    Row("GET /usage/ai/requests", Person, 200, Empty),
+    Row("GET /orgs/{name}/usage/ai/requests", Org(Member), 200, Empty),
     Row("GET /orgs/{name}/usage/ai/limit", Org(Member), 200, Empty),
     Row("PUT /orgs/{name}/usage/ai/limit", Org(Owner), 200, Json(r#"{"monthly_limit_cents":500}"#)),
 ];

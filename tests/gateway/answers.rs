@@ -34,13 +34,16 @@ async fn a_completion_passes_unchanged_except_for_the_models_name() {
     assert!(answer.header("x-request-id").starts_with("req_"));
     let mut expected = completion("Hello!");
     expected["model"] = "svc/gpt-oss-20b".into();
+    expected["usage"]["cost_microeuros"] = json!(6);
     assert_eq!(answer.ok(), expected);
 
-    // Numbers keep their digits, fields their order, nothing is added.
+    // Numbers keep their digits, fields their order, nothing is added but the cost.
     let odd = r#" {"z":1.0,"model" : "upstream-name","choices":[{"a":123456789012345678901234567890}],"b":{"model":"kept"},"usage":{"prompt_tokens":1,"completion_tokens":1} } "#;
     gateway.provider.next(Script::answer(200, &[("content-type", "application/json; charset=utf-8")], odd.as_bytes()));
     let answer = gateway.complete(&json!({})).await;
-    answer.assert_body(200, odd.replace("\"upstream-name\"", "\"svc/gpt-oss-20b\""));
+    let expected = odd.replace("\"upstream-name\"", "\"svc/gpt-oss-20b\"");
+    let expected = expected.replace("\"completion_tokens\":1}", "\"completion_tokens\":1,\"cost_microeuros\":1}");
+    answer.assert_body(200, expected);
 }
 
 #[tokio::test]
@@ -151,6 +154,8 @@ async fn a_stream_passes_unchanged_except_for_the_models_name() {
         assert!(answer.find_header(name).is_some(), "{name} in {:?}", answer.headers);
     }
     let expected: String = events.iter().flat_map(|event| [event, "\n\n"]).collect();
+    // Nothing is added but the cost, beside the usage.
+    let expected = expected.replace("\"total_tokens\":12}", "\"total_tokens\":12,\"cost_microeuros\":3}");
     assert_eq!(answer.text(), expected.replace("upstream-name", "svc/gpt-oss-20b"));
     let frames = answer.frames();
     assert_eq!(words(&frames), "wörd0 wörd1 wörd2 ");

@@ -17,6 +17,7 @@ mod messages;
 mod models;
 mod native;
 mod openapi;
+mod prices;
 mod privacy;
 mod requests;
 mod responses;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use domain::{
     Account, Clock, CompletionId, Timestamp, TokenId, UserId,
-    usage::{Base, Certainty, DaySpent, KeySpent, Microcents, Spent, UsageRow},
+    usage::{Base, Certainty, DaySpent, KeySpent, Microcents, Spent, UsageDetails, UsageRow},
 };
 use futures_util::future::join_all;
 use live::{
@@ -41,6 +41,7 @@ pub(super) fn reserved(account: &Account, at: Timestamp, prompt: u64, completion
         certainty: Certainty::Reserved,
         cost: Microcents(prompt + completion),
         likely: None,
+        details: UsageDetails::default(),
         at,
     }
 }

@@ -8,6 +8,7 @@ use reqwest::Method;
 
 use super::{
     limits::{ask_held, assert_code, retry_after},
+    provider::Report,
     *,
 };
 
@@ -95,6 +96,34 @@ impl Metered {
         let id = key.path.rsplit('/').next().unwrap_or_default();
         eventually(BACKGROUND, "the completion is settled", async || open_in_redis(self, id).await == Some(0)).await;
     }
+}
+
+/// What is under way counts with the dearest price of each kind, and what has ended with what it costs.
+#[tokio::test]
+async fn cheaper_tokens_leave_more_of_a_limit() {
+    let models = json!({ "svc/cached": {
+        "provider": "ovhcloud", "upstream": "x", "input_cents": 1_000, "cached_input_cents": 0, "output_cents": 1_000,
+    }});
+    let metered = start_with(|builder| builder.set("GATEWAY__MODELS", models)).await;
+    let key = key_with(&metered.ada, "", json!(1)).await;
+    // Half of the prompt is cached. Each costs 0.081 cents, and reserves about 0.17; without the cache it would cost 0.161.
+    let wanted = Completion { report: Report::Cached, ..Completion::of(160, 1).at_most(1).by("svc/cached") };
+    assert!((160..180).contains(&wanted.reserves()), "{}", wanted.reserves());
+    let mut served = 0;
+    while metered.is_served(0, &key, &wanted).await {
+        served += 1;
+        metered.is_settled(&key).await;
+        assert!(served < 13, "the limit does not hold");
+    }
+    metered.assert_refused(slice::from_ref(&key), &wanted, "This key's monthly limit").await;
+    assert!(served > 1_000_000 / 161_000 + 1, "{served}");
+    metered.rows_become(served, "cost_microcents = 81000 AND cached_tokens = 80 AND assumed = 0").await;
+    assert_eq!(
+        metered.world.sql_number("SELECT sum(cost_microcents)::bigint FROM ai_usage_keys").await,
+        served * 81_000
+    );
+    assert!(served * 81_000 <= 1_000_000);
+    metered.assert_sums().await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, os::unix::fs::PermissionsExt as _};
 use db::gateway::ai_usage;
 use domain::{
     CompletionId, Timestamp, TokenId,
-    usage::{Certainty, Microcents, UsageRow},
+    usage::{Certainty, Ending, Microcents, TokenKinds, UsageDetails, UsageRow},
 };
 use live::budgets::{Budget, Verdict};
 use sqlx::{Connection as _, PgConnection, PgPool};
@@ -44,6 +44,7 @@ pub(super) async fn row(metered: &Metered, completion: u64) -> UsageRow {
         certainty: Certainty::Reserved,
         cost: Microcents(1),
         likely: None,
+        details: UsageDetails::default(),
         at,
     }
 }
@@ -100,6 +101,33 @@ async fn a_journal_of_another_database_is_passed_over_counted_and_logged() {
     assert!(metered.world.edge().process.log().contains("of another scope"));
     assert!(foreign.exists());
     assert_eq!(metered.rows("completion_tokens = 7").await, 0);
+}
+
+#[tokio::test]
+async fn kinds_and_endings_of_other_versions_are_taken_over() {
+    let metered = after_one(|builder| builder).await;
+    let kinds = TokenKinds { cached: Some(5), reasoning: Some(0), ..TokenKinds::default() };
+    let details = UsageDetails { kinds, assumed: 2_i16.into(), ending: Some(Ending::Length) };
+    let row = async |completion, details| UsageRow {
+        prompt: 10,
+        certainty: Certainty::Reported,
+        details,
+        ..row(&metered, completion).await
+    };
+    let ours = json!({ "ended": row(8, details).await });
+    let mut later = json!({ "ended": row(9, details).await });
+    later["ended"]["details"]["kinds"]["video"] = json!(7);
+    later["ended"]["details"]["ending"] = json!("later");
+    later["ended"]["details"]["assumed"] = json!(["video"]);
+    later["ended"]["more"] = json!({});
+    let former = json!({ "ended": row(10, UsageDetails::default()).await });
+    assert!(former["ended"].get("details").is_none());
+    let own = metered.world.sql_text("SELECT name FROM database_name").await;
+    leave_journal(&metered, "gone", &own, "any", &[ours, later, former]);
+    metered.rows_become(1, "completion_tokens = 8 AND cached_tokens = 5 AND assumed = 2 AND ending = 2").await;
+    metered.rows_become(1, "completion_tokens = 9 AND cached_tokens = 5 AND assumed = 0 AND ending IS NULL").await;
+    metered.rows_become(1, "completion_tokens = 10 AND cached_tokens IS NULL AND ending IS NULL").await;
+    metered.assert_sums().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -110,7 +110,16 @@ impl Metered {
 
     /// Checks that the sums by day equal the sums of the rows.
     async fn assert_sums(&self) {
-        for column in ["requests", "prompt_tokens", "completion_tokens", "cost_microcents"] {
+        for column in [
+            "requests",
+            "prompt_tokens",
+            "completion_tokens",
+            "cost_microcents",
+            "cached_tokens",
+            "cache_write_tokens",
+            "reasoning_tokens",
+            "images",
+        ] {
             // What used nothing is no request.
             let of_rows =
                 if column == "requests" { "sum((certainty < 3)::int)".to_owned() } else { format!("sum({column})") };

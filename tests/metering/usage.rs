@@ -1,23 +1,34 @@
 //! `GET /usage/ai`, and the command line's view of it.
 
 use super::*;
-use crate::world::answer::assert_keys;
 
 #[tokio::test]
 async fn usage_by_model_is_visible_within_seconds() {
     let metered = Metered::start().await;
     let empty = metered.ada.get("/usage/ai").await.ok();
-    let nothing = json!({ "requests": 0, "prompt_tokens": 0, "completion_tokens": 0 });
+    // The requests, the tokens read and written, and the cost in millionths of a cent.
+    let used = |[requests, prompt, completion, cost]: [u64; 4]| {
+        json!({
+            "requests": requests, "prompt_tokens": prompt, "completion_tokens": completion, "cost_microcents": cost,
+            "cached_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0, "images": 0,
+        })
+    };
+    let of_model = |model: &str, numbers: [u64; 4]| {
+        let mut used = used(numbers);
+        used["model"] = model.into();
+        used
+    };
+    let nothing = used([0; 4]);
     assert_eq!(empty, json!({ "usage": [], "totals": nothing }));
     metered.ask(&Completion::of(10, 5).by("svc/qwen3-32b")).await.assert_status(200);
     metered.ask(&Completion::of(20, 6).by("svc/gpt-oss-20b").streamed()).await.assert_status(200);
     metered.ask(&Completion::of(30, 7).by("svc/qwen3-32b").streamed()).await.assert_status(200);
     let expected = json!({
         "usage": [
-            { "model": "svc/gpt-oss-20b", "requests": 1, "prompt_tokens": 20, "completion_tokens": 6 },
-            { "model": "svc/qwen3-32b", "requests": 2, "prompt_tokens": 40, "completion_tokens": 12 },
+            of_model("svc/gpt-oss-20b", [1, 20, 6, 20 * 10 + 6 * 40]),
+            of_model("svc/qwen3-32b", [2, 40, 12, 40 * 15 + 12 * 45]),
         ],
-        "totals": { "requests": 3, "prompt_tokens": 60, "completion_tokens": 18 },
+        "totals": used([3, 60, 18, 440 + 1_140]),
     });
     eventually(SEEN_WITHIN, "all usage is visible", async || metered.ada.get("/usage/ai").await.ok() == expected).await;
 
@@ -39,7 +50,6 @@ async fn usage_by_model_is_visible_within_seconds() {
     // Another account sees only its own usage.
     assert_eq!(metered.world.user("eve").await.get("/usage/ai").await.ok(), empty);
     metered.world.nobody().get("/usage/ai").await.assert_error(401, "unauthorized");
-    assert_keys(&expected["usage"][0], "model requests prompt_tokens completion_tokens");
 
     // The row of a completion.
     metered.rows_become(3, "NOT estimated AND account_id LIKE 'usr_%' AND token_id LIKE 'tok_%'").await;

@@ -1,5 +1,7 @@
 //! `svc ai`.
 
+mod requests;
+
 use std::io::{self, IsTerminal as _, Read as _};
 
 use api::{
@@ -51,6 +53,15 @@ enum Action {
         #[arg(long)]
         days: bool,
         /// The organization whose keys are counted, instead of your own
+        #[arg(long, value_name = "NAME")]
+        org: Option<OrgName>,
+    },
+    /// List single completions of the last thirty days: tokens, cost, and how each ended
+    Requests {
+        /// The most completions to list
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+        limit: u32,
+        /// The organization whose keys are listed, instead of your own
         #[arg(long, value_name = "NAME")]
         org: Option<OrgName>,
     },
@@ -124,6 +135,7 @@ pub(crate) async fn run(ai: Ai, connection: Connection, output: Output) -> anyho
         Action::Models(way) => models(way, connection, output).await,
         Action::Usage { month, days: false, org } => usage(month, org, &Client::new(connection)?, output).await,
         Action::Usage { month, days: true, org } => usage_of_days(month, org, &Client::new(connection)?, output).await,
+        Action::Requests { limit, org } => requests::list(limit, org, &Client::new(connection)?, output).await,
         Action::Chat(said) => chat(said, connection, output).await,
         Action::Limit { limit: wanted, org } => limit(wanted, &org, &Client::new(connection)?, output).await,
         Action::Key { action: KeyAction::Create { org, label, monthly_limit, sizes } } => {
@@ -229,7 +241,10 @@ fn drawn(usage: &AiUsage) -> String {
                 model.model.clone(),
                 number(model.requests),
                 number(model.prompt_tokens),
+                number(model.cached_tokens),
                 number(model.completion_tokens),
+                number(model.reasoning_tokens),
+                requests::price(model.cost_microcents),
                 bar(tokens(model), most),
             ]
         })
@@ -240,11 +255,15 @@ fn drawn(usage: &AiUsage) -> String {
             "all".to_owned(),
             number(totals.requests),
             number(totals.prompt_tokens),
+            number(totals.cached_tokens),
             number(totals.completion_tokens),
+            number(totals.reasoning_tokens),
+            requests::price(totals.cost_microcents),
             String::new(),
         ]);
     }
-    table(&["MODEL", "REQUESTS", "READ", "WRITTEN", "TOKENS"], &rows, "Nothing was used that month.")
+    let columns = ["MODEL", "REQUESTS", "READ", "CACHED", "WRITTEN", "REASONING", "EUR", "TOKENS"];
+    table(&columns, &rows, "Nothing was used that month.")
 }
 
 fn drawn_days(used: &AiUsageDays) -> String {
@@ -257,11 +276,12 @@ fn drawn_days(used: &AiUsageDays) -> String {
                 number(model.requests),
                 number(model.prompt_tokens),
                 number(model.completion_tokens),
+                requests::price(model.cost_microcents),
             ]
         })
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    table(&["DAY", "MODEL", "REQUESTS", "READ", "WRITTEN"], &rows, "Nothing was used that month.")
+    table(&["DAY", "MODEL", "REQUESTS", "READ", "WRITTEN", "EUR"], &rows, "Nothing was used that month.")
 }
 
 /// Draws a bar, at least a sliver wide, so that a small amount is visible.
@@ -395,8 +415,19 @@ mod tests {
             requests,
             prompt_tokens,
             completion_tokens,
+            cached_tokens: prompt_tokens / 2,
+            cache_write_tokens: 0,
+            reasoning_tokens: 0,
+            images: 0,
+            cost_microcents: 123_450_000,
         };
-        let totals = UsageTotals { requests: 1_501, prompt_tokens: 3_010, completion_tokens: 1_020 };
+        let totals = UsageTotals {
+            requests: 1_501,
+            prompt_tokens: 3_010,
+            completion_tokens: 1_020,
+            cost_microcents: 246_900_000,
+            ..UsageTotals::default()
+        };
         let usage = AiUsage { usage: vec![model("svc/a", 1_500, 3_000, 1_000), model("svc/b", 1, 10, 20)], totals };
         let text = drawn(&usage);
         let lines: Vec<&str> = text.lines().collect();
@@ -404,6 +435,7 @@ mod tests {
         assert!(lines[1].starts_with("svc/a  1,500") && lines[1].ends_with('█'), "{text}");
         assert!(lines[2].ends_with('▏'), "{text}");
         assert!(lines[3].starts_with("all") && lines[3].contains("3,010"), "{text}");
+        assert!(lines[1].contains("1,500") && lines[3].contains("2.4690"), "{text}");
         let nothing = AiUsage { usage: Vec::new(), totals: UsageTotals::default() };
         assert_eq!(drawn(&nothing), "Nothing was used that month.");
     }

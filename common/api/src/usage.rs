@@ -1,6 +1,10 @@
 //! `/usage/ai` and `/orgs/:name/usage/ai`, with what is below them.
 
-use domain::{month::Month, usage::MonthlyLimit};
+use domain::{
+    CompletionId, Timestamp, TokenId,
+    month::Month,
+    usage::{Ending, MonthlyLimit},
+};
 use serde::{Deserialize, Serialize};
 
 /// The month that is asked for.
@@ -74,6 +78,21 @@ pub struct ModelUsage {
     pub prompt_tokens: u64,
     /// The number of tokens in completions.
     pub completion_tokens: u64,
+    /// The number of tokens in prompts that providers had in their caches: a part of `prompt_tokens`.
+    #[serde(default)]
+    pub cached_tokens: u64,
+    /// The number of tokens in prompts that providers have put into their caches: a part of `prompt_tokens`.
+    #[serde(default)]
+    pub cache_write_tokens: u64,
+    /// The number of tokens in completions that models have thought with: a part of `completion_tokens`.
+    #[serde(default)]
+    pub reasoning_tokens: u64,
+    /// The number of images in prompts.
+    #[serde(default)]
+    pub images: u64,
+    /// What the completions cost, in millionths of a euro cent, exactly.
+    #[serde(default)]
+    pub cost_microcents: u64,
 }
 
 /// The usage of all models together.
@@ -86,4 +105,64 @@ pub struct UsageTotals {
     pub prompt_tokens: u64,
     /// The number of tokens in completions.
     pub completion_tokens: u64,
+    /// The number of tokens in prompts that providers had in their caches: a part of `prompt_tokens`.
+    #[serde(default)]
+    pub cached_tokens: u64,
+    /// The number of tokens in prompts that providers have put into their caches: a part of `prompt_tokens`.
+    #[serde(default)]
+    pub cache_write_tokens: u64,
+    /// The number of tokens in completions that models have thought with: a part of `completion_tokens`.
+    #[serde(default)]
+    pub reasoning_tokens: u64,
+    /// The number of images in prompts.
+    #[serde(default)]
+    pub images: u64,
+    /// What the completions cost, in millionths of a euro cent, exactly.
+    #[serde(default)]
+    pub cost_microcents: u64,
+}
+
+/// Completions of an account's AI keys in the last thirty days, the newest first.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AiRequests {
+    /// The completions.
+    pub requests: Vec<AiRequest>,
+    /// The `cursor` of the next page; null on the last one.
+    pub next_cursor: Option<String>,
+}
+
+/// A completion: what it was charged for, and nothing of what it said.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AiRequest {
+    /// The completion's id, which the header `x-svc-completion` of its answer has.
+    pub id: CompletionId,
+    /// The time at which it was admitted.
+    pub created_at: Timestamp,
+    /// The key that it was asked for with.
+    pub key: TokenId,
+    /// The model's id, such as `svc/…`.
+    pub model: String,
+    /// The number of tokens in the prompt.
+    pub prompt_tokens: u64,
+    /// The number of tokens in the completion.
+    pub completion_tokens: u64,
+    /// The number of tokens in the prompt that the provider had in its cache; null when it has not said so.
+    pub cached_tokens: Option<u64>,
+    /// The number of tokens in the prompt that the provider has put into its cache; null when it has not said so.
+    pub cache_write_tokens: Option<u64>,
+    /// The number of tokens in the completion that the model has thought with; null when the provider has not said so.
+    pub reasoning_tokens: Option<u64>,
+    /// The number of images in the prompt.
+    pub images: u64,
+    /// What it costs, in millionths of a euro cent, exactly. The header `x-svc-cost` has it in millionths of a euro, rounded up.
+    pub cost_microcents: u64,
+    /// The kinds of tokens that have a price of their own and that the provider has not reported: `cached_input`, `cache_write`,
+    /// `reasoning`. They were charged at the dearer price.
+    pub assumed: Vec<String>,
+    /// Whether the numbers of tokens are the gateway's estimate, because the provider reported none.
+    pub estimated: bool,
+    /// How it ended; null where that was not recorded.
+    pub ended: Option<Ending>,
 }

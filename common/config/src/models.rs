@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
 
-use domain::{BRAND, gateway::TokenLimit};
+use domain::{BRAND, gateway::TokenLimit, usage::Prices};
 use secrecy::SecretString;
 use url::Url;
 
 pub use crate::aliases::Aliases;
-use crate::gateway::{Gateway, ProviderRoute, Quirks};
+use crate::gateway::{Gateway, ProviderRoute, Quirks, UsageFields};
 
 /// The `max_tokens` of a request that names none, and the largest that it may name unless its plan says otherwise.
 pub const MAX_TOKENS: u64 = 4096;
@@ -31,10 +31,8 @@ pub struct Model {
     pub fallback: Option<Arc<Model>>,
     /// The owners that `GET /v1/models` names.
     pub owned_by: String,
-    /// Price of a million tokens read, in cents.
-    pub input_cents: u32,
-    /// Price of a million tokens written, in cents.
-    pub output_cents: u32,
+    /// The prices of its tokens.
+    pub prices: Prices,
     /// The most tokens that a prompt can have, if that is known.
     pub context: Option<u32>,
     /// The most tokens that the model writes, if that is known.
@@ -67,6 +65,10 @@ pub struct Provider {
     pub access: Access,
     /// The provider's deviations from `OpenAI`'s wire format.
     pub quirks: Quirks,
+    /// The places of the counts in its `usage` objects.
+    pub usage: UsageFields,
+    /// Whether a client of `OpenAI` reads the same from them.
+    pub has_openai_usage: bool,
 }
 
 /// The means by which a provider admits us.
@@ -145,7 +147,7 @@ impl Models {
         Aliases::check(config)?;
         let providers = (config.providers.iter())
             .map(|(name, provider)| {
-                let (key, url, access, quirks) = if let Some(url) = &config.provider_url {
+                let (key, url, access, dialect) = if let Some(url) = &config.provider_url {
                     let access = config.provider_api_key.clone().filter(|key| !key.is_empty()).map(SecretString::from);
                     ("gateway.provider_url".to_owned(), url, access.map_or(Access::Open, Access::Key), None)
                 } else {
@@ -162,10 +164,10 @@ impl Models {
                     };
                     let key = key.filter(|key| !key.trim().is_empty());
                     let access = key.map_or(Access::Missing(place), |key| Access::Key(key.trim().to_owned().into()));
-                    let quirks = Some(provider.quirks.clone());
-                    (format!("gateway.providers.{name}.base_url"), &provider.base_url, access, quirks)
+                    let dialect = Some((provider.quirks.clone(), provider.usage.clone()));
+                    (format!("gateway.providers.{name}.base_url"), &provider.base_url, access, dialect)
                 };
-                let quirks = quirks.unwrap_or_default();
+                let (quirks, usage) = dialect.unwrap_or_default();
                 let is_dropped = |field: &&str| quirks.drop.iter().any(|dropped| dropped == field);
                 if quirks.ceiling.names().iter().all(is_dropped) {
                     return Err(ModelsError::Ceiling(name.clone()));
@@ -176,6 +178,8 @@ impl Models {
                     base_url: base(url).ok_or(ModelsError::Address(key))?,
                     access,
                     quirks,
+                    has_openai_usage: usage.is_openai(),
+                    usage,
                 };
                 Ok((name.as_str(), Arc::new(provider)))
             })
@@ -195,8 +199,7 @@ impl Models {
                 routes: routes.to_vec(),
                 fallback,
                 owned_by: owned_by.clone(),
-                input_cents: model.input_cents,
-                output_cents: model.output_cents,
+                prices: model.prices(),
                 context: model.context,
                 output: model.output,
                 vision: model.vision,
@@ -261,21 +264,19 @@ mod tests {
     #[test]
     fn eight_models_are_shipped_with_the_prices_of_the_contract() {
         let models = models(|_| {}).unwrap();
-        let table: Vec<_> = models
-            .iter()
-            .map(|model| (&*model.id, &*model.provider.name, model.input_cents, model.output_cents))
-            .collect();
+        let table: Vec<_> = models.iter().map(|model| (&*model.id, &*model.provider.name, model.prices)).collect();
+        let flat = Prices::flat;
         assert_eq!(
             table,
             [
-                ("svc/gpt-oss-120b", "scaleway", 25, 100),
-                ("svc/gpt-oss-20b", "ovhcloud", 10, 40),
-                ("svc/llama-3.3-70b-instruct", "scaleway", 135, 135),
-                ("svc/mistral-large", "mistral", 300, 900),
-                ("svc/mistral-medium", "mistral", 60, 300),
-                ("svc/mistral-small", "mistral", 15, 45),
-                ("svc/qwen3-32b", "ovhcloud", 15, 45),
-                ("svc/qwen3-coder-30b", "scaleway", 30, 120),
+                ("svc/gpt-oss-120b", "scaleway", flat(25, 100)),
+                ("svc/gpt-oss-20b", "ovhcloud", flat(10, 40)),
+                ("svc/llama-3.3-70b-instruct", "scaleway", flat(135, 135)),
+                ("svc/mistral-large", "mistral", flat(300, 900)),
+                ("svc/mistral-medium", "mistral", flat(60, 300)),
+                ("svc/mistral-small", "mistral", flat(15, 45)),
+                ("svc/qwen3-32b", "ovhcloud", flat(15, 45)),
+                ("svc/qwen3-coder-30b", "scaleway", flat(30, 120)),
             ]
         );
     }

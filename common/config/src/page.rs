@@ -8,7 +8,7 @@ use super::{
 };
 
 /// The sources of the sections, in which each key has its type and its words.
-const SOURCES: [&str; 17] = [
+const SOURCES: [&str; 18] = [
     include_str!("sections/acme.rs"),
     include_str!("sections/admin.rs"),
     include_str!("sections/backup.rs"),
@@ -26,14 +26,16 @@ const SOURCES: [&str; 17] = [
     include_str!("sections/stats.rs"),
     include_str!("sections/store.rs"),
     include_str!("sections/telemetry.rs"),
+    include_str!("sections/usage_fields.rs"),
 ];
 
 /// Tables within sections that have keys of their own, each by its place and the name of its struct, in words.
-const TABLES: [(&str, &str); 4] = [
+const TABLES: [(&str, &str); 5] = [
     ("gateway.models.*", "model"),
     ("gateway.models.*.fallback", "fallback"),
     ("gateway.providers.*.quirks", "quirks"),
     ("gateway.providers.*.quirks.messages", "message_rules"),
+    ("gateway.providers.*.usage", "usage_fields"),
 ];
 
 const HEAD: &str = "# Configuration keys
@@ -88,6 +90,7 @@ fn shown_type(of: &str) -> String {
         "SocketAddr" => "address and port",
         "IpAddr" => "address",
         "f64" => "number",
+        "Pointer" => "JSON pointer",
         _ if of.starts_with(['u', 'i']) => "whole number",
         _ if of.starts_with("BTreeMap") || of.starts_with("IndexMap") || of.starts_with("HashMap") => "table",
         _ => "see the description",

@@ -1,10 +1,17 @@
 //! What a completion used, and what that costs.
 
+mod ending;
+mod prices;
+
 use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 use time::Date;
 
+pub use self::{
+    ending::Ending,
+    prices::{Assumed, Charge, Prices, TokenKinds},
+};
 use super::{Account, CompletionId, Timestamp, TokenId, billing::Cents, month::Month};
 
 /// Money in millionths of a euro cent: what a token costs at a price in cents for a million of them, exactly.
@@ -21,6 +28,17 @@ impl Microcents {
     /// Returns the amount in whole cents, a part of one counted as one.
     pub fn cents(self) -> u64 {
         self.0.div_ceil(1_000_000)
+    }
+
+    /// Returns the amount in whole millionths of a euro, a part of one counted as one.
+    pub fn microeuros(self) -> u64 {
+        self.0.div_ceil(100)
+    }
+
+    /// Returns the sum of two amounts.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
     }
 
     /// Returns the price of these tokens. The prices are in cents for a million tokens.
@@ -179,6 +197,25 @@ pub struct LikelyUsage {
     pub cost: Microcents,
 }
 
+/// What is recorded of a completion beside its sums. Programs of the version before leave it out, and skip it where they read it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UsageDetails {
+    /// The tokens by kind.
+    #[serde(skip_serializing_if = "is_default")]
+    pub kinds: TokenKinds,
+    /// The kinds that were charged at the dearer price, because the provider had not reported them.
+    #[serde(skip_serializing_if = "is_default")]
+    pub assumed: Assumed,
+    /// How the completion ended.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "ending::known")]
+    pub ending: Option<Ending>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// The usage of one completion, as it is recorded. Before the completion's end it says what the completion can use at
 /// most, which is what its budget has to have. It holds no word of the prompt or the completion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -206,6 +243,9 @@ pub struct UsageRow {
     /// versions that had no such field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub likely: Option<LikelyUsage>,
+    /// The tokens by kind, and how the completion ended. Nothing before its end, and in rows of versions that had no such field.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub details: UsageDetails,
     /// Time of the admission. Its UTC day and month are charged, whenever the completion ends.
     pub at: Timestamp,
 }
@@ -224,6 +264,9 @@ impl UsageRow {
 
     /// Makes it say what is charged when nothing is heard of the completion's end, unless that is known.
     pub fn set_unheard(&mut self) {
+        if self.certainty == Certainty::Reserved {
+            self.details.ending = Some(Ending::Lost);
+        }
         if let Some(likely) = self.likely.take()
             && self.certainty == Certainty::Reserved
         {
@@ -244,7 +287,7 @@ impl UsageRow {
 
     /// Makes it say that the completion used nothing.
     pub fn set_unused(&mut self) {
-        self.likely = None;
+        (self.likely, self.details) = (None, UsageDetails::default());
         (self.prompt, self.completion, self.cost, self.certainty) = (0, 0, Microcents(0), Certainty::Unused);
     }
 
@@ -340,6 +383,51 @@ mod tests {
         assert_eq!(Microcents::of(1_000_000, 15, 0, 45), Microcents::from_cents(15));
         assert_eq!(Microcents::of(1, 15, 1, 45), Microcents(60));
         assert_eq!([0, 1, 1_000_000, 1_000_001].map(|cost| Microcents(cost).cents()), [0, 1, 1, 2]);
+        assert_eq!([0, 1, 100, 101].map(|cost| Microcents(cost).microeuros()), [0, 1, 1, 2]);
         assert_eq!(Microcents::of(u64::MAX, 900, 1, 1), Microcents(u64::MAX), "nonsense is expensive, not free");
+    }
+
+    /// Edges of two versions take over each other's journals.
+    #[test]
+    fn rows_are_read_as_other_versions_wrote_them() {
+        let now = Timestamp::from_unix_millis(1_798_761_599_999);
+        let bare = UsageRow {
+            id: CompletionId::new(now),
+            account: super::super::UserId::new(now).into(),
+            token: TokenId::new(now),
+            model: "svc/small".into(),
+            provider: "a".into(),
+            prompt: 12,
+            completion: 40,
+            certainty: Certainty::Reported,
+            cost: Microcents(4711),
+            likely: None,
+            details: UsageDetails::default(),
+            at: now,
+        };
+        let of_before = serde_json::to_string(&bare).unwrap();
+        assert!(!of_before.contains("details"), "{of_before}");
+        assert_eq!(serde_json::from_str::<UsageRow>(&of_before).unwrap(), bare);
+        let kinds = TokenKinds { cached: Some(5), reasoning: Some(0), ..TokenKinds::default() };
+        let details = UsageDetails { kinds, assumed: Assumed::from(2), ending: Some(Ending::Length) };
+        let row = UsageRow { details, ..bare.clone() };
+        let json = serde_json::to_string(&row).unwrap();
+        assert!(
+            json.contains(
+                r#""details":{"kinds":{"cached":5,"reasoning":0},"assumed":["cache_write"],"ending":"length"}"#
+            )
+        );
+        assert_eq!(serde_json::from_str::<UsageRow>(&json).unwrap(), row);
+        // What a later version may write.
+        let later = json
+            .replace(r#""ending":"length""#, r#""ending":"later","more":[1]"#)
+            .replace("\"cached\":5", "\"video\":5");
+        let read = serde_json::from_str::<UsageRow>(&later).unwrap();
+        assert_eq!((read.details.ending, read.details.kinds.cached, read.cost), (None, None, row.cost));
+        let mut unheard = UsageRow { certainty: Certainty::Reserved, ..bare };
+        unheard.set_unheard();
+        assert_eq!(unheard.details.ending, Some(Ending::Lost));
+        unheard.set_unused();
+        assert_eq!(unheard.details, UsageDetails::default());
     }
 }

@@ -5,8 +5,9 @@ use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST");
 const MAX_AGE_SECONDS: HeaderValue = HeaderValue::from_static("3600");
 pub(super) const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static(
-    "x-request-id, request-id, x-svc-warning, x-svc-token-count, x-svc-provider, retry-after, retry-after-ms, x-should-retry, allow, \
-     www-authenticate, idempotency-replayed, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, \
+    "x-request-id, request-id, x-svc-warning, x-svc-token-count, x-svc-provider, x-svc-completion, x-svc-cost, retry-after, \
+     retry-after-ms, x-should-retry, allow, www-authenticate, idempotency-replayed, x-ratelimit-limit-requests, \
+     x-ratelimit-remaining-requests, x-ratelimit-reset-requests, \
      x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens",
 );
 

@@ -8,7 +8,7 @@ mod whole_answer;
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 use bytes::BytesMut;
-use domain::Account;
+use domain::{Account, usage::Microcents};
 use fairness::{Refused, Turn};
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
@@ -36,6 +36,11 @@ use crate::{limits, memory::keys::GatewayKey, metrics};
 
 /// The header that names the provider that has served a completion.
 const PROVIDER: HeaderName = HeaderName::from_static("x-svc-provider");
+
+/// The id of the completion, by which `GET /usage/ai/requests` lists it.
+pub(super) const COMPLETION: HeaderName = HeaderName::from_static("x-svc-completion");
+/// What the completion costs in millionths of a euro, a part of one counted as one.
+pub(super) const COST: HeaderName = HeaderName::from_static("x-svc-cost");
 
 /// Answers a valid request. The future is polled on after its client has disconnected.
 pub(super) async fn complete(
@@ -93,7 +98,8 @@ async fn admit_and_exchange(
         reservation.release();
         return refuse(&errors, ProviderError::CutOff.into(), Some(&rate_limits));
     }
-    let metered = MeteredAnswer::new(reservation, expected, is_stream);
+    let id = HeaderValue::from_str(reservation.id().as_str()).ok();
+    let metered = MeteredAnswer::new(reservation, expected, is_stream, disconnected.clone());
     let facts = RequestFacts { context: model.model.context, sent };
     let native = format.native_answer();
     let mut exchange = Exchange { state, model, native, expected, facts, request_id };
@@ -110,13 +116,13 @@ async fn admit_and_exchange(
             let asked = asking.as_mut().poll(cx);
             if asked.is_pending() && headers.is_none() {
                 // While the provider works: its answer does not wait for them.
-                headers = Some(answer_headers(is_stream, &rate_limits, &format));
+                headers = Some(answer_headers(is_stream, &rate_limits, &format, id.as_ref()));
             }
             asked
         });
         cut_off.run_until_cancelled(asking).await.unwrap_or(Asked::CutOff)
     };
-    let mut headers = headers.unwrap_or_else(|| answer_headers(is_stream, &rate_limits, &format));
+    let mut headers = headers.unwrap_or_else(|| answer_headers(is_stream, &rate_limits, &format, id.as_ref()));
     if let Some(name) = &exchange.model.upstream.name_header {
         headers.insert(PROVIDER, name.clone());
     }
@@ -139,13 +145,23 @@ async fn admit_and_exchange(
         }
     };
     match answered {
-        Ok(body) => {
+        Ok(Answered { body, cost }) => {
+            if let Some(cost) = cost {
+                headers.insert(COST, cost.microeuros().into());
+            }
             let mut response = Response::new(body);
             *response.headers_mut() = headers;
             response
         }
         Err(error) => refuse(&errors, error.into(), Some(&rate_limits)),
     }
+}
+
+/// An answer for the client.
+struct Answered {
+    body: Body,
+    /// What it costs, if that is known before its first byte; a stream says it in its last frame.
+    cost: Option<Microcents>,
 }
 
 /// What came of asking a provider.
@@ -205,7 +221,7 @@ impl Exchange {
         memory: AnswerMemory,
         turn: Turn<Account>,
         format: ClientFormat,
-    ) -> Result<Body, ProviderError> {
+    ) -> Result<Answered, ProviderError> {
         let gzip = match GzipDecoder::for_headers(&answer.headers) {
             Ok(gzip) => gzip,
             Err(error) => {
@@ -234,7 +250,8 @@ impl Exchange {
             out: BytesMut::new(),
             cut_off: FuturesUnordered::from_iter([self.state.under_way.cut_off.clone().cancelled_owned()]),
         };
-        StreamBody::begin(relay, self.state.drains.clone()).await.map(Body::from)
+        let body = StreamBody::begin(relay, self.state.drains.clone()).await.map(Body::from)?;
+        Ok(Answered { body, cost: None })
     }
 
     fn unusable(&self, why: &dyn std::fmt::Display) -> ProviderError {
@@ -249,7 +266,12 @@ impl Exchange {
 }
 
 /// The headers of a completion, and room for those that every answer gets.
-fn answer_headers(is_stream: bool, rate_limits: &RateLimits, format: &ClientFormat) -> HeaderMap {
+fn answer_headers(
+    is_stream: bool,
+    rate_limits: &RateLimits,
+    format: &ClientFormat,
+    id: Option<&HeaderValue>,
+) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(limits::ANSWER_HEADERS);
     if is_stream {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
@@ -258,6 +280,9 @@ fn answer_headers(is_stream: bool, rate_limits: &RateLimits, format: &ClientForm
         headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     } else {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    if let Some(id) = id {
+        headers.insert(COMPLETION, id.clone());
     }
     rate_headers::insert(&mut headers, rate_limits);
     format.add_headers(&mut headers);

@@ -1,18 +1,21 @@
 //! A completion that is not streamed, rewritten for the client.
 
 use bytes::{Bytes, BytesMut};
+use config::models::Model;
+use domain::usage::Ending;
 
 use super::{
     dialect, json,
     meter::Usage,
     models::ServedModel,
-    usage_report::{self, Expected},
+    usage_report::{self, Cost, Expected},
 };
 use crate::limits;
 
 /// What the fields of an answer say that have been read.
-#[derive(Default)]
 struct Said<'t> {
+    model: &'t Model,
+    expected: &'t Expected,
     choices: Option<&'t [u8]>,
     usage: Option<Usage>,
     /// Whether the last `usage` is one: of a field that is there twice the last one counts for clients.
@@ -21,10 +24,14 @@ struct Said<'t> {
 }
 
 impl<'t> Said<'t> {
+    fn new(model: &'t Model, expected: &'t Expected) -> Self {
+        Self { model, expected, choices: None, usage: None, is_usage_shown: false, is_error: false }
+    }
+
     fn read(&mut self, name: &[u8], value: &'t [u8]) {
         match name {
             b"usage" => {
-                let reported = usage_report::parse(value);
+                let reported = usage_report::read(value, &self.model.provider.usage, self.expected.images);
                 self.is_usage_shown = reported.is_some();
                 self.usage = usage_report::later(self.usage.take(), reported);
             }
@@ -35,7 +42,8 @@ impl<'t> Said<'t> {
     }
 
     /// The usage, or an estimate where none is reported. Words without a token are words that nobody counted.
-    fn usage(&self, expected: &Expected) -> Usage {
+    fn usage(&self) -> Usage {
+        let expected = self.expected;
         let word_bytes = || usage_report::word_bytes(self.choices.unwrap_or_default());
         match &self.usage {
             Some(usage) if usage.completion > 0 || word_bytes() == 0 => *usage,
@@ -65,11 +73,19 @@ pub(super) enum AnswerError {
     Empty(Option<Usage>),
 }
 
-/// Rewrites a provider's whole answer: under the gateway's name of the model, and with an estimate where the provider
-/// reports no usage. Returns the answer and its usage.
-pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> Result<(Bytes, Usage), AnswerError> {
+/// A completion, rewritten for the client.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Rewritten {
+    pub(super) body: Bytes,
+    pub(super) usage: Usage,
+    pub(super) ending: Ending,
+}
+
+/// Rewrites a provider's whole answer: under the gateway's name of the model, with what it costs, and with an estimate where the provider
+/// reports no usage.
+pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> Result<Rewritten, AnswerError> {
     let mut out = BytesMut::with_capacity(body.len() + limits::ADDED_BYTES);
-    let (mut written, mut said) = (0, Said::default());
+    let (mut written, mut said) = (0, Said::new(&model.model, expected));
     let part = |range: std::ops::Range<usize>| body.get(range).unwrap_or_default();
     for field in json::fields(body) {
         let field = field.map_err(|_| AnswerError::NoCompletion)?;
@@ -86,7 +102,22 @@ pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> 
             out.extend_from_slice(&flat);
             written = field.value.end;
         }
+        let value = field.value.clone();
         said.read(&name, part(field.value));
+        if *name == *b"usage"
+            && said.is_usage_shown
+            && let Some(usage) = &said.usage
+        {
+            let cost = Cost::of(usage, &model.model);
+            if model.model.provider.has_openai_usage {
+                out.extend_from_slice(part(written..value.end - 1));
+                out.extend_from_slice(format!("{cost}}}").as_bytes());
+            } else {
+                out.extend_from_slice(part(written..value.start));
+                out.extend_from_slice(usage_report::to_json(usage, &cost).as_bytes());
+            }
+            written = value.end;
+        }
     }
     out.extend_from_slice(part(written..body.len()));
     if !said.is_completion() {
@@ -95,14 +126,25 @@ pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> 
     if said.is_empty() {
         return Err(AnswerError::Empty(said.usage));
     }
-    let usage = said.usage(expected);
+    let usage = said.usage();
     if !said.is_usage_shown || usage.is_estimated {
         out.truncate(out.trim_ascii_end().len() - 1);
         out.extend_from_slice(b",\"usage\":");
-        out.extend_from_slice(usage_report::to_json(&usage).as_bytes());
+        out.extend_from_slice(usage_report::to_json(&usage, &Cost::of(&usage, &model.model)).as_bytes());
         out.extend_from_slice(b"}");
     }
-    Ok((out.freeze(), usage))
+    let ending = said.choices.and_then(usage_report::ending).unwrap_or(Ending::Stop);
+    Ok(Rewritten { body: out.freeze(), usage, ending })
+}
+
+/// Whether a text that the gateway has put together of a stream is a completion.
+pub(super) fn is_completion(body: &[u8], model: &Model, expected: &Expected) -> bool {
+    let mut said = Said::new(model, expected);
+    for field in json::fields(body) {
+        let Ok(field) = field else { return false };
+        said.read(&field.name(), body.get(field.value.clone()).unwrap_or_default());
+    }
+    said.is_completion() && !said.is_empty()
 }
 
 /// What has come of an answer that is not read to its end.
@@ -123,7 +165,7 @@ impl Beginning {
 
 /// What the answer says of which `read` has come, and not its end. `None` if it is neither a completion nor the beginning of one, but
 /// nothing, an error, or JSON that is something else.
-pub(super) fn beginning(read: &[u8], expected: &Expected) -> Option<Beginning> {
+pub(super) fn beginning(read: &[u8], model: &Model, expected: &Expected) -> Option<Beginning> {
     // A number that is cut off is no end of the text for the parser, but no number.
     let is_of_number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
     let number = read.iter().rev().take_while(|byte| is_of_number(byte)).count();
@@ -132,7 +174,7 @@ pub(super) fn beginning(read: &[u8], expected: &Expected) -> Option<Beginning> {
     if (parsed.is_err() && !is_cut) || !read.trim_ascii_start().starts_with(b"{") {
         return None;
     }
-    let (mut said, mut end) = (Said::default(), 0);
+    let (mut said, mut end) = (Said::new(model, expected), 0);
     for field in json::fields(read).map_while(Result::ok) {
         said.read(&field.name(), read.get(field.value.clone())?);
         end = field.whole.end;
@@ -152,7 +194,7 @@ pub(super) fn beginning(read: &[u8], expected: &Expected) -> Option<Beginning> {
     if said.is_error {
         return None;
     }
-    let usage = said.usage(expected);
+    let usage = said.usage();
     Some(Beginning { usage, has_unread_words: has_unread_words && usage.is_estimated })
 }
 
@@ -242,7 +284,7 @@ mod tests {
     use super::*;
     use crate::gateway::models::ServedModels;
 
-    const EXPECTED: Expected = Expected { prompt: 7, completion: 90, choices: 1 };
+    const EXPECTED: Expected = Expected { prompt: 7, completion: 90, choices: 1, images: 0 };
 
     fn models() -> ServedModels {
         let config = Gateway { provider_url: Some("http://127.0.0.1:9".parse().unwrap()), ..Gateway::default() };
@@ -275,9 +317,10 @@ mod tests {
 
     #[test]
     fn a_beginning_is_charged_by_what_it_says() {
+        let models = models();
         let of = |read: &str| {
-            let beginning = beginning(read.as_bytes(), &EXPECTED)?;
-            let Usage { prompt, completion, is_estimated } = beginning.usage_with_unread(&EXPECTED.estimate(0));
+            let beginning = beginning(read.as_bytes(), &models.find("svc/qwen3-32b")?.model, &EXPECTED)?;
+            let Usage { prompt, completion, is_estimated, .. } = beginning.usage_with_unread(&EXPECTED.estimate(0));
             Some((prompt, completion, is_estimated))
         };
         let words = "x".repeat(264);
@@ -314,8 +357,10 @@ mod tests {
 
     #[test]
     fn words_that_have_not_come_are_charged_by_what_was_worked() {
+        let models = models();
+        let model = &models.find("svc/qwen3-32b").unwrap().model;
         let of = |read: &str| {
-            beginning(read.as_bytes(), &EXPECTED).unwrap().usage_with_unread(&EXPECTED.estimate(80)).completion
+            beginning(read.as_bytes(), model, &EXPECTED).unwrap().usage_with_unread(&EXPECTED.estimate(80)).completion
         };
         let words = "x".repeat(340);
         for (read, completion) in [
@@ -338,8 +383,9 @@ mod tests {
         let model = models.find("svc/qwen3-32b").unwrap();
         let said = r#""usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}"#;
         let body = format!(r#"{{"choices":[{{}}],{said},"usage":null}}"#);
-        let (out, usage) = rewrite(body.as_bytes(), model, &EXPECTED).unwrap();
-        assert_eq!((usage.prompt, usage.completion, usage.is_estimated), (3, 2, false));
+        let Rewritten { body: out, usage, ending } = rewrite(body.as_bytes(), model, &EXPECTED).unwrap();
+        assert_eq!((usage.prompt, usage.completion, usage.is_estimated, ending), (3, 2, false, Ending::Stop));
+        let said = said.replace("5}", r#"5,"cost_microeuros":2}"#);
         assert_eq!(
             String::from_utf8(out.to_vec()).unwrap(),
             format!(r#"{{"choices":[{{}}],{said},"usage":null,{said}}}"#)
@@ -350,9 +396,10 @@ mod tests {
     fn an_answer_that_says_nothing_is_none() {
         let models = models();
         let of = |body: &str| {
-            rewrite(body.as_bytes(), models.find("svc/qwen3-32b").unwrap(), &EXPECTED).map(|(_, usage)| usage)
+            let rewritten = rewrite(body.as_bytes(), models.find("svc/qwen3-32b").unwrap(), &EXPECTED);
+            rewritten.map(|rewritten| rewritten.usage)
         };
-        let usage = Usage { prompt: 3, completion: 0, is_estimated: false };
+        let usage = Usage::reported(3, 0);
         let reported = r#""usage":{"prompt_tokens":3,"completion_tokens":0}"#;
         for (choices, is_empty) in [
             ("[]", true),
@@ -385,7 +432,7 @@ mod tests {
         let of = |content: &str| {
             let nothing = r#""usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}"#;
             let body = format!(r#"{{"choices":[{{"message":{{"content":"{content}"}}}}],{nothing}}}"#);
-            let (out, usage) = rewrite(body.as_bytes(), model, &EXPECTED).unwrap();
+            let Rewritten { body: out, usage, .. } = rewrite(body.as_bytes(), model, &EXPECTED).unwrap();
             let shown: serde_json::Value = serde_json::from_slice(&out).unwrap();
             (usage.prompt, usage.completion, usage.is_estimated, shown["usage"]["total_tokens"].as_u64().unwrap())
         };

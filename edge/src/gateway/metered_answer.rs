@@ -6,8 +6,10 @@ use std::{
 };
 
 use bytes::BytesMut;
+use domain::usage::{Ending, Microcents};
 
 use super::{
+    drains::Disconnected,
     json_answer,
     meter::{Reservation, Usage},
     sse::AnswerFrames,
@@ -28,6 +30,8 @@ pub(super) struct MeteredAnswer {
     pub(super) is_stream: bool,
     /// When the provider was asked that may be at work on it.
     asked: Arc<AskedAt>,
+    /// Whether the client has left.
+    disconnected: Disconnected,
 }
 
 /// When a provider was sent a request on which it may be at work.
@@ -46,8 +50,14 @@ impl AskedAt {
 
 impl MeteredAnswer {
     /// An answer of which nothing was read, and for which the provider is about to be asked.
-    pub(super) fn new(reservation: Reservation, expected: Expected, is_stream: bool) -> Self {
-        Self { read: BytesMut::new(), reservation: Some(reservation), expected, is_stream, asked: Arc::default() }
+    pub(super) fn new(
+        reservation: Reservation,
+        expected: Expected,
+        is_stream: bool,
+        disconnected: Disconnected,
+    ) -> Self {
+        let (read, asked) = (BytesMut::new(), Arc::default());
+        Self { read, reservation: Some(reservation), expected, is_stream, asked, disconnected }
     }
 
     /// A function that is to be called right before the provider is asked; see [`Reservation::opener`].
@@ -63,7 +73,7 @@ impl MeteredAnswer {
 
     /// Hands the reservation on to the frames of a stream, of the request with this id.
     pub(super) fn into_frames(mut self, frames: AnswerFrames, request_id: String) -> MeteredFrames {
-        MeteredFrames::new(frames, self.reservation.take(), request_id)
+        MeteredFrames::new(frames, self.reservation.take(), request_id, self.disconnected.clone())
     }
 
     /// Has the span of the completion know a whole answer.
@@ -90,30 +100,29 @@ impl MeteredAnswer {
         }
     }
 
-    /// Settles an answer that was read to its end.
-    pub(super) fn settle(mut self, usage: Usage) {
-        if let Some(reservation) = self.reservation.take() {
-            reservation.settle(usage);
-        }
+    /// Settles an answer that was read to its end, which is of this kind unless its client had left. Returns what it costs.
+    pub(super) fn settle(mut self, usage: Usage, ending: Ending) -> Option<Microcents> {
+        let ending = if self.disconnected.is_set() { Ending::ClientGone } else { ending };
+        Some(self.reservation.take()?.settle(usage, ending))
     }
 
     /// Settles an answer that the provider failed to complete: what was begun is paid, as it is of a stream.
     pub(super) fn settle_failed(self) {
         let unread = self.expected.estimate(0);
-        self.settle_begun(&unread);
+        self.settle_begun(&unread, Ending::ProviderError);
     }
 
     /// Settles an answer that is not read on, although the provider may have written all of it: what was begun is paid, by how long the
     /// provider has worked on it if that is more than was read.
     pub(super) fn settle_partly_read(self) {
         let unread = self.expected.estimate_unread(self.worked());
-        self.settle_begun(&unread);
+        self.settle_begun(&unread, Ending::Cut);
     }
 
-    fn settle_begun(mut self, unread: &Usage) {
+    fn settle_begun(mut self, unread: &Usage, ending: Ending) {
         if let Some(reservation) = self.reservation.take() {
-            match json_answer::beginning(&self.read, &self.expected) {
-                Some(beginning) => reservation.settle(beginning.usage_with_unread(unread)),
+            match json_answer::beginning(&self.read, reservation.model(), &self.expected) {
+                Some(beginning) => _ = reservation.settle(beginning.usage_with_unread(unread), ending),
                 None => reservation.release(),
             }
         }
@@ -122,19 +131,19 @@ impl MeteredAnswer {
     /// Settles an answer that the edge cuts off: by what was read of it, if the provider has been asked.
     pub(super) fn settle_so_far(mut self) {
         let unread = self.expected.estimate(0);
-        self.settle_or(unread);
+        self.settle_or(unread, Ending::Cut);
     }
 
     /// Settles an answer that was not read to its end: by what was read, with `unread` for the words that were not.
-    fn settle_or(&mut self, unread: Usage) {
+    fn settle_or(&mut self, unread: Usage, ending: Ending) {
         let is_asked = self.is_asked();
         let Some(reservation) = self.reservation.take() else { return };
-        let usage = match json_answer::beginning(&self.read, &self.expected) {
+        let usage = match json_answer::beginning(&self.read, reservation.model(), &self.expected) {
             Some(beginning) => Some(beginning.usage_with_unread(&unread)),
             None => self.read.trim_ascii().is_empty().then_some(unread),
         };
         match usage.filter(|_| is_asked) {
-            Some(usage) => reservation.settle(usage),
+            Some(usage) => _ = reservation.settle(usage, ending),
             None => reservation.release(),
         }
     }
@@ -156,6 +165,6 @@ impl Drop for MeteredAnswer {
     fn drop(&mut self) {
         // Of a stream that has not begun there is nothing yet.
         let worked = if self.is_stream { Duration::ZERO } else { self.worked() };
-        self.settle_or(self.expected.estimate_unread(worked));
+        self.settle_or(self.expected.estimate_unread(worked), Ending::ClientGone);
     }
 }

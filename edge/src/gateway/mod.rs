@@ -381,7 +381,8 @@ impl Gateway {
     ) -> Result<Response<Body>, ApiError> {
         let request = messages::count_tokens(body, &settings.models, asks)?;
         let (allowance, model) = (settings.allowance(key), &request.model.model);
-        let admitted = self.state.meter.admit(key, allowance, model, MaxUsage { prompt: 0, completion: 0 }, 0).await;
+        let admitted =
+            self.state.meter.admit(key, allowance, model, MaxUsage { prompt: 0, completion: 0, images: 0 }, 0).await;
         let Admission { reservation, rate_limits } = admitted.map_err(|error| ApiError::from(&error))?;
         reservation.release();
         let mut response = json_response(messages::token_count(request.max_usage.prompt));

@@ -126,10 +126,20 @@ impl From<u32> for PromptLimits {
 const PARAMETERS: [&str; 7] =
     ["max_tokens", "max_completion_tokens", "n", "response_format", "stop", "temperature", "top_p"];
 
+/// What tokens cost. A kind of them is named where its price is another than that of the rest.
 #[derive(Serialize)]
 struct Pricing {
     input: u32,
     output: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached_input: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_write: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<u32>,
+    /// For a thousand images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thousand_images: Option<u32>,
     currency: &'static str,
     unit: &'static str,
 }
@@ -150,6 +160,8 @@ impl<'m> Description<'m> {
         if model.reasoning {
             parameters.push("reasoning_effort");
         }
+        let prices = &model.prices;
+        let beside = |price: u32, usual: u32| (price != usual).then_some(price);
         let features = [("tools", model.tools), ("reasoning", model.reasoning), ("vision", model.vision)];
         Self {
             id: &model.id,
@@ -157,8 +169,12 @@ impl<'m> Description<'m> {
             created: CREATED,
             owned_by: &model.owned_by,
             pricing: Pricing {
-                input: model.input_cents,
-                output: model.output_cents,
+                input: prices.input,
+                output: prices.output,
+                cached_input: beside(prices.cached_input, prices.input),
+                cache_write: beside(prices.cache_write, prices.input),
+                reasoning: beside(prices.reasoning, prices.output),
+                thousand_images: beside(prices.image, 0),
                 currency: "EUR",
                 unit: "cents_per_million_tokens",
             },

@@ -139,7 +139,11 @@ fn validate_for(
     // reads, nothing needs to be counted.
     let is_longer = body.len() as u64 >= readable;
     let prompt = if is_longer { readable } else { prompt::max_tokens(body, &found) + written.growth };
-    let max_usage = MaxUsage { prompt: prompt.min(readable), completion: ceilings.largest().saturating_mul(choices) };
+    let max_usage = MaxUsage {
+        prompt: prompt.min(readable),
+        completion: ceilings.largest().saturating_mul(choices),
+        images: found.images(),
+    };
     Ok(CompletionRequest {
         model: model.clone(),
         is_stream,
@@ -149,6 +153,7 @@ fn validate_for(
             prompt: usage_report::estimate_tokens(body.len()).min(prompt),
             completion: max_usage.completion,
             choices,
+            images: max_usage.images,
         },
         sent: fields.0.iter().map(|field| &*field.name).collect(),
         body: written.body,

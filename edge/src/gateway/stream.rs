@@ -13,7 +13,10 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use domain::Account;
+use domain::{
+    Account,
+    usage::{self, Microcents},
+};
 use fairness::Turn;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::{Sleep, sleep};
@@ -21,10 +24,10 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 pub(super) use self::keep_alive::KeepAlive;
 use super::{
-    drains::Drains,
+    drains::{Disconnected, Drains},
     error::{ApiError, ProviderError, RequestFacts},
     formats::EventWriter,
-    meter::{Reservation, Usage},
+    meter::Reservation,
     models::ServedModel,
     sse::{AnswerFrames, Progress, StreamError},
     traces::Span,
@@ -162,12 +165,21 @@ pub(super) struct MeteredFrames {
     /// The request's id, for logs.
     request_id: String,
     span: Option<Span>,
+    /// Whether the client had left before the stream began.
+    disconnected: Disconnected,
+    /// Whether the client has left since.
+    is_abandoned: bool,
 }
 
 impl MeteredFrames {
-    pub(super) fn new(frames: AnswerFrames, reservation: Option<Reservation>, request_id: String) -> Self {
+    pub(super) fn new(
+        frames: AnswerFrames,
+        reservation: Option<Reservation>,
+        request_id: String,
+        disconnected: Disconnected,
+    ) -> Self {
         let span = reservation.as_ref().and_then(Reservation::span).cloned();
-        Self { frames, reservation, request_id, span }
+        Self { frames, reservation, request_id, span, disconnected, is_abandoned: false }
     }
 
     /// Reads the next bytes of the stream, as [`AnswerFrames::push`] does.
@@ -187,37 +199,33 @@ impl MeteredFrames {
         }
     }
 
-    /// Settles a stream that is complete.
-    pub(super) fn settle_whole(&mut self) {
-        let usage = self.frames.usage();
-        self.settle(usage);
+    /// Settles a stream that is complete. Returns what it costs.
+    pub(super) fn settle_whole(&mut self) -> Option<Microcents> {
+        let is_gone = self.is_abandoned || self.disconnected.is_set();
+        let ending = if is_gone { usage::Ending::ClientGone } else { self.frames.ending() };
+        Some(self.reservation.take()?.settle(self.frames.usage(), ending))
     }
 
     /// Settles a stream that the provider failed to complete. One that failed before its first word is not paid.
     pub(super) fn settle_failed(&mut self) {
         if self.frames.has_content() {
-            self.settle_so_far();
+            self.settle_so_far(usage::Ending::ProviderError);
         } else if let Some(reservation) = self.reservation.take() {
             reservation.release();
         }
     }
 
-    fn settle(&mut self, usage: Usage) {
+    /// Settles a stream that ends before its end, for this reason.
+    pub(super) fn settle_so_far(&mut self, ending: usage::Ending) {
         if let Some(reservation) = self.reservation.take() {
-            reservation.settle(usage);
+            reservation.settle(self.frames.usage_so_far(), ending);
         }
-    }
-
-    /// Settles a stream that ends before its end.
-    pub(super) fn settle_so_far(&mut self) {
-        let usage = self.frames.usage_so_far();
-        self.settle(usage);
     }
 }
 
 impl Drop for MeteredFrames {
     fn drop(&mut self) {
-        self.settle_so_far();
+        self.settle_so_far(usage::Ending::ClientGone);
         self.frames.report_left_out(&self.request_id);
     }
 }
@@ -361,7 +369,7 @@ impl Relay {
         crate::metrics::stream_failed(&self.model.model.id);
         // A provider that was cut off had read the prompt.
         if matches!(error, RelayError::CutOff) {
-            self.metered.settle_so_far();
+            self.metered.settle_so_far(usage::Ending::Cut);
         } else {
             self.metered.settle_failed();
         }
@@ -396,6 +404,7 @@ impl Relay {
 
     /// Reads the stream to its end without a client.
     async fn drain(mut self: Box<Self>, drains: Drains) {
+        self.metered.is_abandoned = true;
         // Nobody reads what it would be translated to.
         self.events = EventWriter::Chat;
         loop {

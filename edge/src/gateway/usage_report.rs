@@ -1,11 +1,19 @@
 //! The `usage` object of answers: reading the provider's, and writing the gateway's estimate where there is none.
 
-use std::time::Duration;
+mod cost;
 
+use std::{sync::LazyLock, time::Duration};
+
+use config::gateway::UsageFields;
+use domain::usage::{Ending, TokenKinds};
 use memchr::memmem;
 
+pub(super) use self::cost::Cost;
 use super::{json, meter::Usage};
 use crate::limits;
+
+/// The places of the counts in what the gateway itself writes.
+static OPENAI: LazyLock<UsageFields> = LazyLock::new(UsageFields::default);
 
 /// The fields of a choice whose strings are not the model's words, or say them once more.
 const NO_WORDS: [&[u8]; 9] = [
@@ -29,18 +37,25 @@ pub(super) struct Expected {
     pub(super) completion: u64,
     /// The number of choices.
     pub(super) choices: u64,
+    /// The images of the prompt.
+    pub(super) images: u64,
 }
 
 impl Expected {
     /// The usage of an answer whose choices have so many tokens, probably.
     pub(super) fn estimate(&self, completion: u64) -> Usage {
-        Usage { prompt: self.prompt, completion: completion.min(self.completion), is_estimated: true }
+        let usage = Usage::estimated(self.prompt, completion.min(self.completion));
+        Usage { kinds: TokenKinds { images: self.images, ..TokenKinds::default() }, ..usage }
     }
 
     /// The usage of an answer whose choices have so many tokens, probably, with the prompt's tokens as `reported`, if it has any.
     pub(super) fn estimate_beside(&self, reported: &Usage, completion: u64) -> Usage {
-        let prompt = if reported.prompt > 0 { reported.prompt } else { self.prompt };
-        Usage { prompt, ..self.estimate(completion) }
+        let estimate = self.estimate(completion);
+        if reported.prompt == 0 {
+            return estimate;
+        }
+        let kinds = TokenKinds { reasoning: None, ..reported.kinds };
+        Usage { prompt: reported.prompt, kinds, is_contradictory: reported.is_contradictory, ..estimate }
     }
 
     /// The usage of an answer on which a provider has worked for so long, and of which nothing was read.
@@ -62,11 +77,26 @@ pub(super) fn word_bytes(choices: &[u8]) -> usize {
 
 /// Whether a content filter ended one of the choices.
 pub(super) fn is_filtered(choices: &[u8]) -> bool {
-    let filtered = b"\"content_filter\"";
-    memmem::find_iter(choices, filtered).any(|at| {
-        let before = choices.get(..at).unwrap_or_default().trim_ascii_end();
-        let name = before.strip_suffix(b":").unwrap_or_default().trim_ascii_end();
-        name.ends_with(b"\"finish_reason\"")
+    finish_reasons(choices).any(|reason| reason == b"content_filter")
+}
+
+/// How the choices end, by the last `finish_reason` that is one.
+pub(super) fn ending(choices: &[u8]) -> Option<Ending> {
+    finish_reasons(choices).last().map(Ending::of_reason)
+}
+
+/// How the choices of a frame end: by what stands at their end, where it mostly does, so that little of a frame with words is searched.
+pub(super) fn ending_of_frame(choices: &[u8]) -> Option<Ending> {
+    ending(choices.get(choices.len().saturating_sub(limits::FRAME_END_BYTES)..).unwrap_or_default())
+}
+
+/// The strings of the choices' fields `finish_reason`, as they are written.
+fn finish_reasons(choices: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let name = b"\"finish_reason\"";
+    memmem::find_iter(choices, name).filter_map(move |at| {
+        let rest = choices.get(at + name.len()..).unwrap_or_default().trim_ascii_start();
+        let reason = rest.strip_prefix(b":")?.trim_ascii_start().strip_prefix(b"\"")?;
+        reason.get(..memchr::memchr(b'"', reason)?)
     })
 }
 
@@ -75,68 +105,99 @@ pub(super) fn estimate_completion(word_bytes: usize) -> u64 {
     estimate_tokens(word_bytes).max(1)
 }
 
-/// The usage that a provider reports, or `None` if it is incomplete or beyond [`limits::BELIEVABLE_TOKENS`]. A field that is no
-/// count is as good as none, and so is a total without a token of the completion's where that has no count of its own. Tokens that only
-/// the total has are the completion's: some providers count the model's reasoning nowhere else.
+/// The usage that the gateway itself says in a chat completion.
 pub(super) fn parse(usage: &[u8]) -> Option<Usage> {
-    let (mut prompt, mut completion, mut total) = (None, None, None);
-    for field in json::fields(usage) {
-        let field = field.ok()?;
-        let count = match &*field.name() {
-            b"prompt_tokens" => &mut prompt,
-            b"completion_tokens" => &mut completion,
-            b"total_tokens" => &mut total,
-            _ => continue,
-        };
-        *count = serde_json::from_slice::<u64>(usage.get(field.value)?).ok();
-    }
-    let prompt = prompt?;
-    let rest = total.and_then(|total| total.checked_sub(prompt)).filter(|rest| *rest > 0);
-    let completion = completion.max(rest)?;
-    let is_believable = prompt.max(completion) <= limits::BELIEVABLE_TOKENS;
-    is_believable.then_some(Usage { prompt, completion, is_estimated: false })
+    read(usage, &OPENAI, 0)
 }
 
-/// The usage after one more report. Reports are running totals, so one of fewer tokens takes nothing back.
+/// The usage that a provider reports in these places, or `None` if it is incomplete or beyond [`limits::BELIEVABLE_TOKENS`]. A field that
+/// is no count is as good as none, and so is a total without a token of the completion's where that has no count of its own. Tokens that
+/// only the total has are the completion's: some providers count the model's reasoning nowhere else. Where it says nothing of images, the
+/// request had `images`.
+pub(super) fn read(usage: &[u8], places: &UsageFields, images: u64) -> Option<Usage> {
+    let pointers = places.pointers();
+    let mut counts = [None; 7];
+    for field in json::fields(usage) {
+        let field = field.ok()?;
+        let (name, value) = (field.name(), usage.get(field.value)?);
+        for (count, pointer) in counts.iter_mut().zip(pointers) {
+            if let Some((first, rest)) = pointer.and_then(|pointer| pointer.names().split_first())
+                && first.as_bytes() == &*name
+            {
+                *count = count_at(value, rest);
+            }
+        }
+    }
+    let [prompt, completion, total, cached, cache_write, reasoning, counted_images] = counts;
+    let beside = |is_within: bool, count: Option<u64>| if is_within { 0 } else { count.unwrap_or(0) };
+    let cache = [cached, cache_write].map(|count| beside(places.prompt_includes_cache, count));
+    let prompt = prompt?.saturating_add(cache[0]).saturating_add(cache[1]);
+    let thoughts = beside(places.completion_includes_reasoning, reasoning);
+    let completion = completion.map(|said| said.saturating_add(thoughts));
+    let rest = total.and_then(|total| total.checked_sub(prompt)).filter(|rest| *rest > 0);
+    let completion = completion.max(rest)?;
+    if prompt.max(completion) > limits::BELIEVABLE_TOKENS {
+        return None;
+    }
+    let images = counted_images.map_or(images, |counted| counted.min(limits::BELIEVABLE_TOKENS));
+    let said = TokenKinds { cached, cache_write, reasoning, images };
+    let kinds = said.within(prompt, completion);
+    Some(Usage { prompt, completion, kinds, is_contradictory: kinds != said, is_estimated: false })
+}
+
+/// The count that these names lead to from `value`.
+fn count_at(value: &[u8], names: &[String]) -> Option<u64> {
+    let Some((first, rest)) = names.split_first() else { return serde_json::from_slice(value).ok() };
+    let fields = json::fields(value).map_while(Result::ok);
+    let inner = fields.filter(|field| *field.name() == *first.as_bytes()).last()?;
+    count_at(value.get(inner.value)?, rest)
+}
+
+/// The usage after one more report. Reports are running totals, so one of fewer tokens takes nothing back; nor does one of the same
+/// tokens that says nothing of their kinds.
 pub(super) fn later(known: Option<Usage>, reported: Option<Usage>) -> Option<Usage> {
     let total = |usage: &Usage| usage.prompt.saturating_add(usage.completion);
     match (known, reported) {
         (Some(known), Some(reported)) if total(&reported) < total(&known) => Some(known),
+        (Some(known), Some(mut reported)) => {
+            let (kinds, before) = (&mut reported.kinds, known.kinds);
+            if reported.prompt == known.prompt {
+                kinds.cached = kinds.cached.or(before.cached);
+                kinds.cache_write = kinds.cache_write.or(before.cache_write);
+            }
+            if reported.completion == known.completion {
+                kinds.reasoning = kinds.reasoning.or(before.reasoning);
+            }
+            *kinds = kinds.within(reported.prompt, reported.completion);
+            Some(reported)
+        }
         (known, reported) => reported.or(known),
     }
 }
 
-/// The usage as `OpenAI` writes it, with `"estimated": true` added to an estimate.
-pub(super) fn to_json(usage: &Usage) -> String {
-    let Usage { prompt, completion, is_estimated } = *usage;
+/// The usage as `OpenAI` writes it, with `"estimated": true` added to an estimate, and its cost.
+pub(super) fn to_json(usage: &Usage, cost: &Cost) -> String {
+    let Usage { prompt, completion, kinds, is_estimated, .. } = *usage;
     let total = prompt.saturating_add(completion);
-    let mark = if is_estimated { ",\"estimated\":true" } else { "" };
-    format!("{{\"prompt_tokens\":{prompt},\"completion_tokens\":{completion},\"total_tokens\":{total}{mark}}}")
+    let mut json = format!("{{\"prompt_tokens\":{prompt},\"completion_tokens\":{completion},\"total_tokens\":{total}");
+    let TokenKinds { cached, cache_write, reasoning, images: _ } = kinds;
+    for (name, details) in [
+        ("prompt", [("cached", cached), ("cache_creation", cache_write)].as_slice()),
+        ("completion", &[("reasoning", reasoning)]),
+    ] {
+        let known = details.iter().filter_map(|(kind, count)| Some(format!("\"{kind}_tokens\":{}", (*count)?)));
+        let known = known.collect::<Vec<_>>().join(",");
+        if !known.is_empty() {
+            for part in [",\"", name, "_tokens_details\":{", &known, "}"] {
+                json.push_str(part);
+            }
+        }
+    }
+    if is_estimated {
+        json.push_str(",\"estimated\":true");
+    }
+    format!("{json}{cost}}}")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn incomplete_and_unbelievable_reports_are_ignored() {
-        for usage in [
-            "7",
-            "{}",
-            r#"{"prompt_tokens":-1,"completion_tokens":1}"#,
-            r#"{"prompt_tokens":4,"completion_tokens":"7","total_tokens":4}"#,
-            r#"{"prompt_tokens":1,"completion_tokens":99999999999}"#,
-        ] {
-            assert!(parse(usage.as_bytes()).is_none(), "{usage}");
-        }
-        for (usage, completion) in [
-            (r#"{"prompt_tokens":4,"total_tokens":9}"#, 5),
-            (r#"{"prompt_tokens":4,"completion_tokens":"7","total_tokens":9}"#, 5),
-            (r#"{"prompt_tokens":4,"completion_tokens":7,"total_tokens":11.5}"#, 7),
-            (r#"{"prompt_tokens":9,"prompt_tokens":4,"completion_tokens":7,"total_tokens":-1,"x":[{}]}"#, 7),
-        ] {
-            let reported = parse(usage.as_bytes()).unwrap();
-            assert_eq!((reported.prompt, reported.completion), (4, completion), "{usage}");
-        }
-    }
-}
+mod tests;

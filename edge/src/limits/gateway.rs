@@ -144,8 +144,10 @@ pub(crate) const PROVIDER_RETRY_AFTER: Duration = Duration::from_mins(1);
 pub(crate) const OVERLOAD_RETRY: Duration = Duration::from_secs(5);
 /// Bytes by which an answer that is written anew is longer than the provider's, mostly.
 pub(crate) const ADDED_BYTES: usize = 128;
+/// The bytes at the end of a frame with words in which the reason is looked for why its choice ends.
+pub(crate) const FRAME_END_BYTES: usize = 96;
 /// The headers that a completion usually has: for so many there is room before the first is written.
-pub(crate) const ANSWER_HEADERS: usize = 13;
+pub(crate) const ANSWER_HEADERS: usize = 15;
 /// The bytes that the values of its rate limits usually have together.
 pub(crate) const RATE_HEADER_BYTES: usize = 64;
 /// Characters of a client's own input that are repeated in a message.

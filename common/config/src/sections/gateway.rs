@@ -2,11 +2,15 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use domain::usage::Prices;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-pub use super::quirks::{CallIds, Ceiling, Lack, MessageRules, Quirks, Thoughts};
 use super::{quirks, url};
+pub use super::{
+    quirks::{CallIds, Ceiling, Lack, MessageRules, Quirks, Thoughts},
+    usage_fields::{Pointer, PointerError, UsageFields},
+};
 
 /// `[gateway]`.
 ///
@@ -23,8 +27,8 @@ pub struct Gateway {
     /// `*` at the end stands for any rest; an exact name comes before the longest such beginning. None by default, so that a
     /// name means the model that it names. What is counted, and charged, is the model itself.
     pub aliases: BTreeMap<String, String>,
-    /// When set, every provider is reached there, with [`Self::provider_api_key`] and without its quirks: for trying the
-    /// gateway out against any server that speaks `OpenAI`'s wire format. With `/v1` at its end or without.
+    /// When set, every provider is reached there, with [`Self::provider_api_key`] and without its `quirks` and
+    /// `usage`: for trying the gateway out against any server that speaks `OpenAI`'s wire format. With `/v1` at its end or without.
     pub provider_url: Option<Url>,
     /// The key for [`Self::provider_url`]. Without one no `Authorization` is sent there; a provider's own key never is.
     pub provider_api_key: Option<String>,
@@ -77,6 +81,9 @@ pub struct Provider {
     /// The ways in which it differs from `OpenAI`.
     #[serde(default)]
     pub quirks: Quirks,
+    /// Where its `usage` object says which tokens a completion had. By default as `OpenAI` does.
+    #[serde(default)]
+    pub usage: UsageFields,
 }
 
 /// One of `gateway.models`.
@@ -99,6 +106,18 @@ pub struct Model {
     pub input_cents: u32,
     /// Cents for a million tokens written.
     pub output_cents: u32,
+    /// Cents for a million tokens read that the provider had in its cache. Without it, `input_cents`.
+    #[serde(default)]
+    pub cached_input_cents: Option<u32>,
+    /// Cents for a million tokens read that the provider has put into its cache. Without it, `input_cents`.
+    #[serde(default)]
+    pub cache_write_cents: Option<u32>,
+    /// Cents for a million tokens that the model has thought with. Without it, `output_cents`.
+    #[serde(default)]
+    pub reasoning_cents: Option<u32>,
+    /// Cents for a thousand images read, beside the tokens that they have. Without it, nothing.
+    #[serde(default)]
+    pub image_cents: Option<u32>,
     /// The most tokens that a prompt can have: a longer one is refused by the provider. What a request reserves is cut to
     /// it; without it, to nothing.
     #[serde(default)]
@@ -158,6 +177,21 @@ impl Gateway {
     }
 }
 
+impl Model {
+    /// Returns what a completion is charged by.
+    pub fn prices(&self) -> Prices {
+        let (input, output) = (self.input_cents, self.output_cents);
+        Prices {
+            input,
+            cached_input: self.cached_input_cents.unwrap_or(input),
+            cache_write: self.cache_write_cents.unwrap_or(input),
+            output,
+            reasoning: self.reasoning_cents.unwrap_or(output),
+            image: self.image_cents.unwrap_or(0),
+        }
+    }
+}
+
 /// What most models can.
 const fn can_call_functions() -> bool {
     true
@@ -182,6 +216,7 @@ fn shipped_providers() -> BTreeMap<String, Provider> {
             api_key_env: api_key_env.into(),
             api_key_file: None,
             quirks,
+            usage: UsageFields::default(),
         };
         (name.to_owned(), provider)
     })
@@ -207,6 +242,10 @@ fn shipped_models() -> BTreeMap<String, Model> {
             fallback: None,
             input_cents,
             output_cents,
+            cached_input_cents: None,
+            cache_write_cents: None,
+            reasoning_cents: None,
+            image_cents: None,
             // What the models themselves can read; a provider may allow less. Those called `latest` get room to grow.
             context: Some(kilotokens * 1024),
             // What Scaleway's table of supported models and OVHcloud's catalog say. Mistral names no bound but the context.

@@ -17,6 +17,7 @@ mod site;
 mod stats;
 mod store;
 mod telemetry;
+mod usage_fields;
 
 use std::net::SocketAddr;
 

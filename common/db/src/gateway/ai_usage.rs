@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use domain::{
     Account, CompletionId, Timestamp, TokenId, UserId,
     month::Month,
-    usage::{Base, DaySpent, KeySpent, Microcents, Spent, UsageRow},
+    usage::{Base, DaySpent, Ending, KeySpent, Microcents, Spent, TokenKinds, UsageRow},
 };
 use sqlx::{PgExecutor, PgPool};
 use time::Date;
@@ -28,6 +28,16 @@ pub struct ModelUsage {
     pub prompt_tokens: u64,
     /// Tokens written.
     pub completion_tokens: u64,
+    /// The part of the tokens read that providers had in their caches.
+    pub cached_tokens: u64,
+    /// The part of the tokens read that providers have put into their caches.
+    pub cache_write_tokens: u64,
+    /// The part of the tokens written that models have thought with.
+    pub reasoning_tokens: u64,
+    /// Images read.
+    pub images: u64,
+    /// What all of it cost.
+    pub cost: Microcents,
 }
 
 /// Records rows, each once; what is recorded already gives way only to what is known better. Returns the usage of the accounts
@@ -37,12 +47,18 @@ pub struct ModelUsage {
 pub async fn record(pool: &PgPool, rows: &[UsageRow]) -> Result<Vec<DaySpent>, sqlx::Error> {
     let text = |column: fn(&UsageRow) -> &str| rows.iter().map(|row| column(row).to_owned()).collect::<Vec<_>>();
     let number = |column: fn(&UsageRow) -> u64| rows.iter().map(|row| whole(column(row))).collect::<Vec<_>>();
+    let kind = |count: fn(&TokenKinds) -> Option<u64>| {
+        rows.iter().map(|row| count(&row.details.kinds).map(whole)).collect::<Vec<Option<i64>>>()
+    };
+    let images: Vec<Option<i64>> = rows.iter().map(|row| Some(whole(row.details.kinds.images))).collect();
+    let assumed: Vec<i16> = rows.iter().map(|row| row.details.assumed.number()).collect();
+    let endings: Vec<Option<i16>> = rows.iter().map(|row| row.details.ending.map(Ending::number)).collect();
     let certainties: Vec<i16> = rows.iter().map(|row| row.certainty.number()).collect();
     let times: Vec<time::OffsetDateTime> = rows.iter().map(|row| row.at.as_datetime()).collect();
     let recorded = sqlx::query!(
         r#"SELECT account_id AS "account_id!", day AS "day!", version AS "version!", day_tokens AS "day_tokens!",
                   month_cost AS "month_cost!", key_tokens AS "key_tokens!", key_costs AS "key_costs!"
-           FROM record_ai_usage_by_key($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"#,
+           FROM record_ai_usage_by_kind($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"#,
         &text(|row| row.id.as_str()),
         &text(|row| row.account.as_str()),
         &text(|row| row.token.as_str()),
@@ -53,6 +69,12 @@ pub async fn record(pool: &PgPool, rows: &[UsageRow]) -> Result<Vec<DaySpent>, s
         &number(|row| row.cost.0),
         &certainties,
         &times,
+        &kind(|kinds| kinds.cached) as &[Option<i64>],
+        &kind(|kinds| kinds.cache_write) as &[Option<i64>],
+        &kind(|kinds| kinds.reasoning) as &[Option<i64>],
+        &images as &[Option<i64>],
+        &assumed,
+        &endings as &[Option<i16>],
     )
     .fetch_all(pool)
     .await?;
@@ -223,8 +245,9 @@ async fn days_of_account(
     month: Month,
 ) -> Result<BTreeMap<Date, Vec<ModelUsage>>, sqlx::Error> {
     let rows = sqlx::query!(
-        "SELECT day, model, requests, prompt_tokens, completion_tokens FROM ai_usage_days
-         WHERE account_id = $1 AND day >= $2 AND day < $3 ORDER BY day, model",
+        "SELECT day, model, requests, prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, images,
+                cost_microcents
+         FROM ai_usage_days WHERE account_id = $1 AND day >= $2 AND day < $3 ORDER BY day, model",
         account,
         month.first_day(),
         month.next().first_day(),
@@ -238,6 +261,11 @@ async fn days_of_account(
             requests: count(row.requests),
             prompt_tokens: count(row.prompt_tokens),
             completion_tokens: count(row.completion_tokens),
+            cached_tokens: count(row.cached_tokens),
+            cache_write_tokens: count(row.cache_write_tokens),
+            reasoning_tokens: count(row.reasoning_tokens),
+            images: count(row.images),
+            cost: Microcents(count(row.cost_microcents)),
         });
     }
     Ok(days)
@@ -246,7 +274,9 @@ async fn days_of_account(
 async fn of_account(pool: &PgPool, account: &str, month: Month) -> Result<Vec<ModelUsage>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"SELECT model, sum(requests)::bigint AS "requests!", sum(prompt_tokens)::bigint AS "prompt_tokens!",
-                  sum(completion_tokens)::bigint AS "completion_tokens!"
+                  sum(completion_tokens)::bigint AS "completion_tokens!", sum(cached_tokens)::bigint AS "cached_tokens!",
+                  sum(cache_write_tokens)::bigint AS "cache_write_tokens!", sum(reasoning_tokens)::bigint AS "reasoning_tokens!",
+                  sum(images)::bigint AS "images!", sum(cost_microcents)::bigint AS "cost_microcents!"
            FROM ai_usage_days WHERE account_id = $1 AND day >= $2 AND day < $3 GROUP BY model ORDER BY model"#,
         account,
         month.first_day(),
@@ -259,6 +289,11 @@ async fn of_account(pool: &PgPool, account: &str, month: Month) -> Result<Vec<Mo
         requests: count(row.requests),
         prompt_tokens: count(row.prompt_tokens),
         completion_tokens: count(row.completion_tokens),
+        cached_tokens: count(row.cached_tokens),
+        cache_write_tokens: count(row.cache_write_tokens),
+        reasoning_tokens: count(row.reasoning_tokens),
+        images: count(row.images),
+        cost: Microcents(count(row.cost_microcents)),
     });
     Ok(usage.collect())
 }

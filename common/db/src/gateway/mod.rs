@@ -3,6 +3,7 @@
 //! Budgets as the edges count them are in Redis, in the crate `live`. Start with [`ai_usage`].
 
 pub mod ai_keys;
+pub mod ai_requests;
 pub mod ai_usage;
 pub mod settled_edges;
 pub mod usage_export;

@@ -61,7 +61,7 @@ pub(super) fn month_number(month: Month) -> i32 {
 mod tests {
     use domain::{
         CompletionId, Timestamp, TokenId, UserId,
-        usage::{Certainty, LikelyUsage, Microcents},
+        usage::{Certainty, LikelyUsage, Microcents, UsageDetails},
     };
 
     use super::*;
@@ -78,6 +78,7 @@ mod tests {
             certainty: Certainty::Reserved,
             cost: Microcents(4711),
             likely: Some(LikelyUsage { prompt: 3, cost: Microcents(47) }),
+            details: UsageDetails::default(),
             at: now,
         }
     }

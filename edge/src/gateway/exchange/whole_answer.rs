@@ -3,7 +3,7 @@
 use std::{borrow::Cow, future::poll_fn, pin::pin};
 
 use bytes::{Bytes, BytesMut};
-use domain::Account;
+use domain::{Account, usage::Ending};
 use fairness::Turn;
 
 use super::{
@@ -12,20 +12,20 @@ use super::{
         body::Body,
         error::{ProviderError, Report},
         formats::ClientFormat,
-        json_answer::{self, AnswerError},
+        json_answer::{self, AnswerError, Rewritten},
         meter::Usage,
         metered_answer::MeteredAnswer,
         sse::{AnswerFrames, Frames, Merged, Progress, StreamError},
         upstream::{GzipDecoder, GzipError, ReadError, UpstreamResponse},
     },
-    Exchange,
+    Answered, Exchange,
 };
 use crate::{limits, metrics};
 
 /// A whole answer as it was read.
 enum Whole {
-    /// A completion, rewritten for the client, and its usage.
-    Answer(Bytes, Usage),
+    /// A completion.
+    Answer(Rewritten),
     /// The model said nothing, and this is the usage that the provider reports.
     Empty(Option<Usage>),
 }
@@ -40,7 +40,7 @@ impl Exchange {
         mut memory: AnswerMemory,
         turn: Turn<Account>,
         format: ClientFormat,
-    ) -> Result<Body, ProviderError> {
+    ) -> Result<Answered, ProviderError> {
         metered.is_stream = false;
         let cut_off = &self.state.under_way.cut_off;
         let answered = {
@@ -50,20 +50,20 @@ impl Exchange {
         match answered {
             Some(Ok(Whole::Empty(usage))) => {
                 match usage {
-                    Some(usage) => metered.settle(usage),
+                    Some(usage) => _ = metered.settle(usage, Ending::ContentFilter),
                     None => metered.release(),
                 }
                 Err(self.no_answer(usage.is_some()))
             }
-            Some(Ok(Whole::Answer(body, usage))) => {
+            Some(Ok(Whole::Answer(Rewritten { body, usage, ending }))) => {
                 metered.trace_whole(&body);
-                metered.settle(usage);
+                let cost = metered.settle(usage, ending);
                 let body = if is_stream {
                     self.translate_stream(json_answer::to_stream(&body, &self.model), format, &turn)?
                 } else {
                     self.translate(body, format, &mut memory)?
                 };
-                Ok(Body::whole(body, (turn, memory)))
+                Ok(Answered { body: Body::whole(body, (turn, memory)), cost })
             }
             Some(Err(error @ (ProviderError::NoMemory | ProviderError::TooLarge))) => {
                 metered.settle_partly_read();
@@ -88,23 +88,23 @@ impl Exchange {
         mut memory: AnswerMemory,
         turn: Turn<Account>,
         format: ClientFormat,
-    ) -> Result<Body, ProviderError> {
+    ) -> Result<Answered, ProviderError> {
         let frames = AnswerFrames::Chat(Frames::new(self.model.clone(), self.expected));
         let mut metered = metered.into_frames(frames, self.request_id.clone());
         let cut_off = &self.state.under_way.cut_off;
         match cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames, &mut memory)).await {
             Some(Ok(body)) => {
                 metered.trace_whole(&body);
-                metered.settle_whole();
+                let cost = metered.settle_whole();
                 let body = self.translate(body, format, &mut memory)?;
-                Ok(Body::whole(body, (turn, memory)))
+                Ok(Answered { body: Body::whole(body, (turn, memory)), cost })
             }
             Some(Err(error)) => {
                 metered.settle_failed();
                 Err(error)
             }
             None => {
-                metered.settle_so_far();
+                metered.settle_so_far(Ending::Cut);
                 Err(ProviderError::CutOff)
             }
         }
@@ -174,9 +174,10 @@ impl Exchange {
         self.discard(answer);
         let body = merged.into_answer();
         let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
-        match json_answer::rewrite(&body, &self.model, &self.expected) {
-            Ok((body, _)) if is_json => Ok(body),
-            _ => Err(self.unusable(&"the stream is no completion")),
+        if is_json && json_answer::is_completion(&body, &self.model.model, &self.expected) {
+            Ok(body.into())
+        } else {
+            Err(self.unusable(&"the stream is no completion"))
         }
     }
 
@@ -219,7 +220,7 @@ impl Exchange {
             Some(native) => native.rewrite(body, &self.expected),
         };
         match rewritten {
-            Ok((body, usage)) => Ok(Whole::Answer(body, usage)),
+            Ok(rewritten) => Ok(Whole::Answer(rewritten)),
             Err(AnswerError::Empty(usage)) => Ok(Whole::Empty(usage)),
             Err(AnswerError::NoCompletion) => {
                 self.unusable(&"the answer is no completion");

@@ -2,7 +2,7 @@
 
 use domain::{
     CompletionId, Timestamp, TokenId, UserId,
-    usage::{Certainty, Microcents, UsageRow},
+    usage::{Certainty, Microcents, UsageDetails, UsageRow},
 };
 use live::budgets::Budget;
 
@@ -34,6 +34,7 @@ pub(super) fn row(completion: u64) -> UsageRow {
         certainty: Certainty::Reserved,
         cost: Microcents(1),
         likely: None,
+        details: UsageDetails::default(),
         at: now,
     }
 }

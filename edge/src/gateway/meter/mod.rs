@@ -46,7 +46,7 @@ use config::{Config, models::Model};
 use domain::{
     Account, Clock, CompletionId, Timestamp, TokenId,
     month::{Month, next_midnight},
-    usage::{Base, Certainty, LikelyUsage, Microcents, UsageRow},
+    usage::{Base, Certainty, LikelyUsage, Microcents, UsageDetails, UsageRow},
 };
 use live::{
     Redis, RedisError,
@@ -162,7 +162,7 @@ impl Meter {
         };
         let (prompt, completion) =
             (max_usage.prompt.min(limits::BELIEVED_TOKENS), max_usage.completion.min(limits::BELIEVED_TOKENS));
-        let cost = |prompt| Microcents::of(prompt, model.input_cents, completion, model.output_cents);
+        let cost = |prompt| model.prices.most(prompt, completion, max_usage.images);
         let likely_prompt = likely_prompt.min(prompt);
         let row = UsageRow {
             id: CompletionId::new(now),
@@ -175,6 +175,7 @@ impl Meter {
             certainty: Certainty::Reserved,
             cost: cost(prompt),
             likely: Some(LikelyUsage { prompt: likely_prompt, cost: cost(likely_prompt) }),
+            details: UsageDetails::default(),
             at: now,
         };
         let budget = Budget {

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use config::models::Model;
 use domain::{
     CompletionId,
-    usage::{Certainty, Microcents, UsageRow},
+    usage::{Certainty, Ending, Microcents, UsageDetails, UsageRow},
 };
 
 use super::{super::traces::Span, charge::Charge, ledger::Ledger, tally::Tally, usage::Usage};
@@ -92,6 +92,11 @@ impl Reservation {
         &self.id
     }
 
+    /// The completion's model.
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
     /// A function that writes into the journal that a provider is asked for the completion, to be called right before that happens.
     /// From then on the completion counts, although this process dies. Called again, it does nothing.
     pub fn opener(&self) -> impl Fn() + Clone + Send + 'static {
@@ -109,12 +114,14 @@ impl Reservation {
         self.ledger.is_open(&self.id)
     }
 
-    /// Replaces the reservation with what was used. Counts beyond [`limits::BELIEVED_TOKENS`] are cut to it.
-    pub fn settle(mut self, usage: Usage) {
+    /// Replaces the reservation with what was used, and notes how the completion ended. Counts beyond [`limits::BELIEVED_TOKENS`] are
+    /// cut to it. Returns what the completion costs.
+    pub fn settle(mut self, usage: Usage, ending: Ending) -> Microcents {
         self.is_ended = true;
         let (prompt, completion) =
             (usage.prompt.min(limits::BELIEVED_TOKENS), usage.completion.min(limits::BELIEVED_TOKENS));
-        let cost = Microcents::of(prompt, self.model.input_cents, completion, self.model.output_cents);
+        let kinds = usage.kinds.within(prompt, completion);
+        let charge = self.model.prices.charge(prompt, completion, &kinds);
         crate::metrics::tokens(&self.model.id, prompt, completion, usage.is_estimated);
         if prompt + completion > 0 {
             self.charged();
@@ -122,13 +129,18 @@ impl Reservation {
         if let Some(span) = &self.span {
             span.used(&self.id, &usage);
         }
+        if usage.is_contradictory {
+            crate::metrics::usage_contradicted(&self.model.provider.name);
+        }
         if let Some(tally) = &self.tally {
             tally.settle(self.tokens, prompt + completion);
         }
         self.ledger.end(&self.id, |row| {
             let certainty = if usage.is_estimated { Certainty::Seen } else { Certainty::Reported };
-            (row.prompt, row.completion, row.certainty, row.cost) = (prompt, completion, certainty, cost);
+            (row.prompt, row.completion, row.certainty, row.cost) = (prompt, completion, certainty, charge.cost);
+            row.details = UsageDetails { kinds, assumed: charge.assumed, ending: Some(ending) };
         });
+        charge.cost
     }
 
     /// Gives the whole reservation back, for a completion that used nothing: its provider was not asked, or refused.

@@ -197,6 +197,8 @@ fn the_headers_are_those_of_the_code() {
         "x-request-id",
         "x-svc-warning",
         "x-svc-provider",
+        "x-svc-completion",
+        "x-svc-cost",
         "retry-after",
         "retry-after-ms",
         "x-should-retry",

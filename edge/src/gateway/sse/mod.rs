@@ -4,6 +4,7 @@
 //! An *event* is what ends with an empty line; a *frame* is the JSON object in an event's `data`.
 
 mod answer;
+mod ending;
 mod error;
 mod event;
 mod merged;
@@ -14,7 +15,7 @@ mod reports;
 use std::{ops::Range, sync::Arc};
 
 use bytes::{Buf as _, BytesMut};
-use memchr::memmem;
+use domain::usage::Ending;
 
 pub(super) use self::{
     answer::AnswerFrames, error::StreamError, event::Search, merged::Merged, native::NativeFrames, payloads::payloads,
@@ -29,12 +30,10 @@ use super::{
     json,
     meter::Usage,
     models::ServedModel,
-    usage_report::{self, Expected},
+    usage_report::{self, Cost, Expected},
 };
 use crate::{limits, metrics};
 
-/// The event that ends a stream.
-const DONE: &[u8] = b"data: [DONE]\n\n";
 /// What may stand at the beginning of a stream, and is no part of its first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -71,6 +70,8 @@ pub(super) struct Frames {
     with_choices: u64,
     /// Whether a content filter ended a choice that says nothing.
     is_filtered: bool,
+    /// How the latest choice that has ended did.
+    ending: Option<Ending>,
     /// What the first frame reports that is no part of a completion.
     left_out_report: Option<Report>,
     /// `id` and `created` of the first frame, for a frame that the gateway adds.
@@ -104,6 +105,7 @@ impl Frames {
             with_words: 0,
             with_choices: 0,
             is_filtered: false,
+            ending: None,
             left_out_report: None,
             identity: None,
             last: LastFrame::default(),
@@ -170,6 +172,11 @@ impl Frames {
     pub(super) fn usage_so_far(&self) -> Usage {
         let usage = self.usage();
         Usage { is_estimated: usage.is_estimated || !self.is_usage_final, ..usage }
+    }
+
+    /// How the answer has ended, as its frames say.
+    pub(super) fn ending(&self) -> Ending {
+        self.ending.unwrap_or(Ending::Stop)
     }
 
     /// Whether there have been words of the model or a usage report.
@@ -303,6 +310,8 @@ impl Frames {
         let (mut usage, mut choices, mut id, mut created) = (None, None, None, None);
         // Of a field that is there twice the last one counts for clients.
         let mut has_usage = false;
+        // Where the last one ends in `out`.
+        let mut usage_end = 0;
         let mut written = 0;
         for field in json::fields(frame) {
             let field = field?;
@@ -313,8 +322,22 @@ impl Frames {
                     written = field.value.end;
                 }
                 b"usage" => {
-                    let reported = usage_report::parse(part(field.value));
+                    let places = &self.model.model.provider.usage;
+                    let reported = usage_report::read(part(field.value.clone()), places, self.expected.images);
                     has_usage = reported.is_some();
+                    if let Some(reported) = &reported {
+                        if self.model.model.provider.has_openai_usage {
+                            out.extend_from_slice(part(written..field.value.end));
+                        } else {
+                            // In the client's terms, and with all that was reported before.
+                            let all = usage_report::later(self.usage, Some(*reported)).unwrap_or(*reported);
+                            let cost = Cost::of(&all, &self.model.model);
+                            out.extend_from_slice(part(written..field.value.start));
+                            out.extend_from_slice(usage_report::to_json(&all, &cost).as_bytes());
+                        }
+                        written = field.value.end;
+                        usage_end = out.len();
+                    }
                     usage = usage_report::later(usage, reported);
                 }
                 b"choices" => {
@@ -344,79 +367,45 @@ impl Frames {
             _ => return Ok(false),
         };
         if self.identity.is_none() {
-            self.identity = Some(identity(id, created));
+            self.identity = Some(ending::identity(id, created));
         }
         if let Some(choices) = choices {
             self.with_choices += 1;
             let word_bytes = usage_report::word_bytes(choices);
-            if word_bytes > 0 {
+            let ending = if word_bytes > 0 {
                 self.with_words += 1;
                 self.estimated_completion += usage_report::estimate_tokens(word_bytes);
+                usage_report::ending_of_frame(choices)
             } else {
                 self.is_filtered |= usage_report::is_filtered(choices);
-            }
+                usage_report::ending(choices)
+            };
+            self.ending = ending.or(self.ending);
             if self.expected.choices > 1
                 && let Some(usage) = &usage
             {
                 self.reports.add(choices, usage);
             }
         }
-        let is_closing = usage.is_some() && choices.is_none_or(has_finish_reason);
+        let is_closing = usage.is_some() && choices.is_none_or(|choices| usage_report::ending(choices).is_some());
         self.last = LastFrame { has_usage, is_closing };
         // Of several choices each ends by itself.
         self.is_usage_final |= is_closing && (choices.is_none() || self.expected.choices == 1);
         // Some providers report usage in every frame, as a running total: the largest report holds, never a sum.
         self.usage = usage_report::later(self.usage.take(), usage);
+        if is_closing
+            && has_usage
+            && let Some(usage) = &self.usage
+        {
+            self.write_cost(usage, usage_end, out);
+        }
         Ok(true)
     }
-
-    /// Writes the end of the stream, and a frame with the usage before it if the last frame had none. Fails if the model has said
-    /// nothing: that is no completion.
-    fn close(&mut self, out: &mut BytesMut) -> Result<(), StreamError> {
-        if self.with_choices == 0 || (self.is_filtered && !self.has_words()) {
-            let report = self.left_out_report.filter(|report| report.complaint.is_some());
-            return Err(report.map_or(StreamError::NoAnswer, StreamError::Reported));
-        }
-        let usage = self.usage();
-        if !self.last.has_usage || usage.is_estimated {
-            out.extend_from_slice(b"data: {");
-            out.extend_from_slice(self.identity.as_deref().unwrap_or_default());
-            let rest = format!(
-                "\"object\":\"chat.completion.chunk\",\"model\":{},\"choices\":[],\"usage\":{}}}\n\n",
-                self.model.id_json,
-                usage_report::to_json(&usage),
-            );
-            out.extend_from_slice(rest.as_bytes());
-        }
-        out.extend_from_slice(DONE);
-        Ok(())
-    }
-}
-
-/// The fields `id` and `created`, as the beginning of a JSON object.
-fn identity(id: Option<&[u8]>, created: Option<&[u8]>) -> Vec<u8> {
-    let mut out = Vec::new();
-    for (name, value) in [("id", id), ("created", created)] {
-        if let Some(value) = value.filter(|value| value.len() <= limits::IDENTITY_BYTES) {
-            out.extend_from_slice(format!("\"{name}\":").as_bytes());
-            out.extend_from_slice(value);
-            out.push(b',');
-        }
-    }
-    out
 }
 
 /// Whether an array has no elements.
 fn is_empty(array: &[u8]) -> bool {
     array.get(1..).unwrap_or_default().trim_ascii_start().starts_with(b"]")
-}
-
-/// Whether any of a frame's choices has a `finish_reason`.
-fn has_finish_reason(choices: &[u8]) -> bool {
-    memmem::find_iter(choices, b"\"finish_reason\"").any(|at| {
-        let rest = choices.get(at + b"\"finish_reason\"".len()..).unwrap_or_default();
-        rest.trim_ascii_start().strip_prefix(b":").is_some_and(|value| value.trim_ascii_start().starts_with(b"\""))
-    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::gateway::{error::Complaint, wire::Wire};
 /// The output for these pieces, how the stream ended, and its usage: prompt, completion, whether it is estimated.
 fn relay<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (String, Result<(), StreamError>, (u64, u64, bool)) {
     let relayed = Wire::new().unwrap().relay(1, pieces);
-    let Usage { prompt, completion, is_estimated } = relayed.usage;
+    let Usage { prompt, completion, is_estimated, .. } = relayed.usage;
     (String::from_utf8(relayed.out).unwrap(), relayed.end, (prompt, completion, is_estimated))
 }
 
@@ -19,8 +19,10 @@ fn stream<'t>(events: &[&'t str], end: &'t str) -> String {
     events.iter().flat_map(|event| [*event, end, end]).collect()
 }
 
+/// The stream as the client gets it: under the gateway's name of the model, and with what it costs beside the usage of [`USAGE`].
 fn renamed(text: &str) -> String {
-    text.replace("\"Qwen3-32B\"", "\"svc/qwen3-32b\"")
+    let renamed = text.replace("\"Qwen3-32B\"", "\"svc/qwen3-32b\"");
+    renamed.replace("\"total_tokens\":5}", "\"total_tokens\":5,\"cost_microeuros\":2}")
 }
 
 #[test]
@@ -69,7 +71,8 @@ fn events_without_data_do_not_reach_the_client() {
 #[test]
 fn the_latest_usage_counts_and_is_never_summed() {
     let with = |frame: &str, tokens: u64| {
-        let usage = format!(r#","usage":{{"prompt_tokens":3,"completion_tokens":{tokens},"total_tokens":0}}}}"#);
+        let total = 3 + tokens;
+        let usage = format!(r#","usage":{{"prompt_tokens":3,"completion_tokens":{tokens},"total_tokens":{total}}}}}"#);
         frame.replace(r#","usage":null}"#, "}").strip_suffix('}').unwrap().to_owned() + &usage
     };
     let (in_word, in_stop) = (with(WORD, 1), with(STOP, 2));
@@ -113,7 +116,7 @@ fn a_stream_without_its_last_frame_is_cut_off() {
     let twice = USAGE.replace("5}}", r#"5},"usage":null}"#);
     let (out, end, usage) = relay([stream(&[WORD, STOP, &twice], "\n").as_bytes()]);
     assert_eq!((end, usage), (Ok(()), USAGE_OF_FRAME));
-    assert!(out.ends_with("\"total_tokens\":5}}\n\ndata: [DONE]\n\n"), "{out}");
+    assert!(out.ends_with("\"total_tokens\":5,\"cost_microeuros\":2}}\n\ndata: [DONE]\n\n"), "{out}");
     // The last event may lack its empty line.
     let text = stream(&[WORD, STOP, USAGE], "\n") + DONE_LINE;
     assert_eq!(relay([text.as_bytes()]).0, renamed(&text) + "\n\n");
@@ -293,14 +296,15 @@ fn the_usage_of_all_choices_is_not_added_up() {
     // The same total three times; a running total; and 7 tokens of each.
     for (last, completion, is_estimated) in [([21; 3], 21, false), ([7, 14, 21], 21, false), ([7; 3], 21, true)] {
         let relayed = Wire::new().unwrap().relay(3, [pieces(last).as_bytes()]);
-        assert_eq!((relayed.end, relayed.usage), (Ok(()), Usage { prompt: 3, completion, is_estimated }), "{last:?}");
+        assert_eq!(
+            (relayed.end, relayed.usage),
+            (Ok(()), Usage { is_estimated, ..Usage::reported(3, completion) }),
+            "{last:?}"
+        );
     }
     // Where nothing is reported, frames without words have no tokens.
     let silent = pieces([21; 3]).replace(&usage(21), "null");
-    assert_eq!(
-        Wire::new().unwrap().relay(3, [silent.as_bytes()]).usage,
-        Usage { prompt: 7, completion: 21, is_estimated: true }
-    );
+    assert_eq!(Wire::new().unwrap().relay(3, [silent.as_bytes()]).usage, Usage::estimated(7, 21));
 }
 
 /// vLLM reports beside each piece of a choice what that choice has used, if it is asked to.
@@ -319,7 +323,7 @@ fn the_usage_of_one_of_several_choices_is_not_taken_for_all() {
         let events: Vec<&str> = pieces.iter().map(String::as_str).chain(last.iter().copied()).collect();
         Wire::new().unwrap().relay(choices, [stream(&events, "\n").as_bytes()])
     };
-    let usage = |prompt, completion, is_estimated| Usage { prompt, completion, is_estimated };
+    let usage = |prompt, completion, is_estimated| Usage { is_estimated, ..Usage::reported(prompt, completion) };
     let cut = of(2, &[]);
     assert_eq!((cut.end, cut.usage_so_far), (Err(StreamError::CutOff), usage(3, 40, true)));
     let done = of(2, &[DONE_LINE]);

@@ -19,6 +19,8 @@ use super::{
 };
 use crate::limits;
 
+/// The shortest frame with usage to which its cost is added.
+const SHORTEST_USAGE: &str = r#"data:{"usage":{"prompt_tokens":0,"total_tokens":1}}"#;
 /// The shortest field with a model's name.
 const SHORTEST_MODEL: &str = "\"model\":0";
 
@@ -45,8 +47,9 @@ impl Wire {
         let is_same = self.relay(choices, text.chunks(1)) == whole && self.relay(choices, pieces(text, first)) == whole;
         require(input, [("cuts make no difference", is_same)])?;
         let longer = text.len() / SHORTEST_MODEL.len() * self.streamed.id_json.len();
-        let added = 2 * limits::IDENTITY_BYTES + 4 * limits::ADDED_BYTES;
-        let Usage { prompt, completion, is_estimated } = whole.usage;
+        let costs = text.len() / SHORTEST_USAGE.len() * limits::ADDED_BYTES;
+        let added = costs + 2 * limits::IDENTITY_BYTES + 4 * limits::ADDED_BYTES;
+        let Usage { prompt, completion, is_estimated, .. } = whole.usage;
         let most = if is_estimated { MAX_TOKENS } else { limits::BELIEVABLE_TOKENS };
         require(
             input,
@@ -60,7 +63,7 @@ impl Wire {
 
     /// Relays the stream of these pieces, of a request for so many choices.
     pub(in crate::gateway) fn relay<'p>(&self, choices: u64, pieces: impl IntoIterator<Item = &'p [u8]>) -> Relayed {
-        let expected = Expected { prompt: 7, completion: MAX_TOKENS, choices };
+        let expected = Expected { prompt: 7, completion: MAX_TOKENS, choices, images: 0 };
         let mut frames = Frames::new(self.streamed.clone(), expected);
         let mut out = BytesMut::new();
         let end = pieces.into_iter().find_map(|piece| match frames.push(piece, &mut out) {

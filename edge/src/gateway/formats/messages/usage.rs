@@ -1,5 +1,6 @@
 //! The `usage` of an answer in Anthropic's terms.
 
+use domain::usage::Assumed;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -16,19 +17,20 @@ pub(super) struct Usage {
     /// Whether the gateway has estimated it, because the provider has not said it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     estimated: bool,
+    /// What the answer costs, in millionths of a euro.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_microeuros: Option<u64>,
+    /// The kinds of tokens that were charged at the dearer price, because the provider has not reported them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_assumed: Option<Assumed>,
 }
 
-/// What a chat completion's `usage` may say beside its sums.
-#[derive(Deserialize)]
-struct Details {
-    prompt_tokens_details: Option<PromptDetails>,
+/// What a chat completion's `usage` says beside the tokens.
+#[derive(Default, Deserialize)]
+struct Said {
     estimated: Option<bool>,
-}
-
-#[derive(Deserialize, Default)]
-struct PromptDetails {
-    cached_tokens: Option<u64>,
-    cache_creation_tokens: Option<u64>,
+    cost_microeuros: Option<u64>,
+    cost_assumed: Option<Assumed>,
 }
 
 /// The reports of one answer, the latest of which holds as it does for the meter.
@@ -42,23 +44,25 @@ impl Reports {
     /// Adds a chat completion's `usage`.
     pub(super) fn add(&mut self, usage: &RawValue) {
         let Some(reported) = usage_report::parse(usage.get().as_bytes()) else { return };
-        let details: Option<Details> = serde_json::from_str(usage.get()).ok();
-        let estimated = details.as_ref().and_then(|details| details.estimated) == Some(true);
+        let said: Said = serde_json::from_str(usage.get()).unwrap_or_default();
+        let estimated = said.estimated == Some(true);
         // An estimate is the meter's last word, although a report may have said more.
-        let later = usage_report::later(self.sums.take().filter(|_| !estimated), Some(reported));
-        let is_this = later == Some(reported);
-        self.sums = later;
-        if is_this {
-            let prompt = details.and_then(|details| details.prompt_tokens_details).unwrap_or_default();
-            let read = prompt.cached_tokens.unwrap_or_default().min(reported.prompt);
-            let created = prompt.cache_creation_tokens.unwrap_or_default().min(reported.prompt - read);
+        self.sums = usage_report::later(self.sums.take().filter(|_| !estimated), Some(reported));
+        if let Some(meter::Usage { prompt, completion, kinds, .. }) = self.sums
+            && (prompt, completion) == (reported.prompt, reported.completion)
+        {
+            let (read, created) = (kinds.cached.unwrap_or(0), kinds.cache_write.unwrap_or(0));
             self.usage = Usage {
-                input_tokens: reported.prompt - read - created,
+                input_tokens: prompt - read - created,
                 cache_creation_input_tokens: created,
                 cache_read_input_tokens: read,
-                output_tokens: reported.completion,
+                output_tokens: completion,
                 estimated,
+                ..self.usage
             };
+        }
+        if said.cost_microeuros.is_some() {
+            (self.usage.cost_microeuros, self.usage.cost_assumed) = (said.cost_microeuros, said.cost_assumed);
         }
     }
 

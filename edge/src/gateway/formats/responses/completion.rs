@@ -1,5 +1,6 @@
 //! The fields of a chat completion that a response is made of: those of a whole answer, and of a frame.
 
+use domain::usage::Assumed;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -59,7 +60,7 @@ pub(super) struct FunctionDelta<'c> {
     pub(super) arguments: Option<JsonString<'c>>,
 }
 
-/// The parts of a usage report that [`usage_report`](crate::gateway::usage_report) does not read, as it is never charged by them.
+/// The parts of a usage report that a response says in other words, beside its sums.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 pub(super) struct UsageDetails {
     #[serde(default)]
@@ -68,6 +69,10 @@ pub(super) struct UsageDetails {
     pub(super) completion_tokens_details: Option<CompletionDetails>,
     #[serde(default)]
     pub(super) estimated: bool,
+    #[serde(default)]
+    pub(super) cost_microeuros: Option<u64>,
+    #[serde(default)]
+    pub(super) cost_assumed: Option<Assumed>,
 }
 
 #[derive(Debug, Default, Clone, Copy, Deserialize)]

@@ -1,5 +1,6 @@
 //! The response, its items and its events, as they are written.
 
+use domain::usage::Assumed;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -130,6 +131,12 @@ pub(super) struct UsageObject {
     total_tokens: u64,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     estimated: bool,
+    /// What the response costs, in millionths of a euro.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_microeuros: Option<u64>,
+    /// The kinds of tokens that were charged at the dearer price, because the provider has not reported them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_assumed: Option<Assumed>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -153,6 +160,8 @@ impl UsageObject {
             output_tokens_details: OutputDetails { reasoning_tokens: reasoning },
             total_tokens: usage.prompt.saturating_add(usage.completion),
             estimated: details.estimated,
+            cost_microeuros: details.cost_microeuros,
+            cost_assumed: details.cost_assumed,
         }
     }
 }

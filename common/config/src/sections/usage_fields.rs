@@ -1,0 +1,156 @@
+//! `gateway.providers.*.usage`: where a provider's `usage` object says which tokens a completion had.
+
+use serde::{Deserialize, Serialize};
+
+/// The places in a provider's `usage` object of the counts of tokens, as JSON pointers. By default those of `OpenAI`, whose cached
+/// tokens are a part of the prompt's, and whose reasoning tokens are a part of the completion's.
+///
+/// A count that is missing, or no whole number, is not reported: its tokens are charged at the dearer price, and the answer and the
+/// record of the completion say so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UsageFields {
+    /// Tokens of the prompt.
+    pub prompt: Pointer,
+    /// Tokens of the completion.
+    pub completion: Pointer,
+    /// Tokens of both.
+    pub total: Pointer,
+    /// Tokens of the prompt that the provider had in its cache.
+    pub cached_input: Pointer,
+    /// Tokens of the prompt that the provider has put into its cache.
+    pub cache_write: Pointer,
+    /// Tokens of the completion that the model has thought with.
+    pub reasoning: Pointer,
+    /// Images of the prompt. Without a place, those of the request are counted.
+    pub images: Option<Pointer>,
+    /// Whether the count of the prompt has in it those of its cache. `false`: they are beside it (Anthropic's `input_tokens`).
+    pub prompt_includes_cache: bool,
+    /// Whether the count of the completion has the reasoning in it. `false`: it is beside it.
+    pub completion_includes_reasoning: bool,
+}
+
+impl Default for UsageFields {
+    fn default() -> Self {
+        Self {
+            prompt: Pointer::shipped(&["prompt_tokens"]),
+            completion: Pointer::shipped(&["completion_tokens"]),
+            total: Pointer::shipped(&["total_tokens"]),
+            cached_input: Pointer::shipped(&["prompt_tokens_details", "cached_tokens"]),
+            cache_write: Pointer::shipped(&["prompt_tokens_details", "cache_creation_tokens"]),
+            reasoning: Pointer::shipped(&["completion_tokens_details", "reasoning_tokens"]),
+            images: None,
+            prompt_includes_cache: true,
+            completion_includes_reasoning: true,
+        }
+    }
+}
+
+impl UsageFields {
+    /// Those of `OpenAI`'s responses.
+    pub fn responses() -> Self {
+        Self {
+            prompt: Pointer::shipped(&["input_tokens"]),
+            completion: Pointer::shipped(&["output_tokens"]),
+            cached_input: Pointer::shipped(&["input_tokens_details", "cached_tokens"]),
+            cache_write: Pointer::shipped(&["input_tokens_details", "cache_creation_tokens"]),
+            reasoning: Pointer::shipped(&["output_tokens_details", "reasoning_tokens"]),
+            ..Self::default()
+        }
+    }
+
+    /// Those of Anthropic's messages.
+    pub fn messages() -> Self {
+        Self {
+            prompt: Pointer::shipped(&["input_tokens"]),
+            completion: Pointer::shipped(&["output_tokens"]),
+            cached_input: Pointer::shipped(&["cache_read_input_tokens"]),
+            cache_write: Pointer::shipped(&["cache_creation_input_tokens"]),
+            prompt_includes_cache: false,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a client of `OpenAI` reads the same from such a `usage` object.
+    pub fn is_openai(&self) -> bool {
+        let openai = Self::default();
+        self.pointers()[..6] == openai.pointers()[..6]
+            && (self.prompt_includes_cache, self.completion_includes_reasoning) == (true, true)
+    }
+
+    /// The places, in the order of the fields.
+    pub fn pointers(&self) -> [Option<&Pointer>; 7] {
+        [
+            Some(&self.prompt),
+            Some(&self.completion),
+            Some(&self.total),
+            Some(&self.cached_input),
+            Some(&self.cache_write),
+            Some(&self.reasoning),
+            self.images.as_ref(),
+        ]
+    }
+}
+
+/// A JSON pointer (RFC 6901) to a field, such as `/prompt_tokens_details/cached_tokens`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Pointer(Vec<String>);
+
+/// The error for a text that is no pointer to a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a JSON pointer to a field begins with a slash and has at most {} names", Pointer::MOST_NAMES)]
+pub struct PointerError;
+
+impl Pointer {
+    /// The most names of a pointer: no provider has counts deeper.
+    const MOST_NAMES: usize = 4;
+
+    fn shipped(names: &[&str]) -> Self {
+        Self(names.iter().copied().map(str::to_owned).collect())
+    }
+
+    /// The names of the fields that lead to it, one at least.
+    pub fn names(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Pointer {
+    type Error = PointerError;
+
+    fn try_from(text: String) -> Result<Self, PointerError> {
+        let names = text.strip_prefix('/').ok_or(PointerError)?.split('/');
+        let names: Vec<_> = names.map(|name| name.replace("~1", "/").replace("~0", "~")).collect();
+        let is_valid = names.len() <= Self::MOST_NAMES && names.iter().all(|name| !name.is_empty());
+        is_valid.then_some(Self(names)).ok_or(PointerError)
+    }
+}
+
+impl From<Pointer> for String {
+    fn from(pointer: Pointer) -> Self {
+        let names = pointer.0.iter().flat_map(|name| ["/".to_owned(), name.replace('~', "~0").replace('/', "~1")]);
+        names.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pointer_names_the_fields_that_lead_to_a_count() {
+        for (text, names) in [("/a", &["a"][..]), ("/a/b", &["a", "b"]), ("/a~1b/~0", &["a/b", "~"])] {
+            let pointer = Pointer::try_from(text.to_owned()).unwrap();
+            assert_eq!(pointer.names(), names);
+            assert_eq!(String::from(pointer), text);
+        }
+        for text in ["", "a", "/", "/a/", "//a", "/a/b/c/d/e"] {
+            assert_eq!(Pointer::try_from(text.to_owned()), Err(PointerError), "{text}");
+        }
+        let table: UsageFields = toml::from_str("cached_input = \"/prompt_cache_hit_tokens\"").unwrap();
+        assert_eq!(table.prompt, UsageFields::default().prompt);
+        assert!(!table.is_openai() && UsageFields::default().is_openai() && !UsageFields::messages().is_openai());
+        assert!(toml::from_str::<UsageFields>("cached = \"/x\"").is_err());
+    }
+}
