@@ -113,10 +113,21 @@ impl Drains {
     }
 }
 
+/// Whether the client of an exchange has disconnected.
+#[derive(Clone, Default)]
+pub(super) struct Disconnected(Arc<AtomicBool>);
+
+impl Disconnected {
+    /// Whether it has.
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// Whom an exchange is for: whether its client has disconnected, and what else wants to know of it.
 #[derive(Clone, Default)]
 pub(super) struct Caller {
-    has_left: Arc<AtomicBool>,
+    disconnected: Disconnected,
     charge: Option<Charge>,
     span: Option<Span>,
 }
@@ -134,7 +145,12 @@ impl Caller {
 
     /// Whether the client has disconnected.
     pub(super) fn has_left(&self) -> bool {
-        self.has_left.load(Ordering::Relaxed)
+        self.disconnected.is_set()
+    }
+
+    /// Returns what says whether the client has disconnected, later too.
+    pub(super) fn disconnected(&self) -> Disconnected {
+        self.disconnected.clone()
     }
 
     /// Has everybody who wants to know of the completion learn of its end.
@@ -186,7 +202,7 @@ impl<T: Send + 'static> Future for DrainOnDrop<T> {
 impl<T: Send + 'static> Drop for DrainOnDrop<T> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
-            self.caller.has_left.store(true, Ordering::Relaxed);
+            self.caller.disconnected.0.store(true, Ordering::Relaxed);
             // Of an answer that is not streamed the usage is known at its end alone.
             self.drains.spawn_within(limits::EXCHANGE, &self.account, work);
         }

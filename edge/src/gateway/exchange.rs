@@ -99,7 +99,7 @@ async fn admit_and_exchange(
         return refuse(&errors, ProviderError::CutOff.into(), Some(&rate_limits));
     }
     let id = HeaderValue::from_str(reservation.id().as_str()).ok();
-    let metered = MeteredAnswer::new(reservation, expected, is_stream, disconnected.clone());
+    let metered = MeteredAnswer::new(reservation, expected, is_stream, caller.disconnected());
     let facts = RequestFacts { context: model.model.context, sent };
     let native = format.native_answer();
     let mut exchange = Exchange { state, model, native, expected, facts, request_id };

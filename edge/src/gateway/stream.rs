@@ -92,11 +92,11 @@ impl StreamBody {
                         }
                         bytes
                     }
-                    Step::Failed(bytes, _, Ending::Said) => {
+                    Step::Failed(bytes, _, FailureNotice::Said) => {
                         self.state = State::Ended;
                         bytes
                     }
-                    Step::Failed(bytes, _, Ending::Abort) => {
+                    Step::Failed(bytes, _, FailureNotice::Abort) => {
                         self.state = State::Aborting(Box::pin(sleep(limits::ABORT_GRACE)));
                         bytes
                     }
@@ -237,12 +237,12 @@ enum Step {
     /// The last bytes of a complete stream.
     Done(Bytes),
     /// The last bytes of a failed stream, which end with an error frame; why it failed, and how its client learns of it.
-    Failed(Bytes, ProviderError, Ending),
+    Failed(Bytes, ProviderError, FailureNotice),
 }
 
 /// How the client learns that a failed stream is not complete.
 #[derive(Debug, Clone, Copy)]
-enum Ending {
+enum FailureNotice {
     /// The last event says so.
     Said,
     /// The connection is broken off.
@@ -385,8 +385,8 @@ impl Relay {
             span.failed(told.code());
         }
         let is_said = self.events.fail(told, &mut self.out);
-        let ending = if is_said { Ending::Said } else { Ending::Abort };
-        Step::Failed(self.out.split().freeze(), error, ending)
+        let notice = if is_said { FailureNotice::Said } else { FailureNotice::Abort };
+        Step::Failed(self.out.split().freeze(), error, notice)
     }
 
     /// Ends what was under way, and waits in the background for the end of the provider's answer, after the last frame, so that

@@ -39,12 +39,12 @@ impl Ending {
         Self::Lost,
     ];
 
-    /// Returns what a `finish_reason` stands for.
+    /// Returns what a `finish_reason` stands for, or its like in another format.
     pub fn of_reason(reason: &[u8]) -> Self {
         match reason {
-            b"length" | b"model_length" | b"max_tokens" => Self::Length,
-            b"tool_calls" | b"function_call" => Self::ToolCalls,
-            b"content_filter" => Self::ContentFilter,
+            b"length" | b"model_length" | b"max_tokens" | b"max_output_tokens" => Self::Length,
+            b"tool_calls" | b"function_call" | b"tool_use" => Self::ToolCalls,
+            b"content_filter" | b"refusal" => Self::ContentFilter,
             _ => Self::Stop,
         }
     }

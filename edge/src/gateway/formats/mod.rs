@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use domain::Clock;
 use http::{HeaderMap, Response};
 
-pub(super) use self::native::{Native, NativeAnswer, NativeRequest, NativeUsage, native_word_bytes};
+pub(super) use self::native::{Native, NativeAnswer, NativeRequest, NativeUsage, native_ending, native_word_bytes};
 use super::{
     answer_memory::AnswerMemory,
     asks::Asks,

@@ -1,6 +1,7 @@
 //! The frames of a stream, in the format in which its provider writes it.
 
 use bytes::BytesMut;
+use domain::usage::Ending;
 
 use super::{super::meter::Usage, Frames, NativeFrames, Progress, StreamError};
 
@@ -35,6 +36,14 @@ impl AnswerFrames {
         match self {
             Self::Chat(frames) => frames.usage(),
             Self::Native(frames) => frames.usage(),
+        }
+    }
+
+    /// How the answer has ended, as the provider says.
+    pub(in crate::gateway) fn ending(&self) -> Ending {
+        match self {
+            Self::Chat(frames) => frames.ending(),
+            Self::Native(frames) => frames.ending(),
         }
     }
 

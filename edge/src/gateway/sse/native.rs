@@ -5,11 +5,12 @@
 use std::{ops::Range, sync::Arc};
 
 use bytes::BytesMut;
+use domain::usage::Ending;
 
 use super::{
     super::{
         error::Report,
-        formats::{Api, NativeAnswer, NativeUsage, native_word_bytes},
+        formats::{Api, NativeAnswer, NativeUsage, native_ending, native_word_bytes},
         json,
         meter::Usage,
         usage_report::{self, Expected},
@@ -29,6 +30,7 @@ pub(in crate::gateway) struct NativeFrames {
     usage: NativeUsage,
     /// Bytes of the model's words.
     words: usize,
+    ending: Option<Ending>,
     is_complete: bool,
 }
 
@@ -36,7 +38,7 @@ impl NativeFrames {
     /// A reader of an answer.
     pub(in crate::gateway) fn new(answer: Arc<NativeAnswer>, expected: Expected) -> Self {
         let (pending, search, usage) = (BytesMut::new(), Search::default(), NativeUsage::default());
-        Self { answer, expected, pending, search, usage, words: 0, is_complete: false }
+        Self { answer, expected, pending, search, usage, words: 0, ending: None, is_complete: false }
     }
 
     /// Reads the next bytes, cut anywhere, and appends the complete events among them to `out`.
@@ -76,6 +78,11 @@ impl NativeFrames {
         }
         let words = usage_report::estimate_tokens(self.words).min(self.expected.completion);
         Usage { completion: usage.completion.max(words), is_estimated: true, ..usage }
+    }
+
+    /// How the answer has ended, as the provider says.
+    pub(in crate::gateway) fn ending(&self) -> Ending {
+        self.ending.unwrap_or(Ending::Stop)
     }
 
     /// Whether the model has said anything.
@@ -144,7 +151,11 @@ impl NativeFrames {
                 b"type" => kind = json::string(part(field.value)).into_owned(),
                 b"response" | b"message" if part(field.value.clone()).starts_with(b"{") => object = Some(field.value),
                 b"usage" => self.usage.add(part(field.value)),
-                b"delta" => self.words += words_of(part(field.value)),
+                b"delta" => {
+                    let delta = part(field.value);
+                    self.words += words_of(delta);
+                    self.ending = native_ending(delta).or(self.ending);
+                }
                 b"sequence_number" => number = Some(part(field.value)),
                 _ => {}
             }
@@ -152,6 +163,7 @@ impl NativeFrames {
         let (mut model, mut id) = (None, None);
         if let Some(object) = object {
             let text = part(object.clone());
+            self.ending = native_ending(text).or(self.ending);
             for field in json::fields(text) {
                 let field = field?;
                 let value = text.get(field.value.clone()).unwrap_or_default();

@@ -5,12 +5,18 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
+use domain::usage::Ending;
 use serde_json::json;
 
 use super::{
     super::{
-        super::{error::ApiError, json, json_answer::AnswerError, meter::Usage, usage_report::Expected},
+        super::{
+            error::ApiError,
+            json,
+            json_answer::{AnswerError, Rewritten},
+            usage_report::Expected,
+        },
         Api, messages, responses,
     },
     NativeUsage, route,
@@ -67,8 +73,8 @@ impl NativeAnswer {
         }
     }
 
-    /// Rewrites a whole answer for the client: under the name of the model that it asked for. Returns the answer and its usage.
-    pub(in crate::gateway) fn rewrite(&self, body: &[u8], expected: &Expected) -> Result<(Bytes, Usage), AnswerError> {
+    /// Rewrites a whole answer for the client: under the name of the model that it asked for.
+    pub(in crate::gateway) fn rewrite(&self, body: &[u8], expected: &Expected) -> Result<Rewritten, AnswerError> {
         let mut out = BytesMut::with_capacity(body.len() + limits::ADDED_BYTES);
         let (mut written, mut usage, mut said, mut is_failed) = (0, NativeUsage::default(), None, false);
         let part = |range: std::ops::Range<usize>| body.get(range).unwrap_or_default();
@@ -93,7 +99,8 @@ impl NativeAnswer {
         let Some(said) = said.filter(|said| said.starts_with(b"[") && !is_failed) else {
             return Err(AnswerError::NoCompletion);
         };
-        Ok((out.freeze(), usage.or_estimate(self.api, word_bytes(said), expected)))
+        let usage = usage.or_estimate(self.api, word_bytes(said), expected);
+        Ok(Rewritten { body: out.freeze(), usage, ending: ending(body).unwrap_or(Ending::Stop) })
     }
 
     /// Appends the end of a stream that fails, as the format has it.
@@ -126,6 +133,22 @@ impl NativeAnswer {
 
 fn write_event(kind: &str, data: &serde_json::Value, out: &mut BytesMut) {
     out.extend_from_slice(format!("event: {kind}\ndata: {data}\n\n").as_bytes());
+}
+
+/// How an answer, or the part of a stream that says it, ends: by `stop_reason`, or by what a response is incomplete for.
+pub(in crate::gateway) fn ending(part: &[u8]) -> Option<Ending> {
+    json::fields(part).map_while(Result::ok).fold(None, |known, field| {
+        let value = part.get(field.value.clone()).unwrap_or_default();
+        let ending = match &*field.name() {
+            b"stop_reason" if value.starts_with(b"\"") => Some(Ending::of_reason(&json::string(value))),
+            b"incomplete_details" if value.starts_with(b"{") => {
+                let details: serde_json::Value = serde_json::from_slice(value).unwrap_or_default();
+                details["reason"].as_str().map(|reason| Ending::of_reason(reason.as_bytes()))
+            }
+            _ => None,
+        };
+        ending.or(known)
+    })
 }
 
 /// The bytes of the model's words in a part of an answer.

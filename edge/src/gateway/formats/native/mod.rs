@@ -15,7 +15,7 @@ use config::{gateway::ProviderRoute, models::Model};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub(in crate::gateway) use self::{
-    answer::{NativeAnswer, word_bytes as native_word_bytes},
+    answer::{NativeAnswer, ending as native_ending, word_bytes as native_word_bytes},
     usage::NativeUsage,
 };
 use super::{Api, ClientFormat, CompletionRequest};

@@ -4,18 +4,19 @@ use config::{
     gateway::{Fallback, ProviderRoute},
     models::Models,
 };
+use domain::usage::Ending;
 
 use super::*;
 use crate::gateway::{
     asks::Asks,
     error::ApiError,
-    json_answer::AnswerError,
+    json_answer::{AnswerError, Rewritten},
     models::ServedModels,
     sse::{NativeFrames, Progress, StreamError},
     usage_report::Expected,
 };
 
-const EXPECTED: Expected = Expected { prompt: 7, completion: 90, choices: 1 };
+const EXPECTED: Expected = Expected { prompt: 7, completion: 90, choices: 1, images: 0 };
 
 /// Models of which one has every endpoint at its provider, and another at its second one alone.
 fn models() -> ServedModels {
@@ -138,16 +139,16 @@ fn usage_is_read_in_each_formats_own_terms() {
 
 #[test]
 fn a_whole_answer_passes_under_the_name_that_was_asked_for() {
-    let body = "{\"id\":\"resp_1\", \"error\":null,\"model\" : \"upstream\",\"output\":[{\"type\":\"message\"}],\n\"usage\":{\"input_tokens\":9,\"output_tokens\":12}}";
-    let (passed, usage) = answer(Api::Responses).rewrite(body.as_bytes(), &EXPECTED).unwrap();
+    let body = "{\"id\":\"resp_1\", \"error\":null,\"model\" : \"upstream\",\"incomplete_details\":{\"reason\":\"max_output_tokens\"},\"output\":[{\"type\":\"message\"}],\n\"usage\":{\"input_tokens\":9,\"output_tokens\":12}}";
+    let Rewritten { body: passed, usage, ending } = answer(Api::Responses).rewrite(body.as_bytes(), &EXPECTED).unwrap();
     assert_eq!(passed, body.replace("\"upstream\"", "\"asked-for\""));
-    assert_eq!((usage.prompt, usage.completion, usage.is_estimated), (9, 12, false));
+    assert_eq!((usage.prompt, usage.completion, usage.is_estimated, ending), (9, 12, false, Ending::Length));
     let body = r#"{"type":"message","model":"upstream","content":[{"type":"text","text":"12345678"}]}"#;
-    let (_, usage) = answer(Api::Messages).rewrite(body.as_bytes(), &EXPECTED).unwrap();
+    let Rewritten { usage, .. } = answer(Api::Messages).rewrite(body.as_bytes(), &EXPECTED).unwrap();
     assert_eq!((usage.prompt, usage.completion, usage.is_estimated), (7, 2, true));
     // Words without a token are words that nobody counted.
     let body = r#"{"content":[{"type":"text","text":"12345678"}],"usage":{"input_tokens":3,"output_tokens":0}}"#;
-    let (_, usage) = answer(Api::Messages).rewrite(body.as_bytes(), &EXPECTED).unwrap();
+    let Rewritten { usage, .. } = answer(Api::Messages).rewrite(body.as_bytes(), &EXPECTED).unwrap();
     assert_eq!((usage.prompt, usage.completion, usage.is_estimated), (3, 2, true));
     for body in [
         "x",

@@ -73,7 +73,7 @@ impl NativeUsage {
         let output = self.output?;
         let report = json!({
             "prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt.saturating_add(output),
-            "prompt_tokens_details": { "cached_tokens": read, "cache_creation_tokens": created },
+            "prompt_tokens_details": { "cached_tokens": self.cache_read, "cache_creation_tokens": self.cache_created },
             "completion_tokens_details": { "reasoning_tokens": self.reasoning },
         });
         usage_report::parse(report.to_string().as_bytes())
