@@ -2,6 +2,7 @@
 //! how far it came with its answers.
 
 pub mod dialects;
+pub mod vendor;
 
 use std::{
     collections::VecDeque,
@@ -69,8 +70,8 @@ struct Shared {
     finished: AtomicUsize,
     left: AtomicUsize,
     go_on: Notify,
-    /// The dialect in which it takes requests and answers; any, without one.
-    dialect: Option<Dialect>,
+    /// How it answers where no script says so; as usual, without one.
+    answer: Option<Box<dyn Fn(&Value) -> Script + Send + Sync>>,
 }
 
 /// A provider on a port of this machine; it ends with the value.
@@ -89,7 +90,12 @@ impl Provider {
 
     /// Starts one that takes requests, and answers, in a dialect.
     pub async fn start_as(dialect: Dialect) -> Self {
-        let shared = Shared { dialect: Some(dialect), ..Shared::default() };
+        Self::start_answering(move |body| dialect.answer(body)).await
+    }
+
+    /// Starts one that answers a request with what becomes of its body.
+    pub async fn start_answering(answer: impl Fn(&Value) -> Script + Send + Sync + 'static) -> Self {
+        let shared = Shared { answer: Some(Box::new(answer)), ..Shared::default() };
         Self::serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), shared)
     }
 
@@ -329,10 +335,10 @@ async fn attend(mut stream: TcpStream, connection: usize, shared: Arc<Shared>) {
     let mut buffer = Vec::new();
     while let Some(asked) = read_request(&mut stream, &mut buffer, connection).await {
         let is_stream = asked.text.contains("\"stream\":true");
-        let in_dialect = shared.dialect.map(|dialect| dialect.answer(&asked.body()));
+        let own = shared.answer.as_ref().map(|answer| answer(&asked.body()));
         shared.asked.lock().unwrap().push(asked);
         let script = shared.next.lock().unwrap().pop_front();
-        let script = script.or(in_dialect);
+        let script = script.or(own);
         let script = script.unwrap_or_else(|| if is_stream { Script::usual_stream(5) } else { Script::completion() });
         if !play(&mut stream, script, &shared).await {
             return;
