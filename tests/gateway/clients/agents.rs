@@ -158,7 +158,10 @@ impl Agent {
 
     fn program(&self, home: &Path, key: &str) -> Command {
         let mut program = (self.program)();
-        program.current_dir(home.join("project")).env("HOME", home).env("SVC_AI_KEY", key).stdin(Stdio::null());
+        let project = home.join("project");
+        // opencode goes by the variable, and not by the folder that it is started in.
+        program.current_dir(&project).env("PWD", &project);
+        program.env("HOME", home).env("SVC_AI_KEY", key).stdin(Stdio::null());
         // What the machine's own user may have set.
         for name in ["OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_MODEL", "XDG_CONFIG_HOME"] {
             program.env_remove(name);
