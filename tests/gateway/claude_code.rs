@@ -38,14 +38,14 @@ fn turn_with_call() -> Script {
 }
 
 /// Claude Code in a folder of its own, which is told to do something.
-fn claude_code(home: &Path, base_url: &str, key: &str) -> Command {
+pub(super) fn claude_code(home: &Path, base_url: &str, key: &str, arguments: &[&str], prompt: &str) -> Command {
     let project = home.join("project");
     fs::create_dir_all(&project).unwrap();
     fs::create_dir_all(home.join(".claude")).unwrap();
     let settings = SETTINGS.replace("https://ai.svc.localhost:8443", base_url).replace("svc_…", key);
     fs::write(home.join(".claude/settings.json"), settings).unwrap();
     let mut command = tools::claude_code();
-    command.args(["-p", "Make made.txt.", "--output-format", "json", "--allowedTools", "Bash"]);
+    command.args(arguments).args(["-p", prompt, "--output-format", "json", "--allowedTools", "Bash"]);
     command.current_dir(project).env("HOME", home).env("DISABLE_TELEMETRY", "1").env("DISABLE_AUTOUPDATER", "1");
     // What the machine's own user may have set.
     for name in
@@ -65,7 +65,7 @@ async fn claude_code_works_through_a_task() {
     let base_url = format!("https://localhost:{}", gateway.world.public_port());
 
     gateway.provider.next(turn_with_call());
-    let client = claude_code(&home, &base_url, &gateway.key);
+    let client = claude_code(&home, &base_url, &gateway.key, &[], "Make made.txt.");
     let output = run(client, &gateway.world, &gateway.key, &[]).await;
     let stdout = String::from_utf8(output.stdout).unwrap();
     let said: Value = serde_json::from_str(stdout.lines().last().expect("it says something")).unwrap();

@@ -1,4 +1,11 @@
-//! Real clients over TLS (openai-python, openai-node, the AI SDK, curl), and a provider that is not part of this project.
+//! Real clients over TLS (openai-python, openai-node, the AI SDK, curl), and a provider that is not part of this project. Every client
+//! that `docs/clients.md` has a configuration for is in [`sdks`] or in [`agents`].
+
+mod agents;
+mod documented;
+mod sdks;
+mod sessions;
+mod vendors;
 
 use std::{
     path::Path,
@@ -39,13 +46,23 @@ pub(super) async fn run(mut client: Command, world: &World, key: &str, more: &[(
         .env("SSL_CERT_FILE", world.ca())
         .env("NODE_EXTRA_CA_CERTS", world.ca())
         .envs(more.iter().copied());
-    for proxy in ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"] {
-        client.env_remove(proxy);
-    }
+    only_loopback(&mut client);
     let output = tokio::time::timeout(BACKGROUND * 4, client.output()).await.expect("the client hangs").unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{client:?}: {error}{}", String::from_utf8_lossy(&output.stdout));
     output
+}
+
+/// Has a client reach this machine alone: what it would ask others, such as whether there is a newer version of it, is refused by a
+/// proxy that is not there.
+pub(super) fn only_loopback(client: &mut Command) {
+    for proxy in ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"] {
+        client.env(proxy, "http://127.0.0.1:9");
+    }
+    for without in ["no_proxy", "NO_PROXY"] {
+        client.env(without, "localhost,127.0.0.1");
+    }
+    client.env_remove("ALL_PROXY").env_remove("all_proxy");
 }
 
 fn python(script: &str) -> Command {

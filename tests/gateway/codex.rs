@@ -37,13 +37,14 @@ fn turn_with_call() -> Script {
 }
 
 /// Codex in a folder of its own, which is told to do something.
-fn codex(home: &Path, base_url: &str) -> Command {
+pub(super) fn codex(home: &Path, base_url: &str, arguments: &[&str], prompt: &str) -> Command {
     let project = home.join("project");
     fs::create_dir_all(&project).unwrap();
     let configuration = CONFIGURATION.replace("https://ai.svc.localhost:8443/v1", base_url);
     fs::write(home.join("config.toml"), configuration).unwrap();
     let mut command = tools::codex();
-    command.args(["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "Make made.txt."]);
+    command.args(["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]);
+    command.args(arguments).arg(prompt);
     command.current_dir(project).env("CODEX_HOME", home).env("HOME", home).stdin(std::process::Stdio::null());
     command
 }
@@ -57,7 +58,7 @@ async fn codex_works_through_a_task() {
     let with_key = [("SVC_AI_KEY", gateway.key.as_str())];
 
     gateway.provider.next(turn_with_call());
-    let output = run(codex(&home, &base_url), &gateway.world, &gateway.key, &with_key).await;
+    let output = run(codex(&home, &base_url, &[], "Make made.txt."), &gateway.world, &gateway.key, &with_key).await;
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("wörd0 wörd1"), "{said}");
     assert_eq!(fs::read_to_string(home.join("project/made.txt")).unwrap(), "made\n");
@@ -79,7 +80,7 @@ async fn codex_works_through_a_task() {
     let events = usual_events(4);
     let pieces = events.iter().take(3).map(|event| format!("{event}\n\n").into_bytes());
     gateway.provider.next(Script::stream(pieces, false).then(Act::Close));
-    run(codex(&home, &base_url), &gateway.world, &gateway.key, &with_key).await;
+    run(codex(&home, &base_url, &[], "Make made.txt."), &gateway.world, &gateway.key, &with_key).await;
     assert_eq!(gateway.provider.asked().len(), 4);
     let cut = "SELECT count(*) FROM ai_usage WHERE estimated";
     eventually(BACKGROUND, "the cut turn is charged", async || gateway.world.sql_number(cut).await == 1).await;

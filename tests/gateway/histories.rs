@@ -8,15 +8,29 @@ use serde_json::{Value, json};
 use super::{create_key, frames_of};
 use crate::{
     stubs::provider::{KEY, Provider, dialects::Dialect},
-    world::{World, answer::Answer},
+    world::{Builder, World, answer::Answer},
 };
 
 /// A model of each shipped provider, with the provider, the variable with its key, and its dialect.
-const MODELS: [(&str, &str, &str, &str); 3] = [
+pub(super) const MODELS: [(&str, &str, &str, &str); 3] = [
     ("svc/mistral-small", "mistral", "MISTRAL_API_KEY", "mistral"),
     ("svc/qwen3-coder-30b", "scaleway", "SCW_SECRET_KEY", "vllm"),
     ("svc/qwen3-32b", "ovhcloud", "OVH_AI_ENDPOINTS_ACCESS_TOKEN", "vllm"),
 ];
+
+/// The builder of a world whose shipped providers are at these addresses, in the order of [`MODELS`].
+pub(super) fn with_shipped_providers_at(urls: [&str; 3]) -> Builder {
+    let mut shipped = serde_json::to_value(config::Gateway::default().providers).unwrap();
+    let mut builder = World::builder();
+    for ((_, name, variable, _), url) in MODELS.into_iter().zip(urls) {
+        shipped[name]["base_url"] = format!("{url}/v1").into();
+        builder = builder.variable(variable, KEY);
+    }
+    builder
+        .set("GATEWAY__PROVIDERS", shipped)
+        .set("LIMITS__GATEWAY_PER_MIN", 1_000_000)
+        .set("LIMITS__GATEWAY_TOKENS_PER_DAY", 1_000_000_000)
+}
 
 /// The conversations.
 fn histories() -> Vec<Value> {
@@ -32,20 +46,12 @@ struct Dialects {
 
 impl Dialects {
     async fn start() -> Self {
-        let mut shipped = serde_json::to_value(config::Gateway::default().providers).unwrap();
-        let (mut builder, mut providers) = (World::builder(), BTreeMap::new());
-        for (model, name, variable, dialect) in MODELS {
-            let provider = Provider::start_as(Dialect::named(dialect)).await;
-            shipped[name]["base_url"] = format!("{}/v1", provider.url).into();
-            builder = builder.variable(variable, KEY);
-            providers.insert(model, provider);
+        let mut providers = BTreeMap::new();
+        for (model, .., dialect) in MODELS {
+            providers.insert(model, Provider::start_as(Dialect::named(dialect)).await);
         }
-        let world = builder
-            .set("GATEWAY__PROVIDERS", shipped)
-            .set("LIMITS__GATEWAY_PER_MIN", 1_000_000)
-            .set("LIMITS__GATEWAY_TOKENS_PER_DAY", 1_000_000_000)
-            .start()
-            .await;
+        let urls = MODELS.map(|(model, ..)| providers[model].url.as_str());
+        let world = with_shipped_providers_at(urls).start().await;
         let key = create_key(&world.user("ada").await).await;
         Self { world, providers, key }
     }

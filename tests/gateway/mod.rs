@@ -7,6 +7,7 @@ mod claude_code;
 mod clients;
 mod codex;
 mod complaints;
+mod cuts;
 mod failures;
 mod fallbacks;
 mod hangups;

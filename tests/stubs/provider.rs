@@ -2,6 +2,7 @@
 //! how far it came with its answers.
 
 pub mod dialects;
+pub mod vendor;
 
 use std::{
     collections::VecDeque,
@@ -71,8 +72,8 @@ struct Shared {
     go_on: Notify,
     /// The requests that it takes in a second, where those are bounded.
     rate: Mutex<Option<Rate>>,
-    /// The dialect in which it takes requests and answers; any, without one.
-    dialect: Option<Dialect>,
+    /// How it answers where no script says so; as usual, without one.
+    answer: Option<Box<dyn Fn(&Value) -> Script + Send + Sync>>,
 }
 
 /// A rate limit by seconds, as providers have.
@@ -109,7 +110,12 @@ impl Provider {
 
     /// Starts one that takes requests, and answers, in a dialect.
     pub async fn start_as(dialect: Dialect) -> Self {
-        let shared = Shared { dialect: Some(dialect), ..Shared::default() };
+        Self::start_answering(move |body| dialect.answer(body)).await
+    }
+
+    /// Starts one that answers a request with what becomes of its body.
+    pub async fn start_answering(answer: impl Fn(&Value) -> Script + Send + Sync + 'static) -> Self {
+        let shared = Shared { answer: Some(Box::new(answer)), ..Shared::default() };
         Self::serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), shared)
     }
 
@@ -360,10 +366,10 @@ async fn attend(mut stream: TcpStream, connection: usize, shared: Arc<Shared>) {
             continue;
         }
         let is_stream = asked.text.contains("\"stream\":true");
-        let in_dialect = shared.dialect.map(|dialect| dialect.answer(&asked.body()));
+        let own = shared.answer.as_ref().map(|answer| answer(&asked.body()));
         shared.asked.lock().unwrap().push(asked);
         let script = shared.next.lock().unwrap().pop_front();
-        let script = script.or(in_dialect);
+        let script = script.or(own);
         let script = script.unwrap_or_else(|| if is_stream { Script::usual_stream(5) } else { Script::completion() });
         if !play(&mut stream, script, &shared).await {
             return;

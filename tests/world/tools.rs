@@ -24,9 +24,32 @@ pub fn python(module: &str) -> Command {
 
 /// The folder of openai-python's older major version, for `PYTHONPATH`.
 pub fn older_openai_python() -> PathBuf {
-    let module = folder().join("openai2");
-    assert!(module.exists(), "{} is not there: run .ci/tools", module.display());
-    module
+    packages("openai2")
+}
+
+/// A folder of Python packages beside the environment, for `PYTHONPATH`.
+pub fn packages(name: &str) -> PathBuf {
+    let packages = folder().join(name);
+    assert!(packages.exists(), "{} is not there: run .ci/tools --clients", packages.display());
+    packages
+}
+
+/// A program of those npm packages that `make clients` alone needs.
+pub fn large_program(path: &str) -> Command {
+    command(large(path))
+}
+
+/// A script of those npm packages, for Node.
+pub fn large_script(path: &str) -> Command {
+    let mut command = command(node_itself());
+    command.arg(large(path));
+    command
+}
+
+fn large(path: &str) -> PathBuf {
+    let program = folder().join("more/node_modules").join(path);
+    assert!(program.exists(), "{} is not there: run .ci/tools --clients", program.display());
+    program
 }
 
 /// A Node script, as the text of an ES module: its imports are looked for among the installed packages.
@@ -104,6 +127,7 @@ async fn the_tools_are_installed() {
         codex(),
         node("import Anthropic from '@anthropic-ai/sdk'; new Anthropic({ apiKey: 'x' })"),
         claude_code(),
+        npm_program("cn"),
     ] {
         let output = tool.arg("--help").output().await.unwrap();
         assert!(output.status.success(), "{tool:?}: {}", String::from_utf8_lossy(&output.stderr));

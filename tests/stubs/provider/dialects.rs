@@ -148,14 +148,12 @@ impl Dialect {
     /// thinks and calls the first of them; otherwise it thinks, if it was told to, and says a word.
     pub fn answer(self, body: &Value) -> Script {
         if let Err(error) = self.judge(body) {
-            let status = u16::try_from(self.0["status"].as_u64().unwrap()).unwrap();
-            let refusal = json!({ "object": "error", "message": error, "type": "invalid_request_error" }).to_string();
-            return Script::answer(status, &[("content-type", "application/json")], refusal.as_bytes());
+            return self.refusal(&error);
         }
         let messages = body["messages"].as_array().unwrap();
         let is_asked = messages.last().is_some_and(|last| last["role"] == "user");
         let tool = body["tools"][0]["function"]["name"].as_str().filter(|_| is_asked && body["tool_choice"] != "none");
-        let thinks = self.0["answer"] == "reasoning_content" || body["reasoning_effort"] == "high";
+        let thinks = self.thinks(body);
         let usage = json!({ "prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21 });
         if body["stream"] == true {
             let mut deltas = vec![json!({ "role": "assistant", "content": "" })];
@@ -187,8 +185,32 @@ impl Dialect {
         }))
     }
 
+    /// A refusal of what is wrong with a request.
+    pub(super) fn refusal(self, error: &str) -> Script {
+        let status = u16::try_from(self.0["status"].as_u64().unwrap()).unwrap();
+        let refusal = json!({ "object": "error", "message": error, "type": "invalid_request_error" }).to_string();
+        Script::answer(status, &[("content-type", "application/json")], refusal.as_bytes())
+    }
+
+    /// A refusal of a prompt that is longer than the model's context, in the provider's words.
+    pub(super) fn overflow(self) -> Script {
+        let error =
+            json!({ "object": "error", "message": self.0["overflow"], "type": "invalid_request_error" }).to_string();
+        Script::answer(400, &[("content-type", "application/json")], error.as_bytes())
+    }
+
+    /// Whether the model thinks when it is asked like this.
+    pub(super) fn thinks(self, body: &Value) -> bool {
+        self.0["answer"] == "reasoning_content" || body["reasoning_effort"] == "high"
+    }
+
+    /// Whether a stream's usage, and the arguments of its calls, come in one frame with the end.
+    pub(super) fn ends_in_one_frame(self) -> bool {
+        self.0["answer"] == "parts"
+    }
+
     /// A message, or a piece of one, with these thoughts and words.
-    fn said(self, thoughts: &str, words: &str) -> Value {
+    pub(super) fn said(self, thoughts: &str, words: &str) -> Value {
         if self.0["answer"] == "reasoning_content" {
             let or_null = |text: &str| if text.is_empty() { Value::Null } else { text.into() };
             return json!({ "content": or_null(words), "reasoning_content": or_null(thoughts) });
