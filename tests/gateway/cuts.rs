@@ -94,7 +94,7 @@ fn whole(number: u64) -> Script {
 }
 
 fn completion(number: u64) -> Value {
-    let words: String = (0..WORDS).map(|word| format!("word{word} ")).collect();
+    let words: String = (0..WORDS).flat_map(|word| ["word".to_owned(), word.to_string(), " ".to_owned()]).collect();
     let message = json!({ "role": "assistant", "content": words });
     json!({
         "id": "c", "object": "chat.completion", "created": 1, "model": "m", "usage": usage(number),
@@ -163,15 +163,12 @@ fn route_of(number: u64) -> &'static str {
 fn request(number: u64, stream: bool) -> Value {
     let prompt = format!("session {number}");
     let mut request = json!({ "model": "svc/gpt-oss-20b", "stream": stream });
-    match route_of(number) {
-        "/v1/responses" => {
-            request["input"] = prompt.into();
-            request["max_output_tokens"] = 100.into();
-        }
-        _ => {
-            request["messages"] = json!([{ "role": "user", "content": prompt }]);
-            request["max_tokens"] = 100.into();
-        }
+    if route_of(number) == "/v1/responses" {
+        request["input"] = prompt.into();
+        request["max_output_tokens"] = 100.into();
+    } else {
+        request["messages"] = json!([{ "role": "user", "content": prompt }]);
+        request["max_tokens"] = 100.into();
     }
     request
 }

@@ -62,6 +62,9 @@ pub struct Asked {
     pub text: String,
 }
 
+/// What decides on the answer to the body of a request.
+type Answering = dyn Fn(&Value) -> Script + Send + Sync;
+
 #[derive(Default)]
 struct Shared {
     next: Mutex<VecDeque<Script>>,
@@ -73,7 +76,7 @@ struct Shared {
     /// The requests that it takes in a second, where those are bounded.
     rate: Mutex<Option<Rate>>,
     /// How it answers where no script says so; as usual, without one.
-    answer: Option<Box<dyn Fn(&Value) -> Script + Send + Sync>>,
+    answer: Option<Box<Answering>>,
 }
 
 /// A rate limit by seconds, as providers have.

@@ -340,7 +340,7 @@ mod tests {
         let model = both.find("svc/mistral-small").unwrap();
         let second = model.fallback.as_ref().unwrap();
         assert_eq!((&*second.provider.name, &*second.upstream), ("ovhcloud", "Mistral-Small"));
-        assert_eq!((&second.id, second.input_cents, second.output_cents), (&model.id, 15, 45));
+        assert_eq!((&second.id, second.prices.input, second.prices.output), (&model.id, 15, 45));
         assert_eq!((&*model.owned_by, model.owned_by == second.owned_by), ("Mistral AI, OVHcloud", true));
         assert_eq!((&model.routes[..], second.routes.len()), (&[ProviderRoute::Chat][..], 2));
         let one = models(|config| {

@@ -244,7 +244,9 @@ async fn every_sdk_works_with_every_provider_and_its_usage_is_the_ledgers() {
             let said: Vec<_> = lines.iter().filter(|line| line["model"] == model).collect();
             assert!(said.len() >= 4, "{}: {output}", sdk.name);
             let ledger = &ledgers[provider];
-            said.iter().for_each(|said| assert_case(sdk, said));
+            for said in &said {
+                assert_case(sdk, said);
+            }
             let faults = said.iter().filter(|said| said["error"].is_object()).count();
             // What is refused is not tried again.
             assert_eq!((ledger.refused, faults), (2, 2), "{}: {model}", sdk.name);

@@ -26,7 +26,7 @@ pub(super) fn are_all_wanted() -> bool {
 pub(super) struct Vendors {
     pub(super) world: World,
     /// By the name of the provider.
-    vendors: BTreeMap<&'static str, Vendor>,
+    by_provider: BTreeMap<&'static str, Vendor>,
     pub(super) key: String,
     /// What was served so far, by the name of the provider.
     served: BTreeMap<&'static str, Sums>,
@@ -34,17 +34,17 @@ pub(super) struct Vendors {
 
 impl Vendors {
     pub(super) async fn start() -> Self {
-        let mut vendors = BTreeMap::new();
+        let mut by_provider = BTreeMap::new();
         for (_, provider, _, dialect) in MODELS {
-            vendors.insert(provider, Vendor::start(Dialect::named(dialect)).await);
+            by_provider.insert(provider, Vendor::start(Dialect::named(dialect)).await);
         }
-        let urls = MODELS.map(|(_, provider, ..)| vendors[provider].provider.url.as_str());
+        let urls = MODELS.map(|(_, provider, ..)| by_provider[provider].provider.url.as_str());
         // As agents need it: their first request has 5 to 77 KB.
         let limits =
             json!({ "gateway_body_bytes": 32 << 20, "gateway_max_tokens": 32_768, "ai_credit_cents": 100_000 });
         let world = at_localhost(with_shipped_providers_at(urls)).plan(&limits).start().await;
         let key = create_key(&world.user("ada").await).await;
-        Self { world, vendors, key, served: BTreeMap::new() }
+        Self { world, by_provider, key, served: BTreeMap::new() }
     }
 
     /// The gateway's address.
@@ -54,14 +54,14 @@ impl Vendors {
 
     /// Whether a story is told by now.
     pub(super) fn is_story_told(&self) -> bool {
-        self.vendors.values().any(Vendor::tells_story)
+        self.by_provider.values().any(Vendor::tells_story)
     }
 
     /// Waits until Postgres has counted what the providers have served, to the token and the microcent, and nothing else. Returns the
     /// providers' ledgers since the last call, by the name of the provider.
     pub(super) async fn settle(&mut self, what: &str) -> BTreeMap<&'static str, Ledger> {
         let mut ledgers = BTreeMap::new();
-        for (provider, vendor) in &self.vendors {
+        for (provider, vendor) in &self.by_provider {
             let ledger = vendor.take_ledger();
             assert!(ledger.unfit.is_empty(), "{what}: {provider} was sent what it does not take: {:?}", ledger.unfit);
             let sums = self.served.entry(*provider).or_default();

@@ -146,7 +146,8 @@ fn reply(body: &Value) -> (Reply, bool) {
         return (Reply::Call(tool, json!({ "city": "Paris" })), false);
     }
     if prompt.contains("Tell a long story.") {
-        let words: String = (0..STORY_WORDS).map(|word| format!("word{word} ")).collect();
+        let words: String =
+            (0..STORY_WORDS).flat_map(|word| ["word".to_owned(), word.to_string(), " ".to_owned()]).collect();
         return (Reply::Say(words), true);
     }
     if is_asked { say("Hello there.") } else { say("It is sunny.") }

@@ -50,7 +50,9 @@ pub(super) fn fingerprint(path: &str, body: &[u8]) -> String {
 
 fn encoded(parts: &[&[u8]]) -> String {
     let mut digest = Sha256::new();
-    parts.iter().for_each(|part| digest.update(part));
+    for part in parts {
+        digest.update(part);
+    }
     URL_SAFE_NO_PAD.encode(digest.finalize())
 }
 

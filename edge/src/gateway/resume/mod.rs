@@ -291,13 +291,12 @@ impl Remote {
     async fn next(&mut self) -> Option<Result<Bytes, StreamAbortedError>> {
         let mut missed = 0;
         loop {
-            let reply = match self.first.take() {
-                Some(first) => Some(first),
-                None => {
-                    self.question.at = Place::At(self.at);
-                    let replied = self.resumption.0.edges.ask(&self.edge, &self.question).await;
-                    replied.map(|(reply, bytes)| (reply.found, bytes))
-                }
+            let reply = if let Some(first) = self.first.take() {
+                Some(first)
+            } else {
+                self.question.at = Place::At(self.at);
+                let replied = self.resumption.0.edges.ask(&self.edge, &self.question).await;
+                replied.map(|(reply, bytes)| (reply.found, bytes))
             };
             match reply {
                 Some((PartFound::Bytes, bytes)) => {
@@ -311,9 +310,8 @@ impl Remote {
                 }
                 Some((PartFound::Nothing, _)) => missed = 0,
                 Some((PartFound::End, _)) => return None,
-                Some((PartFound::Aborted | PartFound::Gone, _)) => return Some(Err(StreamAbortedError)),
                 None if missed + 1 < limits::EDGE_TRIES => missed += 1,
-                None => return Some(Err(StreamAbortedError)),
+                Some((PartFound::Aborted | PartFound::Gone, _)) | None => return Some(Err(StreamAbortedError)),
             }
         }
     }

@@ -43,6 +43,7 @@ fn pointer(text: &str) -> Pointer {
 /// What a completion of 1,000 and 50 tokens costs, by what providers say of it, with flat prices and those above; and which kinds are
 /// assumed where each has its price. Of the tokens 600 were cached and 40 are thoughts, where that is said.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of what providers say")]
 fn tokens_are_charged_once_as_each_provider_counts_them() {
     let (deepseek, mistral) = (
         places(|places| places.cached_input = pointer("/prompt_cache_hit_tokens")),
