@@ -34,6 +34,22 @@ pub(super) fn add(cases: &mut Vec<Case>) {
     good(cases, "symlink_is_skipped", one(Entry::deflated).file(link).end(), files);
     let pipe = Entry::new("pipe", b"").unix(0o010_644);
     good(cases, "pipe_is_left_out", one(Entry::deflated).file(pipe).end(), files);
+    for (name, mode, body) in [
+        ("device_with_content", 0o060_644, "x"),
+        ("kind_that_is_none", 0o170_644, ""),
+        ("other_kind_that_is_none", 0o030_644, "x"),
+    ] {
+        let entry = Entry::new("odd", body.as_bytes()).unix(mode);
+        invalid(cases, name, one(Entry::deflated).file(entry).end());
+    }
+    let mut swallowing = Zip::new().file(Entry::new("a/", b"")).file(Entry::new("a/b", b"x")).end();
+    // Its sizes are said to be behind it, where the next file is.
+    swallowing[6] |= 1 << 3;
+    invalid(cases, "folder_without_its_sizes", swallowing);
+    let mut disks = one(Entry::deflated).end64(2).end();
+    let locator = disks.windows(4).rposition(|bytes| bytes == b"PK\x06\x07").expect("it was just written");
+    disks[locator + 16] = 2;
+    invalid(cases, "end_of_two_disks", disks);
     let windows = |system, path: &str| {
         let entry = |name: &str, body: &[u8]| Entry::new(name, body).deflated().of_system(system, 0);
         Zip::new().file(entry("index.html", b"ok")).file(entry("empty\\", b"")).file(entry(path, b"x")).end()

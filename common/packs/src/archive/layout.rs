@@ -87,7 +87,9 @@ pub(super) fn check_directory_end<R: ReaderAt>(
         let is_maximum = |bytes: &[u8]| bytes.iter().all(|&byte| byte == u8::MAX);
         let same = |bytes: &[u8], expected: u64| is_maximum(bytes) || number(bytes) == expected;
         directory_end == at64
+            && number(&locator[4..8]) == 0
             && number(&locator[8..16]) == at64
+            && number(&locator[16..20]) == 1
             && end64.starts_with(END64)
             && number(&end64[4..12]) == END64_BYTES as u64 - 12
             && number(&end64[16..24]) == 0
@@ -123,6 +125,10 @@ pub(super) fn check_parts<R: ReaderAt>(archive: &ZipArchive<R>, parts: &mut [Par
         if gap > 0 && !is_descriptor(archive, part, gap)? {
             return Err(ArchiveError::invalid("the zip archive holds bytes between its files; make it anew").into());
         }
+        // Whoever reads from the front would take the next file for the sizes.
+        if gap == 0 && has_sizes_behind(archive, part)? {
+            return Err(ArchiveError::invalid("the zip archive lacks the sizes of a file; make it anew").into());
+        }
     }
     Ok(())
 }
@@ -140,10 +146,15 @@ fn check_prefix<R: ReaderAt>(archive: &ZipArchive<R>, len: u64) -> Result<(), Wr
     })
 }
 
+/// Whether a part says that the sizes of its file stand behind it.
+fn has_sizes_behind<R: ReaderAt>(archive: &ZipArchive<R>, part: &Part) -> Result<bool, WriteError> {
+    let flags: [u8; 2] = read(archive, part.start + FLAGS)?;
+    Ok(number16(&flags) & SIZES_BEHIND != 0)
+}
+
 /// Whether the bytes behind a part are the sizes of a file that was compressed into a pipe, and are right.
 fn is_descriptor<R: ReaderAt>(archive: &ZipArchive<R>, part: &Part, len: u64) -> Result<bool, WriteError> {
-    let flags: [u8; 2] = read(archive, part.start + FLAGS)?;
-    if number16(&flags) & SIZES_BEHIND == 0 || !matches!(len, 12 | 16 | 20 | 24) {
+    if !has_sizes_behind(archive, part)? || !matches!(len, 12 | 16 | 20 | 24) {
         return Ok(false);
     }
     let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];

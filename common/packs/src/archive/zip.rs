@@ -33,6 +33,8 @@ const KIND_BITS: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 const FOLDER: u32 = 0o040_000;
 const SYMLINK: u32 = 0o120_000;
+/// Those of pipes, devices of both kinds, and sockets.
+const SPECIAL: [u32; 4] = [0o010_000, 0o020_000, 0o060_000, 0o140_000];
 /// The attribute of DOS that marks the name of a disk, which unzip passes over.
 const VOLUME_LABEL: u32 = 0x08;
 
@@ -205,15 +207,16 @@ fn kind(record: &ZipFileHeaderRecord<'_>) -> Result<EntryKind, ArchiveError> {
     // Some go by the mark and some by the name, and some know of symlinks of Unix alone.
     let is_unix = system == CreatorSystem::UNIX;
     let is_label = !is_unix && record.external_attributes() & VOLUME_LABEL != 0;
-    let is_unknown = is_unix && said == KIND_BITS;
-    if kind == FOLDER || said == FOLDER || said == SYMLINK && !is_dos && !is_unix || is_label || is_unknown {
+    if kind == FOLDER || said == FOLDER || said == SYMLINK && !is_dos && !is_unix || is_label {
         return Err(contradiction(record.file_path().as_bytes()));
     }
-    Ok(match kind {
-        0 | REGULAR => EntryKind::File,
-        SYMLINK => EntryKind::Symlink,
-        _ => EntryKind::Special,
-    })
+    match kind {
+        0 | REGULAR if !is_unix || matches!(said, 0 | REGULAR) => Ok(EntryKind::File),
+        SYMLINK => Ok(EntryKind::Symlink),
+        special if SPECIAL.contains(&special) && record.uncompressed_size_hint() == 0 => Ok(EntryKind::Special),
+        // A device with content, or a kind that there is not: a mark by chance, at a file for most programs.
+        _ => Err(contradiction(record.file_path().as_bytes())),
+    }
 }
 
 /// Reads the data of an entry to its end.

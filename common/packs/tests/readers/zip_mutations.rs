@@ -2,6 +2,7 @@
 //! archive at all must read as well, and nothing else.
 
 use packs::archive::Format;
+use sha2::{Digest as _, Sha256};
 
 use crate::{ours, random::Random, theirs::Readers};
 
@@ -16,6 +17,7 @@ const BYTES: [&[u8]; 9] = [b"\0", b"\x01", b"\x08", b"\x10", b"\xff", b"a", b"/"
 pub(crate) fn judge(seeds: &[Vec<u8>], count: usize) {
     let mut readers = Readers::start();
     let (mut published, mut readings) = (0, 0);
+    let empty = hex::encode(Sha256::digest(b""));
     let mut wrong = Vec::new();
     for number in 0..count {
         let zip = mutation(seeds, number);
@@ -31,7 +33,10 @@ pub(crate) fn judge(seeds: &[Vec<u8>], count: usize) {
             // One that cannot read an archive sees no other files in it.
             let Ok(read) = read else { continue };
             readings += 1;
-            if read.files != ours {
+            // A pipe or a device is left out, which is an empty file to most.
+            let is_same = ours.iter().all(|(path, hash)| read.files.get(path) == Some(hash))
+                && read.files.iter().all(|(path, hash)| ours.contains_key(path) || *hash == empty);
+            if !is_same {
                 if let Some(folder) = std::env::var_os("SVC_TEST_KEEP") {
                     let path = std::path::Path::new(&folder).join(format!("{number}.zip"));
                     std::fs::write(path, &zip).expect("written");
