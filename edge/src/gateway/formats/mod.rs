@@ -6,6 +6,7 @@
 //! allocated here for chat completions themselves. Start with [`Api::read`] for requests, and with [`ClientFormat`] for
 //! answers. What the providers' own dialects differ by is no part of this.
 
+mod chat;
 pub(super) mod messages;
 pub(super) mod responses;
 

@@ -1,6 +1,6 @@
 //! Anthropic's messages (`POST /v1/messages`), translated to chat completions and back.
 //!
-//! `translate` and `conversation` read a request ([`request`]) and write the chat completion's body (`chat`). `answer`
+//! `translate` and `conversation` read a request ([`request`]) and write the chat completion's body. `answer`
 //! writes a whole answer, [`Events`] a streamed one, and `errors` what is refused. Everything here is a function of its
 //! input: who may ask, what that costs and which provider answers is decided elsewhere, in the chat completion's terms.
 //!
@@ -8,9 +8,8 @@
 //! containers and servers of its own are refused by name. What only steers its caches and its accounting is skipped.
 
 mod answer;
-mod chat;
-mod completion;
 mod conversation;
+mod ending;
 mod errors;
 mod events;
 mod request;
