@@ -16,6 +16,7 @@ use std::borrow::Cow;
 pub(super) use self::{
     answer::flattened,
     messages::write_messages,
+    object::Text,
     tools::{Choice, write_tools},
 };
 use super::json;

@@ -7,7 +7,7 @@ use config::gateway::{Lack, Quirks};
 use super::{
     super::{
         asks::AskedTokens,
-        dialect::{self, Choice},
+        dialect::{self, Choice, Text as _},
         json,
     },
     Field, Fields, GOVERNED, ServedModel,
@@ -174,13 +174,12 @@ impl<'a> ProviderBody<'a> {
     }
 
     /// Writes a field whose value comes in the place of the client's.
-    fn rewrite(&mut self, name: &[u8], clients: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
+    fn rewrite(&mut self, name: &[u8], clients: &[u8], write: impl FnOnce(&mut PieceWriter<'a>)) {
         self.write_pair(name, b"");
-        let mut text = Vec::with_capacity(clients.len());
-        write(&mut text);
+        let before = self.out.len();
+        write(&mut self.out);
         self.read += clients.len();
-        self.written += text.len();
-        self.out.append(text);
+        self.written += self.out.len() - before;
     }
 
     /// The tools that the provider gets.
