@@ -48,7 +48,7 @@ pub(super) async fn run(mut client: Command, world: &World, key: &str, more: &[(
     output
 }
 
-fn python(script: &str) -> Command {
+pub(super) fn python(script: &str) -> Command {
     let mut command = tools::program("python3");
     command.args(["-c", script]);
     command

@@ -7,6 +7,7 @@ mod claude_code;
 mod clients;
 mod codex;
 mod complaints;
+mod endpoints;
 mod failures;
 mod hangups;
 mod histories;

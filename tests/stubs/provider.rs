@@ -2,6 +2,7 @@
 //! how far it came with its answers.
 
 pub mod dialects;
+pub mod paths;
 
 use std::{
     collections::VecDeque,
@@ -152,6 +153,16 @@ impl Asked {
     /// The body.
     pub fn body(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{e}: {}", self.text))
+    }
+
+    /// The path that was asked.
+    pub fn path(&self) -> &str {
+        self.head.split(' ').nth(1).unwrap_or_default()
+    }
+
+    /// The same, unless it is that of chat completions.
+    fn other_path(&self) -> Option<&str> {
+        Some(self.path()).filter(|path| !path.ends_with("/chat/completions"))
     }
 
     /// A field of the head.
@@ -329,7 +340,8 @@ async fn attend(mut stream: TcpStream, connection: usize, shared: Arc<Shared>) {
     let mut buffer = Vec::new();
     while let Some(asked) = read_request(&mut stream, &mut buffer, connection).await {
         let is_stream = asked.text.contains("\"stream\":true");
-        let in_dialect = shared.dialect.map(|dialect| dialect.answer(&asked.body()));
+        let elsewhere = asked.other_path().and_then(|path| paths::answer(path, &asked.body(), shared.dialect));
+        let in_dialect = elsewhere.or_else(|| shared.dialect.map(|dialect| dialect.answer(&asked.body())));
         shared.asked.lock().unwrap().push(asked);
         let script = shared.next.lock().unwrap().pop_front();
         let script = script.or(in_dialect);

@@ -6,8 +6,8 @@ use domain::{BRAND, gateway::TokenLimit};
 use secrecy::SecretString;
 use url::Url;
 
-pub use crate::aliases::Aliases;
 use crate::gateway::{Gateway, Quirks};
+pub use crate::{aliases::Aliases, model_routes::ModelRoute};
 
 /// The `max_tokens` of a request that names none, and the largest that it may name unless its plan says otherwise.
 pub const MAX_TOKENS: u64 = 4096;
@@ -39,9 +39,16 @@ pub struct Model {
     pub reasoning: bool,
     /// Whether the model can call functions.
     pub tools: bool,
+    /// The paths that the provider has for the model.
+    pub routes: Vec<ModelRoute>,
 }
 
 impl Model {
+    /// Whether the provider has this path for the model.
+    pub fn has_route(&self, route: ModelRoute) -> bool {
+        self.routes.contains(&route)
+    }
+
     /// Returns the most tokens that a choice of the model's can have.
     pub fn most_output(&self) -> u64 {
         self.output.or(self.context).map_or(TokenLimit::MOST.unsigned_abs().into(), u64::from).max(1)
@@ -184,6 +191,7 @@ impl Models {
                 vision: model.vision,
                 reasoning: model.reasoning,
                 tools: model.tools,
+                routes: model.routes.clone(),
             };
             Ok((id.clone(), Arc::new(model)))
         });

@@ -28,8 +28,11 @@ const SOURCES: [&str; 16] = [
 ];
 
 /// Tables within sections that have keys of their own, each by its place and the name of its struct, in words.
-const TABLES: [(&str, &str); 2] =
-    [("gateway.providers.*.quirks", "quirks"), ("gateway.providers.*.quirks.messages", "message_rules")];
+const TABLES: [(&str, &str); 3] = [
+    ("gateway.providers.*.quirks", "quirks"),
+    ("gateway.providers.*.quirks.messages", "message_rules"),
+    ("gateway.providers.*.quirks.completions, .embeddings", "path_quirks"),
+];
 
 const HEAD: &str = "# Configuration keys
 

@@ -123,16 +123,23 @@ pub(super) struct DrainOnDrop<T: Send + 'static> {
     disconnected: Disconnected,
     drains: Drains,
     account: Account,
+    longest: Duration,
 }
 
 impl<T: Send + 'static> DrainOnDrop<T> {
-    pub(super) fn new<W>(drains: Drains, account: Account, work: impl FnOnce(Disconnected) -> W) -> Self
+    /// Work that goes on for `longest` at most once its client has disconnected.
+    pub(super) fn new<W>(
+        drains: Drains,
+        account: Account,
+        longest: Duration,
+        work: impl FnOnce(Disconnected) -> W,
+    ) -> Self
     where
         W: Future<Output = T> + Send + 'static,
     {
         let disconnected = Disconnected::default();
         let work = pinned(|| work(disconnected.clone()));
-        Self { work: Some(work), disconnected, drains, account }
+        Self { work: Some(work), disconnected, drains, account, longest }
     }
 }
 
@@ -155,7 +162,7 @@ impl<T: Send + 'static> Drop for DrainOnDrop<T> {
         if let Some(work) = self.work.take() {
             self.disconnected.0.store(true, Ordering::Relaxed);
             // Of an answer that is not streamed the usage is known at its end alone.
-            self.drains.spawn_within(limits::EXCHANGE, &self.account, work);
+            self.drains.spawn_within(self.longest, &self.account, work);
         }
     }
 }
@@ -191,7 +198,7 @@ mod tests {
             }
         };
         drains.spawn(&account("1a"), long());
-        drop(DrainOnDrop::new(drains, account("1a"), |_| long()));
+        drop(DrainOnDrop::new(drains, account("1a"), limits::EXCHANGE, |_| long()));
         tasks.close();
         let start = tokio::time::Instant::now();
         tasks.wait().await;

@@ -1,12 +1,19 @@
-//! `POST /v1/chat/completions` from a valid request to its answer: admission, the exchange with the provider, and what
-//! becomes of the reservation.
+//! A completion, or embeddings, from a valid request to the answer: admission, the exchange with the provider, and what becomes of
+//! the reservation.
 
 mod provider_error;
 mod whole_answer;
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Instant};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
 
 use bytes::BytesMut;
+use config::models::ModelRoute;
 use domain::Account;
 use fairness::{Refused, Turn};
 use futures_util::stream::FuturesUnordered;
@@ -68,6 +75,7 @@ async fn admit_and_exchange(
     disconnected: Disconnected,
     turn: Turn<Account>,
 ) -> Response<Body> {
+    let (route, longest) = (request.format.route(), request.longest());
     let CompletionRequest { model, is_stream, max_usage, expected, sent, body, format } = request;
     let errors = format.errors(&request_id, expected.prompt, &model);
     let mut memory = AnswerMemory::new(&state.answers, &key.account);
@@ -89,7 +97,7 @@ async fn admit_and_exchange(
     let metered = MeteredAnswer::new(reservation, expected, is_stream);
     let before_sending = metered.opener();
     let facts = RequestFacts { context: model.model.context, sent };
-    let exchange = Exchange { state, model, expected, facts, request_id };
+    let exchange = Exchange { state, model, route, longest, expected, facts, request_id };
     let mut headers = None;
     let asked = {
         // What is pinned in its place is not moved, and is in the future of the request once.
@@ -154,6 +162,10 @@ enum Asked {
 struct Exchange {
     state: Arc<State>,
     model: Arc<ServedModel>,
+    /// The path at which the provider is asked.
+    route: ModelRoute,
+    /// The longest time for the whole of the answer.
+    longest: Duration,
     /// What an estimate of the usage goes by.
     expected: Expected,
     /// What the client is told by, if the provider refuses it.
@@ -167,10 +179,13 @@ impl Exchange {
     async fn ask(&self, body: Pieces, is_stream: bool, before_sending: impl Fn() + Clone + Send + 'static) -> Asked {
         let provider = &self.model.upstream.name;
         let asked = Instant::now();
-        let answer = self.model.upstream.ask(body, is_stream, before_sending).await;
+        let answer = self.model.upstream.ask(self.route, body, is_stream, before_sending).await;
         self.model.upstream.answer_seconds.record(asked.elapsed());
         let answer = match answer {
-            Ok(answer) => answer,
+            Ok(mut answer) => {
+                answer.set_longest(self.longest);
+                answer
+            }
             Err(error) => {
                 metrics::upstream_failed(provider, error.metric_label());
                 self.warn(&error);
@@ -237,7 +252,7 @@ impl Exchange {
         };
         // The headers are not needed any more, and a stream lives long.
         answer.headers = HeaderMap::new();
-        let frames = Frames::new(self.model.clone(), self.expected);
+        let frames = Frames::new(self.model.clone(), self.expected).at(self.route);
         let relay = Relay {
             answer,
             metered: metered.into_frames(frames, self.request_id),

@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-pub use super::quirks::{CallIds, Ceiling, Lack, MessageRules, Quirks, Thoughts};
+pub use super::quirks::{CallIds, Ceiling, Lack, MessageRules, PathQuirks, Quirks, Thoughts};
 use super::{quirks, url};
+use crate::models::ModelRoute;
 
 /// `[gateway]`.
 ///
@@ -104,6 +105,10 @@ pub struct Model {
     /// Whether it can call functions. For clients to know.
     #[serde(default = "can_call_functions")]
     pub tools: bool,
+    /// The endpoints of its provider's that it is asked at: `chat`, `responses`, `messages`, `embeddings`, `completions`. `chat` alone
+    /// where none is named. An embeddings model has `["embeddings"]`, and `output_cents = 0`.
+    #[serde(default = "ModelRoute::default_routes")]
+    pub routes: Vec<ModelRoute>,
 }
 
 /// What most models can.
@@ -160,6 +165,7 @@ fn shipped_models() -> BTreeMap<String, Model> {
             vision,
             reasoning,
             tools: true,
+            routes: ModelRoute::default_routes(),
         };
         (id.to_owned(), model)
     })

@@ -58,7 +58,7 @@ impl Exchange {
             Some(Ok(Whole::Answer(body, usage))) => {
                 metered.settle(usage);
                 let body = if is_stream {
-                    self.translate_stream(json_answer::to_stream(&body, &self.model), format, &turn)?
+                    self.translate_stream(json_answer::to_stream(&body, &self.model, self.route), format, &turn)?
                 } else {
                     self.translate(body, format, &mut memory)?
                 };
@@ -88,7 +88,7 @@ impl Exchange {
         turn: Turn<Account>,
         format: ClientFormat,
     ) -> Result<Body, ProviderError> {
-        let frames = Frames::new(self.model.clone(), self.expected);
+        let frames = Frames::new(self.model.clone(), self.expected).at(self.route);
         let mut metered = metered.into_frames(frames, self.request_id.clone());
         let cut_off = &self.state.under_way.cut_off;
         match cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames, &mut memory)).await {
@@ -110,7 +110,7 @@ impl Exchange {
 
     /// Translates a whole answer to the client's format.
     fn translate(&self, chat: Bytes, format: ClientFormat, memory: &mut AnswerMemory) -> Result<Bytes, ProviderError> {
-        if !matches!(format, ClientFormat::Chat) {
+        if format.is_translated() {
             // Both of them are there for a moment.
             memory.grow_to(chat.len() * 2).map_err(|_| self.no_memory())?;
         }
@@ -124,7 +124,7 @@ impl Exchange {
         format: ClientFormat,
         turn: &Turn<Account>,
     ) -> Result<Bytes, ProviderError> {
-        if matches!(format, ClientFormat::Chat) {
+        if !format.is_translated() {
             return Ok(chat);
         }
         let mut out = BytesMut::with_capacity(chat.len());
@@ -172,7 +172,7 @@ impl Exchange {
         self.discard(answer);
         let body = merged.into_answer();
         let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
-        match json_answer::rewrite(&body, &self.model, &self.expected) {
+        match json_answer::rewrite(&body, &self.model, &self.expected, self.route) {
             Ok((body, _)) if is_json => Ok(body),
             _ => Err(self.unusable(&"the stream is no completion")),
         }
@@ -212,7 +212,7 @@ impl Exchange {
             }
         }
         self.model.upstream.keep(answer.into_connection());
-        match json_answer::rewrite(body, &self.model, &self.expected) {
+        match json_answer::rewrite(body, &self.model, &self.expected, self.route) {
             Ok((body, usage)) => Ok(Whole::Answer(body, usage)),
             Err(AnswerError::Empty(usage)) => Ok(Whole::Empty(usage)),
             Err(AnswerError::NoCompletion) => {

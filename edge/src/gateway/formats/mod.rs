@@ -11,6 +11,7 @@ pub(super) mod messages;
 pub(super) mod responses;
 
 use bytes::{Bytes, BytesMut};
+use config::models::ModelRoute;
 use domain::Clock;
 use http::{HeaderMap, Response};
 
@@ -18,8 +19,10 @@ use super::{
     answer_memory::AnswerMemory,
     asks::Asks,
     error::ApiError,
+    json_answer,
     models::{ServedModel, ServedModels},
     request::{self, CompletionRequest},
+    request_body::ReadBody,
     sse::StreamError,
 };
 use crate::limits;
@@ -33,22 +36,33 @@ pub(super) enum Api {
     Responses,
     /// `POST /v1/messages`, and its count of tokens.
     Messages,
+    /// `POST /v1/completions`.
+    Text,
+    /// `POST /v1/embeddings`.
+    Embeddings,
 }
 
 impl Api {
     /// Validates the body of a request in the endpoint's format, and writes the provider's.
-    pub(super) fn read(self, body: &Bytes, models: &ServedModels, asks: &Asks) -> Result<CompletionRequest, ApiError> {
+    pub(super) fn read(
+        self,
+        body: ReadBody,
+        models: &ServedModels,
+        asks: &Asks,
+    ) -> Result<CompletionRequest, ApiError> {
         match self {
-            Self::Chat => request::validate(body, models, asks),
+            Self::Chat => request::validate_chat(body, models, asks, &[]),
+            Self::Text => request::validate_text(body, models, asks),
+            Self::Embeddings => request::validate_embeddings(body, models),
             Self::Responses => {
-                let (chat, context) = responses::to_chat(body)?;
-                let request = request::validate_translated(&chat.into(), models, asks, responses::HINTS)
+                let (chat, context) = responses::to_chat(&body.bytes)?;
+                let request = request::validate_chat(body.replaced_by(chat), models, asks, responses::HINTS)
                     .map_err(|error| error.rename_param(|param| context.param(param)))?;
                 Ok(CompletionRequest { format: ClientFormat::Responses(Box::new(context)), ..request })
             }
             Self::Messages => {
-                let (chat, context) = messages::to_chat(body)?;
-                let request = request::validate_translated(&chat.into(), models, asks, messages::HINTS)
+                let (chat, context) = messages::to_chat(&body.bytes)?;
+                let request = request::validate_chat(body.replaced_by(chat), models, asks, messages::HINTS)
                     .map_err(|error| context.explain(error))?;
                 Ok(CompletionRequest { format: ClientFormat::Messages(Box::new(context)), ..request })
             }
@@ -59,6 +73,8 @@ impl Api {
     pub(super) fn errors(self, request_id: &str) -> Errors {
         match self {
             Self::Chat => Errors::Chat,
+            Self::Text => Errors::Text,
+            Self::Embeddings => Errors::Embeddings,
             Self::Responses => Errors::Responses,
             Self::Messages => Errors::Messages(Box::new(messages::FailedRequest::new(request_id))),
         }
@@ -68,6 +84,8 @@ impl Api {
 /// The shape of the errors that a request is answered with.
 pub(super) enum Errors {
     Chat,
+    Text,
+    Embeddings,
     Responses,
     Messages(Box<messages::FailedRequest>),
 }
@@ -77,16 +95,30 @@ impl Errors {
     pub(super) fn response(&self, error: ApiError) -> Response<Bytes> {
         match self {
             Self::Chat => error.into_response(),
+            Self::Text => error.rename_param(error_about("prompt")).into_response(),
+            Self::Embeddings => error.rename_param(error_about("input")).into_response(),
             Self::Responses => responses::error(error),
             Self::Messages(request) => request.error(error),
         }
     }
 }
 
+/// Another name of the field in which chat completions have what the model reads, messages, for errors about it.
+fn error_about(name: &'static str) -> impl FnOnce(&str) -> Option<String> {
+    move |param| (param == "messages").then(|| name.to_owned())
+}
+
 /// The format of one answer, with what a translation needs to know of its request.
 pub(super) enum ClientFormat {
     /// Chat completions, which are not translated.
     Chat,
+    /// Legacy completions.
+    Text,
+    /// Embeddings.
+    Embeddings {
+        /// Whether they are to be encoded in base64, where the provider has not done so.
+        as_base64: bool,
+    },
     /// `OpenAI`'s responses.
     Responses(Box<responses::RequestContext>),
     /// Anthropic's messages.
@@ -98,15 +130,35 @@ impl ClientFormat {
     pub(super) fn api(&self) -> Api {
         match self {
             Self::Chat => Api::Chat,
+            Self::Text => Api::Text,
+            Self::Embeddings { .. } => Api::Embeddings,
             Self::Responses(_) => Api::Responses,
             Self::Messages(_) => Api::Messages,
+        }
+    }
+
+    /// The path at which the provider is asked.
+    pub(super) fn route(&self) -> ModelRoute {
+        match self {
+            Self::Chat | Self::Responses(_) | Self::Messages(_) => ModelRoute::Chat,
+            Self::Text => ModelRoute::Completions,
+            Self::Embeddings { .. } => ModelRoute::Embeddings,
+        }
+    }
+
+    /// Whether the answer is another text than the provider's, in memory beside it for a moment.
+    pub(super) fn is_translated(&self) -> bool {
+        match self {
+            Self::Chat | Self::Text => false,
+            Self::Embeddings { as_base64 } => *as_base64,
+            Self::Responses(_) | Self::Messages(_) => true,
         }
     }
 
     /// Tells an answer the request's id, and when it began.
     pub(super) fn identify(&mut self, request_id: &str, clock: &Clock) {
         match self {
-            Self::Chat => {}
+            Self::Chat | Self::Text | Self::Embeddings { .. } => {}
             Self::Responses(context) => context.identify(request_id, clock.now()),
             Self::Messages(context) => context.identify(request_id),
         }
@@ -123,10 +175,11 @@ impl ClientFormat {
         }
     }
 
-    /// Translates a whole answer. Returns `None` if it is no chat completion.
+    /// Translates a whole answer. Returns `None` if it is none of the provider's path.
     pub(super) fn whole(self, chat: Bytes) -> Option<Bytes> {
         match self {
-            Self::Chat => Some(chat),
+            Self::Chat | Self::Text | Self::Embeddings { as_base64: false } => Some(chat),
+            Self::Embeddings { as_base64: true } => json_answer::in_base64(&chat).map(Bytes::from),
             Self::Responses(context) => responses::whole(*context, &chat),
             Self::Messages(context) => messages::whole(&context, &chat),
         }
@@ -135,7 +188,7 @@ impl ClientFormat {
     /// The writer of a streamed answer, which takes what it holds of the answer from `memory`.
     pub(super) fn into_events(self, memory: AnswerMemory) -> EventWriter {
         match self {
-            Self::Chat => EventWriter::Chat,
+            Self::Chat | Self::Text | Self::Embeddings { .. } => EventWriter::Chat,
             Self::Responses(context) => {
                 EventWriter::Responses(Box::new(Translated::new(responses::Events::new(*context), memory)))
             }
@@ -148,7 +201,7 @@ impl ClientFormat {
     /// Adds the headers of the answer that are the format's own.
     pub(super) fn add_headers(&self, headers: &mut HeaderMap) {
         match self {
-            Self::Chat => {}
+            Self::Chat | Self::Text | Self::Embeddings { .. } => {}
             Self::Responses(context) => context.add_headers(headers),
             Self::Messages(context) => context.add_headers(headers),
         }
@@ -172,6 +225,7 @@ pub(super) trait TranslateEvents {
 
 /// Writes a streamed answer in the client's format.
 pub(super) enum EventWriter {
+    /// Of chat completions and legacy ones, as the frames are.
     Chat,
     Responses(Box<Translated<responses::Events>>),
     Messages(Box<Translated<messages::Events>>),

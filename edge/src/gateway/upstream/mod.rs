@@ -9,6 +9,7 @@ mod gzip;
 mod media_type;
 mod request_body;
 mod response;
+mod targets;
 
 use std::{
     pin::pin,
@@ -18,7 +19,7 @@ use std::{
 
 use config::{
     Gateway as Config,
-    models::{Access, Provider},
+    models::{Access, ModelRoute, Provider},
 };
 use http::{HeaderMap, HeaderValue, Request, Uri, header};
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
@@ -30,6 +31,7 @@ use tower::ServiceExt as _;
 use self::{
     connection::Connection,
     request_body::{RequestBody, Sendable},
+    targets::Targets,
 };
 pub(super) use self::{
     gzip::{GzipDecoder, GzipError},
@@ -67,8 +69,7 @@ pub(super) struct Upstream {
     /// From asking it to the head of its answer, or to its failure.
     pub(super) answer_seconds: Histogram,
     uri: Uri,
-    /// The path and query of `uri`.
-    target: Uri,
+    targets: Targets,
     headers: HeaderMap,
     connector: Connector,
     /// The time limit for an answer to begin.
@@ -107,10 +108,9 @@ impl AskError {
 impl Upstream {
     pub(super) fn new(provider: &Provider, config: &Config, connector: Connector) -> Result<Self, ProviderSetupError> {
         let unusable = |error: http::Error| ProviderSetupError::Address(provider.name.to_string(), error);
-        let url = format!("{}/chat/completions", provider.base_url.as_str().trim_end_matches('/'));
-        let uri: Uri = url.parse().map_err(|error: http::uri::InvalidUri| unusable(error.into()))?;
-        let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-        let target = target.parse().map_err(|error: http::uri::InvalidUri| unusable(error.into()))?;
+        let targets = Targets::of(provider).map_err(unusable)?;
+        let uri: Uri =
+            provider.base_url.as_str().parse().map_err(|error: http::uri::InvalidUri| unusable(error.into()))?;
         let host = uri.authority().map_or("", http::uri::Authority::as_str);
         let host = HeaderValue::from_str(host).map_err(|error| unusable(error.into()))?;
 
@@ -130,7 +130,7 @@ impl Upstream {
             answer_seconds: metrics::upstream_seconds(&provider.name),
             connector,
             uri,
-            target,
+            targets,
             headers,
             first_byte: Duration::from_secs(config.first_byte_seconds.into()),
             chunk_pause: Duration::from_secs(config.idle_seconds.into()),
@@ -140,23 +140,24 @@ impl Upstream {
 
     /// Whether `other` reaches the same provider in the same way.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        let Self { name, uri, headers, first_byte, chunk_pause, .. } = self;
-        (name, uri, headers) == (&other.name, &other.uri, &other.headers)
+        let Self { name, uri, targets, headers, first_byte, chunk_pause, .. } = self;
+        (name, uri, targets, headers) == (&other.name, &other.uri, &other.targets, &other.headers)
             && (*first_byte, *chunk_pause) == (other.first_byte, other.chunk_pause)
     }
 
-    /// Asks for a completion. `before_sending` is called in the moment before the request is sent, each time that it is.
+    /// Asks for a completion at the path `route`. `before_sending` is called in the moment before the request is sent, each time that it is.
     ///
     /// The request is sent a second time only where the provider cannot have begun to work on it: when connecting failed,
     /// or when a kept connection had ended before any of the request was written.
     pub(super) async fn ask(
         &self,
+        route: ModelRoute,
         body: Pieces,
         is_stream: bool,
         before_sending: impl Fn() + Clone + Send + 'static,
     ) -> Result<UpstreamResponse, AskError> {
         let begin_by = tokio::time::Instant::now() + self.first_byte;
-        let asking = pin!(self.ask_with_retry(body.into(), is_stream, begin_by, before_sending));
+        let asking = pin!(self.ask_with_retry(route, body.into(), is_stream, begin_by, before_sending));
         match timeout(self.first_byte, asking).await {
             Ok(answered) => answered,
             Err(_) => Err(AskError::Timeout),
@@ -165,6 +166,7 @@ impl Upstream {
 
     async fn ask_with_retry(
         &self,
+        route: ModelRoute,
         body: Sendable,
         is_stream: bool,
         begin_by: tokio::time::Instant,
@@ -172,7 +174,7 @@ impl Upstream {
     ) -> Result<UpstreamResponse, AskError> {
         let answer = |connection, response| UpstreamResponse::new(connection, response, begin_by, self.chunk_pause);
         if let Some(connection) = self.take_idle() {
-            match connection.send(self.request(body.clone(), is_stream, before_sending.clone())).await {
+            match connection.send(self.request(route, body.clone(), is_stream, before_sending.clone())).await {
                 Ok((connection, response)) => return Ok(answer(connection, response)),
                 Err(error) if connection::is_unsent(&error) && body.is_there() => {}
                 Err(error) => return Err(AskError::Broken(error)),
@@ -180,7 +182,7 @@ impl Upstream {
         }
         // Boxed, because it is rare: the future of a request is moved, and is as large as its largest branch.
         let connection = Box::pin(self.connect()).await?;
-        let request = self.request(body, is_stream, before_sending);
+        let request = self.request(route, body, is_stream, before_sending);
         let (connection, response) = connection.send(request).await.map_err(AskError::Broken)?;
         Ok(answer(connection, response))
     }
@@ -206,6 +208,7 @@ impl Upstream {
 
     fn request(
         &self,
+        route: ModelRoute,
         body: Sendable,
         is_stream: bool,
         before_sending: impl Fn() + Send + 'static,
@@ -213,7 +216,7 @@ impl Upstream {
         let length = HeaderValue::from(body.len());
         let mut request = Request::new(RequestBody::new(body, before_sending));
         *request.method_mut() = http::Method::POST;
-        *request.uri_mut() = self.target.clone();
+        *request.uri_mut() = self.targets.at(route).clone();
         *request.headers_mut() = self.headers.clone();
         let accept = if is_stream { "text/event-stream" } else { "application/json" };
         request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(accept));

@@ -29,6 +29,7 @@ use crate::{
         error::ApiError,
         models::ServedModels,
         request::{self as chat_request, CompletionRequest},
+        request_body::ReadBody,
     },
     limits,
 };
@@ -107,12 +108,12 @@ pub(super) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, RequestContext), ApiError
 
 /// Validates a request whose tokens are to be counted.
 pub(in crate::gateway) fn count_tokens(
-    body: &[u8],
+    body: ReadBody,
     models: &ServedModels,
     asks: &Asks,
 ) -> Result<CompletionRequest, ApiError> {
-    let (chat, context) = translate::translate(body, Purpose::Count)?;
-    chat_request::validate_translated(&chat.into(), models, asks, HINTS).map_err(|error| context.explain(error))
+    let (chat, context) = translate::translate(&body.bytes, Purpose::Count)?;
+    chat_request::validate_chat(body.replaced_by(chat), models, asks, HINTS).map_err(|error| context.explain(error))
 }
 
 /// The answer to `POST /v1/messages/count_tokens`.

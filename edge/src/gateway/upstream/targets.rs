@@ -1,0 +1,39 @@
+//! The paths at which a provider is asked.
+
+use config::models::{ModelRoute, Provider};
+use http::Uri;
+
+/// The request targets of a provider, one for each of its paths.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Targets {
+    chat: Uri,
+    completions: Uri,
+    embeddings: Uri,
+}
+
+impl Targets {
+    /// The targets under the provider's address.
+    pub(super) fn of(provider: &Provider) -> Result<Self, http::Error> {
+        let target = |own: Option<&String>, usual: &str| {
+            let path = own.map_or(usual, |own| own.trim_start_matches('/'));
+            let url = format!("{}/{path}", provider.base_url.as_str().trim_end_matches('/'));
+            let uri: Uri = url.parse()?;
+            Ok::<Uri, http::Error>(uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str).parse()?)
+        };
+        let quirks = &provider.quirks;
+        Ok(Self {
+            chat: target(None, "chat/completions")?,
+            completions: target(quirks.completions.path.as_ref(), "completions")?,
+            embeddings: target(quirks.embeddings.path.as_ref(), "embeddings")?,
+        })
+    }
+
+    /// The target of requests at this path.
+    pub(super) fn at(&self, route: ModelRoute) -> &Uri {
+        match route {
+            ModelRoute::Completions => &self.completions,
+            ModelRoute::Embeddings => &self.embeddings,
+            ModelRoute::Chat | ModelRoute::Responses | ModelRoute::Messages => &self.chat,
+        }
+    }
+}
