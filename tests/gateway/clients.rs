@@ -65,7 +65,7 @@ pub(super) fn only_loopback(client: &mut Command) {
     client.env_remove("ALL_PROXY").env_remove("all_proxy");
 }
 
-fn python(script: &str) -> Command {
+pub(super) fn python(script: &str) -> Command {
     let mut command = tools::program("python3");
     command.args(["-c", script]);
     command

@@ -19,7 +19,7 @@ const COUNT_PATH: &str = "/v1/messages/count_tokens";
 
 impl Gateway {
     /// Asks for a message, with these fields beside the usual ones, as Anthropic's clients do.
-    fn message(&self, fields: &Value) -> Request {
+    pub(super) fn message(&self, fields: &Value) -> Request {
         self.message_at(PATH, fields)
     }
 
@@ -42,7 +42,7 @@ impl Gateway {
 impl Answer {
     /// Checks that this is an error in Anthropic's shape with nothing of the provider in it, and returns its message.
     #[track_caller]
-    fn assert_anthropic_error(self, status: u16, kind: &str) -> String {
+    pub(super) fn assert_anthropic_error(self, status: u16, kind: &str) -> String {
         let answer = self.assert_hides_provider();
         let id = answer.header("request-id").to_owned();
         assert_eq!(answer.header("x-request-id"), id);
@@ -287,6 +287,29 @@ async fn errors_are_in_anthropics_shape() {
     assert_eq!(joined(&events, "text"), "wörd0 wörd1 ");
     let cut = "SELECT count(*) FROM ai_usage WHERE estimated AND completion_tokens > 0";
     eventually(BACKGROUND, "it is charged", async || gateway.world.sql_number(cut).await == 1).await;
+}
+
+#[tokio::test]
+async fn a_prompt_that_its_provider_finds_too_long_is_said_with_numbers() {
+    let gateway = Gateway::start().await;
+    let context = 131_072;
+    let too_long =
+        json!({ "error": { "message": format!("This model's maximum context length is {context} tokens. {SECRET}") } });
+    let bytes = too_long.to_string().into_bytes();
+    for (status, stream) in [(400, false), (400, true), (413, false), (500, false)] {
+        gateway.provider.next(Script::answer(status, &[("content-type", "application/json")], &bytes));
+        let answer = gateway.message(&json!({ "stream": stream })).await;
+        let message = answer.assert_anthropic_error(400, "invalid_request_error");
+        // Claude Code reads both, and drops as much of its history as their difference.
+        assert_eq!(message, format!("prompt is too long: {} tokens > {context} maximum", context + 1));
+    }
+    // As the first that a stream says.
+    gateway.provider.next(Script::events(&[format!("data: {too_long}").as_str(), "data: [DONE]"]));
+    let answer = gateway.message(&json!({ "stream": true })).await;
+    let message = answer.assert_anthropic_error(400, "invalid_request_error");
+    assert!(message.starts_with("prompt is too long: "), "{message}");
+    assert_eq!(gateway.provider.asked().len(), 5);
+    assert_eq!(gateway.world.sql_number("SELECT count(*) FROM ai_usage").await, 0);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod clients;
 mod codex;
 mod complaints;
 mod cuts;
+mod endpoints;
 mod failures;
 mod fallbacks;
 mod hangups;

@@ -22,7 +22,7 @@ async fn the_eight_models_are_listed_with_their_prices() {
                 model,
                 "id object created owned_by pricing context_length context_window max_model_len max_input_tokens \
                  max_output_tokens max_completion_tokens max_request_bytes input_modalities output_modalities \
-                 supported_features supported_parameters",
+                 supported_features supported_parameters supported_endpoints",
             );
             assert_keys(&model["pricing"], "input output currency unit");
             assert_eq!((&model["object"], &model["pricing"]["currency"]), (&"model".into(), &"EUR".into()));
@@ -98,7 +98,7 @@ async fn only_ai_keys_are_accepted_and_only_until_they_are_revoked() {
 #[tokio::test]
 async fn unknown_paths_are_404_and_wrong_methods_405() {
     let gateway = Gateway::start().await;
-    for path in ["/", "/v1", "/v1/chat", "/v1/completions", "/v2/models", "/models/v1"] {
+    for path in ["/", "/v1", "/v1/chat", "/v1/completion", "/v2/models", "/models/v1"] {
         let code = if path == "/models/v1" { "model_not_found" } else { "unknown_url" };
         let error = gateway.get(path).await.assert_openai_error(404, code);
         assert_eq!(error["type"], "invalid_request_error");
@@ -106,6 +106,8 @@ async fn unknown_paths_are_404_and_wrong_methods_405() {
     for (method, path, allow) in [
         ("GET", "/v1/chat/completions", "POST, OPTIONS"),
         ("DELETE", "/v1/chat/completions", "POST, OPTIONS"),
+        ("GET", "/v1/completions", "POST, OPTIONS"),
+        ("GET", "/v1/embeddings", "POST, OPTIONS"),
         ("POST", "/v1/models", "GET, HEAD, OPTIONS"),
         ("DELETE", "/v1/models/svc/qwen3-32b", "GET, HEAD, OPTIONS"),
     ] {

@@ -14,7 +14,8 @@ use crate::{
     BACKGROUND,
     billing::plans::{end_subscription, person, subscribe},
     metrics::Page,
-    world::{Builder, eventually, ports},
+    stubs::provider::{KEY, Provider},
+    world::{Builder, World, eventually, ports},
 };
 
 const KB: usize = 1024;
@@ -206,20 +207,24 @@ async fn compressed_bodies_are_read_within_the_same_limit() {
 /// A large request of which all comes but its last byte, until that is let go. It says how long it is.
 struct HeldBack {
     size: usize,
+    model: &'static str,
     end: Arc<Semaphore>,
 }
 
 impl HeldBack {
     fn of(size: usize) -> Self {
-        Self { size, end: Arc::new(Semaphore::new(0)) }
+        Self { size, model: "svc/gpt-oss-20b", end: Arc::new(Semaphore::new(0)) }
     }
 
     async fn send(&self, gateway: &Gateway, client: &reqwest::Client, key: &str) -> u16 {
-        let (head, tail) =
-            (&br#"{"model":"svc/gpt-oss-20b","messages":[{"role":"user","content":""#[..], &br#""}]}"#[..]);
+        let head = format!(
+            r#"{{"model":"{}","messages":[{{"role":"developer","content":"Hm"}},{{"role":"user","content":""#,
+            self.model
+        );
+        let tail = &br#""}]}"#[..];
         let mut left = self.size - head.len() - tail.len();
         let block = Bytes::from(vec![b'x'; 64 * KB]);
-        let mut pieces = vec![Bytes::from_static(head)];
+        let mut pieces = vec![Bytes::from(head)];
         while left > 0 {
             let piece = block.slice(..left.min(block.len()));
             left -= piece.len();
@@ -315,4 +320,42 @@ async fn a_large_body_is_in_memory_once() {
     let growth = edge.process.memory("VmHWM") - before;
     println!("{count} bodies of 32 MB: the edge grew by {} MB, from {} MB", growth / MB as u64, before / MB as u64);
     assert!(growth < (count * 40 * MB) as u64, "the edge grew by {growth}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stdout, reason = "the figures, with `--nocapture`")]
+async fn a_large_body_is_in_memory_once_in_every_dialect() {
+    let metrics = ports::free();
+    let provider = Provider::start().await;
+    let mut providers = serde_json::to_value(config::Gateway::default().providers).unwrap();
+    for entry in providers.as_object_mut().unwrap().values_mut() {
+        entry["base_url"] = format!("{}/v1", provider.url).into();
+    }
+    let world = World::builder()
+        .set("GATEWAY__PROVIDERS", providers)
+        .variable("MISTRAL_API_KEY", KEY)
+        .variable("OVH_AI_ENDPOINTS_ACCESS_TOKEN", KEY)
+        .set("LIMITS__GATEWAY_TOKENS_PER_DAY", 1_000_000_000)
+        .plan(&json!({ "gateway_body_bytes": 32 * MB, "ai_credit_cents": 1_000_000 }))
+        .set("EDGE__METRICS_LISTEN", format!("127.0.0.1:{metrics}"))
+        .set("EDGE__MEMORY", "32 GiB")
+        .start()
+        .await;
+    let ada = world.user("ada").await;
+    let key = create_key(&ada).await;
+    let gateway = Gateway { world, provider, ada, key };
+    gateway.complete(&json!({})).await.ok();
+    let edge = gateway.world.edge();
+    let before = edge.process.memory("VmRSS");
+    for model in ["svc/gpt-oss-20b", "svc/mistral-small"] {
+        let body = HeldBack { model, ..HeldBack::of(32 * MB) };
+        body.end.add_permits(1);
+        assert_eq!(body.send(&gateway, &edge.browser, &gateway.key).await, 200);
+        let sent = gateway.provider.last_asked().text;
+        // Each dialect has rewritten the first message.
+        assert!(sent.contains(r#""messages":[{"role":"system","content":"Hm"}"#), "{}", &sent[..200]);
+        let growth = edge.process.memory("VmHWM") - before;
+        println!("{model}: the edge grew by {} MB, from {} MB", growth / MB as u64, before / MB as u64);
+        assert!(growth < 40 * MB as u64, "the edge grew by {growth} for {model}");
+    }
 }

@@ -2,6 +2,7 @@
 //! how far it came with its answers.
 
 pub mod dialects;
+pub mod paths;
 pub mod vendor;
 
 use std::{
@@ -77,6 +78,8 @@ struct Shared {
     rate: Mutex<Option<Rate>>,
     /// How it answers where no script says so; as usual, without one.
     answer: Option<Box<Answering>>,
+    /// The dialect of the answers at other paths than that of chat completions.
+    dialect: Option<Dialect>,
 }
 
 /// A rate limit by seconds, as providers have.
@@ -113,7 +116,9 @@ impl Provider {
 
     /// Starts one that takes requests, and answers, in a dialect.
     pub async fn start_as(dialect: Dialect) -> Self {
-        Self::start_answering(move |body| dialect.answer(body)).await
+        let answer: Box<Answering> = Box::new(move |body| dialect.answer(body));
+        let shared = Shared { answer: Some(answer), dialect: Some(dialect), ..Shared::default() };
+        Self::serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), shared)
     }
 
     /// Starts one that answers a request with what becomes of its body.
@@ -186,6 +191,16 @@ impl Asked {
     /// The body.
     pub fn body(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{e}: {}", self.text))
+    }
+
+    /// The path that was asked.
+    pub fn path(&self) -> &str {
+        self.head.split(' ').nth(1).unwrap_or_default()
+    }
+
+    /// The same, unless it is that of chat completions.
+    fn other_path(&self) -> Option<&str> {
+        Some(self.path()).filter(|path| !path.ends_with("/chat/completions"))
     }
 
     /// A field of the head.
@@ -369,7 +384,8 @@ async fn attend(mut stream: TcpStream, connection: usize, shared: Arc<Shared>) {
             continue;
         }
         let is_stream = asked.text.contains("\"stream\":true");
-        let own = shared.answer.as_ref().map(|answer| answer(&asked.body()));
+        let elsewhere = asked.other_path().and_then(|path| paths::answer(path, &asked.body(), shared.dialect));
+        let own = elsewhere.or_else(|| shared.answer.as_ref().map(|answer| answer(&asked.body())));
         shared.asked.lock().unwrap().push(asked);
         let script = shared.next.lock().unwrap().pop_front();
         let script = script.or(own);

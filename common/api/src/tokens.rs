@@ -76,35 +76,47 @@ pub struct TokenList {
     pub next_cursor: Option<String>,
 }
 
-/// The request to create a token of one's own.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CreateToken {
+/// Defines a request to create a token: the same for people and organizations, but for the kinds that each may own.
+macro_rules! create_token {
+    ($(#[$doc:meta])* $name:ident, $(#[$kind_doc:meta])* $kind:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        pub struct $name {
+            $(#[$kind_doc])*
+            #[serde(deserialize_with = "super::word")]
+            pub kind: $kind,
+            /// A name for the token: one line of at most 200 characters, without control characters and invisible ones.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(
+                feature = "openapi",
+                schema(
+                    max_length = 200,
+                    pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]*[\\t-\\r ]*$"
+                )
+            )]
+            pub label: Option<String>,
+            /// The most that the token may cost in a UTC month, in euro cents: for kind `ai` only.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, maximum = 100_000_000))]
+            pub monthly_limit_cents: Option<MonthlyLimit>,
+            /// The largest body of a request, in bytes, if that is less than the plan allows: for kind `ai` only.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1024, maximum = 33_554_432))]
+            pub gateway_body_bytes: Option<BodyLimit>,
+            /// The largest `max_tokens` of a request, if that is less than the plan allows: for kind `ai` only.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1, maximum = 1_000_000))]
+            pub gateway_max_tokens: Option<TokenLimit>,
+        }
+    };
+}
+
+create_token! {
+    /// The request to create a token of one's own.
+    CreateToken,
     /// The kind: `cli` or `ai`.
-    #[serde(deserialize_with = "super::word")]
-    pub kind: UserTokenKind,
-    /// A name for the token: one line of at most 200 characters, without control characters and invisible ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            max_length = 200,
-            pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]*[\\t-\\r ]*$"
-        )
-    )]
-    pub label: Option<String>,
-    /// The most that the token may cost in a UTC month, in euro cents: for kind `ai` only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, maximum = 100_000_000))]
-    pub monthly_limit_cents: Option<MonthlyLimit>,
-    /// The largest body of a request, in bytes, if that is less than the plan allows: for kind `ai` only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1024, maximum = 33_554_432))]
-    pub gateway_body_bytes: Option<BodyLimit>,
-    /// The largest `max_tokens` of a request, if that is less than the plan allows: for kind `ai` only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1, maximum = 1_000_000))]
-    pub gateway_max_tokens: Option<TokenLimit>,
+    UserTokenKind
 }
 
 /// The kinds of tokens that a person may own.
@@ -150,35 +162,11 @@ pub struct OrgTokenList {
     pub next_cursor: Option<String>,
 }
 
-/// The request to create a token that an organization owns.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CreateOrgToken {
+create_token! {
+    /// The request to create a token that an organization owns.
+    CreateOrgToken,
     /// The kind: `ai` or `deploy`.
-    #[serde(deserialize_with = "super::word")]
-    pub kind: OrgTokenKind,
-    /// A name for the token: one line of at most 200 characters, without control characters and invisible ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            max_length = 200,
-            pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]*[\\t-\\r ]*$"
-        )
-    )]
-    pub label: Option<String>,
-    /// The most that the token may cost in a UTC month, in euro cents: for kind `ai` only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, maximum = 100_000_000))]
-    pub monthly_limit_cents: Option<MonthlyLimit>,
-    /// The largest body of a request, in bytes, if that is less than the plan allows: for kind `ai` only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1024, maximum = 33_554_432))]
-    pub gateway_body_bytes: Option<BodyLimit>,
-    /// The largest `max_tokens` of a request, if that is less than the plan allows: for kind `ai` only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1, maximum = 1_000_000))]
-    pub gateway_max_tokens: Option<TokenLimit>,
+    OrgTokenKind
 }
 
 /// The kinds of tokens that an organization may own.

@@ -7,6 +7,7 @@
 mod aliases;
 mod load;
 pub mod machine;
+mod model_routes;
 pub mod models;
 #[cfg(test)]
 mod page;

@@ -6,8 +6,8 @@ use domain::{BRAND, gateway::TokenLimit, usage::Prices};
 use secrecy::SecretString;
 use url::Url;
 
-pub use crate::aliases::Aliases;
-use crate::gateway::{Gateway, ProviderRoute, Quirks, UsageFields};
+use crate::gateway::{Gateway, Quirks, UsageFields};
+pub use crate::{aliases::Aliases, model_routes::ModelRoute};
 
 /// The `max_tokens` of a request that names none, and the largest that it may name unless its plan says otherwise.
 pub const MAX_TOKENS: u64 = 4096;
@@ -25,8 +25,8 @@ pub struct Model {
     pub provider: Arc<Provider>,
     /// The model's name at the provider.
     pub upstream: String,
-    /// The endpoints that the provider has for the model, chat completions among them.
-    pub routes: Vec<ProviderRoute>,
+    /// The paths that the provider has for the model.
+    pub routes: Vec<ModelRoute>,
     /// The same model at a second provider, which is asked when this one cannot have begun. It has no second one itself.
     pub fallback: Option<Arc<Model>>,
     /// The owners that `GET /v1/models` names.
@@ -46,6 +46,13 @@ pub struct Model {
 }
 
 impl Model {
+    /// Whether the provider has this path for the model. One with responses or messages has chat completions as well, to which the
+    /// gateway translates what cannot pass.
+    pub fn has_route(&self, route: ModelRoute) -> bool {
+        let has = |route| self.routes.contains(&route);
+        has(route) || route == ModelRoute::Chat && (has(ModelRoute::Responses) || has(ModelRoute::Messages))
+    }
+
     /// Returns the most tokens that a choice of the model's can have.
     pub fn most_output(&self) -> u64 {
         self.output.or(self.context).map_or(TokenLimit::MOST.unsigned_abs().into(), u64::from).max(1)
@@ -192,7 +199,7 @@ impl Models {
                 .get(model.provider.as_str())
                 .ok_or_else(|| ModelsError::Provider { model: id.clone(), provider: model.provider.clone() })?;
             let owned_by = config.owned_by(model);
-            let at = |provider: &Arc<Provider>, upstream: &str, routes: &[ProviderRoute], fallback| Model {
+            let at = |provider: &Arc<Provider>, upstream: &str, routes: &[ModelRoute], fallback| Model {
                 id: id.as_str().into(),
                 provider: provider.clone(),
                 upstream: upstream.to_owned(),
@@ -331,7 +338,7 @@ mod tests {
     fn a_second_provider_has_the_models_price_and_a_name_of_its_own() {
         let fallback = || {
             let (provider, upstream) = ("ovhcloud".to_owned(), "Mistral-Small".to_owned());
-            Fallback { provider, upstream, routes: vec![ProviderRoute::Chat, ProviderRoute::Responses] }
+            Fallback { provider, upstream, routes: vec![ModelRoute::Chat, ModelRoute::Responses] }
         };
         let set = |config: &mut Gateway| {
             config.models.get_mut("svc/mistral-small").unwrap().fallback = Some(fallback());
@@ -342,7 +349,7 @@ mod tests {
         assert_eq!((&*second.provider.name, &*second.upstream), ("ovhcloud", "Mistral-Small"));
         assert_eq!((&second.id, second.prices.input, second.prices.output), (&model.id, 15, 45));
         assert_eq!((&*model.owned_by, model.owned_by == second.owned_by), ("Mistral AI, OVHcloud", true));
-        assert_eq!((&model.routes[..], second.routes.len()), (&[ProviderRoute::Chat][..], 2));
+        assert_eq!((&model.routes[..], second.routes.len()), (&[ModelRoute::Chat][..], 2));
         let one = models(|config| {
             set(config);
             config.provider_url = Some("http://127.0.0.1:9".parse().unwrap());
@@ -367,7 +374,7 @@ mod tests {
             let error = models(|config| {
                 let small = config.models.get_mut("svc/mistral-small").unwrap();
                 let (provider, upstream) = (second.to_owned(), "small".to_owned());
-                small.fallback = Some(Fallback { provider, upstream, routes: vec![ProviderRoute::Chat] });
+                small.fallback = Some(Fallback { provider, upstream, routes: vec![ModelRoute::Chat] });
             });
             let error = error.unwrap_err().to_string();
             assert!(error.contains("the fallback of svc/mistral-small") && error.contains(second), "{error}");

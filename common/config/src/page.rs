@@ -30,11 +30,12 @@ const SOURCES: [&str; 18] = [
 ];
 
 /// Tables within sections that have keys of their own, each by its place and the name of its struct, in words.
-const TABLES: [(&str, &str); 5] = [
+const TABLES: [(&str, &str); 6] = [
     ("gateway.models.*", "model"),
     ("gateway.models.*.fallback", "fallback"),
     ("gateway.providers.*.quirks", "quirks"),
     ("gateway.providers.*.quirks.messages", "message_rules"),
+    ("gateway.providers.*.quirks.completions, .embeddings", "path_quirks"),
     ("gateway.providers.*.usage", "usage_fields"),
 ];
 

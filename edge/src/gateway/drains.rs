@@ -172,16 +172,18 @@ pub(super) struct DrainOnDrop<T: Send + 'static> {
     caller: Caller,
     drains: Drains,
     account: Account,
+    longest: Duration,
 }
 
 impl<T: Send + 'static> DrainOnDrop<T> {
-    pub(super) fn new<W>(drains: Drains, account: Account, work: impl FnOnce(Caller) -> W) -> Self
+    /// Work that goes on for `longest` at most once its client has disconnected.
+    pub(super) fn new<W>(drains: Drains, account: Account, longest: Duration, work: impl FnOnce(Caller) -> W) -> Self
     where
         W: Future<Output = T> + Send + 'static,
     {
         let caller = Caller::default();
         let work = pinned(|| work(caller.clone()));
-        Self { work: Some(work), caller, drains, account }
+        Self { work: Some(work), caller, drains, account, longest }
     }
 }
 
@@ -204,7 +206,7 @@ impl<T: Send + 'static> Drop for DrainOnDrop<T> {
         if let Some(work) = self.work.take() {
             self.caller.disconnected.0.store(true, Ordering::Relaxed);
             // Of an answer that is not streamed the usage is known at its end alone.
-            self.drains.spawn_within(limits::EXCHANGE, &self.account, work);
+            self.drains.spawn_within(self.longest, &self.account, work);
         }
     }
 }
@@ -240,7 +242,7 @@ mod tests {
             }
         };
         drains.spawn(&account("1a"), long());
-        drop(DrainOnDrop::new(drains, account("1a"), |_| long()));
+        drop(DrainOnDrop::new(drains, account("1a"), limits::EXCHANGE, |_| long()));
         tasks.close();
         let start = tokio::time::Instant::now();
         tasks.wait().await;

@@ -174,7 +174,8 @@ impl ApiError {
     }
 
     pub(super) fn missing_key() -> Self {
-        let message = "You didn't provide an API key. Send a token of kind `ai` as `Authorization: Bearer <API_KEY>`.";
+        let message = "You didn't provide an API key. Send a token of kind `ai` as `Authorization: Bearer <API_KEY>`, or as \
+                       `x-api-key`.";
         Self::new(ErrorCode::InvalidApiKey, message)
     }
 
@@ -285,6 +286,12 @@ impl ApiError {
     pub(super) fn model_not_found(id: &str) -> Self {
         let message = format!("The model `{}` does not exist. GET /v1/models lists those that do.", truncated(id));
         Self::new(ErrorCode::ModelNotFound, message).with_param("model")
+    }
+
+    /// The model is asked at other endpoints than that of the request.
+    pub(super) fn wrong_endpoint(id: &str, endpoints: &[&str]) -> Self {
+        let message = format!("The model `{id}` is not served at this endpoint. Ask it at {}.", endpoints.join(" or "));
+        Self::new(ErrorCode::InvalidValue, message).with_param("model")
     }
 
     pub(super) fn model_unavailable(id: &str) -> Self {

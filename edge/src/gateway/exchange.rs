@@ -1,13 +1,14 @@
-//! `POST /v1/chat/completions` from a valid request to its answer: admission, the exchange with the provider, and what
-//! becomes of the reservation.
+//! A completion, or embeddings, from a valid request to the answer: admission, the exchange with the provider, and what becomes of
+//! the reservation.
 
 mod asking;
 mod provider_error;
 mod whole_answer;
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use bytes::BytesMut;
+use config::models::ModelRoute;
 use domain::{Account, usage::Microcents};
 use fairness::{Refused, Turn};
 use futures_util::stream::FuturesUnordered;
@@ -79,6 +80,7 @@ async fn admit_and_exchange(
     caller: &Caller,
     turn: Turn<Account>,
 ) -> Response<Body> {
+    let (route, longest) = (request.format.route(), request.longest());
     let CompletionRequest { model, is_stream, max_usage, expected, sent, body, fallback, format } = request;
     let errors = format.errors(&request_id, expected.prompt, &model);
     let mut memory = AnswerMemory::new(&state.answers, &key.account);
@@ -102,7 +104,7 @@ async fn admit_and_exchange(
     let metered = MeteredAnswer::new(reservation, expected, is_stream, caller.disconnected());
     let facts = RequestFacts { context: model.model.context, sent };
     let native = format.native_answer();
-    let mut exchange = Exchange { state, model, native, expected, facts, request_id };
+    let mut exchange = Exchange { state, model, native, route, longest, expected, facts, request_id };
     let mut headers = None;
     let asked = {
         // What is pinned in its place is not moved, and is in the future of the request once.
@@ -185,6 +187,10 @@ struct Exchange {
     model: Arc<ServedModel>,
     /// What reads the answer of a provider that is asked in the client's own format.
     native: Option<Arc<NativeAnswer>>,
+    /// The path at which the provider is asked otherwise.
+    route: ModelRoute,
+    /// The longest time for the whole of the answer.
+    longest: Duration,
     /// What an estimate of the usage goes by.
     expected: Expected,
     /// What the client is told by, if the provider refuses it.
@@ -233,7 +239,7 @@ impl Exchange {
         // The headers are not needed any more, and a stream lives long.
         answer.headers = HeaderMap::new();
         let frames = match &self.native {
-            None => AnswerFrames::Chat(Frames::new(self.model.clone(), self.expected)),
+            None => AnswerFrames::Chat(Frames::new(self.model.clone(), self.expected).at(self.route)),
             Some(native) => AnswerFrames::Native(Box::new(NativeFrames::new(native.clone(), self.expected))),
         };
         let relay = Relay {

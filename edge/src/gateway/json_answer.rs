@@ -1,9 +1,13 @@
 //! A completion that is not streamed, rewritten for the client.
 
+mod embeddings;
+mod stream;
+
 use bytes::{Bytes, BytesMut};
-use config::models::Model;
+use config::models::{Model, ModelRoute};
 use domain::usage::Ending;
 
+pub(super) use self::{embeddings::in_base64, stream::to_stream};
 use super::{
     dialect, json,
     meter::Usage,
@@ -73,7 +77,7 @@ pub(super) enum AnswerError {
     Empty(Option<Usage>),
 }
 
-/// A completion, rewritten for the client.
+/// A completion, or embeddings, rewritten for the client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rewritten {
     pub(super) body: Bytes,
@@ -81,9 +85,25 @@ pub(super) struct Rewritten {
     pub(super) ending: Ending,
 }
 
-/// Rewrites a provider's whole answer: under the gateway's name of the model, with what it costs, and with an estimate where the provider
-/// reports no usage.
-pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> Result<Rewritten, AnswerError> {
+/// The `object` of a legacy completion, whole or a part of a stream, as JSON.
+pub(super) const TEXT_COMPLETION: &str = "\"text_completion\"";
+
+/// The `object` of a frame of a stream at this path, as JSON.
+pub(super) fn chunk_object(route: ModelRoute) -> &'static str {
+    if route == ModelRoute::Completions { TEXT_COMPLETION } else { "\"chat.completion.chunk\"" }
+}
+
+/// Rewrites a provider's whole answer at the path `route`: under the gateway's name of the model, with what it costs, and with an
+/// estimate where the provider reports no usage.
+pub(super) fn rewrite(
+    body: &[u8],
+    model: &ServedModel,
+    expected: &Expected,
+    route: ModelRoute,
+) -> Result<Rewritten, AnswerError> {
+    if route == ModelRoute::Embeddings {
+        return embeddings::rewrite(body, model, expected);
+    }
     let mut out = BytesMut::with_capacity(body.len() + limits::ADDED_BYTES);
     let (mut written, mut said) = (0, Said::new(&model.model, expected));
     let part = |range: std::ops::Range<usize>| body.get(range).unwrap_or_default();
@@ -95,11 +115,15 @@ pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> 
             out.extend_from_slice(model.id_json.as_bytes());
             written = field.value.end;
         }
-        if *name == *b"choices"
-            && let Some(flat) = dialect::flattened(part(field.value.clone()))
-        {
+        let rewritten = match (&*name, route) {
+            (b"choices", ModelRoute::Completions) => dialect::as_text(part(field.value.clone())),
+            (b"choices", _) => dialect::flattened(part(field.value.clone())),
+            (b"object", ModelRoute::Completions) => Some(TEXT_COMPLETION.into()),
+            _ => None,
+        };
+        if let Some(rewritten) = rewritten {
             out.extend_from_slice(part(written..field.value.start));
-            out.extend_from_slice(&flat);
+            out.extend_from_slice(&rewritten);
             written = field.value.end;
         }
         let value = field.value.clone();
@@ -174,8 +198,9 @@ pub(super) fn beginning(read: &[u8], model: &Model, expected: &Expected) -> Opti
     if (parsed.is_err() && !is_cut) || !read.trim_ascii_start().starts_with(b"{") {
         return None;
     }
-    let (mut said, mut end) = (Said::new(model, expected), 0);
+    let (mut said, mut end, mut has_data) = (Said::new(model, expected), 0, false);
     for field in json::fields(read).map_while(Result::ok) {
+        has_data |= *field.name() == *b"data";
         said.read(&field.name(), read.get(field.value.clone())?);
         end = field.whole.end;
     }
@@ -188,7 +213,7 @@ pub(super) fn beginning(read: &[u8], model: &Model, expected: &Expected) -> Opti
             said.choices = Some(cut);
             has_unread_words = expected.choices > 1 || !has_message(cut);
         }
-    } else if !said.is_completion() {
+    } else if expected.choices == 0 && !has_data || expected.choices > 0 && !said.is_completion() {
         return None;
     }
     if said.is_error {
@@ -203,78 +228,6 @@ fn has_message(choices: &[u8]) -> bool {
     let at = choices.iter().position(|byte| *byte == b'{').unwrap_or(choices.len());
     let first = choices.get(at..).unwrap_or_default();
     json::fields(first).map_while(Result::ok).any(|field| *field.name() == *b"message")
-}
-
-/// The stream for a client that asked for one, from a rewritten whole answer: one chunk with all of it, one with the usage.
-pub(super) fn to_stream(body: &[u8], model: &ServedModel) -> Bytes {
-    let (mut common, mut choices, mut usage) = (Vec::new(), Vec::new(), &b"null"[..]);
-    for field in json::fields(body).filter_map(Result::ok) {
-        let part = |range| body.get(range).unwrap_or_default();
-        match &*field.name() {
-            b"object" | b"model" => {}
-            b"choices" => choices = part(field.value).to_vec(),
-            b"usage" => usage = part(field.value),
-            _ => {
-                common.extend_from_slice(part(field.whole));
-                common.push(b',');
-            }
-        }
-    }
-    let choices: Vec<_> = json::elements(&choices).into_iter().flatten().map(chunk_choice).collect();
-    let mut out = BytesMut::with_capacity(2 * body.len() + limits::ADDED_BYTES);
-    for (choices, usage) in [(choices.join(&b','), &b"null"[..]), (Vec::new(), usage)] {
-        let head = format!("\"object\":\"chat.completion.chunk\",\"model\":{},\"choices\":[", model.id_json);
-        for part in [b"data: {", &common[..], head.as_bytes(), &choices[..], b"],\"usage\":", usage, b"}"] {
-            // A line break in the provider's JSON would end the event's line.
-            out.extend(part.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
-        }
-        out.extend_from_slice(b"\n\n");
-    }
-    out.extend_from_slice(b"data: [DONE]\n\n");
-    out.freeze()
-}
-
-/// A choice of a whole answer as a chunk has it: its `message` is called `delta`.
-fn chunk_choice(choice: &[u8]) -> Vec<u8> {
-    rewrite_fields(choice, |name, value| match name {
-        b"message" => Some(("delta", rewrite_fields(value, numbered_calls))),
-        _ => None,
-    })
-}
-
-/// The calls of tools with the index that each of them has in a chunk.
-fn numbered_calls(name: &[u8], calls: &[u8]) -> Option<(&'static str, Vec<u8>)> {
-    if name != b"tool_calls" {
-        return None;
-    }
-    let calls = json::elements(calls)?.enumerate().map(|(index, call)| {
-        let has_index = json::fields(call).filter_map(Result::ok).any(|field| &*field.name() == b"index");
-        match call.strip_prefix(b"{") {
-            Some(rest) if !has_index && rest.trim_ascii_start() != b"}" => {
-                [format!("{{\"index\":{index},").as_bytes(), rest].concat()
-            }
-            _ => call.to_vec(),
-        }
-    });
-    Some(("tool_calls", [b"[", &calls.collect::<Vec<_>>().join(&b',')[..], b"]"].concat()))
-}
-
-/// `object` with those fields replaced for which `replace` gives another name and value. What is no object is unchanged.
-fn rewrite_fields(object: &[u8], replace: impl Fn(&[u8], &[u8]) -> Option<(&'static str, Vec<u8>)>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(object.len() + limits::ADDED_BYTES);
-    let mut written = 0;
-    for field in json::fields(object) {
-        let Ok(field) = field else { return object.to_vec() };
-        let value = object.get(field.value.clone()).unwrap_or_default();
-        if let Some((name, value)) = replace(&field.name(), value) {
-            out.extend_from_slice(object.get(written..field.whole.start).unwrap_or_default());
-            out.extend_from_slice(format!("\"{name}\":").as_bytes());
-            out.extend_from_slice(&value);
-            written = field.whole.end;
-        }
-    }
-    out.extend_from_slice(object.get(written..).unwrap_or_default());
-    out
 }
 
 #[cfg(test)]
@@ -298,7 +251,7 @@ mod tests {
             \"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"index\":7}]},\"logprobs\":\
             {\"x\":1.250},\r\n\"finish_reason\":\"stop\"},{\"index\":1}],\"usage\":{\"prompt_tokens\":1}}";
         let models = models();
-        let stream = to_stream(body.as_bytes(), models.find("svc/qwen3-32b").unwrap());
+        let stream = to_stream(body.as_bytes(), models.find("svc/qwen3-32b").unwrap(), ModelRoute::Chat);
         let head =
             r#"data: {"id":"c1","created":5,"object":"chat.completion.chunk","model":"svc/qwen3-32b","choices":["#;
         let calls = r#"[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"index":7}]"#;
@@ -383,7 +336,8 @@ mod tests {
         let model = models.find("svc/qwen3-32b").unwrap();
         let said = r#""usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}"#;
         let body = format!(r#"{{"choices":[{{}}],{said},"usage":null}}"#);
-        let Rewritten { body: out, usage, ending } = rewrite(body.as_bytes(), model, &EXPECTED).unwrap();
+        let Rewritten { body: out, usage, ending } =
+            rewrite(body.as_bytes(), model, &EXPECTED, ModelRoute::Chat).unwrap();
         assert_eq!((usage.prompt, usage.completion, usage.is_estimated, ending), (3, 2, false, Ending::Stop));
         let said = said.replace("5}", r#"5,"cost_microeuros":2}"#);
         assert_eq!(
@@ -396,8 +350,8 @@ mod tests {
     fn an_answer_that_says_nothing_is_none() {
         let models = models();
         let of = |body: &str| {
-            let rewritten = rewrite(body.as_bytes(), models.find("svc/qwen3-32b").unwrap(), &EXPECTED);
-            rewritten.map(|rewritten| rewritten.usage)
+            let model = models.find("svc/qwen3-32b").unwrap();
+            rewrite(body.as_bytes(), model, &EXPECTED, ModelRoute::Chat).map(|rewritten| rewritten.usage)
         };
         let usage = Usage::reported(3, 0);
         let reported = r#""usage":{"prompt_tokens":3,"completion_tokens":0}"#;
@@ -432,7 +386,8 @@ mod tests {
         let of = |content: &str| {
             let nothing = r#""usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}"#;
             let body = format!(r#"{{"choices":[{{"message":{{"content":"{content}"}}}}],{nothing}}}"#);
-            let Rewritten { body: out, usage, .. } = rewrite(body.as_bytes(), model, &EXPECTED).unwrap();
+            let Rewritten { body: out, usage, .. } =
+                rewrite(body.as_bytes(), model, &EXPECTED, ModelRoute::Chat).unwrap();
             let shown: serde_json::Value = serde_json::from_slice(&out).unwrap();
             (usage.prompt, usage.completion, usage.is_estimated, shown["usage"]["total_tokens"].as_u64().unwrap())
         };

@@ -20,6 +20,7 @@ mod body;
 mod cors;
 mod dialect;
 mod drains;
+mod endpoints;
 mod error;
 mod exchange;
 mod formats;
@@ -79,14 +80,7 @@ use crate::{
     metrics::{self, NO_MODEL},
 };
 
-const COMPLETIONS_PATH: &str = "/v1/chat/completions";
-const RESPONSES_PATH: &str = "/v1/responses";
-const MESSAGES_PATH: &str = "/v1/messages";
-const COUNT_TOKENS_PATH: &str = "/v1/messages/count_tokens";
-const MODELS_PATH: &str = "/v1/models";
-const OPENAPI_PATH: &str = "/v1/openapi.json";
-
-/// Where Anthropic's clients show their key.
+/// Where Anthropic's clients show their key, and some of those that speak to several services.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// The gateway.
@@ -110,7 +104,7 @@ pub struct Peers {
 /// The endpoint that a path stands for.
 #[derive(Clone, Copy)]
 enum Route<'p> {
-    /// Completions, in one of the formats.
+    /// Completions, in one of the formats, or embeddings.
     Completions(Api),
     /// The tokens that a request for messages has.
     CountTokens,
@@ -123,14 +117,16 @@ enum Route<'p> {
 impl<'p> Route<'p> {
     fn find(path: &'p str) -> Option<Self> {
         match path {
-            COMPLETIONS_PATH => Some(Self::Completions(Api::Chat)),
-            RESPONSES_PATH => Some(Self::Completions(Api::Responses)),
-            MESSAGES_PATH => Some(Self::Completions(Api::Messages)),
-            COUNT_TOKENS_PATH => Some(Self::CountTokens),
-            MODELS_PATH => Some(Self::Models),
-            OPENAPI_PATH => Some(Self::OpenApi),
+            endpoints::CHAT_COMPLETIONS => Some(Self::Completions(Api::Chat)),
+            endpoints::COMPLETIONS => Some(Self::Completions(Api::Text)),
+            endpoints::EMBEDDINGS => Some(Self::Completions(Api::Embeddings)),
+            endpoints::RESPONSES => Some(Self::Completions(Api::Responses)),
+            endpoints::MESSAGES => Some(Self::Completions(Api::Messages)),
+            endpoints::COUNT_TOKENS => Some(Self::CountTokens),
+            endpoints::MODELS => Some(Self::Models),
+            endpoints::OPENAPI => Some(Self::OpenApi),
             _ => {
-                let id = path.strip_prefix(MODELS_PATH)?.strip_prefix('/')?;
+                let id = path.strip_prefix(endpoints::MODELS)?.strip_prefix('/')?;
                 (!id.is_empty()).then_some(Self::Model(id))
             }
         }
@@ -308,31 +304,32 @@ impl Gateway {
         match route {
             Route::OpenApi => Ok(openapi::response().map(Body::from)),
             Route::Models => {
-                let key = self.authenticate(shown_key(&head.headers, Api::Chat)?, client).await?;
+                let key = self.authenticate(shown_key(&head.headers)?, client).await?;
                 Ok(json_response(settings.models.list(&settings.asks(&key))))
             }
             Route::Model(id) => {
-                let key = self.authenticate(shown_key(&head.headers, Api::Chat)?, client).await?;
+                let key = self.authenticate(shown_key(&head.headers)?, client).await?;
                 let id = percent_decode_str(id).decode_utf8_lossy();
                 let model = settings.models.find(&id).ok_or_else(|| ApiError::model_not_found(&id))?;
                 Ok(json_response(model.describe(&settings.asks(&key))))
             }
             Route::CountTokens => {
-                let key = self.authenticate(shown_key(&head.headers, Api::Messages)?, client).await?;
+                let key = self.authenticate(shown_key(&head.headers)?, client).await?;
                 let asks = settings.asks(&key);
                 let body = self.read_body(head, body, &asks, account, &key).await?;
-                self.count_tokens(&body.bytes, &asks, &key, settings).await
+                self.count_tokens(body, &asks, &key, settings).await
             }
             Route::Completions(api) => {
-                let key = self.authenticate(shown_key(&head.headers, api)?, client).await?;
+                let key = self.authenticate(shown_key(&head.headers)?, client).await?;
                 let asks = settings.asks(&key);
                 let once = Once::of(&head.headers)?;
                 let body = self.read_body(head, body, &asks, account, &key).await?;
                 if let Some(once) = once {
                     let path = &paths::canonical(sent);
-                    let (account, body) = (&key.account, &body.bytes);
-                    let asked = Asked { once, account, path, body, request_id };
-                    return self.complete_once(&head.headers, &asked, api, &asks, &key, settings, completions).await;
+                    let asked = Asked { once, account: &key.account, path, body: &body.bytes, request_id };
+                    let answering =
+                        self.complete_once(&head.headers, &asked, &body, api, &asks, &key, settings, completions);
+                    return answering.await;
                 }
                 let request = judge(api, body, &asks, settings).await?;
                 let span = self.begin_span(&head.headers, &key, &request);
@@ -374,7 +371,7 @@ impl Gateway {
     /// Says how many tokens a request has at most. That counts as one of the account's requests, and uses nothing.
     async fn count_tokens(
         &self,
-        body: &[u8],
+        body: ReadBody,
         asks: &Asks,
         key: &Arc<GatewayKey>,
         settings: &Settings,
@@ -398,6 +395,7 @@ impl Gateway {
         &self,
         headers: &HeaderMap,
         asked: &Asked<'_>,
+        body: &ReadBody,
         api: Api,
         asks: &Asks,
         key: &Arc<GatewayKey>,
@@ -406,7 +404,7 @@ impl Gateway {
     ) -> Result<Response<Body>, ApiError> {
         let held = self.state.under_way.begin(completions);
         let begin = || async {
-            let mut request = Exchange::judge(api, asked.body, asks, settings).await?;
+            let mut request = judge(api, body.again(), asks, settings).await?;
             request.format.identify(asked.request_id, &self.state.clock);
             let span = self.begin_span(headers, key, &request);
             let (state, settings, key) = (self.state.clone(), settings.clone(), key.clone());
@@ -428,17 +426,17 @@ impl Gateway {
     ) -> Response<Body> {
         request.format.identify(request_id, &self.state.clock);
         let (state, settings, request_id) = (self.state.clone(), settings.clone(), request_id.to_owned());
-        let (drains, account) = (self.state.drains.clone(), key.account.clone());
+        let (drains, account, longest) = (self.state.drains.clone(), key.account.clone(), request.longest());
         let complete =
             |caller: Caller| exchange::complete(state, settings, key, request, request_id, caller.with_span(span));
         let held = self.state.under_way.begin(completions);
-        let response = DrainOnDrop::new(drains, account, complete).await;
+        let response = DrainOnDrop::new(drains, account, longest, complete).await;
         response.map(|body| body.holding(held))
     }
 }
 
 /// The secret that a request shows.
-fn shown_key(headers: &HeaderMap, api: Api) -> Result<TokenSecret, ApiError> {
+fn shown_key(headers: &HeaderMap) -> Result<TokenSecret, ApiError> {
     let secret = match (headers.get(header::AUTHORIZATION), headers.get(API_KEY)) {
         (Some(shown), _) => {
             let shown = shown.to_str().map_err(|_| ApiError::invalid_key())?;
@@ -448,9 +446,8 @@ fn shown_key(headers: &HeaderMap, api: Api) -> Result<TokenSecret, ApiError> {
             }
             secret
         }
-        // Anthropic's own clients show it there.
-        (None, Some(key)) if api == Api::Messages => key.to_str().map_err(|_| ApiError::invalid_key())?,
-        _ => return Err(ApiError::missing_key()),
+        (None, Some(key)) => key.to_str().map_err(|_| ApiError::invalid_key())?,
+        (None, None) => return Err(ApiError::missing_key()),
     };
     TokenSecret::parse(secret.trim()).ok_or_else(ApiError::invalid_key)
 }
@@ -458,10 +455,10 @@ fn shown_key(headers: &HeaderMap, api: Api) -> Result<TokenSecret, ApiError> {
 /// Judges a body, and writes the provider's: a large one on a thread that may be kept busy, so that other requests go on.
 async fn judge(api: Api, body: ReadBody, asks: &Asks, settings: &Arc<Settings>) -> Result<CompletionRequest, ApiError> {
     if body.bytes.len() < limits::JUDGED_APART_BYTES {
-        return api.read(&body.bytes, &settings.models, asks);
+        return api.read(body, &settings.models, asks);
     }
     let (asks, settings) = (*asks, settings.clone());
-    let judging = tokio::task::spawn_blocking(move || api.read(&body.bytes, &settings.models, &asks));
+    let judging = tokio::task::spawn_blocking(move || api.read(body, &settings.models, &asks));
     // It fails when the runtime stops.
     judging.await.unwrap_or_else(|_| Err(ApiError::busy()))
 }

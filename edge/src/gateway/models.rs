@@ -5,13 +5,14 @@ use std::{collections::BTreeMap, sync::Arc};
 use bytes::Bytes;
 use config::{
     Gateway as Config,
-    models::{Access, Aliases, Model, Models},
+    models::{Access, Aliases, Model, ModelRoute, Models},
 };
 use http::StatusCode;
 use serde::Serialize;
 
 use super::{
     asks::Asks,
+    endpoints,
     upstream::{Pace, ProviderSetupError, Upstream, connector},
 };
 use crate::metrics::{self, Counter};
@@ -87,10 +88,8 @@ struct Description<'m> {
     pricing: Pricing,
     #[serde(flatten)]
     prompt: Option<PromptLimits>,
-    /// `LiteLLM`'s name.
-    max_output_tokens: u64,
-    /// The name at `OpenRouter`, Groq and others.
-    max_completion_tokens: u64,
+    #[serde(flatten)]
+    output: Option<OutputLimits>,
     /// Ours: nobody else says it. In bytes, decompressed.
     max_request_bytes: u64,
     /// The names of `OpenRouter` (there under `architecture`) and models.dev, from which Cline and opencode know whether to offer
@@ -101,6 +100,23 @@ struct Description<'m> {
     supported_features: Vec<&'static str>,
     /// `OpenRouter`'s name: clients that were made for it choose the models that can call tools by it.
     supported_parameters: Vec<&'static str>,
+    /// `LiteLLM`'s name: the paths at which the model can be asked.
+    supported_endpoints: Vec<&'static str>,
+}
+
+/// How much a model writes, if it writes words.
+#[derive(Serialize)]
+struct OutputLimits {
+    /// `LiteLLM`'s name.
+    max_output_tokens: u64,
+    /// The name at `OpenRouter`, Groq and others.
+    max_completion_tokens: u64,
+}
+
+impl From<u64> for OutputLimits {
+    fn from(tokens: u64) -> Self {
+        Self { max_output_tokens: tokens, max_completion_tokens: tokens }
+    }
 }
 
 /// How much a model reads, where that is known.
@@ -122,9 +138,13 @@ impl From<u32> for PromptLimits {
     }
 }
 
-/// The parameters that every model takes.
+/// The parameters that every model for conversations takes.
 const PARAMETERS: [&str; 7] =
     ["max_tokens", "max_completion_tokens", "n", "response_format", "stop", "temperature", "top_p"];
+/// Those that a model takes which only goes on with prompts.
+const TEXT_PARAMETERS: [&str; 6] = ["max_tokens", "n", "stop", "suffix", "temperature", "top_p"];
+/// Those of a model for embeddings.
+const EMBEDDING_PARAMETERS: [&str; 2] = ["dimensions", "encoding_format"];
 
 /// What tokens cost. A kind of them is named where its price is another than that of the rest.
 #[derive(Serialize)]
@@ -152,17 +172,37 @@ struct List<'m> {
 
 impl<'m> Description<'m> {
     fn of(model: &'m Model, asks: &Asks) -> Self {
-        let most = asks.tokens_of(model).most();
-        let mut parameters = PARAMETERS.to_vec();
-        if model.tools {
+        let has_text = model.has_route(ModelRoute::Completions);
+        let has_embeddings = model.has_route(ModelRoute::Embeddings);
+        let is_chat = model
+            .routes
+            .iter()
+            .any(|route| matches!(route, ModelRoute::Chat | ModelRoute::Responses | ModelRoute::Messages));
+        let writes = is_chat || has_text;
+        let mut parameters = match (is_chat, has_text) {
+            (true, _) => PARAMETERS.to_vec(),
+            (false, true) => TEXT_PARAMETERS.to_vec(),
+            (false, false) => Vec::new(),
+        };
+        if is_chat && has_text {
+            parameters.push("suffix");
+        }
+        if has_embeddings {
+            parameters.extend(EMBEDDING_PARAMETERS);
+        }
+        if model.tools && is_chat {
             parameters.extend(["tools", "tool_choice"]);
         }
-        if model.reasoning {
+        if model.reasoning && is_chat {
             parameters.push("reasoning_effort");
         }
         let prices = &model.prices;
         let beside = |price: u32, usual: u32| (price != usual).then_some(price);
-        let features = [("tools", model.tools), ("reasoning", model.reasoning), ("vision", model.vision)];
+        let features = [
+            ("tools", model.tools && is_chat),
+            ("reasoning", model.reasoning && is_chat),
+            ("vision", model.vision && is_chat),
+        ];
         Self {
             id: &model.id,
             object: "model",
@@ -179,13 +219,17 @@ impl<'m> Description<'m> {
                 unit: "cents_per_million_tokens",
             },
             prompt: model.context.map(PromptLimits::from),
-            max_output_tokens: most,
-            max_completion_tokens: most,
+            output: writes.then(|| asks.tokens_of(model).most().into()),
             max_request_bytes: asks.body.most,
             input_modalities: if model.vision { &["text", "image"] } else { &["text"] },
-            output_modalities: &["text"],
+            output_modalities: match (writes, has_embeddings) {
+                (true, false) => &["text"],
+                (false, _) => &["embeddings"],
+                (true, true) => &["text", "embeddings"],
+            },
             supported_features: features.into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect(),
             supported_parameters: parameters,
+            supported_endpoints: endpoints::of(model),
         }
     }
 }

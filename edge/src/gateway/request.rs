@@ -8,18 +8,24 @@
 //! ([`dialect`](super::dialect)) once they are judged.
 
 mod content;
+mod embeddings;
 mod fallback;
+mod inputs;
 mod overflow;
 pub(super) mod passing;
 mod pieces;
 mod prompt;
 mod provider_body;
 mod sent;
+mod text;
 
-use std::{borrow::Cow, ops::RangeInclusive, sync::Arc};
+use std::{borrow::Cow, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use config::{gateway::Quirks, models::Access};
+use config::{
+    gateway::Quirks,
+    models::{Access, ModelRoute},
+};
 
 use self::{
     content::Found,
@@ -27,17 +33,21 @@ use self::{
     provider_body::{Ceilings, ProviderBody},
 };
 pub(super) use self::{
+    embeddings::validate_embeddings,
     fallback::FallbackRequest,
     pieces::{PieceWriter, Pieces},
     sent::{KNOWN_FIELDS, KnownField, SentFields},
+    text::validate_text,
 };
 use super::{
     asks::{AskedTokens, Asks, TokenCeiling},
+    endpoints,
     error::ApiError,
     formats::ClientFormat,
     json,
     meter::MaxUsage,
     models::{ServedModel, ServedModels},
+    request_body::ReadBody,
     usage_report::{self, Expected},
 };
 use crate::limits;
@@ -61,6 +71,14 @@ pub(super) struct CompletionRequest {
     pub(super) format: ClientFormat,
 }
 
+impl CompletionRequest {
+    /// The longest time for the whole of the answer: that of a slow model which writes all of what a choice may have.
+    pub(super) fn longest(&self) -> Duration {
+        let tokens = self.max_usage.completion / self.expected.choices.max(1);
+        Duration::from_secs(tokens / limits::SLOW_TOKENS_PER_SECOND).clamp(limits::EXCHANGE, limits::LONGEST_EXCHANGE)
+    }
+}
+
 /// The fields that the gateway validates and may replace.
 pub(super) const GOVERNED: [&[u8]; 7] =
     [b"model", b"max_tokens", b"max_completion_tokens", b"n", b"stream", b"stream_options", b"store"];
@@ -69,31 +87,28 @@ pub(super) const GOVERNED: [&[u8]; 7] =
 pub(super) const JUDGED: [&[u8]; 3] = [b"messages", b"tools", b"tool_choice"];
 
 /// Validates the body of a request with a key that may ask this, and writes the provider's.
+#[cfg(any(test, fuzzing))]
 pub(super) fn validate(body: &Bytes, models: &ServedModels, asks: &Asks) -> Result<CompletionRequest, ApiError> {
-    validate_translated(body, models, asks, &[])
+    validate_chat(body.clone().into(), models, asks, &[])
 }
 
-/// Validates the body of a request that was translated to a chat completion. The fields in `hints` are left out for a provider
-/// that does not take them: in the client's own format they may stand wherever they do nothing.
-pub(super) fn validate_translated(
-    body: &Bytes,
+/// Validates the body of a chat completion with a key that may ask this, or one that a request was translated to. The fields in
+/// `hints` are left out for a provider that does not take them: in the client's own format they may stand wherever they do nothing.
+pub(super) fn validate_chat(
+    body: ReadBody,
     models: &ServedModels,
     asks: &Asks,
     hints: &'static [&'static str],
 ) -> Result<CompletionRequest, ApiError> {
-    // Agents cut texts within a character, and send them again in every turn: refused, the conversation would be over. Parsers
-    // disagree about the half that is left, and some providers fail on it.
-    let mended = json::without_lone_surrogates(body).map(Bytes::from);
-    let body = mended.as_ref().unwrap_or(body);
+    let body = &mended(body).bytes;
     let fields = Fields::parse(body)?;
-    let model = fields.last(b"model").ok_or_else(|| ApiError::missing_parameter("model"))?;
-    let model = json::decoded_string(model).ok_or_else(|| ApiError::invalid_type("model", "a string"))?;
-    let model = String::from_utf8_lossy(&model);
-    let model = models.find(&model).ok_or_else(|| ApiError::model_not_found(&model))?.admitted();
+    let model = fields.model(models, ModelRoute::Chat)?;
     let request = validate_for(model, body, fields, asks, hints)?;
     Ok(match &model.fallback {
-        None => request,
-        Some(second) => request.with_fallback(FallbackRequest::new(second, body, asks, hints)),
+        Some(second) if second.model.has_route(ModelRoute::Chat) => {
+            request.with_fallback(FallbackRequest::new(second, body, asks, hints))
+        }
+        _ => request,
     })
 }
 
@@ -116,24 +131,15 @@ fn validate_for(
         fields.tokens("max_completion_tokens", &ceiling)?,
     );
     let choices = fields.integer("n", 1..=limits::CHOICES)?.unwrap_or(1);
-    let is_stream = match fields.last(b"stream") {
-        Some(b"true") => true,
-        None | Some(b"false" | b"null") => false,
-        Some(_) => return Err(ApiError::invalid_type("stream", "a boolean")),
-    };
-    if fields.last(b"stream_options").is_some_and(|value| !value.starts_with(b"{") && value != b"null") {
-        return Err(ApiError::invalid_type("stream_options", "an object"));
-    }
-    if matches!(model.model.provider.access, Access::Missing(_)) {
-        return Err(ApiError::model_unavailable(&model.model.id));
-    }
+    let is_stream = fields.stream()?;
+    check_access(model)?;
 
     if let (Some(context), Some(messages)) = (model.model.context, fields.last(b"messages"))
         && overflow::surely_exceeds(messages, context.into())
     {
         return Err(ApiError::context_length_exceeded(Some(context)));
     }
-    let written = ProviderBody::new(&fields, &found, model, &ceilings, body).write(is_stream);
+    let written = ProviderBody::new(&fields, &found, model, quirks, &ceilings, body).write(is_stream);
     let readable = model.model.context.map_or(u64::MAX, u64::from);
     // A prompt has a token a byte at most, of what is written in the provider's dialect, too; of a body that is longer than the model
     // reads, nothing needs to be counted.
@@ -155,7 +161,7 @@ fn validate_for(
             choices,
             images: max_usage.images,
         },
-        sent: fields.0.iter().map(|field| &*field.name).collect(),
+        sent: fields.sent(),
         body: written.body,
         fallback: None,
         format: ClientFormat::Chat,
@@ -165,6 +171,23 @@ fn validate_for(
 /// The tokens that a JSON text can have beyond its bytes where a server prints it anew.
 pub(super) fn surplus_tokens(text: &[u8]) -> u64 {
     prompt::surplus(text)
+}
+
+/// A body without halves of pairs of surrogates. Agents cut texts within a character, and send them again in every turn: refused, the
+/// conversation would be over. Parsers disagree about the half that is left, and some providers fail on it.
+fn mended(body: ReadBody) -> ReadBody {
+    match json::without_lone_surrogates(&body.bytes) {
+        Some(mended) => body.replaced_by(mended),
+        None => body,
+    }
+}
+
+/// Refuses a model whose provider does not admit us.
+fn check_access(model: &ServedModel) -> Result<(), ApiError> {
+    match model.model.provider.access {
+        Access::Missing(_) => Err(ApiError::model_unavailable(&model.model.id)),
+        Access::Key(_) | Access::Open => Ok(()),
+    }
 }
 
 /// The top-level fields of a request, as they stand in its text.
@@ -213,6 +236,53 @@ impl<'t> Fields<'t> {
             }
         }
         Ok(Self(fields))
+    }
+
+    /// The model that is asked for, whose provider is asked at this path.
+    fn model<'m>(&self, models: &'m ServedModels, route: ModelRoute) -> Result<&'m Arc<ServedModel>, ApiError> {
+        let name = self.last(b"model").ok_or_else(|| ApiError::missing_parameter("model"))?;
+        let name = json::decoded_string(name).ok_or_else(|| ApiError::invalid_type("model", "a string"))?;
+        let name = String::from_utf8_lossy(&name);
+        let model = models.find(&name).ok_or_else(|| ApiError::model_not_found(&name))?;
+        let model = Some(model.admitted()).filter(|admitted| admitted.model.has_route(route)).unwrap_or(model);
+        if !model.model.has_route(route) {
+            return Err(ApiError::wrong_endpoint(&model.model.id, &endpoints::of(&model.model)));
+        }
+        Ok(model)
+    }
+
+    /// Whether the answer is to be streamed.
+    fn stream(&self) -> Result<bool, ApiError> {
+        let is_stream = match self.last(b"stream") {
+            Some(b"true") => true,
+            None | Some(b"false" | b"null") => false,
+            Some(_) => return Err(ApiError::invalid_type("stream", "a boolean")),
+        };
+        if self.last(b"stream_options").is_some_and(|value| !value.starts_with(b"{") && value != b"null") {
+            return Err(ApiError::invalid_type("stream_options", "an object"));
+        }
+        Ok(is_stream)
+    }
+
+    /// The fields that the client has sent, as far as errors name them.
+    fn sent(&self) -> SentFields {
+        self.0.iter().map(|field| &*field.name).collect()
+    }
+
+    /// Checks a request that is no chat completion: it has none of that one's fields, and those with these names in no other
+    /// spelling.
+    fn check_names(&self, own: &[&'static str]) -> Result<(), ApiError> {
+        for field in &self.0 {
+            if JUDGED.contains(&&*field.name) {
+                let rule = "this endpoint does not take it; chat completions do";
+                return Err(ApiError::invalid_value(quoted(&field.name), rule));
+            }
+            let known = own.iter().find(|own| own.as_bytes() == &*field.folded);
+            if let Some(known) = known.filter(|known| known.as_bytes() != &*field.name) {
+                return Err(ApiError::invalid_value(quoted(&field.name), &format!("its name is written `{known}`")));
+            }
+        }
+        Ok(())
     }
 
     /// Leaves out the fields with these names that a provider with these quirks does not take.

@@ -5,7 +5,7 @@
 
 mod coding;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use domain::Account;
@@ -24,7 +24,32 @@ use crate::{limits, metrics};
 /// A body that was read, with the right to hold it. That of a large one goes with its bytes.
 pub(super) struct ReadBody {
     pub(super) bytes: Bytes,
+    /// The place of a large one.
+    place: Option<Arc<Place<Account>>>,
     _grant: Option<Grant>,
+}
+
+impl ReadBody {
+    /// The same body, to be judged once more. The right to hold a small one stays with this.
+    pub(super) fn again(&self) -> Self {
+        Self { bytes: self.bytes.clone(), place: self.place.clone(), _grant: None }
+    }
+
+    /// The same request, written anew. It holds the place that it had; the bytes as they came are let go.
+    pub(super) fn replaced_by(mut self, bytes: Vec<u8>) -> Self {
+        self.bytes = match &self.place {
+            Some(place) => Bytes::from_owner(LargeBody { bytes, _place: place.clone() }),
+            None => bytes.into(),
+        };
+        self
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+impl From<Bytes> for ReadBody {
+    fn from(bytes: Bytes) -> Self {
+        Self { bytes, place: None, _grant: None }
+    }
 }
 
 /// Reads bodies of one key's requests over one connection.
@@ -40,7 +65,7 @@ pub(super) struct Reader<'r> {
 /// A large body, with its place.
 struct LargeBody {
     bytes: Vec<u8>,
-    _place: Place<Account>,
+    _place: Arc<Place<Account>>,
 }
 
 impl AsRef<[u8]> for LargeBody {
@@ -209,12 +234,16 @@ impl<'r> Memory<'r> {
 
     /// The body with what it holds.
     fn keep(self, plain: Plain) -> ReadBody {
-        let Some(place) = self.place else { return ReadBody { bytes: plain.into_bytes(), _grant: self.grant } };
-        let bytes = match plain {
-            Plain { bytes, first, .. } if first.is_empty() => Bytes::from_owner(LargeBody { bytes, _place: place }),
-            Plain { first, .. } => Bytes::from_owner(LargeBody { bytes: first.into(), _place: place }),
+        let Some(place) = self.place else {
+            return ReadBody { bytes: plain.into_bytes(), place: None, _grant: self.grant };
         };
-        ReadBody { bytes, _grant: None }
+        let place = Arc::new(place);
+        let bytes = match plain {
+            Plain { bytes, first, .. } if first.is_empty() => bytes,
+            Plain { first, .. } => first.into(),
+        };
+        let bytes = Bytes::from_owner(LargeBody { bytes, _place: place.clone() });
+        ReadBody { bytes, place: Some(place), _grant: None }
     }
 }
 

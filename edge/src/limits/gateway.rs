@@ -41,6 +41,16 @@ pub(crate) const SHARED_PIECE_BYTES: usize = 256;
 pub(crate) const SENT_PIECE_BYTES: usize = 64 * 1024;
 /// Choices (`n`) that a request may ask for.
 pub(crate) const CHOICES: u64 = 16;
+/// Choices of all prompts of a legacy completion together, those included that are not chosen (`best_of`).
+pub(crate) const TEXT_CHOICES: u64 = 128;
+/// The most tokens of a legacy completion that names no number: as many as `OpenAI` documents.
+pub(crate) const TEXT_TOKENS: u64 = 16;
+/// Texts of a request for embeddings: as many as `OpenAI` takes.
+pub(crate) const EMBEDDING_INPUTS: u64 = 2_048;
+/// Dimensions of an embedding.
+pub(crate) const EMBEDDING_DIMENSIONS: u64 = 65_536;
+/// Tokens that a tokenizer puts around each of several texts, at most.
+pub(crate) const INPUT_TOKENS: u64 = 4;
 /// Concurrent completions.
 pub(crate) const EXCHANGES: usize = 10_000;
 /// The `Retry-After` of a request beyond [`EXCHANGES`].
@@ -98,8 +108,12 @@ pub(crate) const PACE_GROWTH: f64 = 0.25;
 pub(crate) const PACE_PAUSE: Duration = Duration::from_secs(1);
 /// Time without a refusal after which requests are not paced any more.
 pub(crate) const PACE_CALM: Duration = Duration::from_secs(10);
-/// Longest time for the whole of an answer once it has begun.
+/// Longest time for the whole of an answer once it has begun, unless its request asks for so many tokens that it may take longer.
 pub(crate) const EXCHANGE: Duration = Duration::from_mins(10);
+/// [`EXCHANGE`] of an answer that may have the most tokens.
+pub(crate) const LONGEST_EXCHANGE: Duration = Duration::from_hours(1);
+/// Tokens of a choice that a slow model writes in a second, for the time that an answer may take.
+pub(crate) const SLOW_TOKENS_PER_SECOND: u64 = 20;
 /// Bytes of an answer that is read whole, for which there is room before it is asked for.
 pub(crate) const USUAL_ANSWER_BYTES: usize = 4 * 1024;
 /// Bytes of a completion, streamed or not; one that is read whole has to find room in `edge.memory` as well. Without log probabilities

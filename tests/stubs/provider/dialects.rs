@@ -21,7 +21,7 @@ impl Dialect {
     }
 
     /// The rule with this name; `None` if the provider has none.
-    fn rule(self, name: &str) -> Option<&'static Value> {
+    pub(super) fn rule(self, name: &str) -> Option<&'static Value> {
         self.0.get(name).map(|rule| {
             assert!(rule["why"].is_string(), "{name} says where it is from");
             &rule["are"]

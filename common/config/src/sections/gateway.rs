@@ -8,9 +8,10 @@ use url::Url;
 
 use super::{quirks, url};
 pub use super::{
-    quirks::{CallIds, Ceiling, Lack, MessageRules, Quirks, Thoughts},
+    quirks::{CallIds, Ceiling, Lack, MessageRules, PathQuirks, Quirks, Thoughts},
     usage_fields::{Pointer, PointerError, UsageFields},
 };
+use crate::models::ModelRoute;
 
 /// `[gateway]`.
 ///
@@ -94,10 +95,12 @@ pub struct Model {
     pub provider: String,
     /// The provider's own name of it.
     pub upstream: String,
-    /// The endpoints that the provider has for it beside chat completions: `responses`, `messages`. A request to one of them passes as
-    /// the client has written it; to any other it is translated to a chat completion, and its answer back.
-    #[serde(default = "chat_alone")]
-    pub routes: Vec<ProviderRoute>,
+    /// The endpoints that the provider has for it: `chat`, `responses`, `messages`, `embeddings`, `completions`; `chat` alone where none
+    /// is named. A request for a response or a message passes as the client has written it where its endpoint is named; otherwise it is
+    /// translated to a chat completion, which a provider with either of them has as well, and its answer back. An embeddings model has
+    /// `["embeddings"]`, and `output_cents = 0`.
+    #[serde(default = "ModelRoute::default_routes")]
+    pub routes: Vec<ModelRoute>,
     /// A second provider of the same weights, at the same price: `{ provider = "…", upstream = "…" }`, with `routes` of its own. It is
     /// asked where the first cannot have begun: it cannot be reached, or refuses with 429, 503 or 529.
     #[serde(default)]
@@ -145,26 +148,9 @@ pub struct Fallback {
     pub provider: String,
     /// That provider's own name of the model.
     pub upstream: String,
-    /// The endpoints that it has for the model.
-    #[serde(default = "chat_alone")]
-    pub routes: Vec<ProviderRoute>,
-}
-
-/// An endpoint of a provider's for completions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProviderRoute {
-    /// `/chat/completions`, which every provider has.
-    Chat,
-    /// `/responses`, `OpenAI`'s newer one.
-    Responses,
-    /// `/messages`, Anthropic's.
-    Messages,
-}
-
-/// The endpoints that every provider has.
-fn chat_alone() -> Vec<ProviderRoute> {
-    vec![ProviderRoute::Chat]
+    /// The endpoints that it has for the model. It is asked for chat completions, responses and messages alone.
+    #[serde(default = "ModelRoute::default_routes")]
+    pub routes: Vec<ModelRoute>,
 }
 
 impl Gateway {
@@ -238,7 +224,7 @@ fn shipped_models() -> BTreeMap<String, Model> {
         let model = Model {
             provider: provider.into(),
             upstream: upstream.into(),
-            routes: chat_alone(),
+            routes: ModelRoute::default_routes(),
             fallback: None,
             input_cents,
             output_cents,

@@ -1,8 +1,10 @@
 //! `gateway.providers.*.quirks`: the dialect of a provider, as data.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
+
+use crate::models::ModelRoute;
 
 /// The ways in which a provider's format differs from `OpenAI`'s. Nothing by default: a request passes as it is, except for what
 /// the gateway knows to reach beyond tokens, or to have no use anywhere.
@@ -26,10 +28,32 @@ pub struct Quirks {
     /// What the provider refuses although others take it: `nulls`, `empty_tools`, `empty_turns`, `allowed_tools`,
     /// `refusal_parts`. The gateway leaves it out, or writes the same in another way.
     pub lacks: Vec<Lack>,
+    /// Fields that the provider ignores although they change the answer: 400, unless their value means nothing.
+    pub refuse: Vec<String>,
     /// Whether the provider takes tools of the type `custom`. The client runs them, as it runs functions.
     pub custom_tools: bool,
     /// The rules for `messages`.
     pub messages: MessageRules,
+    /// The rules for `POST /v1/completions`, where none of the others but `lacks.nulls` hold.
+    pub completions: PathQuirks,
+    /// The rules for `POST /v1/embeddings`, where none of the others but `lacks.nulls` hold.
+    pub embeddings: PathQuirks,
+}
+
+/// The dialect of a provider at a path of its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PathQuirks {
+    /// Its path under `base_url`, without a slash before it, where it is not the endpoint's.
+    pub path: Option<String>,
+    /// Fields that are left out, whatever they say. Where `encoding_format` is one, the gateway itself encodes embeddings in base64.
+    pub drop: Vec<String>,
+    /// Fields that have another name there.
+    pub rename: BTreeMap<String, String>,
+    /// The only fields that pass, beside those that the gateway sets itself; any other is 400, unless its value means nothing.
+    pub allow: Option<Vec<String>>,
+    /// Fields that the provider ignores although they change the answer: 400, unless their value means nothing.
+    pub refuse: Vec<String>,
 }
 
 /// What some providers refuse, and others take.
@@ -135,6 +159,23 @@ impl Quirks {
         self.lacks.contains(&what)
     }
 
+    /// The rules at the path of `route`: those of chat completions, unless it has its own.
+    pub fn at(&self, route: ModelRoute) -> Cow<'_, Self> {
+        let path = match route {
+            ModelRoute::Chat | ModelRoute::Responses | ModelRoute::Messages => return Cow::Borrowed(self),
+            ModelRoute::Embeddings => &self.embeddings,
+            ModelRoute::Completions => &self.completions,
+        };
+        Cow::Owned(Self {
+            drop: path.drop.clone(),
+            rename: path.rename.clone(),
+            allow: path.allow.clone(),
+            refuse: path.refuse.clone(),
+            lacks: self.lacks.iter().copied().filter(|lack| *lack == Lack::Nulls).collect(),
+            ..Self::default()
+        })
+    }
+
     /// Whether a message can be other for this provider than its client has sent it.
     pub fn has_message_rules(&self) -> bool {
         let of_messages = |lack: &Lack| !matches!(lack, Lack::AllowedTools);
@@ -181,6 +222,7 @@ pub(super) fn mistral() -> Quirks {
             ("max", "high"),
         ]),
         lacks: vec![Lack::Nulls, Lack::EmptyTools, Lack::EmptyTurns, Lack::AllowedTools, Lack::RefusalParts],
+        refuse: Vec::new(),
         custom_tools: false,
         messages: MessageRules {
             fields: lists(&[
@@ -198,6 +240,20 @@ pub(super) fn mistral() -> Quirks {
             // Those of another model are of no use to it, and its models without thoughts refuse the part.
             thoughts: Thoughts::Drop,
         },
+        completions: PathQuirks {
+            path: Some("fim/completions".to_owned()),
+            drop: names(&["metadata", "store", "stream_options", "user"]),
+            rename: pairs(&[("seed", "random_seed")]),
+            allow: Some(names(&["random_seed", "seed", "stop", "suffix", "temperature", "top_p"])),
+            ..PathQuirks::default()
+        },
+        // Asked for base64 it answers with numbers, which `OpenAI`'s clients then take for base64.
+        embeddings: PathQuirks {
+            drop: names(&["encoding_format", "metadata", "user"]),
+            rename: pairs(&[("dimensions", "output_dimension")]),
+            allow: Some(names(&["dimensions", "output_dimension"])),
+            ..PathQuirks::default()
+        },
     }
 }
 
@@ -214,6 +270,11 @@ pub(super) fn vllm() -> Quirks {
             roles: pairs(&[("developer", "system"), ("function", "user")]),
             thoughts: Thoughts::Field,
             ..MessageRules::default()
+        },
+        completions: PathQuirks {
+            drop: names(&["metadata", "store"]),
+            refuse: names(&["best_of"]),
+            ..PathQuirks::default()
         },
         ..Quirks::default()
     }

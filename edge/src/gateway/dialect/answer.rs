@@ -123,7 +123,7 @@ fn write_message(message: &[u8], out: &mut Vec<u8>) {
 
 /// The words and the thoughts in a list of parts, each a JSON string. There are no words where there are thoughts alone: a null is
 /// what clients know from others then.
-fn read_parts(list: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+pub(super) fn read_parts(list: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     let (mut words, mut thoughts, mut has_words) = (vec![b'"'], vec![b'"'], false);
     for part in json::elements(list).into_iter().flatten() {
         match Kind::of(part) {

@@ -6,7 +6,7 @@ use config::gateway::{Lack, MessageRules, Quirks, Thoughts};
 
 use super::{
     LEFT_OUT_OF_MESSAGES, call_ids, characters, inner, is_one_of, json,
-    object::{ObjectWriter, separate_element},
+    object::{ObjectWriter, Text, separate_element},
     parts::{self, Kind},
     quoted,
 };
@@ -15,7 +15,7 @@ use super::{
 const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
 
 /// Writes the messages of a request, an array, as a provider with these quirks takes them.
-pub(in crate::gateway) fn write_messages(messages: &[u8], quirks: &Quirks, out: &mut Vec<u8>) {
+pub(in crate::gateway) fn write_messages(messages: &[u8], quirks: &Quirks, out: &mut impl Text) {
     out.push(b'[');
     let start = out.len();
     // Where all turns say nothing, they are sent: what is wrong with them is the provider's to say.
@@ -70,7 +70,7 @@ impl<'t> Message<'t> {
     }
 }
 
-struct Writer<'a> {
+struct Writer<'a, T> {
     quirks: &'a Quirks,
     /// Whether turns of the assistant's that say nothing are left out.
     drops_silent: bool,
@@ -80,10 +80,10 @@ struct Writer<'a> {
     previous: Option<Cow<'a, str>>,
     /// Whether the message before is one of the assistant's that would have to say, as the last, that it is to be continued.
     is_unfinished: bool,
-    out: &'a mut Vec<u8>,
+    out: &'a mut T,
 }
 
-impl<'a> Writer<'a> {
+impl<'a, T: Text> Writer<'a, T> {
     fn write(&mut self, message: &Message<'a>) {
         let (quirks, rules) = (self.quirks, &self.quirks.messages);
         let taken = match rules.roles.get(&*message.role) {
@@ -210,7 +210,7 @@ fn has_words(content: &[u8], quirks: &Quirks) -> bool {
 }
 
 /// Writes a content, a string or parts, behind the thoughts that become a part of it.
-fn write_content(content: Option<&[u8]>, thoughts: Option<&[u8]>, quirks: &Quirks, out: &mut Vec<u8>) {
+fn write_content(content: Option<&[u8]>, thoughts: Option<&[u8]>, quirks: &Quirks, out: &mut impl Text) {
     let content = content.unwrap_or(b"\"\"");
     match thoughts {
         _ if content.starts_with(b"[") => parts::write_parts(content, thoughts, quirks, out),
@@ -228,23 +228,20 @@ fn write_content(content: Option<&[u8]>, thoughts: Option<&[u8]>, quirks: &Quirk
 }
 
 /// Writes the thoughts that stand in parts as a field.
-fn write_thoughts_field(message: &Message<'_>, object: &mut ObjectWriter<'_>) {
-    let mut words = Vec::new();
-    for part in message.content.and_then(json::elements).into_iter().flatten() {
-        if let Kind::Thinking(thoughts) = Kind::of(part) {
-            parts::append_thoughts(thoughts, &mut words);
-        }
-    }
-    if !words.is_empty() {
+fn write_thoughts_field(message: &Message<'_>, object: &mut ObjectWriter<'_, impl Text>) {
+    let parts = || message.content.and_then(json::elements).into_iter().flatten();
+    let thoughts =
+        || parts().filter_map(|part| if let Kind::Thinking(thoughts) = Kind::of(part) { Some(thoughts) } else { None });
+    if thoughts().any(parts::has_thoughts) {
         let value = object.value(THOUGHTS[0]);
         value.push(b'"');
-        value.extend_from_slice(&words);
+        thoughts().for_each(|thoughts| parts::append_thoughts(thoughts, value));
         value.push(b'"');
     }
 }
 
 /// Writes the calls of tools that a message has.
-fn write_calls(calls: &[u8], quirks: &Quirks, out: &mut Vec<u8>) {
+fn write_calls(calls: &[u8], quirks: &Quirks, out: &mut impl Text) {
     let rules = &quirks.messages;
     let is_listed =
         |name: &[u8]| rules.call_fields.is_empty() || rules.call_fields.iter().any(|field| field.as_bytes() == name);

@@ -9,6 +9,7 @@ mod call_ids;
 mod messages;
 mod object;
 mod parts;
+mod text;
 mod tools;
 
 use std::borrow::Cow;
@@ -16,6 +17,8 @@ use std::borrow::Cow;
 pub(super) use self::{
     answer::flattened,
     messages::write_messages,
+    object::Text,
+    text::as_text,
     tools::{Choice, write_tools},
 };
 use super::json;

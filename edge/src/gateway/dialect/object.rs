@@ -1,14 +1,47 @@
 //! Writing JSON field by field.
 
+/// Text that is being written: in one buffer, or in pieces that share the long parts of what they are written from.
+pub(in crate::gateway) trait Text {
+    /// The bytes that were written.
+    fn len(&self) -> usize;
+
+    /// Writes a byte.
+    fn push(&mut self, byte: u8);
+
+    /// Writes these bytes.
+    fn extend_from_slice(&mut self, text: &[u8]);
+
+    /// Takes the last byte back, which was pushed by itself.
+    fn pop(&mut self);
+}
+
+impl Text for Vec<u8> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn push(&mut self, byte: u8) {
+        self.push(byte);
+    }
+
+    fn extend_from_slice(&mut self, text: &[u8]) {
+        self.extend_from_slice(text);
+    }
+
+    fn pop(&mut self) {
+        self.pop();
+    }
+}
+
 /// An object that is being written.
-pub(super) struct ObjectWriter<'o> {
-    out: &'o mut Vec<u8>,
+pub(super) struct ObjectWriter<'o, T> {
+    out: &'o mut T,
     is_empty: bool,
 }
 
-impl<'o> ObjectWriter<'o> {
+impl<'o, T: Text> ObjectWriter<'o, T> {
     /// Begins an object at the end of `out`.
-    pub(super) fn open(out: &'o mut Vec<u8>) -> Self {
+    pub(super) fn open(out: &'o mut T) -> Self {
         out.push(b'{');
         Self { out, is_empty: true }
     }
@@ -25,7 +58,7 @@ impl<'o> ObjectWriter<'o> {
     }
 
     /// Begins a field, whose value the caller writes.
-    pub(super) fn value(&mut self, name: &str) -> &mut Vec<u8> {
+    pub(super) fn value(&mut self, name: &str) -> &mut T {
         self.separate();
         self.out.push(b'"');
         self.out.extend_from_slice(name.as_bytes());
@@ -46,7 +79,7 @@ impl<'o> ObjectWriter<'o> {
 }
 
 /// Writes a comma, unless an array has just been begun at the end of `out`.
-pub(super) fn separate_element(out: &mut Vec<u8>, start: usize) {
+pub(super) fn separate_element(out: &mut impl Text, start: usize) {
     if out.len() > start {
         out.push(b',');
     }

@@ -4,7 +4,7 @@ use config::gateway::{Lack, Quirks, Thoughts};
 
 use super::{
     LEFT_OUT_OF_IMAGES, LEFT_OUT_OF_PARTS, inner, is_one_of, json,
-    object::{ObjectWriter, separate_element},
+    object::{ObjectWriter, Text, separate_element},
 };
 
 /// A part as far as its kind goes.
@@ -51,8 +51,7 @@ pub(super) fn is_left_out(part: &[u8], quirks: &Quirks) -> bool {
 }
 
 /// Writes the parts of `array` behind a part with `thoughts`, if there are any. An array without a part becomes the empty string.
-pub(super) fn write_parts(array: &[u8], thoughts: Option<&[u8]>, quirks: &Quirks, out: &mut Vec<u8>) {
-    let before = out.len();
+pub(super) fn write_parts(array: &[u8], thoughts: Option<&[u8]>, quirks: &Quirks, out: &mut impl Text) {
     out.push(b'[');
     let start = out.len();
     if let Some(thoughts) = thoughts {
@@ -66,7 +65,7 @@ pub(super) fn write_parts(array: &[u8], thoughts: Option<&[u8]>, quirks: &Quirks
         }
     }
     if out.len() == start {
-        out.truncate(before);
+        out.pop();
         out.extend_from_slice(b"\"\"");
     } else {
         out.push(b']');
@@ -74,7 +73,7 @@ pub(super) fn write_parts(array: &[u8], thoughts: Option<&[u8]>, quirks: &Quirks
 }
 
 /// Writes a part with words, a JSON string.
-pub(super) fn write_text(words: &[u8], out: &mut Vec<u8>) {
+pub(super) fn write_text(words: &[u8], out: &mut impl Text) {
     let mut part = ObjectWriter::open(out);
     part.field("type", b"\"text\"");
     part.field("text", words);
@@ -82,7 +81,7 @@ pub(super) fn write_text(words: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Writes a part with a model's thoughts, a JSON string.
-pub(super) fn write_thinking(thoughts: &[u8], out: &mut Vec<u8>) {
+pub(super) fn write_thinking(thoughts: &[u8], out: &mut impl Text) {
     let mut part = ObjectWriter::open(out);
     part.field("type", b"\"thinking\"");
     let value = part.value("thinking");
@@ -92,7 +91,7 @@ pub(super) fn write_thinking(thoughts: &[u8], out: &mut Vec<u8>) {
     part.close();
 }
 
-fn write_part(part: &[u8], quirks: &Quirks, out: &mut Vec<u8>) {
+fn write_part(part: &[u8], quirks: &Quirks, out: &mut impl Text) {
     let has_nulls = !quirks.lacks(Lack::Nulls);
     let mut object = ObjectWriter::open(out);
     for field in json::fields(part).filter_map(Result::ok) {
@@ -116,8 +115,17 @@ fn write_part(part: &[u8], quirks: &Quirks, out: &mut Vec<u8>) {
     object.close();
 }
 
+/// Whether thoughts, a JSON string or an array of parts with text, say anything.
+pub(super) fn has_thoughts(thoughts: &[u8]) -> bool {
+    inner(thoughts).is_some()
+        || json::elements(thoughts)
+            .into_iter()
+            .flatten()
+            .any(|part| matches!(Kind::of(part), Kind::Text(text) if inner(text).is_some()))
+}
+
 /// Appends what the thoughts say, a JSON string or an array of parts with text, to a JSON string that is being written.
-pub(super) fn append_thoughts(thoughts: &[u8], out: &mut Vec<u8>) {
+pub(super) fn append_thoughts(thoughts: &[u8], out: &mut impl Text) {
     if let Some(words) = inner(thoughts) {
         out.extend_from_slice(words);
     }

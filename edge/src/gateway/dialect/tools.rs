@@ -6,7 +6,7 @@ use config::gateway::{Lack, Quirks};
 
 use super::{
     LEFT_OUT_OF_TOOLS, characters, is_one_of, json,
-    object::{ObjectWriter, separate_element},
+    object::{ObjectWriter, Text, separate_element},
 };
 
 /// A `tool_choice`.
@@ -85,7 +85,7 @@ fn name(tool: &[u8]) -> Cow<'_, str> {
 }
 
 /// Writes the tools that `choice` leaves, without the fields that no provider gets.
-pub(in crate::gateway) fn write_tools(tools: &[u8], choice: &Choice<'_>, quirks: &Quirks, out: &mut Vec<u8>) {
+pub(in crate::gateway) fn write_tools(tools: &[u8], choice: &Choice<'_>, quirks: &Quirks, out: &mut impl Text) {
     out.push(b'[');
     let start = out.len();
     for tool in json::elements(tools).into_iter().flatten().filter(|tool| choice.leaves(tool)) {

@@ -6,7 +6,6 @@
 //!
 //! Where a rate limit is all that is in the way, requests wait for their turn ([`Pace`](super::super::upstream::Pace)).
 
-use config::gateway::ProviderRoute;
 use domain::Account;
 use http::StatusCode;
 use tokio::time::Instant;
@@ -130,11 +129,14 @@ impl Exchange {
             }
         };
         let sent = Instant::now();
-        let route = self.native.as_ref().map_or(ProviderRoute::Chat, |native| native.route());
+        let route = self.native.as_ref().map_or(self.route, |native| native.route());
         let answer = upstream.ask(route, body, is_stream, deadlines.begin, metered.opener()).await;
         upstream.answer_seconds.record(sent.elapsed());
         let answer = match answer {
-            Ok(answer) => answer,
+            Ok(mut answer) => {
+                answer.set_longest(self.longest);
+                answer
+            }
             Err(error) => {
                 upstream.circuit.learn(permit, Health::Fails);
                 metrics::upstream_failed(&upstream.name, error.metric_label());

@@ -59,7 +59,7 @@ impl Exchange {
                 metered.trace_whole(&body);
                 let cost = metered.settle(usage, ending);
                 let body = if is_stream {
-                    self.translate_stream(json_answer::to_stream(&body, &self.model), format, &turn)?
+                    self.translate_stream(json_answer::to_stream(&body, &self.model, self.route), format, &turn)?
                 } else {
                     self.translate(body, format, &mut memory)?
                 };
@@ -89,7 +89,7 @@ impl Exchange {
         turn: Turn<Account>,
         format: ClientFormat,
     ) -> Result<Answered, ProviderError> {
-        let frames = AnswerFrames::Chat(Frames::new(self.model.clone(), self.expected));
+        let frames = AnswerFrames::Chat(Frames::new(self.model.clone(), self.expected).at(self.route));
         let mut metered = metered.into_frames(frames, self.request_id.clone());
         let cut_off = &self.state.under_way.cut_off;
         match cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames, &mut memory)).await {
@@ -112,7 +112,7 @@ impl Exchange {
 
     /// Translates a whole answer to the client's format.
     fn translate(&self, chat: Bytes, format: ClientFormat, memory: &mut AnswerMemory) -> Result<Bytes, ProviderError> {
-        if !matches!(format, ClientFormat::Chat | ClientFormat::Native(_)) {
+        if format.is_translated() {
             // Both of them are there for a moment.
             memory.grow_to(chat.len() * 2).map_err(|_| self.no_memory())?;
         }
@@ -126,7 +126,7 @@ impl Exchange {
         format: ClientFormat,
         turn: &Turn<Account>,
     ) -> Result<Bytes, ProviderError> {
-        if matches!(format, ClientFormat::Chat) {
+        if !format.is_translated() {
             return Ok(chat);
         }
         let mut out = BytesMut::with_capacity(chat.len());
@@ -216,7 +216,7 @@ impl Exchange {
         }
         self.model.upstream.keep(answer.into_connection());
         let rewritten = match &self.native {
-            None => json_answer::rewrite(body, &self.model, &self.expected),
+            None => json_answer::rewrite(body, &self.model, &self.expected, self.route),
             Some(native) => native.rewrite(body, &self.expected),
         };
         match rewritten {

@@ -6,6 +6,7 @@
 //! allocated here for chat completions themselves. Start with [`Api::read`] for requests, and with [`ClientFormat`] for
 //! answers. What the providers' own dialects differ by is no part of this.
 
+mod chat;
 pub(super) mod messages;
 mod native;
 pub(super) mod responses;
@@ -13,6 +14,7 @@ pub(super) mod responses;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use config::models::ModelRoute;
 use domain::Clock;
 use http::{HeaderMap, Response};
 
@@ -21,8 +23,10 @@ use super::{
     answer_memory::AnswerMemory,
     asks::Asks,
     error::ApiError,
+    json_answer,
     models::{ServedModel, ServedModels},
     request::{self, CompletionRequest},
+    request_body::ReadBody,
     sse::StreamError,
 };
 use crate::limits;
@@ -36,28 +40,41 @@ pub(super) enum Api {
     Responses,
     /// `POST /v1/messages`, and its count of tokens.
     Messages,
+    /// `POST /v1/completions`.
+    Text,
+    /// `POST /v1/embeddings`.
+    Embeddings,
 }
 
 impl Api {
     /// Validates the body of a request in the endpoint's format, and writes the provider's.
-    pub(super) fn read(self, body: &Bytes, models: &ServedModels, asks: &Asks) -> Result<CompletionRequest, ApiError> {
+    pub(super) fn read(
+        self,
+        body: ReadBody,
+        models: &ServedModels,
+        asks: &Asks,
+    ) -> Result<CompletionRequest, ApiError> {
         match self {
-            Self::Chat => request::validate(body, models, asks),
+            Self::Chat => request::validate_chat(body, models, asks, &[]),
+            Self::Text => request::validate_text(body, models, asks),
+            Self::Embeddings => request::validate_embeddings(body, models),
             Self::Responses => {
-                let (chat, context) = responses::to_chat(body)?;
+                let (chat, context) = responses::to_chat(&body.bytes)?;
+                let own = native::own_body(self, &body.bytes, models);
                 let chat_bytes = chat.len();
-                let request = request::validate_translated(&chat.into(), models, asks, responses::HINTS)
+                let request = request::validate_chat(body.replaced_by(chat), models, asks, responses::HINTS)
                     .map_err(|error| error.rename_param(|param| context.param(param)))?;
                 let format = ClientFormat::Responses(Box::new(context));
-                Ok(native::pass(self, body, chat_bytes, format, request))
+                Ok(native::pass(self, own, chat_bytes, format, request))
             }
             Self::Messages => {
-                let (chat, context) = messages::to_chat(body)?;
+                let (chat, context) = messages::to_chat(&body.bytes)?;
+                let own = native::own_body(self, &body.bytes, models);
                 let chat_bytes = chat.len();
-                let request = request::validate_translated(&chat.into(), models, asks, messages::HINTS)
+                let request = request::validate_chat(body.replaced_by(chat), models, asks, messages::HINTS)
                     .map_err(|error| context.explain(error))?;
                 let format = ClientFormat::Messages(Box::new(context));
-                Ok(native::pass(self, body, chat_bytes, format, request))
+                Ok(native::pass(self, own, chat_bytes, format, request))
             }
         }
     }
@@ -66,6 +83,8 @@ impl Api {
     pub(super) fn errors(self, request_id: &str) -> Errors {
         match self {
             Self::Chat => Errors::Chat,
+            Self::Text => Errors::Text,
+            Self::Embeddings => Errors::Embeddings,
             Self::Responses => Errors::Responses,
             Self::Messages => Errors::Messages(Box::new(messages::FailedRequest::new(request_id))),
         }
@@ -75,6 +94,8 @@ impl Api {
 /// The shape of the errors that a request is answered with.
 pub(super) enum Errors {
     Chat,
+    Text,
+    Embeddings,
     Responses,
     Messages(Box<messages::FailedRequest>),
 }
@@ -84,16 +105,30 @@ impl Errors {
     pub(super) fn response(&self, error: ApiError) -> Response<Bytes> {
         match self {
             Self::Chat => error.into_response(),
+            Self::Text => error.rename_param(error_about("prompt")).into_response(),
+            Self::Embeddings => error.rename_param(error_about("input")).into_response(),
             Self::Responses => responses::error(error),
             Self::Messages(request) => request.error(error),
         }
     }
 }
 
+/// Another name of the field in which chat completions have what the model reads, messages, for errors about it.
+fn error_about(name: &'static str) -> impl FnOnce(&str) -> Option<String> {
+    move |param| (param == "messages").then(|| name.to_owned())
+}
+
 /// The format of one answer, with what a translation needs to know of its request.
 pub(super) enum ClientFormat {
     /// Chat completions, which are not translated.
     Chat,
+    /// Legacy completions.
+    Text,
+    /// Embeddings.
+    Embeddings {
+        /// Whether they are to be encoded in base64, where the provider has not done so.
+        as_base64: bool,
+    },
     /// `OpenAI`'s responses.
     Responses(Box<responses::RequestContext>),
     /// Anthropic's messages.
@@ -123,16 +158,37 @@ impl ClientFormat {
     pub(super) fn api(&self) -> Api {
         match self {
             Self::Chat => Api::Chat,
+            Self::Text => Api::Text,
+            Self::Embeddings { .. } => Api::Embeddings,
             Self::Responses(_) => Api::Responses,
             Self::Messages(_) => Api::Messages,
             Self::Native(native) => native.api(),
         }
     }
 
+    /// The path at which a provider is asked, unless it is asked in the client's own format.
+    pub(super) fn route(&self) -> ModelRoute {
+        match self {
+            Self::Chat | Self::Responses(_) | Self::Messages(_) => ModelRoute::Chat,
+            Self::Text => ModelRoute::Completions,
+            Self::Embeddings { .. } => ModelRoute::Embeddings,
+            Self::Native(native) => native.translated_route(),
+        }
+    }
+
+    /// Whether the answer is another text than the provider's, in memory beside it for a moment.
+    pub(super) fn is_translated(&self) -> bool {
+        match self {
+            Self::Chat | Self::Text | Self::Native(_) => false,
+            Self::Embeddings { as_base64 } => *as_base64,
+            Self::Responses(_) | Self::Messages(_) => true,
+        }
+    }
+
     /// Tells an answer the request's id, and when it began.
     pub(super) fn identify(&mut self, request_id: &str, clock: &Clock) {
         match self {
-            Self::Chat => {}
+            Self::Chat | Self::Text | Self::Embeddings { .. } => {}
             Self::Responses(context) => context.identify(request_id, clock.now()),
             Self::Messages(context) => context.identify(request_id),
             Self::Native(native) => native.identify(request_id, |format| format.identify(request_id, clock)),
@@ -150,10 +206,11 @@ impl ClientFormat {
         }
     }
 
-    /// Translates a whole answer. Returns `None` if it is no chat completion.
+    /// Translates a whole answer. Returns `None` if it is none of the provider's path.
     pub(super) fn whole(self, chat: Bytes) -> Option<Bytes> {
         match self {
-            Self::Chat | Self::Native(_) => Some(chat),
+            Self::Chat | Self::Native(_) | Self::Text | Self::Embeddings { as_base64: false } => Some(chat),
+            Self::Embeddings { as_base64: true } => json_answer::in_base64(&chat).map(Bytes::from),
             Self::Responses(context) => responses::whole(*context, &chat),
             Self::Messages(context) => messages::whole(&context, &chat),
         }
@@ -166,7 +223,7 @@ impl ClientFormat {
             return EventWriter::Native(native);
         }
         match self.into_translated() {
-            Self::Chat | Self::Native(_) => EventWriter::Chat,
+            Self::Chat | Self::Text | Self::Embeddings { .. } | Self::Native(_) => EventWriter::Chat,
             Self::Responses(context) => {
                 EventWriter::Responses(Box::new(Translated::new(responses::Events::new(*context), memory)))
             }
@@ -179,7 +236,7 @@ impl ClientFormat {
     /// Adds the headers of the answer that are the format's own.
     pub(super) fn add_headers(&self, headers: &mut HeaderMap) {
         match self {
-            Self::Chat => {}
+            Self::Chat | Self::Text | Self::Embeddings { .. } => {}
             Self::Responses(context) => context.add_headers(headers),
             Self::Messages(context) => context.add_headers(headers),
             Self::Native(native) => native.add_headers(headers),
@@ -204,6 +261,7 @@ pub(super) trait TranslateEvents {
 
 /// Writes a streamed answer in the client's format.
 pub(super) enum EventWriter {
+    /// Of chat completions and legacy ones, as the frames are.
     Chat,
     Responses(Box<Translated<responses::Events>>),
     Messages(Box<Translated<messages::Events>>),

@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::*;
 use crate::{
     gateway::{
-        COMPLETIONS_PATH, COUNT_TOKENS_PATH, MESSAGES_PATH, MODELS_PATH, OPENAPI_PATH, RESPONSES_PATH, Route, cors,
+        Route, cors,
+        endpoints::{CHAT_COMPLETIONS, COMPLETIONS, COUNT_TOKENS, EMBEDDINGS, MESSAGES, MODELS, OPENAPI, RESPONSES},
         error::ErrorCode,
         meter::{RateLimit, RateLimits},
         rate_headers, request,
@@ -77,9 +78,9 @@ fn the_paths_and_methods_are_those_of_the_router() {
     for (path, method, _) in operations(&document) {
         documented.entry(path).or_default().insert(method.to_string());
     }
-    let model_path = format!("{MODELS_PATH}/{{model}}");
+    let model_path = format!("{MODELS}/{{model}}");
     let routed =
-        [COMPLETIONS_PATH, RESPONSES_PATH, MESSAGES_PATH, COUNT_TOKENS_PATH, MODELS_PATH, &model_path, OPENAPI_PATH]
+        [CHAT_COMPLETIONS, COMPLETIONS, EMBEDDINGS, RESPONSES, MESSAGES, COUNT_TOKENS, MODELS, &model_path, OPENAPI]
             .map(|path| {
                 let methods = Route::find(path).unwrap().methods();
                 (path, methods.split(", ").map(str::to_owned).collect::<BTreeSet<String>>())
@@ -122,7 +123,7 @@ fn every_error_code_is_described_with_its_status_and_type() {
 #[test]
 fn a_completion_can_fail_with_every_code_but_those_of_faults_and_wrong_addresses() {
     let document = document();
-    let described = [COMPLETIONS_PATH, RESPONSES_PATH].map(|path| {
+    let described = [CHAT_COMPLETIONS, COMPLETIONS, EMBEDDINGS, RESPONSES].map(|path| {
         let operation = &document["paths"][path]["post"]["responses"];
         let responses = operation.as_object().unwrap().values();
         responses.flat_map(|response| codes(resolve(&document, response))).collect::<BTreeSet<_>>()
@@ -136,13 +137,13 @@ fn a_completion_can_fail_with_every_code_but_those_of_faults_and_wrong_addresses
     };
     let expected = ErrorCode::ALL.iter().filter(is_of_completion).map(|code| code.as_str()).collect();
     let expected: BTreeSet<_> = expected;
-    assert_eq!(described, [expected.clone(), expected]);
+    assert!(described.iter().all(|described| *described == expected), "{described:?}");
 }
 
 #[test]
 fn the_limits_are_those_of_the_code() {
     let document = document();
-    for path in [COMPLETIONS_PATH, RESPONSES_PATH] {
+    for path in [CHAT_COMPLETIONS, COMPLETIONS, EMBEDDINGS, RESPONSES] {
         let body = &document["paths"][path]["post"]["requestBody"];
         assert_eq!(body["x-max-bytes"], limits::SMALL_BODY_BYTES);
         assert!(body["description"].as_str().unwrap().contains(&format!("{} KB", limits::SMALL_BODY_BYTES / 1024)));
@@ -156,6 +157,16 @@ fn the_limits_are_those_of_the_code() {
         assert_eq!((&fields[name]["minimum"], &fields[name]["maximum"]), (&1.into(), &maximum.into()), "{name}");
     }
     assert!(fields["max_tokens"]["description"].as_str().unwrap().contains(&MAX_TOKENS.to_string()));
+    let schemas = &document["components"]["schemas"];
+    let text = &schemas["CompletionRequest"]["properties"];
+    for (name, maximum) in [("max_tokens", most), ("n", limits::CHOICES), ("best_of", limits::CHOICES)] {
+        assert_eq!((&text[name]["minimum"], &text[name]["maximum"]), (&1.into(), &maximum.into()), "{name}");
+    }
+    assert!(text["max_tokens"]["description"].as_str().unwrap().ends_with(&format!("{}.", limits::TEXT_TOKENS)));
+    assert_eq!(text["prompt"]["oneOf"][1]["maxItems"], limits::TEXT_CHOICES);
+    let embeddings = &schemas["EmbeddingRequest"]["properties"];
+    assert_eq!(embeddings["input"]["oneOf"][1]["maxItems"], limits::EMBEDDING_INPUTS);
+    assert_eq!(embeddings["dimensions"]["maximum"], limits::EMBEDDING_DIMENSIONS);
     let governed = request::GOVERNED.map(|name| std::str::from_utf8(name).unwrap());
     let listed: BTreeSet<_> = fields.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(listed, governed.into_iter().chain(["messages"]).collect());
@@ -164,7 +175,7 @@ fn the_limits_are_those_of_the_code() {
 #[test]
 fn messages_are_described_with_their_limits() {
     let document = document();
-    for path in [MESSAGES_PATH, COUNT_TOKENS_PATH] {
+    for path in [MESSAGES, COUNT_TOKENS] {
         let body = &document["paths"][path]["post"]["requestBody"];
         assert_eq!(body["x-max-bytes"], limits::SMALL_BODY_BYTES);
         assert!(body["description"].as_str().unwrap().contains(&format!("{} KB", limits::SMALL_BODY_BYTES / 1024)));
@@ -175,7 +186,7 @@ fn messages_are_described_with_their_limits() {
         let responses = document["paths"][path]["post"]["responses"].as_object().unwrap();
         responses.keys().cloned().collect::<BTreeSet<_>>()
     };
-    assert_eq!(statuses(MESSAGES_PATH), statuses(COMPLETIONS_PATH));
+    assert_eq!(statuses(MESSAGES), statuses(CHAT_COMPLETIONS));
 }
 
 #[test]

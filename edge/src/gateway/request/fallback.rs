@@ -75,8 +75,8 @@ impl CompletionRequest {
 mod tests {
     use config::{
         Gateway,
-        gateway::{Fallback, ProviderRoute},
-        models::Models,
+        gateway::Fallback,
+        models::{ModelRoute, Models},
     };
 
     use super::{
@@ -89,7 +89,7 @@ mod tests {
         let mut config = Gateway::default();
         let (provider, upstream) = ("mistral".to_owned(), "second".to_owned());
         config.models.get_mut("svc/qwen3-32b").unwrap().fallback =
-            Some(Fallback { provider, upstream, routes: vec![ProviderRoute::Chat] });
+            Some(Fallback { provider, upstream, routes: vec![ModelRoute::Chat] });
         let models = Models::of(&config, |name| keys.contains(&name).then(|| "key".to_owned())).unwrap();
         ServedModels::new(&models, &config, None).unwrap()
     }

@@ -170,6 +170,12 @@ pub(super) fn check(field: &Field<'_>, quirks: &Quirks) -> Result<Passage, ApiEr
     if ALWAYS.contains(&name) || is_in(&quirks.drop) {
         return Ok(Passage::Passes);
     }
+    if is_in(&quirks.refuse) {
+        if asks_for_nothing(field) {
+            return Ok(Passage::LeftOut);
+        }
+        return Err(ApiError::invalid_value(quoted(name), "the model's provider does not go by this field"));
+    }
     if let Some(allowed) = &quirks.allow {
         return match is_in(allowed) {
             true if is_null => Ok(Passage::LeftOut),

@@ -1,9 +1,11 @@
 //! A body that is written of slices of another one: what is long is shared, what is short is copied. So a large body is in
 //! memory once, however often it is sent.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
-use crate::limits;
+use crate::{gateway::dialect::Text, limits};
 
 /// The pieces of a body, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,12 +36,20 @@ impl From<Bytes> for Pieces {
 }
 
 /// Writes a body, of which most is in `shared`.
+///
+/// Text that is written as it stands there is shared, however it is written: part by part, or byte by byte. What is rewritten only
+/// in places is a few long slices then.
 pub(in crate::gateway) struct PieceWriter<'b> {
     /// `None` where everything is copied, because all of it is little.
     shared: Option<&'b Bytes>,
     done: Vec<Bytes>,
     done_bytes: usize,
+    /// The slice of the shared body that comes after `done`; it may still grow.
+    tail: Range<usize>,
+    /// What comes after `tail`, copied.
     last: Vec<u8>,
+    /// What `last` ends with, if that stands in the shared body: where it begins in `last`, and where in the body.
+    run: Option<(usize, usize)>,
 }
 
 impl<'b> PieceWriter<'b> {
@@ -51,40 +61,10 @@ impl<'b> PieceWriter<'b> {
             shared: (!is_small).then_some(body),
             done: Vec::new(),
             done_bytes: 0,
+            tail: 0..0,
             last: Vec::with_capacity(capacity),
+            run: None,
         }
-    }
-
-    /// Bytes that were written.
-    pub(in crate::gateway) fn len(&self) -> usize {
-        self.done_bytes + self.last.len()
-    }
-
-    pub(in crate::gateway) fn push(&mut self, byte: u8) {
-        self.last.push(byte);
-    }
-
-    /// Writes `text`: as a slice of the shared body where it is a long part of that, else as a copy.
-    pub(in crate::gateway) fn extend_from_slice(&mut self, text: &[u8]) {
-        let is_part = |body: &&Bytes| body.as_ptr_range().contains(&text.as_ptr());
-        match self.shared.filter(|body| text.len() >= limits::SHARED_PIECE_BYTES && is_part(body)) {
-            Some(body) => {
-                self.end_last();
-                self.done_bytes += text.len();
-                self.done.push(body.slice_ref(text));
-            }
-            None => self.last.extend_from_slice(text),
-        }
-    }
-
-    /// Writes `text`, which is no part of the shared body, without a copy of it where it is long.
-    pub(in crate::gateway) fn append(&mut self, text: Vec<u8>) {
-        if self.shared.is_none() || text.len() < limits::SHARED_PIECE_BYTES {
-            return self.last.extend_from_slice(&text);
-        }
-        self.end_last();
-        self.done_bytes += text.len();
-        self.done.push(text.into());
     }
 
     /// The body.
@@ -93,12 +73,65 @@ impl<'b> PieceWriter<'b> {
         Pieces(self.done)
     }
 
+    /// Writes `text`, whose place in the shared body is `place` if it is a slice of it.
+    fn write(&mut self, body: &Bytes, text: &[u8], place: Option<usize>) {
+        let goes_on = |at: usize| body.get(at..).is_some_and(|rest| rest.starts_with(text));
+        if self.last.is_empty() && !self.tail.is_empty() && (place == Some(self.tail.end) || goes_on(self.tail.end)) {
+            self.tail.end += text.len();
+            return;
+        }
+        let known = self.run.filter(|(start, from)| goes_on(from + self.last.len() - start));
+        self.run = known.or_else(|| place.map(|place| (self.last.len(), place)));
+        match self.run {
+            Some((start, from)) if self.last.len() - start + text.len() >= limits::SHARED_PIECE_BYTES => {
+                let len = self.last.len() - start + text.len();
+                self.last.truncate(start);
+                self.end_last();
+                self.tail = from..from + len;
+            }
+            _ => self.last.extend_from_slice(text),
+        }
+    }
+
     fn end_last(&mut self) {
+        self.run = None;
+        let tail = std::mem::take(&mut self.tail);
+        if let Some(body) = self.shared.filter(|_| !tail.is_empty()) {
+            self.done_bytes += tail.len();
+            self.done.push(body.slice(tail));
+        }
         if !self.last.is_empty() {
             let last = std::mem::take(&mut self.last);
             self.done_bytes += last.len();
             self.done.push(last.into());
         }
+    }
+}
+
+impl Text for PieceWriter<'_> {
+    fn len(&self) -> usize {
+        self.done_bytes + self.tail.len() + self.last.len()
+    }
+
+    fn push(&mut self, byte: u8) {
+        match self.shared {
+            None => self.last.push(byte),
+            Some(body) => self.write(body, &[byte], None),
+        }
+    }
+
+    fn extend_from_slice(&mut self, text: &[u8]) {
+        let Some(body) = self.shared else { return self.last.extend_from_slice(text) };
+        let range = body.as_ptr_range();
+        let place = range.contains(&text.as_ptr()).then(|| text.as_ptr().addr() - range.start.addr());
+        self.write(body, text, place);
+    }
+
+    fn pop(&mut self) {
+        if self.last.pop().is_none() {
+            self.tail.end = self.tail.end.saturating_sub(1).max(self.tail.start);
+        }
+        self.run = self.run.filter(|(start, _)| *start < self.last.len());
     }
 }
 
@@ -134,5 +167,43 @@ mod tests {
         let is_shared = |piece: &Bytes| body.as_ptr_range().contains(&piece.as_ptr());
         let shared: Vec<_> = pieces.iter().map(|piece| (piece.len(), is_shared(piece))).collect();
         assert_eq!(shared, [(11, false), (800_000, true), (10_000, false), (10_000, true)]);
+    }
+
+    #[test]
+    fn what_stays_as_it_was_is_shared_whatever_its_parts() {
+        let one = br#"{"role":"user","content":"x"},"#;
+        let body = Bytes::from(one.repeat(10_000));
+        let mut writer = PieceWriter::new(&body);
+        for (at, chunk) in body.chunks(one.len()).enumerate() {
+            // Written anew, as a dialect does it: punctuation and names byte by byte, values as slices.
+            writer.push(b'{');
+            if at == 5_000 {
+                writer.extend_from_slice(b"\"role\":\"system\"");
+            } else {
+                writer.extend_from_slice(&chunk[1..14]);
+            }
+            writer.push(b',');
+            writer.extend_from_slice(b"\"content\":");
+            writer.extend_from_slice(&chunk[25..28]);
+            writer.push(b'}');
+            if at == 7_000 {
+                writer.pop();
+                writer.push(b'}');
+            }
+            writer.push(b',');
+        }
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        let (before, after) = text.split_at(5_000 * one.len());
+        let expected = [before, &after.replacen("user", "system", 1)].concat();
+        assert_eq!(writer.len(), expected.len());
+        let pieces = writer.finish();
+        assert!(pieces.joined() == expected.as_bytes());
+        let copied: usize = pieces
+            .into_inner()
+            .iter()
+            .filter(|piece| !body.as_ptr_range().contains(&piece.as_ptr()))
+            .map(Bytes::len)
+            .sum();
+        assert!(copied < 100, "{copied} bytes are copied");
     }
 }

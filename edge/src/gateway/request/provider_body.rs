@@ -7,7 +7,7 @@ use config::gateway::{Lack, Quirks};
 use super::{
     super::{
         asks::AskedTokens,
-        dialect::{self, Choice},
+        dialect::{self, Choice, Text as _},
         json,
     },
     Field, Fields, GOVERNED, ServedModel,
@@ -65,6 +65,11 @@ impl<'q> Ceilings<'q> {
         Self { all: ceilings, default }
     }
 
+    /// No ceiling, for a request whose answer has no words.
+    pub(super) fn none() -> Self {
+        Self { all: Vec::new(), default: 0 }
+    }
+
     /// The largest of them.
     pub(super) fn largest(&self) -> u64 {
         self.all.iter().map(|ceiling| ceiling.value).max().unwrap_or(self.default)
@@ -77,8 +82,12 @@ pub(super) struct ProviderBody<'a> {
     /// What was found in the fields.
     found: &'a Found,
     model: &'a ServedModel,
+    /// The rules of the provider, at the path that is asked.
+    quirks: &'a Quirks,
     ceilings: &'a Ceilings<'a>,
     out: PieceWriter<'a>,
+    /// A field with the value that the provider gets for it.
+    replaced: Option<(&'static [u8], &'a [u8])>,
     /// The bytes of the values that were rewritten, as the client has sent them.
     read: usize,
     /// Their bytes as they were written.
@@ -109,10 +118,26 @@ impl<'a> ProviderBody<'a> {
         fields: &'a Fields<'a>,
         found: &'a Found,
         model: &'a ServedModel,
+        quirks: &'a Quirks,
         ceilings: &'a Ceilings<'a>,
         body: &'a Bytes,
     ) -> Self {
-        Self { fields, found, model, ceilings, out: PieceWriter::new(body), read: 0, written: 0 }
+        Self {
+            fields,
+            found,
+            model,
+            quirks,
+            ceilings,
+            out: PieceWriter::new(body),
+            replaced: None,
+            read: 0,
+            written: 0,
+        }
+    }
+
+    /// The same, with this value for the client's of a field.
+    pub(super) fn with(self, name: &'static [u8], value: &'a [u8]) -> Self {
+        Self { replaced: Some((name, value)), ..self }
     }
 
     /// Writes it.
@@ -122,6 +147,10 @@ impl<'a> ProviderBody<'a> {
         for (index, field) in self.fields.0.iter().enumerate() {
             let name = &*field.name;
             if self.found.left_out.binary_search(&index).is_ok() || self.write_in_dialect(field, &tools) {
+                continue;
+            }
+            if let Some((_, value)) = self.replaced.filter(|(replaced, _)| *replaced == name) {
+                self.write_pair(name, value);
                 continue;
             }
             if !GOVERNED.contains(&name) && !self.has_quirk(name) {
@@ -153,7 +182,7 @@ impl<'a> ProviderBody<'a> {
 
     /// Writes a field that is judged, if the provider gets it otherwise than the client has sent it. Returns whether that is done.
     fn write_in_dialect(&mut self, field: &Field<'_>, tools: &Tools<'_>) -> bool {
-        let quirks = &self.model.model.provider.quirks;
+        let quirks = self.quirks;
         let (name, value) = (&*field.name, field.value);
         match (name, tools) {
             (b"messages", _) if self.found.has_left_out || quirks.has_message_rules() => {
@@ -174,18 +203,17 @@ impl<'a> ProviderBody<'a> {
     }
 
     /// Writes a field whose value comes in the place of the client's.
-    fn rewrite(&mut self, name: &[u8], clients: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
+    fn rewrite(&mut self, name: &[u8], clients: &[u8], write: impl FnOnce(&mut PieceWriter<'a>)) {
         self.write_pair(name, b"");
-        let mut text = Vec::with_capacity(clients.len());
-        write(&mut text);
+        let before = self.out.len();
+        write(&mut self.out);
         self.read += clients.len();
-        self.written += text.len();
-        self.out.append(text);
+        self.written += self.out.len() - before;
     }
 
     /// The tools that the provider gets.
     fn tools(&self) -> Tools<'a> {
-        let quirks = &self.model.model.provider.quirks;
+        let quirks = self.quirks;
         let choice = self.fields.last(b"tool_choice").filter(|choice| choice.starts_with(b"{"));
         let choice = match choice.map(Choice::read) {
             Some(Choice::Allowed { .. }) if !quirks.lacks(Lack::AllowedTools) => Choice::AsSent,
@@ -232,7 +260,7 @@ impl<'a> ProviderBody<'a> {
     }
 
     fn has_quirk(&self, name: &[u8]) -> bool {
-        let quirks = &self.model.model.provider.quirks;
+        let quirks = self.quirks;
         quirks.drop.iter().any(|quirk| quirk.as_bytes() == name)
             || quirks.rename.keys().chain(quirks.values.keys()).any(|quirk| quirk.as_bytes() == name)
     }
@@ -240,7 +268,7 @@ impl<'a> ProviderBody<'a> {
     /// Writes a field with this value, under the provider's name for it. Omits one that the provider does not take, and
     /// one whose other name the client has used too.
     fn write_value(&mut self, name: &[u8], value: &[u8]) {
-        let quirks = &self.model.model.provider.quirks;
+        let quirks = self.quirks;
         if quirks.drop.iter().any(|dropped| dropped.as_bytes() == name) {
             return;
         }

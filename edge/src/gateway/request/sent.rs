@@ -1,9 +1,13 @@
 //! Which of the usual fields a request has, for an error that names one.
 
 /// The fields that errors name, sorted. `model` and `stream` are none: their names are words of every error.
-pub(in crate::gateway) const KNOWN_FIELDS: [&str; 46] = [
+pub(in crate::gateway) const KNOWN_FIELDS: [&str; 53] = [
     "audio",
+    "best_of",
     "chat_template_kwargs",
+    "dimensions",
+    "echo",
+    "encoding_format",
     "frequency_penalty",
     "function_call",
     "functions",
@@ -13,6 +17,7 @@ pub(in crate::gateway) const KNOWN_FIELDS: [&str; 46] = [
     "guided_regex",
     "ignore_eos",
     "include_reasoning",
+    "input",
     "logit_bias",
     "logprobs",
     "max_completion_tokens",
@@ -26,6 +31,7 @@ pub(in crate::gateway) const KNOWN_FIELDS: [&str; 46] = [
     "parallel_tool_calls",
     "prediction",
     "presence_penalty",
+    "prompt",
     "prompt_cache_key",
     "prompt_cache_retention",
     "prompt_mode",
@@ -42,6 +48,7 @@ pub(in crate::gateway) const KNOWN_FIELDS: [&str; 46] = [
     "stop_token_ids",
     "store",
     "stream_options",
+    "suffix",
     "temperature",
     "thinking",
     "tool_choice",

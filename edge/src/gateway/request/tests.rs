@@ -1,6 +1,7 @@
 mod ceilings;
 mod dialects;
 mod differential;
+mod other_paths;
 mod sizes;
 mod tokens;
 

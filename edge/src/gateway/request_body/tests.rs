@@ -127,11 +127,23 @@ async fn a_large_body_is_held_once_with_its_bytes() {
     let body: Vec<u8> = (0..5_000_000_u32).map(|n| n.to_le_bytes()[0]).collect();
     let read = setting.read(&mut Full::new(Bytes::from(body.clone())), None).await.unwrap();
     assert_eq!(setting.held(), (0, 5_000_000));
-    let ReadBody { bytes, .. } = read;
+    let bytes = read.bytes.clone();
+    drop(read);
     let part = bytes.slice(4_000_000..);
     assert!(bytes == body);
     drop(bytes);
     assert_eq!(setting.held(), (0, 5_000_000), "a part of it is the whole");
+    drop(part);
+    assert_eq!(setting.held(), (0, 0));
+    // Written anew it has the same place, and what came is let go.
+    let came = Bytes::from(body.clone());
+    let read = setting.read(&mut Full::new(came.clone()), None).await.unwrap();
+    let written = read.replaced_by(vec![b'x'; 5_000_000]);
+    assert_eq!(setting.held(), (0, 5_000_000));
+    assert!(written.bytes.iter().all(|byte| *byte == b'x') && came.is_unique());
+    let part = written.bytes.slice(..1);
+    drop(written);
+    assert_eq!(setting.held(), (0, 5_000_000));
     drop(part);
     assert_eq!(setting.held(), (0, 0));
     // One that does not say its length takes room as it grows, and is not moved.

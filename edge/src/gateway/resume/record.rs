@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use http::{Response, header};
 use http_body_util::BodyExt as _;
 use live::{Redis, RedisError};
@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
-        asks::Asks, body::Body, drains::Caller, error::ApiError, exchange, formats::Api, meter::Charge,
-        request::CompletionRequest, settings::Settings, state::State, traces::Span,
+        body::Body, drains::Caller, exchange, meter::Charge, request::CompletionRequest, settings::Settings,
+        state::State, traces::Span,
     },
     Resumption,
     claim::Claim,
@@ -32,22 +32,6 @@ pub(in crate::gateway) struct Exchange {
 }
 
 impl Exchange {
-    /// Judges a body as often as it is asked for; a large one on a thread that may be kept busy.
-    pub(in crate::gateway) async fn judge(
-        api: Api,
-        body: &Bytes,
-        asks: &Asks,
-        settings: &Arc<Settings>,
-    ) -> Result<CompletionRequest, ApiError> {
-        if body.len() < limits::JUDGED_APART_BYTES {
-            return api.read(body, &settings.models, asks);
-        }
-        let (body, asks, settings) = (body.clone(), *asks, settings.clone());
-        let judging = tokio::task::spawn_blocking(move || api.read(&body, &settings.models, &asks));
-        // It fails when the runtime stops.
-        judging.await.unwrap_or_else(|_| Err(ApiError::busy()))
-    }
-
     /// Runs the exchange in the background, and has its answer in `entry`.
     pub(super) fn spawn(self, entry: Entry) {
         let tasks = self.state.under_way.tasks.clone();

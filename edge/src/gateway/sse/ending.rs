@@ -4,6 +4,7 @@ use bytes::BytesMut;
 
 use super::{
     super::{
+        json_answer,
         meter::Usage,
         usage_report::{self, Cost},
     },
@@ -38,7 +39,8 @@ impl Frames {
             out.extend_from_slice(b"data: {");
             out.extend_from_slice(self.identity.as_deref().unwrap_or_default());
             let rest = format!(
-                "\"object\":\"chat.completion.chunk\",\"model\":{},\"choices\":[],\"usage\":{}}}\n\n",
+                "\"object\":{},\"model\":{},\"choices\":[],\"usage\":{}}}\n\n",
+                json_answer::chunk_object(self.route),
                 self.model.id_json,
                 usage_report::to_json(&usage, &Cost::of(&usage, &self.model.model)),
             );

@@ -1,7 +1,7 @@
 //! A stream's frames merged into one answer, for a client that asked for no stream.
 
 use super::{
-    super::json,
+    super::{json, json_answer},
     event::{Data, Event, Search},
 };
 use crate::limits;
@@ -14,8 +14,8 @@ const WHOLE: [&[u8]; 6] = [b"role", b"id", b"type", b"name", b"index", b"format"
 #[error("the stream's frames do not make an answer")]
 pub(in crate::gateway) struct MergeError;
 
-/// The frames of a stream so far, merged. The pieces of each choice's `delta` are put together to its `message`; of
-/// everything else the last value that is not null holds.
+/// The frames of a stream so far, merged. The pieces of each choice's `delta` are put together to its `message`, those of a legacy
+/// completion's `text` to one; of everything else the last value that is not null holds.
 #[derive(Debug, Default)]
 pub(in crate::gateway) struct Merged {
     answer: Object,
@@ -116,7 +116,8 @@ impl Object {
                 self.0.push((name.to_vec(), node));
             }
             if let Some((_, node)) = self.0.get_mut(at) {
-                node.merge(value, place == Place::Delta && !is_whole, inner, size)?;
+                let is_pieces = place == Place::Delta && !is_whole || place == Place::Choice && *name == *b"text";
+                node.merge(value, is_pieces, inner, size)?;
             }
         }
         Ok(())
@@ -136,7 +137,11 @@ impl Object {
             out.extend_from_slice(serde_json::Value::from(String::from_utf8_lossy(name)).to_string().as_bytes());
             out.push(b':');
             match node {
-                Node::Text(_) if place == Place::Frame && name == b"object" => {
+                Node::Text(text)
+                    if place == Place::Frame
+                        && name == b"object"
+                        && text != json_answer::TEXT_COMPLETION.as_bytes() =>
+                {
                     out.extend_from_slice(b"\"chat.completion\"");
                 }
                 Node::Text(text) => out.extend_from_slice(text),

@@ -15,6 +15,7 @@ mod reports;
 use std::{ops::Range, sync::Arc};
 
 use bytes::{Buf as _, BytesMut};
+use config::models::ModelRoute;
 use domain::usage::Ending;
 
 pub(super) use self::{
@@ -27,7 +28,7 @@ use self::{
 use super::{
     dialect,
     error::Report,
-    json,
+    json, json_answer,
     meter::Usage,
     models::ServedModel,
     usage_report::{self, Cost, Expected},
@@ -50,6 +51,8 @@ pub(super) enum Progress {
 pub(super) struct Frames {
     model: Arc<ServedModel>,
     expected: Expected,
+    /// The path that was asked.
+    route: ModelRoute,
     /// The beginning of an event whose end has not come.
     pending: BytesMut,
     /// The state of the search for the end of `pending`.
@@ -90,11 +93,12 @@ struct LastFrame {
 }
 
 impl Frames {
-    /// Creates a reader of an answer of `model`.
+    /// Creates a reader of an answer of `model` to a chat completion.
     pub(super) fn new(model: Arc<ServedModel>, expected: Expected) -> Self {
         Self {
             model,
             expected,
+            route: ModelRoute::Chat,
             pending: BytesMut::new(),
             search: Search::default(),
             has_begun: false,
@@ -111,6 +115,11 @@ impl Frames {
             last: LastFrame::default(),
             left_out: 0,
         }
+    }
+
+    /// The same for an answer of another path.
+    pub(super) fn at(self, route: ModelRoute) -> Self {
+        Self { route, ..self }
     }
 
     /// Reads the next bytes, cut anywhere, and appends the complete events among them to `out`.
@@ -342,7 +351,11 @@ impl Frames {
                 }
                 b"choices" => {
                     choices = Some(part(field.value.clone()));
-                    if let Some(flat) = dialect::flattened(part(field.value.clone())) {
+                    let flat = match self.route {
+                        ModelRoute::Completions => dialect::as_text(part(field.value.clone())),
+                        _ => dialect::flattened(part(field.value.clone())),
+                    };
+                    if let Some(flat) = flat {
                         out.extend_from_slice(part(written..field.value.start));
                         out.extend_from_slice(&flat);
                         written = field.value.end;
@@ -353,6 +366,11 @@ impl Frames {
                 }
                 b"object" if &*json::string(part(field.value.clone())) == b"error" => {
                     return Err(StreamError::Reported(self.report(frame)));
+                }
+                b"object" if self.route == ModelRoute::Completions => {
+                    out.extend_from_slice(part(written..field.value.start));
+                    out.extend_from_slice(json_answer::TEXT_COMPLETION.as_bytes());
+                    written = field.value.end;
                 }
                 b"id" => id = Some(part(field.value)),
                 b"created" => created = Some(part(field.value)),

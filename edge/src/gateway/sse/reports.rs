@@ -24,7 +24,7 @@ impl ChoiceReports {
             let known = self.latest.iter_mut().find(|(known, _)| known == index);
             if let Some((_, latest)) = known {
                 *latest = usage_report::later(Some(*latest), Some(*usage)).unwrap_or(*usage);
-            } else if (self.latest.len() as u64) < limits::CHOICES {
+            } else if (self.latest.len() as u64) < limits::TEXT_CHOICES {
                 self.latest.push((index.iter().copied().take(limits::INDEX_BYTES).collect(), *usage));
             }
         }

@@ -11,6 +11,7 @@ mod media_type;
 mod pace;
 mod request_body;
 mod response;
+mod targets;
 
 use std::{
     pin::pin,
@@ -20,8 +21,7 @@ use std::{
 
 use config::{
     Gateway as Config,
-    gateway::ProviderRoute,
-    models::{Access, Provider},
+    models::{Access, ModelRoute, Provider},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header};
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
@@ -38,7 +38,7 @@ pub(super) use self::{
     request_body::Sendable,
     response::{ReadError, UpstreamResponse},
 };
-use self::{connection::Connection, request_body::RequestBody};
+use self::{connection::Connection, request_body::RequestBody, targets::Targets};
 use crate::{
     limits,
     metrics::{self, Histogram},
@@ -77,8 +77,10 @@ pub(super) struct Upstream {
     /// From asking it to the head of its answer, or to its failure.
     pub(super) answer_seconds: Histogram,
     uri: Uri,
-    /// The endpoints for completions, in the order of [`ProviderRoute`].
-    endpoints: [Endpoint; 3],
+    targets: Targets,
+    headers: HeaderMap,
+    /// Those of requests in Anthropic's format.
+    anthropics: HeaderMap,
     connector: Connector,
     /// The time limit for an answer to begin.
     pub(super) first_byte: Duration,
@@ -88,13 +90,6 @@ pub(super) struct Upstream {
     chunk_pause: Duration,
     /// Idle connections with the time since when they are, the latest last.
     idle: Mutex<Vec<(Instant, Connection)>>,
-}
-
-/// An endpoint of a provider, and the headers of requests to it.
-#[derive(PartialEq, Eq)]
-struct Endpoint {
-    target: Uri,
-    headers: HeaderMap,
 }
 
 /// Why a provider has not answered.
@@ -125,12 +120,9 @@ impl AskError {
 impl Upstream {
     pub(super) fn new(provider: &Provider, config: &Config, connector: Connector) -> Result<Self, ProviderSetupError> {
         let unusable = |error: http::Error| ProviderSetupError::Address(provider.name.to_string(), error);
-        let url = format!("{}/chat/completions", provider.base_url.as_str().trim_end_matches('/'));
-        let uri: Uri = url.parse().map_err(|error: http::uri::InvalidUri| unusable(error.into()))?;
-        let path = uri.path().trim_end_matches("/chat/completions");
-        let target = |name: &str| {
-            format!("{path}{name}").parse::<Uri>().map_err(|error: http::uri::InvalidUri| unusable(error.into()))
-        };
+        let targets = Targets::of(provider).map_err(unusable)?;
+        let uri: Uri =
+            provider.base_url.as_str().parse().map_err(|error: http::uri::InvalidUri| unusable(error.into()))?;
         let host = uri.authority().map_or("", http::uri::Authority::as_str);
         let host = HeaderValue::from_str(host).map_err(|error| unusable(error.into()))?;
 
@@ -151,11 +143,6 @@ impl Upstream {
             headers.insert(header::AUTHORIZATION, secret(&format!("Bearer {}", key.expose_secret()))?);
             anthropics.insert(API_KEY, secret(key.expose_secret())?);
         }
-        let endpoints = [
-            Endpoint { target: target("/chat/completions")?, headers: headers.clone() },
-            Endpoint { target: target("/responses")?, headers },
-            Endpoint { target: target("/messages")?, headers: anthropics },
-        ];
         Ok(Self {
             name: provider.name.clone(),
             name_header: HeaderValue::from_str(&provider.name).ok(),
@@ -163,7 +150,9 @@ impl Upstream {
             answer_seconds: metrics::upstream_seconds(&provider.name),
             connector,
             uri,
-            endpoints,
+            targets,
+            headers,
+            anthropics,
             first_byte: Duration::from_secs(config.first_byte_seconds.into()),
             queue: Duration::from_secs(config.queue_seconds.min(config.first_byte_seconds).into()),
             chunk_pause: Duration::from_secs(config.idle_seconds.into()),
@@ -173,19 +162,20 @@ impl Upstream {
 
     /// Whether `other` reaches the same provider in the same way.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        let Self { name, uri, endpoints, first_byte, queue, chunk_pause, .. } = self;
-        (name, uri, endpoints) == (&other.name, &other.uri, &other.endpoints)
+        let Self { name, uri, targets, headers, anthropics, first_byte, queue, chunk_pause, .. } = self;
+        (name, uri, targets) == (&other.name, &other.uri, &other.targets)
+            && (headers, anthropics) == (&other.headers, &other.anthropics)
             && (*first_byte, *queue, *chunk_pause) == (other.first_byte, other.queue, other.chunk_pause)
     }
 
-    /// Asks for a completion that begins by `begin_by`, at one of the provider's endpoints. `before_sending` is called in the moment before
-    /// the request is sent, each time that it is.
+    /// Asks for a completion that begins by `begin_by`, at the path `route`. `before_sending` is called in the moment before the request
+    /// is sent, each time that it is.
     ///
     /// The request is sent a second time only where the provider cannot have begun to work on it: when connecting failed,
     /// or when a kept connection had ended before any of the request was written.
     pub(super) async fn ask(
         &self,
-        route: ProviderRoute,
+        route: ModelRoute,
         body: Sendable,
         is_stream: bool,
         begin_by: tokio::time::Instant,
@@ -200,7 +190,7 @@ impl Upstream {
 
     async fn ask_with_retry(
         &self,
-        route: ProviderRoute,
+        route: ModelRoute,
         body: Sendable,
         is_stream: bool,
         begin_by: tokio::time::Instant,
@@ -242,7 +232,7 @@ impl Upstream {
 
     fn request(
         &self,
-        route: ProviderRoute,
+        route: ModelRoute,
         body: Sendable,
         is_stream: bool,
         before_sending: impl Fn() + Send + 'static,
@@ -250,14 +240,9 @@ impl Upstream {
         let length = HeaderValue::from(body.len());
         let mut request = Request::new(RequestBody::new(body, before_sending));
         *request.method_mut() = http::Method::POST;
-        let [chat, responses, messages] = &self.endpoints;
-        let endpoint = match route {
-            ProviderRoute::Chat => chat,
-            ProviderRoute::Responses => responses,
-            ProviderRoute::Messages => messages,
-        };
-        *request.uri_mut() = endpoint.target.clone();
-        *request.headers_mut() = endpoint.headers.clone();
+        *request.uri_mut() = self.targets.at(route).clone();
+        let headers = if route == ModelRoute::Messages { &self.anthropics } else { &self.headers };
+        *request.headers_mut() = headers.clone();
         let accept = if is_stream { "text/event-stream" } else { "application/json" };
         request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(accept));
         request.headers_mut().insert(header::CONTENT_LENGTH, length);

@@ -49,6 +49,11 @@ impl UpstreamResponse {
         self.timeouts.set_begun();
     }
 
+    /// The whole of the answer may take so long from its head on, rather than [`limits::EXCHANGE`].
+    pub(in crate::gateway) fn set_longest(&mut self, longest: Duration) {
+        self.timeouts.end = self.timeouts.start + longest;
+    }
+
     /// When the last chunk was read; before the first, when the head was.
     pub(in crate::gateway) fn last_chunk(&self) -> Instant {
         self.timeouts.last_chunk
@@ -156,6 +161,8 @@ struct Timeouts {
     begin_by: Option<Instant>,
     /// The longest pause between two chunks.
     idle: Duration,
+    /// When the head was read.
+    start: Instant,
     /// The time by which the whole answer must have come.
     end: Instant,
     last_chunk: Instant,
@@ -165,7 +172,8 @@ struct Timeouts {
 impl Timeouts {
     fn new(begin_by: Instant, idle: Duration) -> Self {
         let now = Instant::now();
-        Self { begin_by: Some(begin_by), idle, end: now + limits::EXCHANGE, last_chunk: now, timer: None }
+        let end = now + limits::EXCHANGE;
+        Self { begin_by: Some(begin_by), idle, start: now, end, last_chunk: now, timer: None }
     }
 
     fn reset_idle(&mut self) {

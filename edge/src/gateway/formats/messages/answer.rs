@@ -7,8 +7,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{
+    super::chat::{Choice, JsonString, Said, ToolCall},
     RequestContext, SIGNATURE,
-    completion::{Choice, Ending, Said, ToolCall, call_id},
+    ending::{Ending, call_id},
     request::Str,
     usage::{Reports, Usage},
 };
@@ -29,15 +30,15 @@ struct Answer<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Block<'a> {
-    Thinking { thinking: &'a RawValue, signature: &'static str },
-    Text { text: &'a RawValue },
-    ToolUse { id: Id<'a>, name: &'a RawValue, input: Box<RawValue> },
+    Thinking { thinking: JsonString<'a>, signature: &'static str },
+    Text { text: JsonString<'a> },
+    ToolUse { id: Id<'a>, name: JsonString<'a>, input: Box<RawValue> },
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Id<'a> {
-    Given(&'a RawValue),
+    Given(JsonString<'a>),
     Made(String),
 }
 
@@ -54,10 +55,10 @@ pub(in crate::gateway::formats) fn whole(context: &RequestContext, chat: &[u8]) 
     let mut content = Vec::new();
     for choice in choices.iter().take(1) {
         ending.read(choice, &context.stop_sequences);
-        if let Some(said) = &choice.message {
+        if let Some(said) = choice.said() {
             let thoughts = said.thoughts().filter(|_| context.shows_thinking);
             content.extend(thoughts.map(|thinking| Block::Thinking { thinking, signature: SIGNATURE }));
-            content.extend(said.texts().map(|text| Block::Text { text }));
+            content.extend([said.content(), said.refusal()].into_iter().flatten().map(|text| Block::Text { text }));
             content.extend(calls(said, &id));
         }
     }
@@ -76,8 +77,7 @@ pub(in crate::gateway::formats) fn whole(context: &RequestContext, chat: &[u8]) 
 }
 
 fn calls<'a>(said: &Said<'a>, message: &str) -> impl Iterator<Item = Block<'a>> {
-    let calls = said.tool_calls.iter().flatten().enumerate();
-    calls.filter_map(move |(number, call)| {
+    said.calls().iter().enumerate().filter_map(move |(number, call)| {
         let id = call.id().map_or_else(|| Id::Made(call_id(message, number)), Id::Given);
         Some(Block::ToolUse { id, name: call.name()?, input: input(call) })
     })

@@ -8,9 +8,9 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde_json::value::RawValue;
 
 use super::{
-    chat::{Arguments, Call, ChatMessage, Content, Image, ImageUrl, Part, Text, ToolCall},
+    super::chat::{Arguments, Content, Image, ImageUrl, JsonString, Message, Part, SaidCall, Text},
     parse,
-    request::{Block, Message, Source, Str, Tool},
+    request::{self, Block, Source, Str, Tool},
 };
 use crate::{gateway::error::ApiError, limits};
 
@@ -23,7 +23,7 @@ const BETWEEN: &str = "\n\n";
 /// The messages so far.
 pub(super) struct Conversation<'a> {
     system: Vec<Text<'a>>,
-    messages: Vec<ChatMessage<'a>>,
+    messages: Vec<Message<'a>>,
     /// Whether the model has had a turn.
     has_answered: bool,
     changes: ToolChanges<'a>,
@@ -61,7 +61,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Adds a message.
-    pub(super) fn add(&mut self, index: usize, message: &Message<'a>) -> Result<(), ApiError> {
+    pub(super) fn add(&mut self, index: usize, message: &request::Message<'a>) -> Result<(), ApiError> {
         let place = format!("messages.{index}.content");
         match &*message.role {
             "user" => self.add_user(message.content, &place),
@@ -75,10 +75,10 @@ impl<'a> Conversation<'a> {
     }
 
     /// The messages, the system prompt first, and what they say about tools.
-    pub(super) fn into_messages(self) -> (Vec<ChatMessage<'a>>, ToolChanges<'a>) {
+    pub(super) fn into_messages(self) -> (Vec<Message<'a>>, ToolChanges<'a>) {
         let Self { system, mut messages, changes, .. } = self;
         if !system.is_empty() {
-            messages.insert(0, ChatMessage::new("system", Content::Text(joined(system))));
+            messages.insert(0, Message::new("system", Content::Text(joined(system))));
         }
         (messages, changes)
     }
@@ -91,14 +91,13 @@ impl<'a> Conversation<'a> {
             self.system.extend(texts);
         } else if !texts.is_empty() {
             let text = format!("<system-reminder>\n{}\n</system-reminder>", decoded(&joined(texts)));
-            self.messages.push(ChatMessage::new("user", Content::Text(Text::Decoded(text.into()))));
+            self.messages.push(Message::new("user", Content::Text(Text::Written(text.into()))));
         }
         Ok(())
     }
 
     fn system_texts(&mut self, content: &'a RawValue, place: &str) -> Result<Vec<Text<'a>>, ApiError> {
-        let is_for_model =
-            |text: &RawValue| !text.get().strip_prefix('"').is_some_and(|text| text.starts_with(BILLING));
+        let is_for_model = |text: &JsonString<'_>| !text.escaped().starts_with(BILLING);
         let mut texts = Vec::new();
         for (index, block) in blocks(content, place)?.into_iter().enumerate() {
             match &*block.kind {
@@ -107,7 +106,7 @@ impl<'a> Conversation<'a> {
                 _ => return Err(not_taken(&block, place, index)),
             }
         }
-        Ok(texts.into_iter().map(Text::Raw).collect())
+        Ok(texts.into_iter().map(Text::AsSent).collect())
     }
 
     fn change_tools(&mut self, block: Block<'a>) {
@@ -137,7 +136,7 @@ impl<'a> Conversation<'a> {
         shown.0.append(&mut said.0);
         // Results alone are messages already.
         if !is_silent || !shown.0.is_empty() {
-            self.messages.push(ChatMessage::new("user", shown.into_content()));
+            self.messages.push(Message::new("user", shown.into_content()));
         }
         Ok(())
     }
@@ -161,7 +160,7 @@ impl<'a> Conversation<'a> {
         let is_image = |part: &Part<'_>| matches!(part, Part::ImageUrl { .. });
         let (images, texts): (Vec<_>, Vec<_>) = parts.0.into_iter().partition(is_image);
         if !images.is_empty() {
-            let text = format!("What the call {} shows:", decoded(&Text::Raw(id)));
+            let text = format!("What the call {} shows:", decoded(&Text::AsSent(id)));
             shown.push(text.into());
             shown.0.extend(images);
         }
@@ -171,9 +170,9 @@ impl<'a> Conversation<'a> {
         });
         let mut text = joined(texts.collect());
         if block.is_error == Some(true) {
-            text = Text::Decoded(format!("Error: {}", decoded(&text)).into());
+            text = Text::Written(format!("Error: {}", decoded(&text)).into());
         }
-        let message = ChatMessage { tool_call_id: Some(id), ..ChatMessage::new("tool", Content::Text(text)) };
+        let message = Message { tool_call_id: Some(id), ..Message::new("tool", Content::Text(text)) };
         self.messages.push(message);
         Ok(())
     }
@@ -183,41 +182,42 @@ impl<'a> Conversation<'a> {
         let (mut texts, mut thoughts, mut tool_calls) = (Vec::new(), Vec::new(), Vec::new());
         for (index, block) in blocks(content, place)?.into_iter().enumerate() {
             match &*block.kind {
-                "text" => texts.push(Text::Raw(text_of(&block, place, index)?)),
+                "text" => texts.push(Text::AsSent(text_of(&block, place, index)?)),
                 // Whoever signed it: the model is to read the words.
-                "thinking" => thoughts
-                    .extend(block.thinking.filter(|text| text.get().len() > 2 && is_string(text)).map(Text::Raw)),
+                "thinking" => {
+                    let text = block.thinking.and_then(JsonString::of).filter(|text| !text.escaped().is_empty());
+                    thoughts.extend(text.map(Text::AsSent));
+                }
                 // Only Anthropic can read it.
                 "redacted_thinking" => {}
                 "tool_use" => {
                     let id = string(block.id, || format!("{place}.{index}.id"))?;
                     let name = string(block.name, || format!("{place}.{index}.name"))?;
-                    let function = Call { name, arguments: Arguments(block.input) };
-                    tool_calls.push(ToolCall { id, kind: "function", function });
+                    tool_calls.push(SaidCall::new(id, Text::AsSent(name), Arguments::Json(block.input)));
                 }
                 _ => return Err(not_taken(&block, place, index)),
             }
         }
         let content = match (texts.is_empty(), tool_calls.is_empty()) {
-            (true, false) => Content::Null,
-            _ => Content::Text(joined(texts)),
+            (true, false) => None,
+            _ => Some(Content::Text(joined(texts))),
         };
         let reasoning_content = (!thoughts.is_empty()).then(|| joined(thoughts));
-        let message = ChatMessage { reasoning_content, tool_calls, ..ChatMessage::new("assistant", content) };
-        self.messages.push(message);
+        let role = "assistant";
+        self.messages.push(Message { role, content, reasoning_content, tool_calls, ..Message::default() });
         Ok(())
     }
 }
 
 impl<'a> Parts<'a> {
     fn push(&mut self, text: Cow<'a, str>) {
-        self.0.push(Part::Text { text: Text::Decoded(text) });
+        self.0.push(Part::Text { text: Text::Written(text) });
     }
 
     /// Adds a block that a user says or a tool returns.
     fn add(&mut self, block: &Block<'a>, place: &str, index: usize) -> Result<(), ApiError> {
         match &*block.kind {
-            "text" => self.0.push(Part::Text { text: Text::Raw(text_of(block, place, index)?) }),
+            "text" => self.0.push(Part::Text { text: Text::AsSent(text_of(block, place, index)?) }),
             "image" => self.add_image(block, place, index)?,
             "document" => self.add_document(block, place, index)?,
             "search_result" => {
@@ -235,7 +235,7 @@ impl<'a> Parts<'a> {
         let Some(content) = content else { return Ok(()) };
         for (index, block) in blocks(content, place)?.into_iter().enumerate() {
             match &*block.kind {
-                "text" => self.0.push(Part::Text { text: Text::Raw(text_of(&block, place, index)?) }),
+                "text" => self.0.push(Part::Text { text: Text::AsSent(text_of(&block, place, index)?) }),
                 "image" => self.add_image(&block, place, index)?,
                 _ => return Err(not_taken(&block, place, index)),
             }
@@ -245,8 +245,8 @@ impl<'a> Parts<'a> {
 
     fn add_image(&mut self, block: &Block<'a>, place: &str, index: usize) -> Result<(), ApiError> {
         let source = source_of(block, place, index)?;
-        let url = match (&*source.kind, source.url, source.media_type, source.data) {
-            ("url", Some(url), ..) if is_string(url) => ImageUrl::Given(url),
+        let url = match (&*source.kind, source.url.and_then(JsonString::of), source.media_type, source.data) {
+            ("url", Some(url), ..) => ImageUrl::Given(url),
             ("base64", _, Some(media_type), Some(data)) => ImageUrl::Inline { media_type: media_type.0, data: data.0 },
             ("url" | "base64", ..) => {
                 let rule = "`base64` needs `media_type` and `data`, `url` needs `url`";
@@ -257,7 +257,7 @@ impl<'a> Parts<'a> {
                 return Err(ApiError::invalid_value(format!("{place}.{index}.source.type"), rule));
             }
         };
-        self.0.push(Part::ImageUrl { image_url: Image { url } });
+        self.0.push(Part::ImageUrl { image_url: Image { url, detail: None } });
         Ok(())
     }
 
@@ -303,7 +303,7 @@ fn blocks<'a>(content: &'a RawValue, place: &str) -> Result<Vec<Block<'a>>, ApiE
     }
 }
 
-fn text_of<'a>(block: &Block<'a>, place: &str, index: usize) -> Result<&'a RawValue, ApiError> {
+fn text_of<'a>(block: &Block<'a>, place: &str, index: usize) -> Result<JsonString<'a>, ApiError> {
     string(block.text, || format!("{place}.{index}.text"))
 }
 
@@ -313,12 +313,8 @@ fn source_of<'a>(block: &Block<'a>, place: &str, index: usize) -> Result<Source<
 }
 
 /// The field, if it is a string.
-fn string(field: Option<&RawValue>, place: impl FnOnce() -> String) -> Result<&RawValue, ApiError> {
-    field.filter(|field| is_string(field)).ok_or_else(|| ApiError::invalid_type(place(), "a string"))
-}
-
-fn is_string(raw: &RawValue) -> bool {
-    raw.get().starts_with('"')
+fn string(field: Option<&RawValue>, place: impl FnOnce() -> String) -> Result<JsonString<'_>, ApiError> {
+    field.and_then(JsonString::of).ok_or_else(|| ApiError::invalid_type(place(), "a string"))
 }
 
 fn not_taken(block: &Block<'_>, place: &str, index: usize) -> ApiError {
@@ -329,16 +325,19 @@ fn not_taken(block: &Block<'_>, place: &str, index: usize) -> ApiError {
 /// Texts as one.
 fn joined(mut texts: Vec<Text<'_>>) -> Text<'_> {
     match texts.len() {
-        0 => Text::Decoded("".into()),
+        0 => Text::Written("".into()),
         1 => texts.swap_remove(0),
-        _ => Text::Decoded(texts.iter().map(decoded).collect::<Vec<_>>().join(BETWEEN).into()),
+        _ => Text::Written(texts.iter().map(decoded).collect::<Vec<_>>().join(BETWEEN).into()),
     }
 }
 
 /// The characters of a text. One with half of a pair of surrogates stays as it is written.
 fn decoded<'t>(text: &'t Text<'_>) -> Cow<'t, str> {
     match text {
-        Text::Decoded(text) => Cow::Borrowed(text),
-        Text::Raw(raw) => serde_json::from_str::<Str<'_>>(raw.get()).map_or(Cow::Borrowed(raw.get()), |text| text.0),
+        Text::Written(text) => Cow::Borrowed(text),
+        Text::AsSent(text) => {
+            let raw = text.as_json().get();
+            serde_json::from_str::<Str<'_>>(raw).map_or(Cow::Borrowed(raw), |text| text.0)
+        }
     }
 }

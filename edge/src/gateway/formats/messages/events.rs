@@ -10,14 +10,15 @@ mod block;
 use std::collections::VecDeque;
 
 use bytes::BytesMut;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
-use self::block::{Block, Kind, arguments_piece, escaped, write};
+use self::block::{Block, Kind, arguments_piece, write};
 use super::{
-    super::TranslateEvents,
+    super::{
+        TranslateEvents,
+        chat::{Completion, JsonString, ToolCall},
+    },
     RequestContext,
-    completion::{Choice, Ending, ToolCall, call_id},
+    ending::{Ending, call_id},
     errors,
     usage::Reports,
 };
@@ -31,14 +32,6 @@ use crate::{
 
 /// Keeps the connection alive, as far as clients can see.
 const PING: &[u8] = b"event: ping\ndata: {\"type\":\"ping\"}\n\n";
-
-#[derive(Deserialize)]
-struct Frame<'a> {
-    #[serde(borrow)]
-    choices: Option<Vec<Choice<'a>>>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-}
 
 /// Translates a stream.
 pub(in crate::gateway) struct Events {
@@ -71,23 +64,23 @@ impl Events {
     }
 
     fn push_frame(&mut self, frame: &[u8], out: &mut BytesMut) -> Result<(), StreamError> {
-        let frame: Frame<'_> = serde_json::from_slice(frame).map_err(|_| StreamError::InvalidJson)?;
+        let frame: Completion<'_> = serde_json::from_slice(frame).map_err(|_| StreamError::InvalidJson)?;
         self.begin(out);
         if let Some(usage) = frame.usage {
             self.reports.add(usage);
         }
         for choice in frame.choices.iter().flatten().take(1) {
             self.ending.read(choice, &self.context.stop_sequences);
-            let Some(said) = &choice.message else { continue };
+            let Some(said) = choice.said() else { continue };
             if self.context.shows_thinking
                 && let Some(thoughts) = said.thoughts()
             {
                 self.push_words(&Kind::Thinking, thoughts, out)?;
             }
-            for text in said.texts() {
+            for text in [said.content(), said.refusal()].into_iter().flatten() {
                 self.push_words(&Kind::Text, text, out)?;
             }
-            for call in said.tool_calls.iter().flatten() {
+            for call in said.calls() {
                 self.push_call(call, out)?;
             }
         }
@@ -114,8 +107,8 @@ impl Events {
         );
     }
 
-    /// Adds a piece of words or thoughts, which is a JSON string.
-    fn push_words(&mut self, kind: &Kind, piece: &RawValue, out: &mut BytesMut) -> Result<(), StreamError> {
+    /// Adds a piece of words or thoughts.
+    fn push_words(&mut self, kind: &Kind, piece: JsonString<'_>, out: &mut BytesMut) -> Result<(), StreamError> {
         let is_same = |block: &Block| std::mem::discriminant(&block.kind) == std::mem::discriminant(kind);
         if !self.blocks.back().is_some_and(is_same) {
             let kind = if matches!(kind, Kind::Thinking) { Kind::Thinking } else { Kind::Text };
@@ -126,11 +119,11 @@ impl Events {
         let Some(block) = self.blocks.back_mut() else { return Ok(()) };
         if is_first {
             block.begin(index, out);
-            block.write_piece(index, escaped(piece), out);
+            block.write_piece(index, piece.escaped(), out);
             return Ok(());
         }
-        block.text.push_str(escaped(piece));
-        self.hold(escaped(piece).len())
+        block.text.push_str(piece.escaped());
+        self.hold(piece.escaped().len())
     }
 
     fn push_call(&mut self, call: &ToolCall<'_>, out: &mut BytesMut) -> Result<(), StreamError> {
@@ -142,8 +135,8 @@ impl Events {
                 let made = || format!("\"{}\"", call_id(&self.context.message_id(), number));
                 let kind = Kind::Call {
                     index: call.index.unwrap_or_else(|| self.last_index().map_or(0, |last| last + 1)),
-                    id: call.id().map_or_else(made, |id| id.get().to_owned()),
-                    name: name.get().to_owned(),
+                    id: call.id().map_or_else(made, |id| id.as_json().get().to_owned()),
+                    name: name.as_json().get().to_owned(),
                     is_kept: true,
                 };
                 self.add_block(kind)?;
@@ -178,7 +171,7 @@ impl Events {
     /// The place of the call that a piece belongs to. Some servers give each of several calls the index 0: another id with a name is
     /// another call.
     fn find_call(&self, call: &ToolCall<'_>) -> Option<usize> {
-        let is_new = |known: &str| call.name().is_some() && call.id().is_some_and(|id| id.get() != known);
+        let is_new = |known: &str| call.name().is_some() && call.id().is_some_and(|id| id.as_json().get() != known);
         let mut calls = self.blocks.iter().enumerate().rev().filter_map(|(position, block)| match &block.kind {
             Kind::Call { index, id, .. } => Some((position, *index, id)),
             Kind::Thinking | Kind::Text => None,

@@ -1,6 +1,6 @@
 //! Anthropic's messages (`POST /v1/messages`), translated to chat completions and back.
 //!
-//! `translate` and `conversation` read a request ([`request`]) and write the chat completion's body (`chat`). `answer`
+//! `translate` and `conversation` read a request ([`request`]) and write the chat completion's body. `answer`
 //! writes a whole answer, [`Events`] a streamed one, and `errors` what is refused. Everything here is a function of its
 //! input: who may ask, what that costs and which provider answers is decided elsewhere, in the chat completion's terms.
 //!
@@ -8,9 +8,8 @@
 //! containers and servers of its own are refused by name. What only steers its caches and its accounting is skipped.
 
 mod answer;
-mod chat;
-mod completion;
 mod conversation;
+mod ending;
 mod errors;
 mod events;
 mod request;
@@ -34,6 +33,7 @@ use crate::{
         error::ApiError,
         models::ServedModels,
         request::{self as chat_request, CompletionRequest},
+        request_body::ReadBody,
     },
     limits,
 };
@@ -112,12 +112,12 @@ pub(super) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, RequestContext), ApiError
 
 /// Validates a request whose tokens are to be counted.
 pub(in crate::gateway) fn count_tokens(
-    body: &[u8],
+    body: ReadBody,
     models: &ServedModels,
     asks: &Asks,
 ) -> Result<CompletionRequest, ApiError> {
-    let (chat, context) = translate::translate(body, Purpose::Count)?;
-    chat_request::validate_translated(&chat.into(), models, asks, HINTS).map_err(|error| context.explain(error))
+    let (chat, context) = translate::translate(&body.bytes, Purpose::Count)?;
+    chat_request::validate_chat(body.replaced_by(chat), models, asks, HINTS).map_err(|error| context.explain(error))
 }
 
 /// The answer to `POST /v1/messages/count_tokens`.

@@ -1,11 +1,11 @@
 //! A request as the chat completion that it is translated to.
 
 use super::{
+    super::chat::{ChatBody, Function, JsonSchema, JsonString, ResponseFormat, Text, Tool, ToolChoice},
     HINTS, RequestContext,
-    chat::{ChatBody, ChatTool, Choice, Function, JsonSchema, ResponseFormat},
     conversation::{Conversation, ToolChanges},
     parse,
-    request::{MessagesRequest, OutputFormat, Thinking, Tool},
+    request::{self, MessagesRequest, OutputFormat, Thinking},
 };
 use crate::{gateway::error::ApiError, limits};
 
@@ -44,10 +44,12 @@ pub(super) fn translate(body: &[u8], purpose: Purpose) -> Result<(Vec<u8>, Reque
         Some(choice) if !tools.is_empty() => {
             let is_serial = choice.disable_parallel_tool_use == Some(true);
             let choice = match (&*choice.kind, choice.name) {
-                ("auto", _) => Choice::Word("auto"),
-                ("any", _) => Choice::Word("required"),
-                ("none", _) => Choice::Word("none"),
-                ("tool", Some(name)) if tools.iter().any(|tool| *tool.function.name == *name) => Choice::Tool(name.0),
+                ("auto", _) => ToolChoice::Mode("auto"),
+                ("any", _) => ToolChoice::Mode("required"),
+                ("none", _) => ToolChoice::Mode("none"),
+                ("tool", Some(name)) if tools.iter().any(|tool| *tool.function.name == *name) => {
+                    ToolChoice::function(name.0)
+                }
                 ("tool", _) => return Err(ApiError::invalid_value("tool_choice.name", "it names none of the tools")),
                 _ => {
                     let rule = "expected \"auto\", \"any\", \"tool\" or \"none\"";
@@ -67,7 +69,7 @@ pub(super) fn translate(body: &[u8], purpose: Purpose) -> Result<(Vec<u8>, Reque
     let stop_sequences: Vec<_> =
         request.stop_sequences.unwrap_or_default().into_iter().map(|stop| stop.0.into_owned()).collect();
     let chat = ChatBody {
-        model,
+        model: Some(model),
         messages,
         max_tokens: request.max_tokens,
         stream: request.stream.filter(|_| purpose == Purpose::Answer),
@@ -78,8 +80,9 @@ pub(super) fn translate(body: &[u8], purpose: Purpose) -> Result<(Vec<u8>, Reque
         temperature: request.temperature,
         top_p: request.top_p,
         top_k: request.top_k,
-        reasoning_effort,
+        reasoning_effort: reasoning_effort.map(|effort| Text::Written(effort.into())),
         response_format: format.as_ref().map(response_format).transpose()?,
+        ..ChatBody::default()
     };
     // A vector takes all of it, and nothing in it can fail to be written.
     let mut out = Vec::with_capacity(body.len() + limits::ADDED_BYTES);
@@ -108,10 +111,10 @@ fn refuse_what_runs_elsewhere(request: &MessagesRequest<'_>) -> Result<(), ApiEr
 
 /// The tools that the model is shown: the client's own, as far as the conversation has not withdrawn them.
 fn translate_tools<'a>(
-    tools: Vec<Tool<'a>>,
+    tools: Vec<request::Tool<'a>>,
     mut changes: ToolChanges<'a>,
     warnings: &mut Vec<String>,
-) -> Result<Vec<ChatTool<'a>>, ApiError> {
+) -> Result<Vec<Tool<'a>>, ApiError> {
     let defined = std::mem::take(&mut changes.defined);
     let mut out = Vec::with_capacity(tools.len() + defined.len());
     for (index, tool) in tools.into_iter().chain(defined).enumerate() {
@@ -124,8 +127,16 @@ fn translate_tools<'a>(
             return Err(ApiError::invalid_value(format!("tools.{index}.input_schema"), "it is missing"));
         };
         if changes.shows(&name, tool.defer_loading == Some(true)) {
-            let function = Function { name: name.0, description: tool.description, parameters, strict: tool.strict };
-            out.push(ChatTool { kind: "function", function });
+            let description = match tool.description {
+                Some(text) => Some(
+                    JsonString::of(text)
+                        .map(Text::AsSent)
+                        .ok_or_else(|| ApiError::invalid_type(format!("tools.{index}.description"), "a string"))?,
+                ),
+                None => None,
+            };
+            let parameters = Some(parameters);
+            out.push(Function { name: name.0, description, parameters, strict: tool.strict }.into());
         }
     }
     Ok(out)
@@ -151,8 +162,9 @@ fn reasoning_effort(thinking: Option<&Thinking<'_>>, effort: Option<&str>) -> Op
 fn response_format<'a>(format: &OutputFormat<'a>) -> Result<ResponseFormat<'a>, ApiError> {
     match (&*format.kind, format.schema) {
         ("json_schema", Some(schema)) => {
-            let json_schema = JsonSchema { name: "output", strict: true, schema };
-            Ok(ResponseFormat { kind: "json_schema", json_schema })
+            let name = Text::Written("output".into());
+            let json_schema = JsonSchema { name, description: None, schema: Some(schema), strict: Some(true) };
+            Ok(ResponseFormat::JsonSchema { json_schema })
         }
         ("json_schema", None) => Err(ApiError::invalid_value("output_config.format.schema", "it is missing")),
         _ => Err(ApiError::invalid_value("output_config.format.type", "only \"json_schema\" is taken")),

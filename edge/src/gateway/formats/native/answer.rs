@@ -58,8 +58,8 @@ impl NativeAnswer {
     }
 
     /// The provider's endpoint that is asked.
-    pub(in crate::gateway) fn route(&self) -> config::gateway::ProviderRoute {
-        route(self.api).unwrap_or(config::gateway::ProviderRoute::Chat)
+    pub(in crate::gateway) fn route(&self) -> config::models::ModelRoute {
+        route(self.api).unwrap_or(config::models::ModelRoute::Chat)
     }
 
     /// Learns the number of an event, and the response's id where it says that.

@@ -11,7 +11,7 @@ mod usage;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use config::{gateway::ProviderRoute, models::Model};
+use config::models::{Model, ModelRoute};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub(in crate::gateway) use self::{
@@ -19,7 +19,11 @@ pub(in crate::gateway) use self::{
     usage::NativeUsage,
 };
 use super::{Api, ClientFormat, CompletionRequest};
-use crate::gateway::{json, models::ServedModel, request::Pieces};
+use crate::gateway::{
+    json,
+    models::{ServedModel, ServedModels},
+    request::Pieces,
+};
 
 /// Says what of a request was left out.
 const WARNING: HeaderName = HeaderName::from_static("x-svc-warning");
@@ -50,20 +54,30 @@ impl NativeRequest {
     }
 }
 
-/// Has a request, whose translation is `request`, of `chat_bytes`, pass as the client has written it, if the model's provider has the
-/// endpoint. What is `translated` otherwise is the format of its answer.
+/// The body of a request as the client has written it, if a provider of its model may get it so: of others it is let go once it is
+/// translated.
+pub(super) fn own_body(api: Api, body: &Bytes, models: &ServedModels) -> Option<Bytes> {
+    let name = json::fields(body).map_while(Result::ok).filter(|field| *field.name() == *b"model").last()?;
+    let name = json::decoded_string(body.get(name.value)?)?;
+    let model = models.find(&String::from_utf8_lossy(&name))?.admitted();
+    has_route(&model.model, api).then(|| body.clone())
+}
+
+/// Has a request, whose translation is `request`, of `chat_bytes`, pass as the client has written it, in `body`, if the model's provider
+/// has the endpoint. What is `translated` otherwise is the format of its answer.
 pub(super) fn pass(
     api: Api,
-    body: &Bytes,
+    body: Option<Bytes>,
     chat_bytes: usize,
     translated: ClientFormat,
     request: CompletionRequest,
 ) -> CompletionRequest {
-    if !has_route(&request.model.model, api) || request::brings_tools_along(api, body) {
+    let is_native = |body: &Bytes| has_route(&request.model.model, api) && !request::brings_tools_along(api, body);
+    let Some(body) = body.filter(is_native) else {
         return CompletionRequest { format: translated, ..request };
-    }
-    let mended = json::without_lone_surrogates(body).map(Bytes::from);
-    let body = mended.as_ref().unwrap_or(body);
+    };
+    let mended = json::without_lone_surrogates(&body).map(Bytes::from);
+    let body = &mended.unwrap_or(body);
     let most_tokens = request.max_usage.completion;
     let written = request::write(api, body, &request.model, most_tokens);
     let readable = request.model.model.context.map_or(u64::MAX, u64::from);
@@ -96,11 +110,11 @@ fn has_route(model: &Model, api: Api) -> bool {
 }
 
 /// The provider's endpoint for a format, if it is one that passes.
-fn route(api: Api) -> Option<ProviderRoute> {
+fn route(api: Api) -> Option<ModelRoute> {
     match api {
-        Api::Responses => Some(ProviderRoute::Responses),
-        Api::Messages => Some(ProviderRoute::Messages),
-        Api::Chat => None,
+        Api::Responses => Some(ModelRoute::Responses),
+        Api::Messages => Some(ModelRoute::Messages),
+        Api::Chat | Api::Text | Api::Embeddings => None,
     }
 }
 
@@ -117,6 +131,11 @@ impl Native {
     /// What reads the answer.
     pub(super) fn answer(&self) -> Arc<NativeAnswer> {
         Arc::new(NativeAnswer::new(self.api, &self.model, &self.request_id))
+    }
+
+    /// The path at which a provider is asked that has no such endpoint.
+    pub(super) fn translated_route(&self) -> ModelRoute {
+        self.translated.route()
     }
 
     pub(super) fn into_translated(self) -> ClientFormat {

@@ -9,6 +9,7 @@ use http::HeaderValue;
 
 use super::super::{
     super::{
+        dialect::Text as _,
         json,
         models::ServedModel,
         request::{PieceWriter, Pieces, surplus_tokens},

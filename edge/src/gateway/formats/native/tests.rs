@@ -1,8 +1,8 @@
 use bytes::BytesMut;
 use config::{
     Gateway,
-    gateway::{Fallback, ProviderRoute},
-    models::Models,
+    gateway::Fallback,
+    models::{ModelRoute, Models},
 };
 use domain::usage::Ending;
 
@@ -21,7 +21,7 @@ const EXPECTED: Expected = Expected { prompt: 7, completion: 90, choices: 1, ima
 /// Models of which one has every endpoint at its provider, and another at its second one alone.
 fn models() -> ServedModels {
     let mut config = Gateway::default();
-    let all = vec![ProviderRoute::Chat, ProviderRoute::Responses, ProviderRoute::Messages];
+    let all = vec![ModelRoute::Chat, ModelRoute::Responses, ModelRoute::Messages];
     let native = config.models.get_mut("svc/gpt-oss-20b").unwrap();
     native.routes = all.clone();
     let fallback = Fallback { provider: "scaleway".into(), upstream: "second".into(), routes: all };
@@ -31,7 +31,7 @@ fn models() -> ServedModels {
 }
 
 fn read(api: Api, body: &str) -> Result<CompletionRequest, ApiError> {
-    api.read(&Bytes::copy_from_slice(body.as_bytes()), &models(), &Asks::default())
+    api.read(Bytes::copy_from_slice(body.as_bytes()).into(), &models(), &Asks::default())
 }
 
 fn sent(api: Api, body: &str) -> String {

@@ -4,10 +4,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::super::error::ApiError,
-    chat::{Content, Image, Part},
+    super::{
+        super::error::ApiError,
+        chat::{Content, Image, ImageUrl, JsonString, Part, Text},
+    },
     request::part,
-    text::{JsonString, Text},
 };
 
 #[derive(Debug, Deserialize)]
@@ -65,7 +66,7 @@ fn part_of<'b>(sent: &SentPart<'b>, place: impl Fn() -> String) -> Result<Part<'
                 ApiError::invalid_type(format!("{}.image_url", place()), rule)
             })?;
             let detail = sent.detail.filter(|detail| matches!(&*detail.text(), "low" | "high"));
-            Ok(Part::ImageUrl { image_url: Image { url, detail } })
+            Ok(Part::ImageUrl { image_url: Image { url: ImageUrl::Given(url), detail } })
         }
         _ => Err(ApiError::invalid_value(
             format!("{}.type", place()),

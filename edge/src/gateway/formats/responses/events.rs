@@ -12,12 +12,12 @@ use super::{
             usage_report,
         },
         TranslateEvents,
+        chat::{Completion, JsonString, Pieces, ToolCall},
     },
-    completion::{CallDelta, Completion, UsageDetails},
     context::{RequestContext, renamed},
     items::{OpenCall, OpenItem, Words, empty},
     object::{ErrorObject, Event, OutputItem, ResponseObject, Status, UsageObject},
-    text::JsonString,
+    usage::UsageDetails,
 };
 use crate::limits;
 
@@ -74,22 +74,20 @@ impl Events {
         // More than one cannot be asked for.
         let mut choices = completion.choices.into_iter().flatten();
         let Some(choice) = choices.find(|choice| choice.index.unwrap_or(0) == 0) else { return Ok(()) };
-        if let Some(delta) = choice.delta.or(choice.message) {
+        if let Some(delta) = choice.said() {
             let thought = if self.context.wants_summary { Words::Summary } else { Words::Reasoning };
-            for (words, said) in [
-                (thought, delta.reasoning_content.or(delta.reasoning)),
-                (Words::Output, delta.content),
-                (Words::Refusal, delta.refusal),
-            ] {
-                if let Some(said) = said.filter(|said| !said.escaped().is_empty()) {
+            for (words, said) in
+                [(thought, delta.thoughts()), (Words::Output, delta.content()), (Words::Refusal, delta.refusal())]
+            {
+                if let Some(said) = said {
                     self.say(words, said, out);
                 }
             }
-            for call in delta.tool_calls.iter().flatten() {
+            for call in delta.calls() {
                 self.call(call, out)?;
             }
         }
-        if let Some(reason) = choice.finish_reason {
+        if let Some(reason) = choice.finish_reason() {
             self.finish_reason = Some(reason.text().into_owned());
         }
         Ok(())
@@ -170,9 +168,9 @@ impl Events {
         self.keep(open.output_index, item, out);
     }
 
-    fn call(&mut self, delta: &CallDelta<'_>, out: &mut BytesMut) -> Result<(), StreamError> {
+    fn call(&mut self, delta: &ToolCall<'_>, out: &mut BytesMut) -> Result<(), StreamError> {
         self.close_open("completed", out);
-        let name = delta.function.as_ref().and_then(|function| function.name).filter(|name| !name.escaped().is_empty());
+        let name = delta.name();
         // Servers that give no index send each call in one piece.
         let index = delta.index.unwrap_or_else(|| {
             let count = self.calls.len() as u64;
@@ -182,7 +180,7 @@ impl Events {
             Some(at) => at,
             None => self.open_call(index, delta, name, out)?,
         };
-        let Some(said) = delta.function.as_ref().and_then(|function| function.arguments) else { return Ok(()) };
+        let Some(said) = delta.arguments().and_then(JsonString::of) else { return Ok(()) };
         let Some(call) = self.calls.get_mut(at).filter(|_| !said.escaped().is_empty()) else { return Ok(()) };
         call.arguments.push(said);
         self.held += said.escaped().len();
@@ -202,7 +200,7 @@ impl Events {
     fn open_call(
         &mut self,
         index: u64,
-        delta: &CallDelta<'_>,
+        delta: &ToolCall<'_>,
         name: Option<JsonString<'_>>,
         out: &mut BytesMut,
     ) -> Result<usize, StreamError> {
@@ -215,7 +213,7 @@ impl Events {
         let tool = self.context.tool(&name).cloned();
         let prefix = if tool.as_ref().is_some_and(|tool| tool.is_custom) { "ctc" } else { "fc" };
         let base = &self.context.id;
-        let given = delta.id.map(|id| id.text().into_owned()).filter(|id| !id.is_empty());
+        let given = delta.id().map(|id| id.text().into_owned());
         let call = OpenCall {
             index,
             id: format!("{prefix}_{base}{output_index:02x}"),
@@ -223,7 +221,7 @@ impl Events {
             call_id: given.unwrap_or_else(|| format!("call_{base}{output_index:02x}")),
             name,
             tool,
-            arguments: super::text::Pieces::default(),
+            arguments: Pieces::default(),
         };
         self.emit_item("response.output_item.added", output_index, &call.to_item("in_progress", empty()), out);
         self.calls.push(call);

@@ -10,11 +10,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::super::error::ApiError,
-    chat::{CalledFunction, Content, Message, Part, ToolCall},
+    super::{
+        super::error::ApiError,
+        chat::{Arguments, Content, JsonString, Message, Part, SaidCall, Text},
+    },
     content::{content_of, parts_of, texts_of},
     request::part,
-    text::{JsonString, Text},
     tools::{Tools, function_name},
     warnings::Warnings,
 };
@@ -127,7 +128,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
             "custom_tool_call" => {
                 let input = item.input.ok_or_else(|| invalid(index, ".input", "a string"))?;
                 let arguments = serde_json::json!({ "input": input.text() }).to_string();
-                self.add_call(item, Text::Written(arguments), index)
+                self.add_call(item, Text::Written(arguments.into()), index)
             }
             "function_call_output" | "custom_tool_call_output" => self.add_output(item, index),
             "reasoning" => self.add_thoughts(item, index),
@@ -189,9 +190,8 @@ impl<'a, 'b> Conversation<'a, 'b> {
         let namespace = item.namespace.map(JsonString::text);
         let name = function_name(namespace.as_deref(), &name.text());
         // A tool without parameters may be called with nothing, which is no JSON.
-        let arguments = if arguments.is_empty() { Text::Written("{}".to_owned()) } else { arguments };
-        let function = CalledFunction { name, arguments };
-        self.turn(index).tool_calls.push(ToolCall { id, kind: "function", function });
+        let arguments = if arguments.is_empty() { Arguments::Json(None) } else { Arguments::Text(arguments) };
+        self.turn(index).tool_calls.push(SaidCall::new(id, Text::Written(name.into()), arguments));
         Ok(())
     }
 
@@ -207,7 +207,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
                 self.images.extend(images);
                 match (texts.pop(), texts.is_empty()) {
                     (Some(Part::Text { text }), true) => Content::Text(text),
-                    (None, _) => Content::Text(Text::Written(String::new())),
+                    (None, _) => Content::Text(Text::Written("".into())),
                     (Some(last), _) => {
                         texts.push(last);
                         Content::Parts(texts)
@@ -215,12 +215,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
                 }
             }
         };
-        self.messages.push(Message {
-            role: "tool",
-            content: Some(content),
-            tool_call_id: Some(id),
-            ..Message::default()
-        });
+        self.messages.push(Message { tool_call_id: Some(id), ..Message::new("tool", content) });
         self.places.push(Place::Item(index));
         Ok(())
     }
@@ -255,7 +250,10 @@ impl<'a, 'b> Conversation<'a, 'b> {
         let at = self.messages.len() - 1;
         let turn = &mut self.messages[at];
         if let Some(thoughts) = thoughts {
-            turn.reasoning_content.get_or_insert_default().push_str(&thoughts);
+            turn.reasoning_content = Some(match turn.reasoning_content.take() {
+                Some(before) => Text::Written([&*before.text(), &thoughts].concat().into()),
+                None => Text::Written(thoughts.into()),
+            });
         }
         turn
     }
@@ -263,7 +261,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
     fn add_message(&mut self, role: &'static str, content: Content<'b>, place: Place) {
         // Thoughts that no message of the model followed.
         self.thoughts = None;
-        self.messages.push(Message { role, content: Some(content), ..Message::default() });
+        self.messages.push(Message::new(role, content));
         self.places.push(place);
     }
 
@@ -282,11 +280,12 @@ impl<'a, 'b> Conversation<'a, 'b> {
         let content = match &*self.instructions {
             [] => None,
             [text] => Some(Text::AsSent(*text)),
-            texts => Some(Text::Written(texts.iter().map(|text| text.text()).collect::<Vec<_>>().join(PARAGRAPH))),
+            texts => {
+                Some(Text::Written(texts.iter().map(|text| text.text()).collect::<Vec<_>>().join(PARAGRAPH).into()))
+            }
         };
         if let Some(content) = content {
-            self.messages
-                .insert(0, Message { role: "system", content: Some(Content::Text(content)), ..Message::default() });
+            self.messages.insert(0, Message::new("system", Content::Text(content)));
             self.places.insert(0, self.instructed_at);
         }
         (self.messages, self.places)

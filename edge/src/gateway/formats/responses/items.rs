@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
+    super::chat::Pieces,
     object::{ContentPart, OutputItem},
-    text::Pieces,
     tools::ClientTool,
 };
 

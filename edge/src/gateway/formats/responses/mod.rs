@@ -4,8 +4,6 @@
 //! fields, `input` the items and `content` theirs, `tools` the tools. [`Events`] writes the answer, from the `items` that the model
 //! is at. What `OpenAI` runs itself is left out, and named in the header `x-svc-warning`.
 
-mod chat;
-mod completion;
 mod content;
 mod context;
 mod events;
@@ -13,8 +11,8 @@ mod input;
 mod items;
 mod object;
 mod request;
-mod text;
 mod tools;
+mod usage;
 mod warnings;
 
 use bytes::Bytes;

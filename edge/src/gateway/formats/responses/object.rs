@@ -4,7 +4,7 @@ use domain::usage::Assumed;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{super::super::meter::Usage, completion::UsageDetails, context::RequestContext};
+use super::{super::super::meter::Usage, context::RequestContext, usage::UsageDetails};
 
 /// A response.
 #[derive(Debug, Serialize)]

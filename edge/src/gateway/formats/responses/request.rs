@@ -7,15 +7,17 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::super::error::ApiError,
+    super::{
+        super::error::ApiError,
+        chat::{ChatBody, JsonSchema, JsonString, ResponseFormat, Text},
+    },
     RequestContext,
-    chat::{ChatBody, JsonSchema, ResponseFormat},
     context::Echo,
     input::Conversation,
-    text::JsonString,
     tools::Tools,
     warnings::Warnings,
 };
+use crate::limits;
 
 /// The fields of a request that mean something here.
 #[derive(Debug, Deserialize)]
@@ -152,7 +154,7 @@ pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, Requ
         tools,
         response_format: options.format.map(response_format).transpose()?.flatten(),
         verbosity: options.verbosity,
-        reasoning_effort: reasoning.effort,
+        reasoning_effort: reasoning.effort.map(Text::AsSent),
         max_tokens: request.max_output_tokens,
         temperature: request.temperature,
         top_p: request.top_p,
@@ -160,8 +162,11 @@ pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, Requ
         safety_identifier: request.safety_identifier.map(|value| string(value, "safety_identifier")).transpose()?,
         prompt_cache_key: request.prompt_cache_key.map(|value| string(value, "prompt_cache_key")).transpose()?,
         stream: request.stream,
+        ..ChatBody::default()
     };
-    let chat = serde_json::to_vec(&chat).map_err(|error| ApiError::invalid_json(&error.to_string()))?;
+    // Mostly as long as what came: a buffer that grows is in memory twice.
+    let mut out = Vec::with_capacity(body.len() + limits::ADDED_BYTES);
+    serde_json::to_writer(&mut out, &chat).map_err(|error| ApiError::invalid_json(&error.to_string()))?;
     let context = RequestContext {
         id: String::new(),
         created_at: 0,
@@ -172,7 +177,7 @@ pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, Requ
         tool_places,
         warning: warnings.into_header(),
     };
-    Ok((chat, context))
+    Ok((out, context))
 }
 
 /// Refuses what refers to something that would have been stored.
@@ -204,6 +209,7 @@ fn response_format(format: Format<'_>) -> Result<Option<ResponseFormat<'_>>, Api
         "json_schema" => {
             let name = format.name.ok_or_else(|| ApiError::missing_parameter("text.format.name"))?;
             let Format { description, schema, strict, .. } = format;
+            let name = Text::AsSent(name);
             Ok(Some(ResponseFormat::JsonSchema { json_schema: JsonSchema { name, description, schema, strict } }))
         }
         _ => Err(ApiError::invalid_value(

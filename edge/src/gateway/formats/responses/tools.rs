@@ -10,10 +10,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::super::error::ApiError,
-    chat::{Function, FunctionName, Tool, ToolChoice},
+    super::{
+        super::error::ApiError,
+        chat::{Function, JsonString, Text, Tool, ToolChoice},
+    },
     request::part,
-    text::{JsonString, Text},
     warnings::Warnings,
 };
 use crate::limits;
@@ -149,20 +150,20 @@ impl<'b> Tools<'b> {
         }
         let function = if is_custom {
             Function {
-                name: function_name,
+                name: function_name.into(),
                 description: Some(custom_description(tool)),
                 parameters: serde_json::from_str(CUSTOM_PARAMETERS).ok(),
-                strict: false,
+                strict: None,
             }
         } else {
             Function {
-                name: function_name,
+                name: function_name.into(),
                 description: tool.description.map(Text::AsSent),
                 parameters: tool.parameters,
-                strict: tool.strict == Some(true),
+                strict: tool.strict.filter(|strict| *strict),
             }
         };
-        self.functions.push(Tool { kind: "function", function });
+        self.functions.push(function.into());
         self.places.push(place);
         Ok(())
     }
@@ -172,7 +173,7 @@ impl<'b> Tools<'b> {
         &mut self,
         choice: Option<&RawValue>,
         warnings: &mut Warnings,
-    ) -> Result<Option<ToolChoice>, ApiError> {
+    ) -> Result<Option<ToolChoice<'b>>, ApiError> {
         let Some(choice) = choice else { return Ok(None) };
         if let Some(mode) = JsonString::of(choice) {
             return Ok(Some(ToolChoice::Mode(mode_of(&mode.text(), "tool_choice")?)));
@@ -184,7 +185,7 @@ impl<'b> Tools<'b> {
             let (functions, places) = std::mem::take(&mut self.functions)
                 .into_iter()
                 .zip(std::mem::take(&mut self.places))
-                .filter(|(tool, _)| allowed.contains(&tool.function.name))
+                .filter(|(tool, _)| allowed.iter().any(|name| *name == tool.function.name))
                 .unzip();
             (self.functions, self.places) = (functions, places);
             return Ok(Some(ToolChoice::Mode(mode)));
@@ -193,7 +194,7 @@ impl<'b> Tools<'b> {
             warnings.add(hosted(&choice.kind.text()));
             return Ok(None);
         };
-        Ok(Some(ToolChoice::Function { kind: "function", function: FunctionName { name } }))
+        Ok(Some(ToolChoice::function(name.into())))
     }
 
     /// The functions, the client's tools behind them, and where these stand in the request.
@@ -236,10 +237,10 @@ fn custom_description<'b>(tool: &SentTool<'b>) -> Text<'b> {
     let description = tool.description.map(JsonString::text).unwrap_or_default();
     let format = tool.format.as_ref().and_then(|format| Some((format.definition?, format.syntax)));
     let Some((definition, syntax)) = format else {
-        return tool.description.map_or_else(|| Text::Written(String::new()), Text::AsSent);
+        return tool.description.map_or_else(|| Text::Written("".into()), Text::AsSent);
     };
     let syntax = syntax.map(JsonString::text).unwrap_or_default();
-    Text::Written(format!("{description}\n\n`input` follows this {syntax} grammar:\n{}", definition.text()))
+    Text::Written(format!("{description}\n\n`input` follows this {syntax} grammar:\n{}", definition.text()).into())
 }
 
 /// The name of something that is left out, in words of our own.

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::super::{SIGNATURE, request::Str};
+use super::super::{super::chat::JsonString, SIGNATURE, request::Str};
 use crate::limits;
 
 /// A block of the answer.
@@ -126,16 +126,12 @@ impl Block {
     }
 }
 
-/// The characters of a JSON string, escaped as they are.
-pub(super) fn escaped(string: &RawValue) -> &str {
-    let text = string.get();
-    text.get(1..text.len() - 1).unwrap_or_default()
-}
-
 /// A piece of a call's arguments, escaped: JSON in a string, or, from some servers, all of them as an object.
 pub(super) fn arguments_piece(arguments: &RawValue) -> Cow<'_, str> {
+    if let Some(text) = JsonString::of(arguments) {
+        return text.escaped().into();
+    }
     match arguments.get().as_bytes().first() {
-        Some(b'"') => escaped(arguments).into(),
         Some(b'{') => {
             let quoted = serde_json::to_string(arguments.get()).unwrap_or_default();
             quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_owned().into()

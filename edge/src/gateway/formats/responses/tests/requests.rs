@@ -1,5 +1,6 @@
 //! Requests, and the chat completions that they become.
 
+use bytes::Bytes;
 use config::{Gateway, models::Models};
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ fn models() -> ServedModels {
 fn sent_to(model: &str, fields: &Value) -> (Value, Option<String>) {
     let mut request = json!({ "model": model, "input": "Hi?" });
     request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    let read = Api::Responses.read(&request.to_string().into(), &models(), &Asks::default());
+    let read = Api::Responses.read(Bytes::from(request.to_string()).into(), &models(), &Asks::default());
     let read = read.unwrap_or_else(|error| panic!("{request}: {error:?}"));
     let ClientFormat::Responses(context) = read.format else { panic!("another format") };
     let warning = context.warning.map(|warning| warning.to_str().unwrap().to_owned());
@@ -37,7 +38,7 @@ fn messages(input: &Value) -> Value {
 fn refused(fields: &Value) -> (String, String) {
     let mut request = json!({ "model": "svc/gpt-oss-120b", "input": "Hi?" });
     request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    let error = Api::Responses.read(&request.to_string().into(), &models(), &Asks::default()).err();
+    let error = Api::Responses.read(Bytes::from(request.to_string()).into(), &models(), &Asks::default()).err();
     let error = error.unwrap_or_else(|| panic!("{request} was accepted"));
     let error: Value = serde_json::from_str(&error.to_json()).unwrap();
     let text = |name: &str| error["error"][name].as_str().unwrap_or_default().to_owned();
@@ -285,7 +286,7 @@ fn refusals_name_the_fields_of_this_format() {
         assert_eq!(found, param, "{fields}: {code}");
     }
     let error = |body: &str| {
-        Api::Responses.read(&bytes::Bytes::copy_from_slice(body.as_bytes()), &models(), &Asks::default()).err()
+        Api::Responses.read(Bytes::copy_from_slice(body.as_bytes()).into(), &models(), &Asks::default()).err()
     };
     for body in ["", "[]", "{\"input\":\"a\",\"input\":\"b\"}", "{\"model\":\"svc/gpt-oss-120b\"}", "{\"input\":\"a\"}"]
     {
@@ -299,7 +300,7 @@ fn what_validation_refuses_is_named_by_its_place_in_the_request() {
         { "role": "developer", "content": "b" }, { "role": "user", "content": "c" },
         { "role": "user", "content": [{ "type": "input_text", "text": "d" }] },
     ], "tools": [{ "type": "web_search" }, { "type": "function", "name": "f" }] });
-    let read = Api::Responses.read(&body.to_string().into(), &models(), &Asks::default()).unwrap();
+    let read = Api::Responses.read(Bytes::from(body.to_string()).into(), &models(), &Asks::default()).unwrap();
     let ClientFormat::Responses(context) = read.format else { panic!("another format") };
     for (chat, own) in [
         ("messages", Some("input")),

@@ -7,27 +7,27 @@ use serde_json::value::RawValue;
 
 /// A JSON string as it stands in a text, with its quotes and escapes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct JsonString<'t>(&'t RawValue);
+pub(in super::super) struct JsonString<'t>(&'t RawValue);
 
 impl<'t> JsonString<'t> {
     /// The string that `value` is, or `None` if it is none.
-    pub(super) fn of(value: &'t RawValue) -> Option<Self> {
+    pub(in super::super) fn of(value: &'t RawValue) -> Option<Self> {
         value.get().starts_with('"').then_some(Self(value))
     }
 
     /// The string as it stands in the text.
-    pub(super) fn as_json(self) -> &'t RawValue {
+    pub(in super::super) fn as_json(self) -> &'t RawValue {
         self.0
     }
 
     /// The text between the quotes, with its escapes.
-    pub(super) fn escaped(self) -> &'t str {
+    pub(in super::super) fn escaped(self) -> &'t str {
         let text = self.0.get();
         text.get(1..text.len() - 1).unwrap_or_default()
     }
 
     /// The text. Empty if its escapes are no text, such as half of a pair of surrogates.
-    pub(super) fn text(self) -> Cow<'t, str> {
+    pub(in super::super) fn text(self) -> Cow<'t, str> {
         match self.escaped() {
             text if !text.contains('\\') => text.into(),
             _ => serde_json::from_str::<String>(self.0.get()).unwrap_or_default().into(),
@@ -51,23 +51,23 @@ impl Serialize for JsonString<'_> {
 /// A string of a request, or one that is written for it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub(super) enum Text<'t> {
+pub(in super::super) enum Text<'t> {
     AsSent(JsonString<'t>),
-    Written(String),
+    Written(Cow<'t, str>),
 }
 
 impl Text<'_> {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in super::super) fn is_empty(&self) -> bool {
         match self {
             Self::AsSent(text) => text.escaped().is_empty(),
             Self::Written(text) => text.is_empty(),
         }
     }
 
-    pub(super) fn text(&self) -> Cow<'_, str> {
+    pub(in super::super) fn text(&self) -> Cow<'_, str> {
         match self {
             Self::AsSent(text) => text.text(),
-            Self::Written(text) => text.into(),
+            Self::Written(text) => Cow::Borrowed(text),
         }
     }
 }
@@ -75,7 +75,7 @@ impl Text<'_> {
 /// A text that is put together from pieces of JSON strings. They are not decoded: halves of a pair of surrogates may come in two
 /// pieces.
 #[derive(Debug)]
-pub(super) struct Pieces(String);
+pub(in super::super) struct Pieces(String);
 
 impl Default for Pieces {
     fn default() -> Self {
@@ -84,17 +84,17 @@ impl Default for Pieces {
 }
 
 impl Pieces {
-    pub(super) fn push(&mut self, piece: JsonString<'_>) {
+    pub(in super::super) fn push(&mut self, piece: JsonString<'_>) {
         self.0.push_str(piece.escaped());
     }
 
     /// Whether nothing but white space has come.
-    pub(super) fn is_blank(&self) -> bool {
+    pub(in super::super) fn is_blank(&self) -> bool {
         self.0.get(1..).unwrap_or_default().trim().is_empty()
     }
 
     /// The whole as a JSON string.
-    pub(super) fn into_json(mut self) -> Box<RawValue> {
+    pub(in super::super) fn into_json(mut self) -> Box<RawValue> {
         self.0.push('"');
         RawValue::from_string(self.0).unwrap_or_else(|_| RawValue::NULL.to_owned())
     }

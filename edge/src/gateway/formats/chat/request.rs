@@ -1,0 +1,220 @@
+//! The body of a chat completion, as a translation writes it.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::text::{JsonString, Text};
+
+/// The body. Fields that are absent in the client's request are left out.
+#[derive(Debug, Default, Serialize)]
+pub(in super::super) struct ChatBody<'b> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) model: Option<&'b RawValue>,
+    pub(in super::super) messages: Vec<Message<'b>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(in super::super) tools: Vec<Tool<'b>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) tool_choice: Option<ToolChoice<'b>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) parallel_tool_calls: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) response_format: Option<ResponseFormat<'b>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) verbosity: Option<JsonString<'b>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) reasoning_effort: Option<Text<'b>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) max_tokens: Option<&'b RawValue>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(in super::super) stop: &'b [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) temperature: Option<&'b RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) top_p: Option<&'b RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) top_k: Option<&'b RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) user: Option<JsonString<'b>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) safety_identifier: Option<JsonString<'b>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) prompt_cache_key: Option<JsonString<'b>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) stream: Option<&'b RawValue>,
+}
+
+/// A message.
+#[derive(Debug, Default, Serialize)]
+pub(in super::super) struct Message<'b> {
+    pub(in super::super) role: &'static str,
+    pub(in super::super) content: Option<Content<'b>>,
+    /// What the model thought before an answer of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) reasoning_content: Option<Text<'b>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(in super::super) tool_calls: Vec<SaidCall<'b>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) tool_call_id: Option<JsonString<'b>>,
+}
+
+impl<'b> Message<'b> {
+    /// A message with this content, and nothing else.
+    pub(in super::super) fn new(role: &'static str, content: Content<'b>) -> Self {
+        Self { role, content: Some(content), ..Self::default() }
+    }
+}
+
+/// The content of a message.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(in super::super) enum Content<'b> {
+    Text(Text<'b>),
+    Parts(Vec<Part<'b>>),
+}
+
+/// A part of a message's content.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(in super::super) enum Part<'b> {
+    Text { text: Text<'b> },
+    ImageUrl { image_url: Image<'b> },
+}
+
+#[derive(Debug, Serialize)]
+pub(in super::super) struct Image<'b> {
+    pub(in super::super) url: ImageUrl<'b>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) detail: Option<JsonString<'b>>,
+}
+
+/// The address of an image.
+#[derive(Debug)]
+pub(in super::super) enum ImageUrl<'b> {
+    Given(JsonString<'b>),
+    /// The image itself, in base64.
+    Inline {
+        media_type: Cow<'b, str>,
+        data: Cow<'b, str>,
+    },
+}
+
+impl Serialize for ImageUrl<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Given(url) => url.serialize(serializer),
+            Self::Inline { media_type, data } => {
+                serializer.collect_str(&format_args!("data:{media_type};base64,{data}"))
+            }
+        }
+    }
+}
+
+/// A call of a tool that the model has made.
+#[derive(Debug, Serialize)]
+pub(in super::super) struct SaidCall<'b> {
+    pub(in super::super) id: JsonString<'b>,
+    #[serde(rename = "type")]
+    pub(in super::super) kind: &'static str,
+    pub(in super::super) function: CalledFunction<'b>,
+}
+
+impl<'b> SaidCall<'b> {
+    /// A call of a function.
+    pub(in super::super) fn new(id: JsonString<'b>, name: Text<'b>, arguments: Arguments<'b>) -> Self {
+        Self { id, kind: "function", function: CalledFunction { name, arguments } }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(in super::super) struct CalledFunction<'b> {
+    pub(in super::super) name: Text<'b>,
+    pub(in super::super) arguments: Arguments<'b>,
+}
+
+/// The arguments of a call, which a chat completion has as JSON in a string.
+#[derive(Debug)]
+pub(in super::super) enum Arguments<'b> {
+    /// In a string already.
+    Text(Text<'b>),
+    /// As JSON; an empty object where there are none.
+    Json(Option<&'b RawValue>),
+}
+
+impl Serialize for Arguments<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => text.serialize(serializer),
+            Self::Json(json) => serializer.serialize_str(json.map_or("{}", RawValue::get)),
+        }
+    }
+}
+
+/// A tool: all that chat completions have are functions.
+#[derive(Debug, Serialize)]
+pub(in super::super) struct Tool<'b> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    pub(in super::super) function: Function<'b>,
+}
+
+impl<'b> From<Function<'b>> for Tool<'b> {
+    fn from(function: Function<'b>) -> Self {
+        Self { kind: "function", function }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(in super::super) struct Function<'b> {
+    pub(in super::super) name: Cow<'b, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) description: Option<Text<'b>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) parameters: Option<&'b RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) strict: Option<bool>,
+}
+
+/// Which tool the model is to call.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(in super::super) enum ToolChoice<'b> {
+    Mode(&'static str),
+    Function {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        function: FunctionName<'b>,
+    },
+}
+
+impl<'b> ToolChoice<'b> {
+    /// The function with this name.
+    pub(in super::super) fn function(name: Cow<'b, str>) -> Self {
+        Self::Function { kind: "function", function: FunctionName { name } }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(in super::super) struct FunctionName<'b> {
+    name: Cow<'b, str>,
+}
+
+/// The format of the model's words.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(in super::super) enum ResponseFormat<'b> {
+    JsonObject,
+    JsonSchema { json_schema: JsonSchema<'b> },
+}
+
+#[derive(Debug, Serialize)]
+pub(in super::super) struct JsonSchema<'b> {
+    pub(in super::super) name: Text<'b>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) description: Option<JsonString<'b>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) schema: Option<&'b RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in super::super) strict: Option<bool>,
+}

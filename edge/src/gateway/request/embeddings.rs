@@ -1,0 +1,70 @@
+//! Requests for embeddings, `POST /v1/embeddings`.
+
+use config::models::ModelRoute;
+
+use super::{
+    super::{error::ApiError, formats::ClientFormat, meter::MaxUsage, usage_report},
+    Ceilings, CompletionRequest, Expected, Fields, Found, GOVERNED, Passage, ProviderBody, ReadBody, ServedModels,
+    check_access,
+    inputs::Inputs,
+    mended, passing, prompt,
+};
+use crate::limits;
+
+/// The fields of a request for embeddings that are judged here.
+const OWN: [&str; 3] = ["dimensions", "encoding_format", "input"];
+
+/// Validates the body of a request for embeddings, and writes the provider's.
+pub(in crate::gateway) fn validate_embeddings(
+    body: ReadBody,
+    models: &ServedModels,
+) -> Result<CompletionRequest, ApiError> {
+    let body = &mended(body).bytes;
+    let fields = Fields::parse(body)?;
+    let model = fields.model(models, ModelRoute::Embeddings)?;
+    fields.check_names(&OWN)?;
+    let quirks = &model.model.provider.quirks.at(ModelRoute::Embeddings);
+    let inputs = Inputs::read("input", fields.only("input")?, limits::EMBEDDING_INPUTS)?;
+    let as_base64 = match fields.only("encoding_format")? {
+        None | Some(b"null" | b"\"float\"") => false,
+        Some(b"\"base64\"") => true,
+        Some(_) => return Err(ApiError::invalid_value("encoding_format", "expected \"float\" or \"base64\"")),
+    };
+    fields.integer("dimensions", 1..=limits::EMBEDDING_DIMENSIONS)?;
+    if fields.stream()? {
+        return Err(ApiError::invalid_value("stream", "embeddings are not streamed"));
+    }
+    let mut found = Found::default();
+    for (index, field) in fields.0.iter().enumerate() {
+        match &*field.name {
+            b"model" | b"input" => {}
+            name if GOVERNED.contains(&name) => found.left_out.push(index),
+            _ => match passing::check(field, quirks)? {
+                Passage::Passes => found.surplus += passing::surplus(field),
+                Passage::LeftOut => found.left_out.push(index),
+            },
+        }
+    }
+    check_access(model)?;
+    let ceilings = Ceilings::none();
+    let written = ProviderBody::new(&fields, &found, model, quirks, &ceilings, body).write(false);
+    // Each text may be as long as the model reads.
+    let readable = model.model.context.map_or(u64::MAX, |context| u64::from(context).saturating_mul(inputs.count));
+    let added = limits::INPUT_TOKENS.saturating_mul(inputs.count);
+    let prompt = prompt::max_tokens(body, &found).saturating_add(added).min(readable.saturating_add(added));
+    Ok(CompletionRequest {
+        model: model.clone(),
+        is_stream: false,
+        max_usage: MaxUsage { prompt, completion: 0, images: 0 },
+        expected: Expected {
+            prompt: usage_report::estimate_tokens(body.len()).min(prompt),
+            completion: 0,
+            choices: 0,
+            images: 0,
+        },
+        sent: fields.sent(),
+        body: written.body,
+        fallback: None,
+        format: ClientFormat::Embeddings { as_base64 },
+    })
+}

@@ -1,0 +1,106 @@
+//! Requests for legacy completions, `POST /v1/completions`: a model goes on with a prompt, or fills the gap before a suffix.
+
+use config::models::ModelRoute;
+
+use super::{
+    super::{asks::Asks, error::ApiError, formats::ClientFormat, meter::MaxUsage, usage_report},
+    Ceilings, CompletionRequest, Expected, Fields, Found, Passage, ProviderBody, ReadBody, ServedModels, check_access,
+    inputs::Inputs,
+    mended, passing, prompt,
+};
+use crate::limits;
+
+/// The fields of a legacy completion that are judged here.
+const OWN: [&str; 3] = ["best_of", "prompt", "suffix"];
+
+/// Validates the body of a request for a legacy completion, and writes the provider's.
+pub(in crate::gateway) fn validate_text(
+    body: ReadBody,
+    models: &ServedModels,
+    asks: &Asks,
+) -> Result<CompletionRequest, ApiError> {
+    let body = &mended(body).bytes;
+    let fields = Fields::parse(body)?;
+    let model = fields.model(models, ModelRoute::Completions)?;
+    fields.check_names(&OWN)?;
+    let quirks = &model.model.provider.quirks.at(ModelRoute::Completions);
+    let prompts = Inputs::read("prompt", fields.only("prompt")?, limits::TEXT_CHOICES)?;
+    if fields.only("suffix")?.is_some_and(|suffix| !suffix.starts_with(b"\"") && suffix != b"null") {
+        return Err(ApiError::invalid_type("suffix", "a string"));
+    }
+    let choices = fields.integer("n", 1..=limits::CHOICES)?.unwrap_or(1);
+    // So many are written for each prompt, and those that are not chosen cost as much.
+    fields.only("best_of")?;
+    let best_of = fields.integer("best_of", 1..=limits::CHOICES)?;
+    let candidates = best_of.unwrap_or(choices);
+    let is_stream = fields.stream()?;
+    if candidates < choices {
+        return Err(ApiError::invalid_value("best_of", "it is less than `n`"));
+    }
+    if candidates > choices && is_stream {
+        return Err(ApiError::invalid_value("best_of", "a stream cannot be chosen among others"));
+    }
+    let all = prompts.count.saturating_mul(candidates);
+    if all > limits::TEXT_CHOICES {
+        let rule = format!("all prompts have {all} completions together, and may have {}", limits::TEXT_CHOICES);
+        return Err(ApiError::invalid_value(if best_of.is_some() { "best_of" } else { "n" }, &rule));
+    }
+    let mut found = Found::default();
+    for (index, field) in fields.0.iter().enumerate() {
+        let passage = match &*field.name {
+            b"prompt" => Passage::Passes,
+            b"suffix" if field.value == b"null" || field.value == b"\"\"" => Passage::LeftOut,
+            b"n" if choices == 1 => Passage::LeftOut,
+            // It multiplies tokens, and so is reserved for; a list of its provider's may have no place for it all the same.
+            b"best_of"
+                if candidates > 1 && quirks.allow.is_none() && !quirks.refuse.iter().any(|it| it == "best_of") =>
+            {
+                Passage::Passes
+            }
+            _ => {
+                let passage = passing::check(field, quirks)?;
+                if passage == Passage::Passes {
+                    found.surplus += passing::surplus(field);
+                }
+                passage
+            }
+        };
+        if passage == Passage::LeftOut {
+            found.left_out.push(index);
+        }
+    }
+    let ceiling = asks.tokens_of(&model.model);
+    let ceilings = Ceilings::new(
+        quirks,
+        ceiling.default_tokens().min(limits::TEXT_TOKENS),
+        fields.tokens("max_tokens", &ceiling)?,
+        fields.tokens("max_completion_tokens", &ceiling)?,
+    );
+    check_access(model)?;
+    let written = ProviderBody::new(&fields, &found, model, quirks, &ceilings, body);
+    let written = match prompts.single {
+        // The same, and some providers take nothing but a string.
+        Some(single) => written.with(b"prompt", single),
+        None => written,
+    };
+    let written = written.write(is_stream);
+    let readable = model.model.context.map_or(u64::MAX, |context| u64::from(context).saturating_mul(prompts.count));
+    let added = limits::INPUT_TOKENS.saturating_mul(prompts.count);
+    let prompt = prompt::max_tokens(body, &found).saturating_add(added).min(readable);
+    let max_usage = MaxUsage { prompt, completion: ceilings.largest().saturating_mul(all), images: 0 };
+    Ok(CompletionRequest {
+        model: model.clone(),
+        is_stream,
+        max_usage,
+        expected: Expected {
+            prompt: usage_report::estimate_tokens(body.len()).min(prompt),
+            completion: max_usage.completion,
+            choices: choices.saturating_mul(prompts.count),
+            images: 0,
+        },
+        sent: fields.sent(),
+        body: written.body,
+        fallback: None,
+        format: ClientFormat::Text,
+    })
+}

@@ -1,0 +1,45 @@
+//! The paths at which a provider is asked.
+
+use config::models::{ModelRoute, Provider};
+use http::Uri;
+
+/// The request targets of a provider, one for each of its paths.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Targets {
+    chat: Uri,
+    responses: Uri,
+    messages: Uri,
+    completions: Uri,
+    embeddings: Uri,
+}
+
+impl Targets {
+    /// The targets under the provider's address.
+    pub(super) fn of(provider: &Provider) -> Result<Self, http::Error> {
+        let target = |own: Option<&String>, usual: &str| {
+            let path = own.map_or(usual, |own| own.trim_start_matches('/'));
+            let url = format!("{}/{path}", provider.base_url.as_str().trim_end_matches('/'));
+            let uri: Uri = url.parse()?;
+            Ok::<Uri, http::Error>(uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str).parse()?)
+        };
+        let quirks = &provider.quirks;
+        Ok(Self {
+            chat: target(None, "chat/completions")?,
+            responses: target(None, "responses")?,
+            messages: target(None, "messages")?,
+            completions: target(quirks.completions.path.as_ref(), "completions")?,
+            embeddings: target(quirks.embeddings.path.as_ref(), "embeddings")?,
+        })
+    }
+
+    /// The target of requests at this path.
+    pub(super) fn at(&self, route: ModelRoute) -> &Uri {
+        match route {
+            ModelRoute::Chat => &self.chat,
+            ModelRoute::Responses => &self.responses,
+            ModelRoute::Messages => &self.messages,
+            ModelRoute::Completions => &self.completions,
+            ModelRoute::Embeddings => &self.embeddings,
+        }
+    }
+}
