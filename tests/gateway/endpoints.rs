@@ -140,7 +140,7 @@ async fn models_say_where_they_can_be_asked() {
 
 #[tokio::test]
 async fn embeddings_are_metered_and_pass_as_they_are() {
-    let gateway = Gateway::start_with(with_models).await;
+    let gateway = Gateway::start_with(|world| with_models(world).set("GATEWAY__QUEUE_SECONDS", 0)).await;
     for (fields, first) in [(json!({}), json!(0.0)), (json!({ "encoding_format": "base64" }), Value::Null)] {
         let answer = gateway.embed(&fields).await;
         assert!(answer.header("x-request-id").starts_with("req_"));
@@ -148,7 +148,7 @@ async fn embeddings_are_metered_and_pass_as_they_are() {
         let body = answer.assert_hides_provider().ok();
         assert_eq!((&body["model"], &body["object"]), (&json!("svc/bge-m3"), &json!("list")));
         assert_eq!(body["data"][0]["embedding"][0], first);
-        assert_eq!(body["usage"], json!({ "prompt_tokens": 3, "total_tokens": 3 }));
+        assert_eq!(body["usage"], json!({ "prompt_tokens": 3, "total_tokens": 3, "cost_microeuros": 1 }));
     }
     assert_eq!(gateway.provider.last_asked().body()["encoding_format"], "base64");
     // A provider that answers with numbers although it was asked for base64: what comes out is base64 all the same.
@@ -210,7 +210,8 @@ async fn code_is_filled_in_whole_and_streamed_whatever_the_provider_sends() {
     gateway.provider.next(Script::json(&answer(&said, &usage)));
     let frames = gateway.fill(&json!({ "stream": true })).await.frames();
     assert!(frames.iter().all(|frame| frame["object"] == "text_completion"), "{frames:?}");
-    assert_eq!((text(&frames).as_str(), &frames.last().unwrap()["usage"]), (FILLED, &usage));
+    let charged = with(usage.clone(), &json!({ "cost_microeuros": 3 }));
+    assert_eq!((text(&frames).as_str(), &frames.last().unwrap()["usage"]), (FILLED, &charged));
     let pieces = ["return ", "n - 1"].map(|piece| {
         let choice = json!({ "index": 0, "text": piece, "finish_reason": null });
         format!("data: {}", json!({ "id": "c", "object": "text_completion", "choices": [choice] }))
