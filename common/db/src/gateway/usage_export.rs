@@ -65,7 +65,7 @@ pub async fn begin(pool: &PgPool, now: Timestamp) -> Result<Standing, sqlx::Erro
 /// Whether anything is queued, or may be.
 pub async fn is_on(pool: &PgPool) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT FROM usage_export) OR EXISTS (SELECT FROM usage_export_queue) AS "is_on!""#
+        r#"SELECT EXISTS (SELECT FROM usage_export) OR (SELECT min(number) FROM usage_export_queue) IS NOT NULL AS "is_on!""#
     )
     .fetch_one(pool)
     .await
