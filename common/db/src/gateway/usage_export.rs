@@ -1,4 +1,5 @@
-//! What is to be sent to an operator's own system: the completions that were recorded since that was configured, until it has them.
+//! The queue of usage for an operator's own system: the completions that were recorded since the system was configured, until it has
+//! taken them.
 //!
 //! A trigger queues them, in the transaction that records them, so none is left out. One that is recorded again is queued again.
 
@@ -25,11 +26,11 @@ pub struct Queued {
     pub number: i64,
     /// Its id.
     pub id: String,
-    /// What was recorded of it. None if that is gone.
+    /// The completion's row of usage; none if the row was deleted since.
     pub usage: Option<Recorded>,
 }
 
-/// What was recorded of a completion.
+/// A completion as its row of usage has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
     /// The completion.
