@@ -25,9 +25,9 @@ pub struct Model {
     pub provider: Arc<Provider>,
     /// The model's name at the provider.
     pub upstream: String,
-    /// The paths that the provider has for the model.
+    /// The endpoints that the provider has for the model, chat completions among them.
     pub routes: Vec<ModelRoute>,
-    /// The same model at a second provider, which is asked when this one cannot have begun. It has no second one itself.
+    /// The model at its second provider, which is asked when the first one cannot have begun. It has no fallback itself.
     pub fallback: Option<Arc<Model>>,
     /// The owners that `GET /v1/models` names.
     pub owned_by: String,

@@ -197,7 +197,7 @@ pub struct LikelyUsage {
     pub cost: Microcents,
 }
 
-/// What is recorded of a completion beside its sums. Programs of the version before leave it out, and skip it where they read it.
+/// The kinds of a completion's tokens, and how it ended. Programs of the version before do not write these details, and skip them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsageDetails {

@@ -26,7 +26,7 @@ pub struct Body {
 enum Kind {
     Whole(Full<Bytes>),
     Stream(StreamBody),
-    /// What is read of an answer that is kept, and how much of it is left where that is known.
+    /// An answer that is kept for clients who come back, and the bytes of it that are left, where that is known.
     Kept(Pieces, Option<u64>),
 }
 
@@ -49,7 +49,7 @@ impl Body {
         Bytes::from_owner(Holding { bytes, _held: held }).into()
     }
 
-    /// What is read of an answer that is kept: so many bytes, where that is known.
+    /// Makes a body of an answer that is kept for clients who come back, with its length in bytes where that is known.
     pub(super) fn kept(pieces: Pieces, length: Option<u64>) -> Self {
         Kind::Kept(pieces, length).into()
     }

@@ -37,7 +37,7 @@ pub(super) struct ServedModel {
     pub(super) upstream: Arc<Upstream>,
     /// The pace at which the provider takes requests for the model.
     pub(super) pace: Pace,
-    /// The same model at its second provider, if that admits us.
+    /// The model at its second provider, if that provider admits us.
     pub(super) fallback: Option<Arc<ServedModel>>,
     /// Looked up once, because most answers are counted here.
     ok_answers: Counter,

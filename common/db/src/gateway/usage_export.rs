@@ -1,4 +1,5 @@
-//! What is to be sent to an operator's own system: the completions that were recorded since that was configured, until it has them.
+//! The queue of usage for an operator's own system: the completions that were recorded since the system was configured, until it has
+//! taken them.
 //!
 //! A trigger queues them, in the transaction that records them, so none is left out. One that is recorded again is queued again.
 
@@ -25,11 +26,11 @@ pub struct Queued {
     pub number: i64,
     /// Its id.
     pub id: String,
-    /// What was recorded of it. None if that is gone.
+    /// The completion's row of usage; none if the row was deleted since.
     pub usage: Option<Recorded>,
 }
 
-/// What was recorded of a completion.
+/// A completion as its row of usage has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
     /// The completion.
@@ -65,7 +66,7 @@ pub async fn begin(pool: &PgPool, now: Timestamp) -> Result<Standing, sqlx::Erro
 /// Whether anything is queued, or may be.
 pub async fn is_on(pool: &PgPool) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT FROM usage_export) OR EXISTS (SELECT FROM usage_export_queue) AS "is_on!""#
+        r#"SELECT EXISTS (SELECT FROM usage_export) OR (SELECT min(number) FROM usage_export_queue) IS NOT NULL AS "is_on!""#
     )
     .fetch_one(pool)
     .await

@@ -25,7 +25,7 @@ use crate::metrics;
 pub(super) struct ProviderRequest {
     pub(super) body: Sendable,
     pub(super) is_stream: bool,
-    /// The same for the second provider.
+    /// The request for the second provider.
     pub(super) fallback: Option<Box<FallbackRequest>>,
 }
 

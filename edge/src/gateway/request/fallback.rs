@@ -18,7 +18,7 @@ pub(in crate::gateway) struct FallbackRequest {
     body: Bytes,
     asks: Asks,
     hints: &'static [&'static str],
-    /// The same in the client's own format, if that provider has its endpoint.
+    /// The request in the client's own format, if the second provider has that format's endpoint.
     native: Option<NativeRequest>,
 }
 

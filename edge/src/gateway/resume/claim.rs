@@ -56,7 +56,7 @@ fn encoded(parts: &[&[u8]]) -> String {
     URL_SAFE_NO_PAD.encode(digest.finalize())
 }
 
-/// Who has an answer, and to which request.
+/// An entry in Redis that says which edge has an answer, and to which request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) edge: String,

@@ -135,7 +135,7 @@ impl Resumption {
         Err(ApiError::answer_unreachable())
     }
 
-    /// Who has an answer by what Redis says.
+    /// Reads from Redis which edge has the answer to the request with this name.
     async fn claimed(&self, name: &str) -> Absent {
         match self.0.edges.redis.answer_claim(name).await {
             Ok(claim) => claim.as_deref().and_then(Claim::parse).map_or(Absent::Void, Absent::Claimed),
