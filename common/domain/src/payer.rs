@@ -163,8 +163,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_named_once_and_in_order() {
-        assert!(TABLES.is_sorted_by(|one, next| one.table.replace('_', "") < next.table.replace('_', "")));
+    fn tables_are_named_once_with_their_bound() {
+        let named: std::collections::BTreeSet<_> = TABLES.iter().map(|rows| rows.table).collect();
+        assert_eq!(named.len(), TABLES.len());
         assert!(TABLES.iter().all(|rows| !rows.bound.is_empty()));
     }
 
