@@ -63,6 +63,7 @@ mod openapi;
 mod org_gate;
 mod orgs;
 mod ownership;
+mod payers;
 mod payments;
 mod platform_cache;
 mod pooler;

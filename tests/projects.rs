@@ -101,7 +101,7 @@ async fn a_name_that_was_given_up_is_its_former_owners_for_30_days() {
     let world = World::start().await;
     let (ada, eve) = (world.user("ada").await, world.user("eve").await);
     let org = eve.create_org("umbrella").await;
-    ada.create_project("engine").await;
+    ada.publish("engine", &Site::page("home")).await;
     ada.delete("/projects/engine").await.ok();
     let body = json!({ "name": "engine" });
     let message = eve.post("/projects").json(&body).await.assert_error(409, "name_taken");
@@ -115,13 +115,14 @@ async fn a_name_that_was_given_up_is_its_former_owners_for_30_days() {
     ada.delete("/projects/engine").await.ok();
     let acme = ada.create_org("acme").await;
     ada.create_project_in(&acme, "engine").await;
+    ada.deploy("engine", &Site::page("home")).await;
     ada.delete("/projects/engine").await.ok();
     // The last owner was the organization.
     ada.post("/projects").json(&body).await.assert_error(409, "name_taken");
     world.sql("UPDATE retired_names SET retired_at = retired_at - interval '29 days 23 hours'").await;
     eve.post("/projects").json(&body).await.assert_error(409, "name_taken");
     world.sql("UPDATE retired_names SET retired_at = retired_at - interval '1 hour'").await;
-    eve.create_project("engine").await;
+    eve.publish("engine", &Site::page("home")).await;
     assert_eq!(world.sql_number("SELECT count(*) FROM retired_names").await, 0);
     // It is eve's now, and hers alone when she gives it up.
     eve.delete("/projects/engine").await.ok();
@@ -135,7 +136,7 @@ async fn nobody_slips_in_while_a_name_is_given_up() {
     let (ada, eve) = (world.user("ada").await, world.user("eve").await);
     for round in 0..10 {
         let name = format!("engine-{round}");
-        ada.create_project(&name).await;
+        ada.publish(&name, &Site::page("home")).await;
         let body = json!({ "name": name });
         let tries = join_all((0..8).map(|_| async { eve.post("/projects").json(&body).await }));
         let (deleted, tries) = tokio::join!(async { ada.delete(&format!("/projects/{name}")).await }, tries);
@@ -156,7 +157,7 @@ async fn names_of_shares_are_nobodys_and_old_names_are_forgotten() {
     ada.delete(&format!("/shares/{share}")).await.ok();
     assert_eq!(world.sql_number("SELECT count(*) FROM retired_names").await, 0);
     for name in ["old", "new"] {
-        ada.create_project(name).await;
+        ada.publish(name, &Site::page("home")).await;
         ada.delete(&format!("/projects/{name}")).await.ok();
     }
     world.sql("UPDATE retired_names SET retired_at = retired_at - interval '31 days' WHERE name = 'old'").await;

@@ -12,6 +12,7 @@ use std::{
 };
 
 use axum::http::{HeaderMap, HeaderName};
+use domain::Payer;
 use fairness::Client;
 use governor::{
     Quota,
@@ -27,10 +28,12 @@ use crate::error::{ApiError, Code};
 
 const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const MINUTE: Duration = Duration::from_mins(1);
 const TEN_MINUTES: Duration = Duration::from_mins(10);
+const DAY: Duration = Duration::from_hours(24);
 /// Wrong operator's secrets accepted from one client address in ten minutes.
 const SIGN_IN_GUESSES: u32 = 10;
-/// Wrong operator's secrets accepted from all addresses together in ten minutes.
+/// Wrong operator's secrets accepted from all addresses together in ten minutes, where the secret is short enough to be guessed.
 const SIGN_IN_GUESSES_IN_ALL: u32 = 200;
 /// Webhooks with a wrong signature, or under way, of one client address in a minute.
 const WEBHOOK_GUESSES: u32 = 300;
@@ -44,8 +47,18 @@ const PROVEN_FOR: Duration = Duration::from_mins(10);
 const SIGN_INS: u32 = 200;
 /// Tickets into gated sites issued to one person in ten minutes.
 const GATE_TICKETS: u32 = 300;
+/// Requests of an account in a day that change something, or try to: each leaves a row of the audit log. 35 a minute, day and night.
+const CHANGES: u32 = 50_000;
+/// Requests of an account in a day with an `Idempotency-Key`: each answer is kept for as long.
+const IDEMPOTENCY_KEYS: u32 = 10_000;
 /// Invitations that an organization may send by mail in an hour. Invites beyond it are made without mail.
 const INVITE_MAILS: u32 = 100;
+/// Invitations that a person may send by mail in a day, over all organizations.
+const INVITE_MAILS_OF_PERSON: u32 = 50;
+/// Invitations by mail that one mailbox gets in a day, from everybody together.
+const INVITE_MAILS_TO_MAILBOX: u32 = 3;
+/// Invitations by mail that one person may send to one mailbox in a day, whatever became of the first.
+const INVITE_MAILS_AGAIN: u32 = 1;
 /// Looks at custom domains, from outside or in DNS, for one account in a minute.
 const DOMAIN_LOOKS: u32 = 60;
 /// Time for which Redis is not asked after it failed, so that its absence does not slow every request.
@@ -55,58 +68,84 @@ const SUBJECT_BYTES: usize = 16;
 /// Keys counted in this process before those without recent requests are forgotten.
 const LOCAL_KEYS: usize = 100_000;
 
-/// Something that is limited, with a rate and counters of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bucket {
-    /// `POST /auth/device`, per client address.
-    AuthDevice,
-    /// `POST /auth/device/poll`, per client address.
-    AuthPoll,
-    /// The control plane outside `/auth`, per credential.
-    Api,
-    /// The control plane outside `/auth`, per account over all its credentials.
-    ApiAccount,
-    /// Wrong operator's secrets on the pages of the local code host, per client address.
-    SignInGuess,
-    /// Wrong operator's secrets on the pages of the local code host, of all clients together.
-    SignInGuessInAll,
-    /// Web sign-ins begun, per client address.
-    SignIn,
-    /// Tickets into gated sites, per person.
-    GateTicket,
-    /// Routes of the control plane that need no token, per client address.
-    Public,
-    /// Invitations by mail, per organization.
-    InviteMail,
-    /// Requests without a credential that works, on routes of the control plane that need one, per client address.
-    Unauthorized,
-    /// Webhooks with a wrong signature, per client address.
-    Webhook,
-    /// Looks at custom domains, from outside or in DNS, per account that owns the project.
-    DomainLook,
-    /// Webhooks about payments that are not ours, per client address.
-    PaymentWebhook,
+/// Declares the buckets. Each says by whom it is counted: a bound whose key is free to make bounds nothing, so there is no bucket
+/// without a [`Payer`].
+macro_rules! buckets {
+    ($limits:ident => $($(#[$doc:meta])* $bucket:ident($name:literal, $payer:ident) = $most:expr, in $window:expr;)*) => {
+        /// Something that is limited, with a rate and counters of its own.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Bucket {
+            $($(#[$doc])* $bucket,)*
+        }
+
+        impl Bucket {
+            /// Every bucket, in the order in which they are declared.
+            const ALL: &'static [Self] = &[$(Self::$bucket),*];
+
+            /// What the counters are called in Redis.
+            fn name(self) -> &'static str {
+                match self {
+                    $(Self::$bucket => $name,)*
+                }
+            }
+
+            /// Whoever is counted: the key that [`RateLimits::count`] is given is theirs.
+            pub fn payer(self) -> Payer {
+                match self {
+                    $(Self::$bucket => Payer::$payer,)*
+                }
+            }
+
+            /// The requests that are admitted, and in which time.
+            fn rate(self, $limits: &config::Limits) -> (u32, Duration) {
+                match self {
+                    $(Self::$bucket => ($most, $window),)*
+                }
+            }
+        }
+    };
 }
 
-impl Bucket {
-    fn name(self) -> &'static str {
-        match self {
-            Self::AuthDevice => "auth-device",
-            Self::AuthPoll => "auth-poll",
-            Self::Api => "api",
-            Self::ApiAccount => "api-account",
-            Self::SignInGuess => "sign-in-guess",
-            Self::SignInGuessInAll => "sign-in-guess-in-all",
-            Self::SignIn => "sign-in",
-            Self::GateTicket => "gate-ticket",
-            Self::Public => "public",
-            Self::InviteMail => "invite-mail",
-            Self::Unauthorized => "unauthorized",
-            Self::Webhook => "webhook",
-            Self::DomainLook => "domain-look",
-            Self::PaymentWebhook => "payment-webhook",
-        }
-    }
+buckets! { limits =>
+    /// `POST /auth/device`.
+    AuthDevice("auth-device", Client) = limits.auth_device_per_10_min, in TEN_MINUTES;
+    /// `POST /auth/device/poll`.
+    AuthPoll("auth-poll", Client) = limits.auth_poll_per_10_min, in TEN_MINUTES;
+    /// The control plane outside `/auth`. Beside [`Self::ApiAccount`].
+    Api("api", Credential) = limits.api_per_min, in MINUTE;
+    /// The control plane outside `/auth`, over all credentials of an account. An organization's tokens count for the person who created
+    /// it, over all organizations of theirs: see [`Caller::counted_for`](crate::auth::Caller::counted_for).
+    ApiAccount("api-account", Person) = limits.api_account_per_min, in MINUTE;
+    /// Requests that change something, or try to.
+    Change("change", Person) = CHANGES, in DAY;
+    /// Requests with an `Idempotency-Key`, whose answers are kept.
+    IdempotencyKey("idempotency-key", Person) = IDEMPOTENCY_KEYS, in DAY;
+    /// Wrong operator's secrets on the pages of the local code host.
+    SignInGuess("sign-in-guess", Client) = SIGN_IN_GUESSES, in TEN_MINUTES;
+    /// Wrong operator's secrets on the pages of the local code host, where the secret is short enough to be guessed.
+    SignInGuessInAll("sign-in-guess-in-all", Everybody) = SIGN_IN_GUESSES_IN_ALL, in TEN_MINUTES;
+    /// Web sign-ins begun.
+    SignIn("sign-in", Client) = SIGN_INS, in TEN_MINUTES;
+    /// Tickets into gated sites.
+    GateTicket("gate-ticket", Person) = GATE_TICKETS, in TEN_MINUTES;
+    /// Routes of the control plane that need no token.
+    Public("public", Client) = limits.api_per_min, in MINUTE;
+    /// Invitations by mail of an organization. Beside the three that follow.
+    InviteMail("invite-mail", Org) = INVITE_MAILS, in Duration::from_hours(1);
+    /// Invitations by mail that a person sends, over all organizations.
+    InviteMailOfPerson("invite-mail-of-person", Person) = INVITE_MAILS_OF_PERSON, in DAY;
+    /// Invitations by mail that a mailbox gets, from everybody together.
+    InviteMailToMailbox("invite-mail-to-mailbox", Recipient) = INVITE_MAILS_TO_MAILBOX, in DAY;
+    /// Invitations by mail that a person sends to a mailbox.
+    InviteMailAgain("invite-mail-again", PersonAndRecipient) = INVITE_MAILS_AGAIN, in DAY;
+    /// Requests without a credential that works, on routes of the control plane that need one.
+    Unauthorized("unauthorized", Client) = limits.api_per_min, in MINUTE;
+    /// Webhooks with a wrong signature.
+    Webhook("webhook", Client) = WEBHOOK_GUESSES, in MINUTE;
+    /// Looks at custom domains, from outside or in DNS, for the account that owns the project.
+    DomainLook("domain-look", Account) = DOMAIN_LOOKS, in MINUTE;
+    /// Webhooks about payments that are not ours.
+    PaymentWebhook("payment-webhook", Client) = PAYMENT_WEBHOOK_GUESSES, in MINUTE;
 }
 
 /// The state of a limit after a request was counted.
@@ -143,7 +182,8 @@ impl Standing {
 pub struct RateLimits {
     redis: Redis,
     master_key: MasterKey,
-    buckets: Arc<[Limiter; 14]>,
+    /// In the order of [`Bucket::ALL`].
+    buckets: Arc<[Limiter]>,
     /// Hashes of credentials that worked lately.
     proven: moka::sync::Cache<[u8; 32], ()>,
     redis_pause: Arc<Mutex<RedisPause>>,
@@ -169,61 +209,19 @@ impl RateLimits {
         Self { buckets: Self::buckets(limits), ..self.clone() }
     }
 
-    fn buckets(limits: &config::Limits) -> Arc<[Limiter; 14]> {
-        Arc::new([
-            Limiter::new(limits.auth_device_per_10_min, TEN_MINUTES),
-            Limiter::new(limits.auth_poll_per_10_min, TEN_MINUTES),
-            Limiter::new(limits.api_per_min, Duration::from_mins(1)),
-            Limiter::new(limits.api_account_per_min, Duration::from_mins(1)),
-            Limiter::new(SIGN_IN_GUESSES, TEN_MINUTES),
-            Limiter::new(SIGN_IN_GUESSES_IN_ALL, TEN_MINUTES),
-            Limiter::new(SIGN_INS, TEN_MINUTES),
-            Limiter::new(GATE_TICKETS, TEN_MINUTES),
-            Limiter::new(limits.api_per_min, Duration::from_mins(1)),
-            Limiter::new(INVITE_MAILS, Duration::from_hours(1)),
-            Limiter::new(limits.api_per_min, Duration::from_mins(1)),
-            Limiter::new(WEBHOOK_GUESSES, Duration::from_mins(1)),
-            Limiter::new(DOMAIN_LOOKS, Duration::from_mins(1)),
-            Limiter::new(PAYMENT_WEBHOOK_GUESSES, Duration::from_mins(1)),
-        ])
+    fn buckets(limits: &config::Limits) -> Arc<[Limiter]> {
+        let limiter = |bucket: &Bucket| {
+            let (limit, window) = bucket.rate(limits);
+            Limiter::new(limit, window)
+        };
+        Bucket::ALL.iter().map(limiter).collect()
     }
 
     fn limiter(&self, bucket: Bucket) -> &Limiter {
-        let [
-            device,
-            poll,
-            api,
-            api_account,
-            guess,
-            guess_in_all,
-            sign_in,
-            ticket,
-            public,
-            invite_mail,
-            unauthorized,
-            webhook,
-            domain_look,
-            payment_webhook,
-        ] = &*self.buckets;
-        match bucket {
-            Bucket::AuthDevice => device,
-            Bucket::AuthPoll => poll,
-            Bucket::Api => api,
-            Bucket::ApiAccount => api_account,
-            Bucket::SignInGuess => guess,
-            Bucket::SignInGuessInAll => guess_in_all,
-            Bucket::SignIn => sign_in,
-            Bucket::GateTicket => ticket,
-            Bucket::Public => public,
-            Bucket::InviteMail => invite_mail,
-            Bucket::Unauthorized => unauthorized,
-            Bucket::Webhook => webhook,
-            Bucket::DomainLook => domain_look,
-            Bucket::PaymentWebhook => payment_webhook,
-        }
+        &self.buckets[bucket as usize]
     }
 
-    /// Counts one request under `key`.
+    /// Counts one request under `key`, which is that of the bucket's [`Payer`].
     pub async fn count(&self, bucket: Bucket, key: &str) -> Standing {
         let limiter = self.limiter(bucket);
         if self.redis_is_paused() {
@@ -332,6 +330,26 @@ mod tests {
         assert_eq!(Standing::of(10, 1, wait), Standing { limit: 10, remaining: 9, retry_after: None });
         assert_eq!(Standing::of(10, 10, wait), Standing { limit: 10, remaining: 0, retry_after: None });
         assert_eq!(Standing::of(10, 11, wait), Standing { limit: 10, remaining: 0, retry_after: Some(wait) });
+    }
+
+    #[test]
+    fn every_bucket_has_counters_of_its_own_and_somebody_who_pays() {
+        let names: std::collections::BTreeSet<_> = Bucket::ALL.iter().map(|bucket| bucket.name()).collect();
+        assert_eq!(names.len(), Bucket::ALL.len());
+        for (place, &bucket) in Bucket::ALL.iter().enumerate() {
+            assert_eq!(bucket as usize, place);
+            assert_ne!(bucket.payer(), Payer::Platform, "{bucket:?}");
+        }
+    }
+
+    #[test]
+    fn a_bound_that_is_free_to_get_around_stands_beside_one_that_is_not() {
+        let paid_by = |payer| Bucket::ALL.iter().filter(move |bucket| bucket.payer() == payer).collect::<Vec<_>>();
+        // Tokens and organizations are free to make: `ApiAccount` and the bounds of persons and mailboxes hold what these leave open.
+        assert_eq!(paid_by(Payer::Credential), [&Bucket::Api]);
+        assert_eq!(paid_by(Payer::Org), [&Bucket::InviteMail]);
+        // Strangers can use it up, so it holds only where the secret can be guessed.
+        assert_eq!(paid_by(Payer::Everybody), [&Bucket::SignInGuessInAll]);
     }
 
     #[test]

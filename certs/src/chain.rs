@@ -327,7 +327,7 @@ fn called(name: &X509Name<'_>) -> String {
         (None, None) => name.to_string(),
     };
     // A stranger wrote it, and it goes to a terminal.
-    called.chars().filter(|character| !character.is_control()).collect()
+    called.chars().filter(|&character| !domain::line::is_hidden(character)).collect()
 }
 
 fn key_pem(key: &PrivateKeyDer<'_>) -> String {

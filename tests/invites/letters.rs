@@ -32,7 +32,7 @@ async fn an_invitation_comes_by_mail() {
     let letter = &letters[0];
     assert_eq!(header(letter, "to"), ["somebody@example.com"]);
     assert_eq!(header(letter, "from"), ["Hosting <hosting@example.com>"]);
-    assert_eq!(header(letter, "subject"), [format!("owner invites you to {name} (acme)")]);
+    assert_eq!(header(letter, "subject"), ["An invitation to an organization on svc"]);
     assert_eq!(header(letter, "auto-submitted"), ["auto-generated"]);
     for once in ["date", "message-id"] {
         assert_eq!(header(letter, once).len(), 1, "{once}");

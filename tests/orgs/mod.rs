@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::world::{
-    World,
+    Site, World,
     answer::{assert_keys, assert_one_took_the_name, parse_timestamp},
 };
 
@@ -188,7 +188,7 @@ async fn an_org_is_deleted_when_it_is_empty() {
     let invite = org.invite("member").await;
     member.create_project_in(&org, "engine").await;
     org.owner.delete("/orgs/acme").await.assert_error(409, "org_not_empty");
-    robot.get("/projects/engine").await.ok();
+    robot.deploy("engine", &Site::page("home")).await;
     org.owner.delete("/projects/engine").await.ok();
 
     let deleted = org.owner.delete("/orgs/acme").await;

@@ -171,7 +171,8 @@ fn view_repo(link: &RepoLink) -> Repo {
 
 /// Deletes a project with everything that it owns, deployments and their files included.
 ///
-/// When this answers, no edge that is up serves it any more. For 30 days nobody but its owner may take its name again.
+/// When this answers, no edge that is up serves it any more. If it ever served anything, nobody but its owner may take its name again for
+/// 30 days.
 #[utoipa::path(
     delete, path = "/projects/{name}", tag = "Projects",
     params(("name" = String, Path, description = "The project's name")),
@@ -187,7 +188,7 @@ pub async fn delete(
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let deleted = projects::delete(&mut change, &project, now).await?;
+    let deleted = projects::delete(&mut change, &project, app.plans(), now).await?;
     change.touch(deleted.ok_or_else(|| ApiError::not_found("project"))?);
     change.audit(Entry::of_project(Action::ProjectDelete, &project));
     Ok((change.commit().await?, Json(Done::OK)))

@@ -5,13 +5,13 @@ use api::{
     tokens::{ChangeToken, CreateToken, CreatedToken, Token, TokenList, UserTokenKind},
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
-use db::sign_in::tokens::{self, LimitChange, LimitError, NewLimits, Revoked, TokenAndCost};
+use db::sign_in::tokens::{self, CreateError, LimitChange, LimitError, NewLimits, Revoked, TokenAndCost};
 use domain::{
     Account, TokenId,
     changes::Subject,
     gateway::KeyLimits,
-    limits::TOKEN_LABEL_CHARS,
-    line,
+    limits::{TOKEN_LABEL_CHARS, USER_TOKENS},
+    line::{self, LineError},
     month::Month,
     token::{TokenKind, TokenSecret},
     usage::Microcents,
@@ -21,7 +21,7 @@ use crate::{
     app::App,
     auth::CliUser,
     change::Change,
-    error::ApiError,
+    error::{ApiError, Code},
     extract::{Json, Paged, Path},
     mail::notices::{Notice, notify},
 };
@@ -47,6 +47,9 @@ pub async fn list(State(app): State<App>, caller: CliUser, page: Paged<TokenId>)
     responses(
         (status = 201, description = "The token, with its secret", body = CreatedToken, headers(("X-Svc-Propagation"))),
     ),
+    extensions(("x-errors" = json!({
+        "plan_limit_reached": "you have as many working tokens as you may",
+    }))),
 )]
 pub async fn create(
     State(app): State<App>,
@@ -134,16 +137,15 @@ pub fn touch(change: &mut Change<'_>, kind: TokenKind, id: &TokenId) {
 
 /// Checks a label, and trims it. None when nothing is left.
 pub fn checked_label(label: &str) -> Result<Option<&str>, ApiError> {
-    if label.chars().count() > TOKEN_LABEL_CHARS {
-        return Err(ApiError::invalid(format!("`label` must be at most {TOKEN_LABEL_CHARS} characters.")));
+    match line::checked(label, TOKEN_LABEL_CHARS) {
+        Ok(label) => Ok(Some(label).filter(|label| !label.is_empty())),
+        Err(LineError::Length) => {
+            Err(ApiError::invalid(format!("`label` must be at most {TOKEN_LABEL_CHARS} characters.")))
+        }
+        Err(LineError::Hidden) => {
+            Err(ApiError::invalid("`label` must be one line of text without control characters and invisible ones."))
+        }
     }
-    let label = label.trim();
-    if line::has_hidden(label) {
-        return Err(ApiError::invalid(
-            "`label` must be one line of text without control characters and invisible ones.",
-        ));
-    }
-    Ok(Some(label).filter(|label| !label.is_empty()))
 }
 
 /// Checks that only keys of the gateway have limits.
@@ -167,6 +169,20 @@ pub fn limit_change(body: &ChangeToken) -> Result<LimitChange, ApiError> {
         ));
     }
     Ok(change)
+}
+
+impl From<CreateError> for ApiError {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::TooMany => Self::new(
+                Code::PlanLimitReached,
+                format!(
+                    "You have {USER_TOKENS} working tokens, and no more are given out; revoke some that are no longer used."
+                ),
+            ),
+            CreateError::Db(error) => error.into(),
+        }
+    }
 }
 
 impl From<LimitError> for ApiError {

@@ -133,9 +133,13 @@ fn admit(bearer: Bearer) -> Result<Caller, CredentialError> {
         (TokenKind::Cli, Owner::User(user)) => {
             Ok(Caller::User(CliUser { credential: Credential::Token(token.id), user }))
         }
-        (TokenKind::Deploy, Owner::Org { id, name, created_at }) => {
-            Ok(Caller::Deploy(DeployToken { token, org: id, org_name: name, org_created_at: created_at }))
-        }
+        (TokenKind::Deploy, Owner::Org { id, name, created_at, creator }) => Ok(Caller::Deploy(DeployToken {
+            token,
+            org: id,
+            org_name: name,
+            org_created_at: created_at,
+            org_creator: creator,
+        })),
         _ => Err(CredentialError::WrongKind),
     }
 }

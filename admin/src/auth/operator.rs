@@ -1,4 +1,7 @@
 //! The operator's secret, which the pages of the `local` code host ask for in place of a password.
+//!
+//! Wrong ones are counted for each client. A bound on those of all clients together could be used up by strangers, who would lock the
+//! operator out; it stands only where the secret is so short that many clients together might guess it.
 
 use std::net::IpAddr;
 
@@ -7,6 +10,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::{
     app::App,
+    codehost::local::UNGUESSABLE_CHARS,
     rates::{self, Bucket},
 };
 
@@ -17,17 +21,18 @@ pub enum Guess {
     Right,
     /// The guess is wrong.
     Wrong,
-    /// The guess was not compared: too many wrong ones came from this address, or from all addresses together.
+    /// The guess was not compared: too many wrong ones came from this address, or, at a short secret, from all addresses together.
     TooMany,
 }
 
 /// Compares `given`, which came from `client`, with the operator's secret.
 pub async fn guess(app: &App, client: IpAddr, given: &str) -> Guess {
     // Counted first and taken back when right, so that concurrent guesses cannot all slip through.
-    // In all as well: an address is what a proxy says, and there are many of them.
     let client = rates::client(client);
     let buckets = [(Bucket::SignInGuess, client.as_str()), (Bucket::SignInGuessInAll, "all")];
-    for (bucket, key) in buckets {
+    let is_guessable = app.config.code_host.client_secret.chars().count() < UNGUESSABLE_CHARS;
+    let buckets = if is_guessable { &buckets[..] } else { &buckets[..1] };
+    for &(bucket, key) in buckets {
         if app.rate_limits.count(bucket, key).await.check().is_err() {
             return Guess::TooMany;
         }
@@ -35,7 +40,7 @@ pub async fn guess(app: &App, client: IpAddr, given: &str) -> Guess {
     if !is_right(app, given) {
         return Guess::Wrong;
     }
-    for (bucket, key) in buckets {
+    for &(bucket, key) in buckets {
         app.rate_limits.uncount(bucket, key).await;
     }
     Guess::Right

@@ -8,7 +8,7 @@ use db::{
     audit::Actor,
     sign_in::{tokens::Token, users::User},
 };
-use domain::{OrgId, OrgName, SessionId, Timestamp, TokenId};
+use domain::{OrgId, OrgName, SessionId, Timestamp, TokenId, UserId};
 
 use super::Authentication;
 use crate::error::{ApiError, Code};
@@ -61,6 +61,8 @@ pub struct DeployToken {
     pub org_name: OrgName,
     /// The time of the organization's creation.
     pub org_created_at: Timestamp,
+    /// The person who created the organization; `None` once that account is gone.
+    pub org_creator: Option<UserId>,
 }
 
 /// A caller of the endpoints that deploy: a person or an organization.
@@ -95,6 +97,18 @@ impl Caller {
             Self::User(CliUser { credential: Credential::Token(token), .. }) => token.as_str(),
             Self::User(CliUser { credential: Credential::Session(session), .. }) => session.as_str(),
             Self::Deploy(caller) => caller.token.id.as_str(),
+        }
+    }
+
+    /// Returns the key of whoever the caller's requests are counted for, however many credentials they have. A person's own are counted
+    /// for the person. Those of organizations are counted apart, so that no pipeline is in its owner's way, and for the person who created
+    /// the organization, over all of theirs: an organization is as free to make as a token. Keys of the gateway are no callers here; the
+    /// edges count them for their account.
+    pub fn counted_for(&self) -> String {
+        match self {
+            Self::User(caller) => caller.user.id.to_string(),
+            Self::Deploy(DeployToken { org_creator: Some(creator), .. }) => format!("organizations of {creator}"),
+            Self::Deploy(DeployToken { org, .. }) => org.to_string(),
         }
     }
 }

@@ -14,6 +14,8 @@ use super::{CodeHost, CodeHostError, DeviceFlow, FlowState};
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
 const INTERVAL: std::time::Duration = std::time::Duration::from_secs(5);
 const LOGIN_MAX_LEN: usize = 39;
+/// The length from which the operator's secret cannot be guessed, however many try: 128 bits as base64 have as many characters.
+pub const UNGUESSABLE_CHARS: usize = 22;
 
 /// The local kind of code host.
 pub struct Local {

@@ -223,6 +223,13 @@ pub fn from_config(config: &Config, clock: &Clock) -> anyhow::Result<Arc<dyn Cod
         CodeHostKind::Github => Arc::new(github::Github::new(host, clock.clone())?),
         CodeHostKind::Local => {
             anyhow::ensure!(!host.client_secret.is_empty(), "code_host.client_secret must hold the operator's secret");
+            if host.client_secret.chars().count() < local::UNGUESSABLE_CHARS {
+                tracing::warn!(
+                    "code_host.client_secret has fewer than {} characters: strangers who guess at it lock everybody out of signing in; take \
+                     a longer one, such as `openssl rand -hex 16` makes",
+                    local::UNGUESSABLE_CHARS,
+                );
+            }
             Arc::new(local::Local::new(&config.site.base_url))
         }
     })

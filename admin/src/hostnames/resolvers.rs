@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::Context as _;
 use certs::dns01::answers_unchecked;
+use domain::line;
 use hickory_resolver::{
     TokioResolver,
     config::{NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts},
@@ -204,8 +205,8 @@ fn readable_name(name: &Name) -> String {
     name.to_ascii().trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Bytes out of DNS as text without control characters, cut to a length that can be shown.
+/// Bytes out of DNS as text without characters that cannot be seen, cut to a length that can be shown.
 fn readable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    text.chars().filter(|c| !c.is_control()).take(TEXT).collect()
+    line::visible(&text, TEXT)
 }

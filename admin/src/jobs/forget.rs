@@ -7,7 +7,7 @@ use db::{
     code_host::webhook_deliveries,
     gateway::settled_edges,
     names,
-    orgs::invites,
+    orgs::{self, invites},
     projects::deleted,
     sign_in::{device_grants, gate_tickets, sessions, sign_ins},
     upkeep::idempotency,
@@ -27,6 +27,8 @@ const WEBHOOKS_KEPT: Duration = Duration::from_hours(90 * 24);
 /// Time for which it is known that an edge is settled: beyond the time after which its last reservation is released for its age, by
 /// a day for clocks that differ.
 const SETTLED_EDGES_KEPT: Duration = OUTDATED_AFTER.saturating_add(Duration::from_hours(24));
+/// What is left of the longest month after [`NAME_RETIREMENT`], and a day for clocks that differ.
+const MONTH_KEPT: Duration = Duration::from_hours(2 * 24);
 const BATCH: i64 = 1_000;
 
 /// Deletes answers that are no longer replayed.
@@ -100,7 +102,7 @@ impl Job for Webhooks {
     }
 }
 
-/// Deletes retired names that anybody may take by now.
+/// Deletes retired names that anybody may take by now, and what is known of organizations that were deleted in former months.
 pub(super) struct Names;
 
 impl Job for Names {
@@ -108,8 +110,10 @@ impl Job for Names {
     const EVERY: Duration = Duration::from_hours(1);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let forgotten = names::delete_retired(&app.db, app.clock.now() - NAME_RETIREMENT, BATCH).await?;
-        Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
+        let before = app.clock.now() - NAME_RETIREMENT;
+        let forgotten = names::delete_retired(&app.db, before, BATCH).await?;
+        let of_orgs = orgs::forget_deleted(&app.db, before - MONTH_KEPT, BATCH).await?;
+        Ok(Batch::of(usize::try_from(forgotten.max(of_orgs))?, BATCH))
     }
 }
 

@@ -1,6 +1,7 @@
-//! The letter that invites somebody to an organization.
+//! The letter that invites somebody to an organization. Anybody can have it sent to any address, so nothing that they wrote stands in its
+//! subject or its heading, and nothing of it that a mail program would make a link of stands anywhere.
 
-use domain::{BRAND, OrgName, orgs::DisplayName, role::InviteRole};
+use domain::{BRAND, OrgName, line, orgs::DisplayName, role::InviteRole};
 
 use super::letter::{Button, Compose, Letter};
 
@@ -25,14 +26,15 @@ pub struct Invitation<'a> {
 impl Compose for Invitation<'_> {
     fn compose(&self) -> Letter {
         let Self { sender, url, .. } = *self;
-        let org = self.display_name.map_or_else(|| self.org.to_string(), |name| format!("{name} ({})", self.org));
+        let named = self.display_name.filter(|name| !line::has_link(name.as_str()));
+        let org = named.map_or_else(|| self.org.to_string(), |name| format!("{} (“{name}”)", self.org));
         let role = match self.role {
             InviteRole::Member => "a member",
             InviteRole::Admin => "an admin",
         };
         Letter {
-            subject: format!("{sender} invites you to {org}"),
-            heading: format!("Join {org}"),
+            subject: format!("An invitation to an organization on {BRAND}"),
+            heading: format!("You are invited to an organization on {BRAND}"),
             paragraphs: vec![format!("{sender} invites you to join the organization {org} on {BRAND} as {role}.")],
             button: Some(Button { label: "Accept the invitation", url: url.to_owned() }),
             advice: Some(ADVICE.to_owned()),
@@ -57,10 +59,35 @@ mod tests {
             url: "https://app.svc.localhost/invites/x",
         };
         let letter = invitation.compose().render(Footer::new("Sent by svc.")).unwrap();
-        assert_eq!(letter.subject, "ada invites you to <b>Acme</b> & Söhne (acme)");
-        assert!(letter.html.contains("&#60;b&#62;Acme&#60;/b&#62; &#38; Söhne (acme) on svc as an admin."));
-        let text = "Join <b>Acme</b> & Söhne (acme)\n\nada invites you to join the organization <b>Acme</b> & Söhne (acme) \
+        assert_eq!(letter.subject, "An invitation to an organization on svc");
+        assert!(
+            letter.html.contains("acme (“&#60;b&#62;Acme&#60;/b&#62; &#38; Söhne”) on svc as an admin."),
+            "{}",
+            letter.html
+        );
+        let text = "You are invited to an organization on svc\n\nada invites you to join the organization acme (“<b>Acme</b> & Söhne”) \
                     on svc as an admin.\n\nAccept the invitation:\nhttps://app.svc.localhost/invites/x\n\n";
         assert_eq!(letter.text, format!("{text}{ADVICE}\n\n-- \nSent by svc.\n"));
+    }
+
+    #[test]
+    fn what_a_mail_program_would_link_is_left_out() {
+        for hostile in
+            ["Your Bank Security: verify now https://evil.example/login", "evil.example", "www.evil", "call@evil"]
+        {
+            let name: DisplayName = hostile.parse().unwrap();
+            let invitation = Invitation {
+                org: &"acme".parse().unwrap(),
+                display_name: Some(&name),
+                role: InviteRole::Member,
+                sender: "ada",
+                url: "https://app.svc.localhost/invites/x",
+            };
+            let letter = invitation.compose().render(Footer::new("Sent by svc.")).unwrap();
+            for part in [&letter.subject, &letter.text, &letter.html] {
+                assert!(!part.contains("evil"), "{part}");
+            }
+            assert!(letter.text.contains("the organization acme on svc"), "{}", letter.text);
+        }
     }
 }

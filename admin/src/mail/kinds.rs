@@ -21,6 +21,8 @@ pub enum Kind {
     DomainTrouble,
     /// Domains that went to somebody else.
     DomainMoved,
+    /// Invitations to organizations.
+    Invitation,
     /// Tokens that were made.
     TokenCreated,
     /// Tokens that were revoked.
@@ -43,6 +45,7 @@ impl Kind {
         Self::CreditReached,
         Self::DomainTrouble,
         Self::DomainMoved,
+        Self::Invitation,
         Self::TokenCreated,
         Self::TokenRevoked,
         Self::SweepStopped,
@@ -61,6 +64,7 @@ impl Kind {
             Self::CreditReached => "credit_reached",
             Self::DomainTrouble => "domain_trouble",
             Self::DomainMoved => "domain_moved",
+            Self::Invitation => "invitation",
             Self::TokenCreated => "token_created",
             Self::TokenRevoked => "token_revoked",
             Self::SweepStopped => "sweep_stopped",
@@ -85,11 +89,18 @@ impl Kind {
             | Self::CreditReached
             | Self::DomainTrouble
             | Self::DomainMoved
+            | Self::Invitation
             | Self::TokenCreated
             | Self::TokenRevoked
             | Self::SweepStopped
             | Self::ChangesLost => false,
         }
+    }
+
+    /// Whether anybody may have such a letter sent to an address that they name. What its owner said once then holds for every spelling of
+    /// the address.
+    pub const fn is_sent_by_strangers(self) -> bool {
+        matches!(self, Self::Invitation)
     }
 
     /// Returns the words of the kinds that are about money.
@@ -109,6 +120,7 @@ impl Kind {
             Self::CreditReached => "about used AI credit",
             Self::DomainTrouble => "about domains in trouble",
             Self::DomainMoved => "about domains that went to somebody else",
+            Self::Invitation => "with invitations to organizations",
             Self::TokenCreated => "about new tokens",
             Self::TokenRevoked => "about revoked tokens",
             Self::SweepStopped => "about the store",

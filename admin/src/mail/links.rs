@@ -42,6 +42,11 @@ impl Subscription {
         &self.recipient
     }
 
+    /// Returns the address under which a refusal is kept: that of a kind which strangers send holds for every spelling of the address.
+    pub fn refused_address(&self) -> EmailAddress {
+        if self.kind.is_sent_by_strangers() { self.recipient.mailbox() } else { self.recipient.clone() }
+    }
+
     /// The kind of letter.
     pub fn kind(&self) -> Kind {
         self.kind

@@ -20,16 +20,19 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use domain::{BRAND, EmailAddress};
 use lettre::message::Mailbox;
+use secrets::MasterKey;
 use tokio::sync::Semaphore;
 
+use self::{
+    kinds::Kind,
+    letter::{Compose, Footer, Letter},
+    links::Subscription,
+    message::Outgoing,
+    smtp::Server,
+};
 pub use self::{
     letter::Rendered,
     smtp::{SendError, Session, Step},
-};
-use self::{
-    letter::{Compose, Footer, Letter},
-    message::Outgoing,
-    smtp::Server,
 };
 use crate::addresses::Console;
 
@@ -71,11 +74,24 @@ impl Mailer {
         self.smtp.is_some()
     }
 
-    /// Sends a letter, and returns whether a mail server took it. Failures are logged here.
-    pub async fn send(&self, to: &EmailAddress, letter: &(impl Compose + Sync)) -> bool {
+    /// Sends a letter of a kind from which its recipient can unsubscribe, and returns whether a mail server took it. Failures are logged
+    /// here.
+    pub async fn send(
+        &self,
+        master_key: &MasterKey,
+        to: &EmailAddress,
+        kind: Kind,
+        letter: &(impl Compose + Sync),
+    ) -> bool {
         let Some(smtp) = &self.smtp else { return false };
+        let unsubscribe = Subscription::of(to, kind).map(|it| self.console_url(&it.unsubscribe(master_key)));
         let sent = async {
-            let outgoing = self.outgoing(to, letter.compose())?;
+            let sender = self.sender();
+            let footer = Footer::new(&sender);
+            let footer = unsubscribe.as_deref().map_or(footer, |url| footer.with_unsubscribe(url, kind.about()));
+            let letter = letter.compose().render(footer).map_err(|error| SendError::Letter(error.to_string()))?;
+            let to = to.clone();
+            let outgoing = Outgoing { to, id: None, letter, unsubscribe: unsubscribe.clone(), attachments: Vec::new() };
             let Ok(_permit) = smtp.sends.acquire().await else { return Err(SendError::timeout()) };
             smtp.send(outgoing).await
         };

@@ -28,6 +28,7 @@ use crate::{
     auth::{self, Authentication},
     error::{ApiError, Code, Passing, PossibleError},
     extract::read_body,
+    rates::Bucket,
 };
 
 /// The request header that carries the key.
@@ -75,6 +76,8 @@ struct Keyed {
     secret: Vec<u8>,
     /// The request's method, path and query.
     target: String,
+    /// Whoever the rows of kept answers are counted for.
+    payer: String,
 }
 
 impl std::fmt::Debug for Keyed {
@@ -88,13 +91,16 @@ impl FromRequestParts<App> for Idempotency {
 
     async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
         // The handler refuses everybody else, so there is no answer to store.
-        let Some(Authentication::Known(_)) = parts.extensions.get::<Authentication>() else { return Ok(Self(None)) };
+        let Some(Authentication::Known(caller)) = parts.extensions.get::<Authentication>() else {
+            return Ok(Self(None));
+        };
+        let payer = caller.counted_for();
         let Some(key) = given_key(&parts.headers)? else { return Ok(Self(None)) };
         let owner = auth::presented_secret(&parts.headers).unwrap_or_default();
         let secret = [owner.as_bytes(), b"\0", key.as_bytes()].concat();
         let scope = Sha256::new().chain_update(b"idempotency scope\0").chain_update(&secret).finalize().into();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-        Ok(Self(Some(Keyed { scope, secret, target: format!("{} {path}", parts.method) })))
+        Ok(Self(Some(Keyed { scope, secret, target: format!("{} {path}", parts.method), payer })))
     }
 }
 
@@ -157,6 +163,8 @@ impl Idempotency {
         Work: Future<Output = Result<Response, ApiError>> + Send + 'static,
     {
         let Some(keyed) = self.0 else { return work.await };
+        // Each leaves a row for a day, whatever becomes of the request.
+        app.rate_limits.count(Bucket::IdempotencyKey, &keyed.payer).await.check()?;
         let request = Sha256::new().chain_update(keyed.target.as_bytes()).chain_update(b"\0").chain_update(body);
         let request: [u8; 32] = request.finalize().into();
         let seal = Seal { key: master_key::derive(&keyed.secret, "idempotent answer", &body), scope: keyed.scope };

@@ -60,7 +60,14 @@ pub async fn per_token(State(app): State<App>, request: Request, next: Next) -> 
             let mut standing = rates.count(Bucket::Api, caller.credential()).await;
             // Not what was refused: one credential that is used without end would be in the way of the others.
             if standing.check().is_ok() {
-                let of_account = rates.count(Bucket::ApiAccount, caller.account().as_str()).await;
+                let payer = caller.counted_for();
+                let mut of_account = rates.count(Bucket::ApiAccount, &payer).await;
+                if of_account.check().is_ok() && !request.method().is_safe() {
+                    let changes = rates.count(Bucket::Change, &payer).await;
+                    if changes.check().is_err() {
+                        of_account = changes;
+                    }
+                }
                 // The headers tell of the credential until the account is what is in the way.
                 if of_account.check().is_err() {
                     standing = of_account;

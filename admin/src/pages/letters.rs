@@ -41,7 +41,7 @@ pub(super) async fn unsubscribe(
     let Some(subscription) = Subscription::verify(&app.master_key, &link) else { return Ok(no_link()) };
     let mut tx = app.db.begin().await?;
     let kind = subscription.kind().as_str();
-    letters::unsubscribe(&mut tx, subscription.recipient(), kind, app.clock.now()).await?;
+    letters::unsubscribe(&mut tx, &subscription.refused_address(), kind, app.clock.now()).await?;
     tx.commit().await?;
     page(&app, &subscription).await
 }
@@ -49,7 +49,7 @@ pub(super) async fn unsubscribe(
 /// Subscribes again.
 pub(super) async fn subscribe(State(app): State<App>, Query(link): Query<links::Query>) -> Result<Response, PageError> {
     let Some(subscription) = Subscription::verify(&app.master_key, &link) else { return Ok(no_link()) };
-    letters::subscribe(&app.db, subscription.recipient(), subscription.kind().as_str()).await?;
+    letters::subscribe(&app.db, &subscription.refused_address(), subscription.kind().as_str()).await?;
     page(&app, &subscription).await
 }
 
@@ -58,7 +58,7 @@ async fn page(app: &App, subscription: &Subscription) -> Result<Response, PageEr
     let page = SubscriptionPage {
         recipient: recipient.as_str(),
         about: kind.about(),
-        is_unsubscribed: letters::is_unsubscribed(&app.db, recipient, kind.as_str()).await?,
+        is_unsubscribed: letters::is_unsubscribed(&app.db, &subscription.refused_address(), kind.as_str()).await?,
         unsubscribe: &subscription.unsubscribe(&app.master_key),
         subscribe: &subscription.subscribe(&app.master_key),
     };

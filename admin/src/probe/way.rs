@@ -9,7 +9,7 @@ use std::{
 
 use config::Config;
 use db::certificates::challenges::{self, Challenge, ChallengeKind};
-use domain::{Hostname, Timestamp, networks::is_global};
+use domain::{Hostname, Timestamp, line, networks::is_global};
 use futures_util::{StreamExt as _, future::join_all};
 use http::header;
 use rand::RngExt as _;
@@ -216,9 +216,7 @@ async fn ask(at: SocketAddr, hostname: &Hostname, token: &str) -> Result<Came, r
         .build()?;
     let request = client.get(format!("http://{at}/.well-known/acme-challenge/{token}"));
     let answer = request.header(header::HOST, hostname.as_str()).header(header::USER_AGENT, "svc").send().await?;
-    let shown = |value: &header::HeaderValue| -> String {
-        value.to_str().unwrap_or_default().chars().filter(|c| !c.is_control()).take(SHOWN).collect()
-    };
+    let shown = |value: &header::HeaderValue| -> String { line::visible(value.to_str().unwrap_or_default(), SHOWN) };
     let location = answer.headers().get(header::LOCATION).map(shown);
     let (status, mut chunks, mut body) = (answer.status(), answer.bytes_stream(), Vec::new());
     while let Some(chunk) = chunks.next().await {

@@ -192,7 +192,7 @@ fn slowest_pace(received: u64) -> Duration {
 pub fn origin(headers: &HeaderMap, created_by: String) -> Origin {
     let recorded = |name| {
         let text = String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned();
-        let printable: String = text.chars().filter(|&c| !line::is_hidden(c)).take(ORIGIN_CHARS).collect();
+        let printable = line::visible(&text, ORIGIN_CHARS);
         Some(printable.trim().to_owned()).filter(|text| !text.is_empty())
     };
     Origin { cli_version: recorded(CLI_VERSION), git_sha: recorded(GIT_SHA), created_by: Some(created_by) }

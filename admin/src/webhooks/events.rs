@@ -219,7 +219,7 @@ async fn push(change: &mut Change<'_>, event: &PushEvent) -> Result<u64, sqlx::E
     let Some((branch, sha)) = pushed.filter(|(_, sha)| !event.deleted && !sha.is_null()) else { return Ok(0) };
     let pusher = event.pusher.as_ref().map(|pusher| &*pusher.name);
     let pusher = pusher.or(event.sender.as_ref().map(|sender| &*sender.login)).unwrap_or(UNNAMED_PUSHER);
-    let pusher: String = pusher.chars().filter(|&c| !line::is_hidden(c)).take(PUSHER_CHARS).collect();
+    let pusher = line::visible(pusher, PUSHER_CHARS);
     let push = Push {
         installation: event.installation.as_ref().map(|installation| installation.id),
         repo_id: event.repository.id,

@@ -1,10 +1,18 @@
 //! Names of deleted projects and organizations, and domains of deleted projects, which only their former owners may take again for a while.
 //!
-//! A name is retired in the transaction that deletes what had it. It is reclaimed after the row that takes it was inserted:
-//! by then the unique index has waited for a deletion under way, whose retired name is visible.
+//! A name is retired in the transaction that deletes what had it, if something was published under it: whatever nobody saw leads nobody
+//! anywhere, and to keep it would be a way of taking names without end. Of an account's retired names of a kind, the newest stay: as
+//! many as its plan allows of what is named. A name is reclaimed after the row that takes it was inserted: by then the unique index has
+//! waited for a deletion under way, whose retired name is visible.
 
-use domain::{Account, Hostname, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId, limits::NAME_RETIREMENT};
+use domain::{
+    Account, Hostname, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
+    limits::NAME_RETIREMENT,
+    plans::{PlanLimits, Plans},
+};
 use sqlx::{PgConnection, PgExecutor};
+
+use crate::billing::plan;
 
 /// A name, of one of the kinds that have names apart.
 #[derive(Debug, Clone, Copy)]
@@ -35,14 +43,26 @@ impl Name<'_> {
     }
 }
 
-/// Retires the name of a project that is being deleted, for the account that owned it.
+/// Retires the name of a project that is being deleted, for the account that owned it, whose plan allows `limits`. The name of one that
+/// never served anything is free; if it was retired before, and reclaimed, it stays so for the rest of its time.
 pub(crate) async fn retire_of_project(
     conn: &mut PgConnection,
+    id: &ProjectId,
     name: &ProjectName,
     owner: &Account,
+    limits: &PlanLimits,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
-    retire(conn, Name::Project(name), &[owner.to_string()], now).await
+    let was_published = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM deployments WHERE project_id = $1 AND status IN ('live', 'superseded')) AS "was!""#,
+        id.as_str(),
+    );
+    if !was_published.fetch_one(&mut *conn).await? {
+        return Ok(());
+    }
+    let owners = [owner.to_string()];
+    retire(&mut *conn, Name::Project(name), &owners, now).await?;
+    trim(conn, "project", &owners, limits.projects).await
 }
 
 /// Retires the custom domains of a project that is being deleted, which has them yet, for the account that owned it.
@@ -50,6 +70,7 @@ pub(crate) async fn retire_domains(
     conn: &mut PgConnection,
     project: &ProjectId,
     owner: &Account,
+    limits: &PlanLimits,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
@@ -61,9 +82,9 @@ pub(crate) async fn retire_domains(
         owner.as_str(),
         now,
     )
-    .execute(conn)
-    .await
-    .map(drop)
+    .execute(&mut *conn)
+    .await?;
+    trim(conn, "domain", &[owner.to_string()], limits.domains).await
 }
 
 /// Returns since when a domain is kept for an account that is none of `accounts`.
@@ -92,12 +113,14 @@ pub(crate) async fn end_retirement(conn: &mut PgConnection, name: Name<'_>) -> R
         .map(drop)
 }
 
-/// Retires the name of an org that is being deleted, for its owners, who also get what was retired for the org. The caller
-/// holds the org's lock, and has not removed its members yet.
+/// Retires the name of an org that is being deleted, for its owners, who also get what was retired for the org: no more than the plan of
+/// the first of them allows. The name of one that nobody else joined, and that published and paid nothing, is free. The caller holds the
+/// org's lock, and has not removed its members yet.
 pub(crate) async fn retire_of_org(
     conn: &mut PgConnection,
     id: &OrgId,
     name: &OrgName,
+    plans: &Plans,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     let owners: Vec<String> = sqlx::query_scalar!(
@@ -109,11 +132,42 @@ pub(crate) async fn retire_of_org(
     .iter()
     .map(UserId::to_string)
     .collect();
-    retire(&mut *conn, Name::Org(name), &owners, now).await?;
+    let limits = match owners.first().and_then(|owner| owner.parse().ok()) {
+        Some(owner) => plan::limits(&mut *conn, plans, &owner).await?,
+        None => plans.limits_of(None),
+    };
+    let was_known = sqlx::query_scalar!(
+        r#"SELECT (SELECT count(*) FROM org_members WHERE org_id = $1) > 1
+                  OR EXISTS (SELECT FROM invites WHERE org_id = $1 AND accepted_by IS NOT NULL)
+                  OR EXISTS (SELECT FROM retired_names WHERE former_owners = ARRAY[$1::text])
+                  OR EXISTS (SELECT FROM invoices WHERE account = $1) AS "was!""#,
+        id.as_str(),
+    );
+    if was_known.fetch_one(&mut *conn).await? {
+        retire(&mut *conn, Name::Org(name), &owners, now).await?;
+    }
     sqlx::query!(
         "UPDATE retired_names SET former_owners = $2 WHERE former_owners = ARRAY[$1::text]",
         id.as_str(),
         owners.as_slice(),
+    )
+    .execute(&mut *conn)
+    .await?;
+    for (kind, most) in [("org", limits.orgs), ("project", limits.projects), ("domain", limits.domains)] {
+        trim(&mut *conn, kind, &owners, most).await?;
+    }
+    Ok(())
+}
+
+/// Gives up the oldest names of a kind that are retired for `former_owners`, so that `most` are left.
+async fn trim(conn: &mut PgConnection, kind: &str, former_owners: &[String], most: u32) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "DELETE FROM retired_names WHERE (kind, name) IN
+             (SELECT kind, name FROM retired_names WHERE kind = $1 AND former_owners = $2
+              ORDER BY retired_at DESC, name OFFSET $3)",
+        kind,
+        former_owners,
+        i64::from(most),
     )
     .execute(conn)
     .await
@@ -141,27 +195,41 @@ async fn retire(
     .map(drop)
 }
 
-/// Takes a name out of retirement for any of `accounts`. Returns false when it is still kept for somebody else. The caller
-/// has inserted the row that takes the name, and gives it up by a rollback.
+/// Takes a name for the first of `accounts`, if any of them may have it. Returns false when it is still kept for somebody else. The name of a former owner's project or
+/// org stays retired for the rest of its time, for its new owner alone: were it free, they would lose it by deleting one that published nothing. The caller has
+/// inserted the row that takes the name, and gives it up by a rollback.
 pub(crate) async fn reclaim(
     conn: &mut PgConnection,
     name: Name<'_>,
     accounts: &[String],
     now: Timestamp,
 ) -> Result<bool, sqlx::Error> {
-    let is_kept = sqlx::query_scalar!(
-        r#"SELECT true AS "is_kept!" FROM retired_names
-           WHERE kind = $1 AND name = $2 AND retired_at > $3 AND NOT former_owners && $4::text[]"#,
+    let is_theirs = sqlx::query_scalar!(
+        r#"SELECT former_owners && $4::text[] AS "is_theirs!" FROM retired_names
+           WHERE kind = $1 AND name = $2 AND retired_at > $3"#,
         name.kind(),
         name.as_str(),
         now - NAME_RETIREMENT,
         accounts,
     );
-    if is_kept.fetch_optional(&mut *conn).await?.is_some() {
-        return Ok(false);
+    match is_theirs.fetch_optional(&mut *conn).await? {
+        Some(false) => Ok(false),
+        Some(true) if !matches!(name, Name::Domain(_)) => {
+            sqlx::query!(
+                "UPDATE retired_names SET former_owners = $3::text[] WHERE kind = $1 AND name = $2",
+                name.kind(),
+                name.as_str(),
+                accounts.first().map(std::slice::from_ref).unwrap_or_default(),
+            )
+            .execute(conn)
+            .await?;
+            Ok(true)
+        }
+        Some(true) | None => {
+            end_retirement(conn, name).await?;
+            Ok(true)
+        }
     }
-    end_retirement(conn, name).await?;
-    Ok(true)
 }
 
 /// Deletes at most `limit` names that were retired before `before`, and returns their number.

@@ -122,7 +122,9 @@ impl Addresses {
             .any(|own| hostname::is_within(host, own))
     }
 
-    /// Whether a site of this name would stand in the way of one of the platform's hosts: it would have its address, or one above it.
+    /// Whether a site of this name would stand in the way of one of the platform's hosts: it would have its address, or one above it. A
+    /// project that was named so before the host was is served on, at its name's address unless the API, the console or the gateway is
+    /// there, and at its custom domains in any case.
     pub fn reserves(&self, name: &str) -> bool {
         let host = format!("{name}.{}", self.site_domain);
         [&self.share_domain, &self.api_host, &self.console_host, &self.ai_host, &self.dns_target]

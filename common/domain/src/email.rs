@@ -27,6 +27,18 @@ impl EmailAddress {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the mailbox that the address leads to, in one spelling: what is counted for a recipient is counted for it. Mail servers
+    /// ignore the case of an address, many of them a tag after `+`, and some of them dots; so two people whose addresses differ by a dot
+    /// are counted as one. No letter is sent to it: it may not be how its owner writes it.
+    #[must_use]
+    pub fn mailbox(&self) -> Self {
+        let whole = self.0.to_ascii_lowercase();
+        let (local, domain) = whole.rsplit_once('@').unwrap_or((&whole, ""));
+        let untagged = local.split('+').next().filter(|untagged| !untagged.is_empty()).unwrap_or(local);
+        let domain = if domain == "googlemail.com" { "gmail.com" } else { domain };
+        Self(format!("{}@{domain}", untagged.replace('.', "")))
+    }
 }
 
 fn is_local(local: &str) -> bool {
@@ -75,6 +87,21 @@ impl<'de> Deserialize<'de> for EmailAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spellings_of_an_address_are_one_mailbox() {
+        let mailbox = |text: &str| text.parse::<EmailAddress>().unwrap().mailbox().to_string();
+        for spelling in [
+            "ada.lovelace@gmail.com",
+            "Ada.Lovelace@GMail.com",
+            "a.d.a.lovelace+news@gmail.com",
+            "adalovelace+a+b@googlemail.com",
+        ] {
+            assert_eq!(mailbox(spelling), "adalovelace@gmail.com", "{spelling}");
+        }
+        assert_eq!(mailbox("ada-1@example.com"), "ada-1@example.com");
+        assert_eq!(mailbox("+tag@example.com"), "+tag@example.com");
+    }
 
     #[test]
     fn addresses_are_told_from_other_text() {

@@ -28,6 +28,7 @@ pub mod networks;
 pub mod opaque;
 pub mod orgs;
 mod patch;
+pub mod payer;
 pub mod plans;
 pub mod private_files;
 pub mod repo;
@@ -53,6 +54,7 @@ pub use ids::{
 pub use names::{OrgName, ProjectName, ShareName};
 pub use opaque::OpaqueSecret;
 pub use patch::Patch;
+pub use payer::Payer;
 pub use site::{Gate, Site, SiteKind};
 pub use size::size;
 

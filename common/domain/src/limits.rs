@@ -68,8 +68,14 @@ pub const ORG_MEMBERS: i64 = 1_000;
 pub const PENDING_INVITES: i64 = 500;
 /// Life of an invite.
 pub const INVITE_LIFETIME: Duration = Duration::from_hours(14 * 24);
+/// Invites of an organization that are over and still kept, at most; older ones are forgotten.
+pub const ENDED_INVITES: i64 = 1_000;
+/// Working tokens of a person, at most.
+pub const USER_TOKENS: i64 = 100;
 /// Working tokens of an organization, at most.
 pub const ORG_TOKENS: i64 = 1_000;
+/// Revoked tokens of a person or an organization that are still kept, at most; older ones are forgotten.
+pub const REVOKED_TOKENS: i64 = 1_000;
 /// Largest icon of an organization, and of a site in its list.
 pub const ICON_BYTES: usize = 512 * 1024;
 /// Time for which a deleted project can be restored.

@@ -1,4 +1,48 @@
-//! One line of text, as people write it: labels, names, lines of an invoice.
+//! One line of text, as people write it: labels, names, lines of an invoice. Every field of one line is read by [`checked`], so that
+//! the same text is taken or refused everywhere; what others sent and we only show goes through [`visible`].
+
+/// Why a text is no line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// It is too long.
+    #[error("the text is too long")]
+    Length,
+    /// It has characters that break the line, turn its direction, or cannot be seen.
+    #[error("the text is not one line without control characters and invisible ones")]
+    Hidden,
+}
+
+/// Returns a text of at most `most` characters without the white space around it, which may leave nothing.
+pub fn checked(text: &str, most: usize) -> Result<&str, LineError> {
+    if text.chars().count() > most {
+        return Err(LineError::Length);
+    }
+    let text = text.trim();
+    if has_hidden(text) { Err(LineError::Hidden) } else { Ok(text) }
+}
+
+/// Returns at most `most` characters of a text that somebody else wrote, without those that break a line, turn its direction, or cannot
+/// be seen.
+pub fn visible(text: &str, most: usize) -> String {
+    text.chars().filter(|&c| !is_hidden(c)).take(most).collect()
+}
+
+/// Returns whether mail programs may make a link of a part of a text: `https://…`, `www.…`, `evil.example`, `ada@example`.
+pub fn has_link(text: &str) -> bool {
+    let is_dotted = |word: &str| {
+        let parts: Vec<&str> = word.split(is_dot).collect();
+        parts.windows(2).any(|pair| {
+            let joins = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+            joins(pair[0].chars().next_back()) && joins(pair[1].chars().next())
+        })
+    };
+    text.contains("://") || text.contains(['@', '\u{ff20}', '\u{fe6b}']) || text.split_whitespace().any(is_dotted)
+}
+
+/// The full stop, and characters that hostnames take for one (UTS #46).
+fn is_dot(c: char) -> bool {
+    matches!(c, '.' | '\u{3002}' | '\u{ff0e}' | '\u{ff61}' | '\u{2024}' | '\u{fe52}')
+}
 
 /// Returns whether a text has characters that break the line, or that cannot be seen: with the latter a name could pretend to be
 /// another. Parts of a pictogram, which join it or say how it looks, are seen with it.
@@ -18,7 +62,7 @@ pub fn is_hidden(c: char) -> bool {
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
             | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
             | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+            | '\u{13430}'..='\u{1343f}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// The joiner, and the selectors of a form.
@@ -70,6 +114,38 @@ mod tests {
             '\u{e0041}',
         ] {
             assert!(has_hidden(&format!("a{c}b")) && has_hidden(&c.to_string()), "{c:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_trimmed_and_counted_in_characters() {
+        assert_eq!(checked("  my laptop ", 20), Ok("my laptop"));
+        assert_eq!(checked(" \t", 20), Ok(""));
+        assert_eq!((checked(&"é".repeat(3), 3), checked(&"é".repeat(4), 3)), (Ok("ééé"), Err(LineError::Length)));
+        assert_eq!(checked("a\nb", 20), Err(LineError::Hidden));
+        assert_eq!(visible("a\u{202e}b\r\nc\u{200b}d", 3), "abc");
+    }
+
+    #[test]
+    fn what_mail_programs_link_is_found() {
+        for good in
+            ["", "Acme & Söhne", "Dr. Oetker", "St. Gallen e. V.", "Acme ... Inc.", "1 + 1", "C/O Ada", "株式会社"]
+        {
+            assert!(!has_link(good), "{good:?}");
+        }
+        for bad in [
+            "https://evil.example/login",
+            "HTTPS://X",
+            "evil.example",
+            "(evil.example)",
+            "www.evil",
+            "see evil.example/x!",
+            "ada@evil",
+            "evil\u{3002}example",
+            "evil\u{ff0e}example",
+            "203.0.113.9",
+        ] {
+            assert!(has_link(bad), "{bad:?}");
         }
     }
 }

@@ -10,13 +10,14 @@ use super::ids;
 pub const RESERVED: [&str; 9] = ["www", "api", "ai", "app", "admin", "dashboard", "status", "docs", "mail"];
 /// Names that nobody may newly take: a host of such a name would be taken for the platform's own: mailboxes (RFC 2142), and hosts that
 /// people and programs look for.
-const WELL_KNOWN: [&str; 24] = [
+const WELL_KNOWN: [&str; 25] = [
     "abuse",
     "account",
     "autoconfig",
     "autodiscover",
     "billing",
     "console",
+    "default",
     "ftp",
     "hostmaster",
     "info",

@@ -4,7 +4,10 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{limits, line};
+use super::{
+    limits,
+    line::{self, LineError},
+};
 
 /// An organization's display name: one line of text, without white space around it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -12,7 +15,7 @@ use super::{limits, line};
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(
     value_type = String, max_length = 100,
-    pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]*[\\t-\\r ]*$"
+    pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\u{13430}-\u{1343f}\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]*[\\t-\\r ]*$"
 ))]
 pub struct DisplayName(String);
 
@@ -42,14 +45,11 @@ impl DisplayName {
 impl FromStr for DisplayName {
     type Err = DisplayNameError;
     fn from_str(text: &str) -> Result<Self, DisplayNameError> {
-        if text.trim().is_empty() || text.chars().count() > limits::DISPLAY_NAME_CHARS {
-            return Err(DisplayNameError::Length);
+        match line::checked(text, limits::DISPLAY_NAME_CHARS) {
+            Ok("") | Err(LineError::Length) => Err(DisplayNameError::Length),
+            Err(LineError::Hidden) => Err(DisplayNameError::Control),
+            Ok(name) => Ok(Self(name.to_owned())),
         }
-        let text = text.trim();
-        if line::has_hidden(text) {
-            return Err(DisplayNameError::Control);
-        }
-        Ok(Self(text.to_owned()))
     }
 }
 

@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::line;
+
 /// The pusher's login where the code host names nobody.
 pub const UNNAMED_PUSHER: &str = "code host";
 
@@ -130,7 +132,7 @@ fn read_name(text: &str) -> Result<String, RepoError> {
 
 /// The rules of `git check-ref-format`.
 fn read_branch(text: &str) -> Result<String, RepoError> {
-    let odd = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
+    let odd = |c: char| line::is_hidden(c) || c.is_whitespace() || "~^:?*[\\".contains(c);
     let bad_segment = |s: &str| {
         s.is_empty()
             || s.starts_with('.')
@@ -151,7 +153,8 @@ fn read_branch(text: &str) -> Result<String, RepoError> {
 
 fn read_directory(text: &str) -> Result<String, RepoError> {
     let bad = text.len() > DIRECTORY_BYTES
-        || text.chars().any(|c| c.is_control() || c == '\\')
+        || line::has_hidden(text)
+        || text.contains('\\')
         || text.split('/').any(|segment| segment == "..");
     if bad {
         return Err(RepoError::Directory);
@@ -207,6 +210,8 @@ mod tests {
             "a\\b",
             "a@{1}",
             "a\nb",
+            "a\u{202e}b",
+            "a\u{200b}b",
             "refs/heads/main",
         ] {
             assert_eq!(bad.parse::<Branch>(), Err(RepoError::Branch), "{bad:?}");
@@ -228,7 +233,7 @@ mod tests {
         }
         assert_eq!(Directory::root().segments().count(), 0);
         assert_eq!("a/b".parse::<Directory>().unwrap().segments().collect::<Vec<_>>(), ["a", "b"]);
-        for bad in ["..", "../x", "a/../b", "a/..", "a\\b", "a\0b", "a\nb"] {
+        for bad in ["..", "../x", "a/../b", "a/..", "a\\b", "a\0b", "a\nb", "a\u{202e}b", "a\u{feff}b"] {
             assert_eq!(bad.parse::<Directory>(), Err(RepoError::Directory), "{bad:?}");
         }
     }

@@ -1,7 +1,8 @@
 //! `/.well-known/acme-challenge/…`: what certificate authorities ask for over HTTP (RFC 8555, 8.3).
 //!
 //! It is answered before the redirect to HTTPS and before any gate, because an authority follows neither; and over
-//! HTTPS too, where a proxy in front may lead it.
+//! HTTPS too, where a proxy in front may lead it. Under the platform's own domains nobody but the platform answers: whoever has a site
+//! there could have a certificate for its name, which works on after the name went to somebody else, or became one of the platform's.
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, Uri, header};
@@ -37,10 +38,13 @@ impl Front {
             return None;
         }
         let asker = visitor.address.into();
+        let is_own_site = place.is_own && place.site().is_some();
         match self.challenges.over_http(&place.host, token, asker).await {
-            Ok(answer) => Some(pages::seen_by(method, key_authorization(answer?))),
+            Ok(Some(answer)) => Some(pages::seen_by(method, key_authorization(answer))),
+            Ok(None) => is_own_site.then(|| pages::seen_by(method, pages::plain(http::StatusCode::NOT_FOUND))),
             Err(error) => {
-                if let Some(key) = place.site()
+                if !is_own_site
+                    && let Some(key) = place.site()
                     && let Ok(Some(_)) = self.routes.site(&place.host, key, asker).await
                 {
                     return None;

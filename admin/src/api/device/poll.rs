@@ -46,6 +46,7 @@ const LABEL: &str = "svc login";
         "expired_token": "the device code has expired or was used; start a new flow",
         "access_denied": "the person denied the sign-in",
         "slow_down": "the client polls too fast; `Retry-After` gives the new interval",
+        "plan_limit_reached": "the person has as many working tokens as they may; keep polling, or revoke some in the console",
         "code_host_error": "the code host does not answer as it should; keep polling",
     }))),
 )]

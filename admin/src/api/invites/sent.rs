@@ -7,6 +7,7 @@ use api::{
 use axum::{extract::State, http::StatusCode};
 use db::{
     audit::Entry,
+    letters,
     orgs::invites::{self, CreateError},
     permits::{self, Admin, LockedOrg},
 };
@@ -19,7 +20,7 @@ use crate::{
     auth::{CliUser, OrgAccess},
     error::{ApiError, Code},
     extract::{Json, Paged, Path},
-    mail::invite::Invitation,
+    mail::{invite::Invitation, kinds::Kind},
     rates::Bucket,
 };
 
@@ -50,7 +51,7 @@ pub async fn list(
 
 /// Invites a person to an organization.
 ///
-/// The invitation goes out by mail where the platform sends mail. The link stands in this answer and is not shown
+/// The invitation goes out by mail where the platform sends mail, unless its recipient wants none or has had several today. The link stands in this answer and is not shown
 /// again; the invite expires after 14 days.
 #[utoipa::path(
     post, path = "/orgs/{name}/invites", tag = "Invites", request_body = CreateInvite,
@@ -82,7 +83,7 @@ pub async fn create(
     change.commit().await?;
     let invite_url = format!("{}{}/{}", app.console.origin(), paths::INVITES, secret.expose());
     // After the commit, so that no mail leads to an invite that was rolled back, and no lock waits for a mail server.
-    let email_sent = send(&app, &org, &invite, &invite_url).await;
+    let email_sent = send(&app, &caller, &org, &invite, &invite_url).await;
     Ok((StatusCode::CREATED, Json(CreatedInvite { invite: view(invite), invite_url, email_sent })))
 }
 
@@ -117,11 +118,34 @@ pub async fn revoke(
     Ok(Json(Done::OK))
 }
 
-/// Sends the invitation by mail, and returns whether a mail server accepted it. An org that has sent too many shares
-/// links by hand.
-async fn send(app: &App, org: &LockedOrg<Admin>, invite: &invites::Invite, url: &str) -> bool {
-    if app.rate_limits.count(Bucket::InviteMail, org.id.as_str()).await.check().is_err() {
+/// Sends the invitation by mail, and returns whether a mail server accepted it. Without a letter, its link is shared by hand: when the
+/// recipient wants none, and when too many were sent, whatever became of the invites they were for. What counts is who sends and who gets
+/// them: organizations are free to make.
+async fn send(app: &App, caller: &CliUser, org: &LockedOrg<Admin>, invite: &invites::Invite, url: &str) -> bool {
+    if !app.mailer.is_configured() {
         return false;
+    }
+    let (sender, mailbox, kind) = (caller.user.id.as_str(), invite.email.mailbox(), Kind::Invitation);
+    match letters::is_unsubscribed(&app.db, &mailbox, kind.as_str()).await {
+        Ok(false) => {}
+        Ok(true) => return false,
+        Err(error) => {
+            tracing::warn!(
+                "an invitation is not sent, because it is not known whether its recipient wants any: {error}"
+            );
+            return false;
+        }
+    }
+    // The recipient's comes last: what is refused before it is none of theirs.
+    for (bucket, key) in [
+        (Bucket::InviteMailOfPerson, sender),
+        (Bucket::InviteMail, org.id.as_str()),
+        (Bucket::InviteMailAgain, &format!("{sender} {mailbox}")),
+        (Bucket::InviteMailToMailbox, mailbox.as_str()),
+    ] {
+        if app.rate_limits.count(bucket, key).await.check().is_err() {
+            return false;
+        }
     }
     let invitation = Invitation {
         org: &org.name,
@@ -130,7 +154,7 @@ async fn send(app: &App, org: &LockedOrg<Admin>, invite: &invites::Invite, url: 
         sender: invite.invited_by.as_deref().unwrap_or_default(),
         url,
     };
-    app.mailer.send(&invite.email, &invitation).await
+    app.mailer.send(&app.master_key, &invite.email, kind, &invitation).await
 }
 
 fn view(invite: invites::Invite) -> Invite {

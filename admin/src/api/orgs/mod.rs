@@ -102,7 +102,7 @@ pub async fn rename(
 /// Deletes an organization with its members, invites, tokens and icon.
 ///
 /// Its projects have to be moved or deleted first, and its subscription cancelled and over. Its invoices are kept.
-/// For 30 days nobody but its owners may take its name again.
+/// If others joined it, or if it published or paid anything, nobody but its owners may take its name again for 30 days.
 #[utoipa::path(
     delete, path = "/orgs/{name}", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
@@ -123,7 +123,7 @@ pub async fn delete(
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let org = permits::lock(&mut change, org).await?;
-    orgs::delete(&mut change, &org, now).await?;
+    orgs::delete(&mut change, &org, app.plans(), now).await?;
     let entry = Entry::of_org(Action::OrgDelete, &org.id, &org.name);
     change.audit(entry);
     change.touch(Subject::Org(org.id.clone()));
@@ -159,6 +159,11 @@ impl From<CreateError> for ApiError {
                 "Others gave this name up less than 30 days ago; until then only they may take it again. Choose another.",
             ),
             CreateError::Quota(reached) => reached.into(),
+            CreateError::TooManyDeleted => Self::new(
+                Code::PlanLimitReached,
+                "You have deleted as many organizations this month as your plan allows, and they used what it gives by the month; \
+                 make the next one when the month is over, or choose a larger plan.",
+            ),
             CreateError::Db(error) => error.into(),
         }
     }

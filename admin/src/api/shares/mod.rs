@@ -74,7 +74,7 @@ pub async fn delete(
     let project: ProjectPermit<Admin> = permits::project(&app.db, &owner, &project, app.clock.now()).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let deleted = projects::delete(&mut change, &project, now).await?;
+    let deleted = projects::delete(&mut change, &project, app.plans(), now).await?;
     change.touch(deleted.ok_or_else(no_share)?);
     change.audit(Entry::of_project(Action::ShareDelete, &project));
     Ok((change.commit().await?, Json(Done::OK)))

@@ -2,7 +2,7 @@
 
 use domain::{
     Account, EmailAddress, InviteId, OrgId, OrgName, Timestamp, UserId,
-    limits::{INVITE_LIFETIME, ORG_MEMBERS, PENDING_INVITES},
+    limits::{ENDED_INVITES, INVITE_LIFETIME, ORG_MEMBERS, PENDING_INVITES},
     orgs::DisplayName,
     plans::{LimitReached, Plans},
     role::{InviteRole, Role},
@@ -57,7 +57,8 @@ impl From<QuotaError> for CreateError {
     }
 }
 
-/// Invites `email` in the name of `sender`, who holds the permit, if the org's plan has a seat for whoever accepts.
+/// Invites `email` in the name of `sender`, who holds the permit, if the org's plan has a seat for whoever accepts. Of the org's invites that
+/// are over, the oldest beyond [`ENDED_INVITES`] are forgotten.
 #[expect(clippy::too_many_arguments, reason = "the row's columns, and the plans")]
 pub async fn create(
     conn: &mut PgConnection,
@@ -79,6 +80,14 @@ pub async fn create(
     if pending >= PENDING_INVITES {
         return Err(CreateError::TooMany);
     }
+    sqlx::query!(
+        "DELETE FROM invites WHERE id IN
+             (SELECT id FROM invites WHERE org_id = $1 AND ended_at IS NOT NULL ORDER BY id DESC OFFSET $2)",
+        org.id.as_str(),
+        ENDED_INVITES,
+    )
+    .execute(&mut *conn)
+    .await?;
     // The org is locked, which is its account's lock too.
     let allowance = plan::allowance(&mut *conn, plans, &Account::Org(org.id.clone())).await?;
     quotas::seats(&mut *conn, &org.id, &allowance, now).await?;

@@ -1,8 +1,9 @@
 //! Organizations from their creation to their deletion.
 
 use domain::{
-    Account, OrgId, OrgName, Timestamp,
+    Account, OrgId, OrgName, Timestamp, UserId,
     billing::subscription::{EndReason, SubscriptionStatus},
+    month::Month,
     orgs::DisplayName,
     plans::{LimitReached, Plans},
     role::Role,
@@ -37,6 +38,9 @@ pub enum CreateError {
     /// The creator's plan allows no more.
     #[error(transparent)]
     Quota(#[from] LimitReached),
+    /// The creator has deleted as many this month as the plan allows at a time.
+    #[error("too many organizations were deleted this month")]
+    TooManyDeleted,
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
@@ -63,6 +67,10 @@ pub async fn create(
 ) -> Result<Org, CreateError> {
     let allowance = plan::locked(conn, plans, &Account::User(creator.id.clone())).await?;
     quotas::orgs(&mut *conn, &creator.id, &allowance).await?;
+    let deleted = count_deleted(&mut *conn, &creator.id, Month::of(now)).await?;
+    if deleted >= i64::from(allowance.limits().orgs) {
+        return Err(CreateError::TooManyDeleted);
+    }
     let org = Org {
         id: OrgId::new(now),
         name: name.clone(),
@@ -89,6 +97,48 @@ pub async fn create(
     }
     membership::insert(conn, &org.id, &creator.id, Role::Owner, now).await?;
     Ok(org)
+}
+
+/// Returns how many orgs that a person created were deleted in a month and are not forgotten. What a plan gives an org for a month, such
+/// as credit at the AI gateway, it would otherwise give as often as one is made.
+async fn count_deleted(db: impl PgExecutor<'_>, creator: &UserId, month: Month) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM deleted_orgs WHERE created_by = $1 AND deleted_at >= $2"#,
+        creator.as_str(),
+        month.start(),
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Notes that an org is being deleted, unless it used nothing that its plan gives by the month.
+async fn note_deleted(conn: &mut PgConnection, id: &OrgId, now: Timestamp) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO deleted_orgs (id, created_by, deleted_at)
+         SELECT o.id, o.created_by, $2 FROM orgs o
+         WHERE o.id = $1 AND o.created_by IS NOT NULL
+           AND (EXISTS (SELECT FROM ai_usage_days u WHERE u.account_id = o.id AND u.day >= $3)
+                OR EXISTS (SELECT FROM bandwidth_months b WHERE b.account = o.id AND b.month = $3))",
+        id.as_str(),
+        now,
+        Month::of(now).first_day(),
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Forgets at most `limit` orgs that were deleted before `before`, and returns their number.
+pub async fn forget_deleted(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+    let forgotten = sqlx::query!(
+        "DELETE FROM deleted_orgs WHERE id IN
+             (SELECT id FROM deleted_orgs WHERE deleted_at < $1 ORDER BY deleted_at LIMIT $2)",
+        before,
+        limit,
+    )
+    .execute(db)
+    .await?;
+    Ok(forgotten.rows_affected())
 }
 
 /// Changes the org's display name.
@@ -134,6 +184,7 @@ impl DeleteError {
 pub async fn delete(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Owner>>,
+    plans: &Plans,
     now: Timestamp,
 ) -> Result<(), DeleteError> {
     if count_projects(&mut *conn, org).await? > 0 {
@@ -153,7 +204,8 @@ pub async fn delete(
             }
         }
     }
-    names::retire_of_org(&mut *conn, &org.id, &org.name, now).await?;
+    names::retire_of_org(&mut *conn, &org.id, &org.name, plans, now).await?;
+    note_deleted(&mut *conn, &org.id, now).await?;
     sqlx::query!("DELETE FROM orgs WHERE id = $1", org.id.as_str())
         .execute(conn)
         .await

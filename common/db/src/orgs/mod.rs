@@ -13,7 +13,7 @@ pub(crate) mod org;
 pub mod tokens;
 
 pub use self::{
-    lifecycle::{CreateError, DeleteError, count_projects, create, delete, rename},
+    lifecycle::{CreateError, DeleteError, count_projects, create, delete, forget_deleted, rename},
     membership::{Membership, membership, roles_of_user},
     org::{Org, find_id, find_name, page},
 };

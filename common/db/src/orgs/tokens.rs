@@ -3,7 +3,7 @@
 use domain::{
     Timestamp, TokenId,
     gateway::{BodyLimit, KeyLimits, TokenLimit},
-    limits::ORG_TOKENS,
+    limits::{ORG_TOKENS, REVOKED_TOKENS},
     month::Month,
     token::{TokenHash, TokenKind},
     usage::{Microcents, MonthlyLimit},
@@ -63,7 +63,7 @@ pub enum CreateError {
     Db(#[from] sqlx::Error),
 }
 
-/// Makes a token of the org.
+/// Makes a token of the org. Of those that were revoked, the oldest beyond [`REVOKED_TOKENS`] are forgotten.
 pub async fn create(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Admin>>,
@@ -80,6 +80,14 @@ pub async fn create(
     if working >= ORG_TOKENS {
         return Err(CreateError::TooMany);
     }
+    sqlx::query!(
+        "DELETE FROM tokens WHERE id IN
+             (SELECT id FROM tokens WHERE org_id = $1 AND revoked_at IS NOT NULL ORDER BY id DESC OFFSET $2)",
+        org.id.as_str(),
+        REVOKED_TOKENS,
+    )
+    .execute(&mut *conn)
+    .await?;
     let token = OrgToken {
         id: TokenId::new(now),
         kind: new.kind,

@@ -78,6 +78,20 @@ pub(super) async fn keep(conn: &mut PgConnection, id: &ProjectId, now: Timestamp
     .map(drop)
 }
 
+/// Forgets the oldest deleted projects of an account, so that `most` are left. Their packs' removals are queued already.
+pub(super) async fn trim(conn: &mut PgConnection, owner: &Account, most: u32) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "DELETE FROM deleted_projects WHERE id IN
+             (SELECT id FROM deleted_projects WHERE user_id = $1 OR org_id = $2 ORDER BY deleted_at DESC, id OFFSET $3)",
+        owner.as_user().map(UserId::as_str),
+        owner.as_org().map(OrgId::as_str),
+        i64::from(most),
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
 /// Returns the projects that an account deleted and can restore, newest first: at most `rows`, older than `before`.
 pub async fn page(
     db: impl PgExecutor<'_>,

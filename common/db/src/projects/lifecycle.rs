@@ -96,10 +96,12 @@ pub async fn create(
 }
 
 /// Deletes the project and all it owns; its name and its domains are kept for its owner, and for [`PROJECT_RESTORABLE`] it can be restored, unless it
-/// is behind a share. Its packs are queued for removal after that. Returns `None` when it is gone already.
+/// is behind a share. Its packs are queued for removal after that. Of an account's deleted projects the newest can be restored: as many as its
+/// plan allows projects. Returns `None` when it is gone already.
 pub async fn delete(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Admin>>,
+    plans: &Plans,
     now: Timestamp,
 ) -> Result<Option<Touched>, sqlx::Error> {
     // Who was permitted to delete it in one org may not delete it in the next.
@@ -116,9 +118,11 @@ pub async fn delete(
     // What a share was called is made up, and is nobody's; and it was made to go.
     let is_share = project.share_name.is_some();
     if !is_share {
-        names::retire_of_project(&mut *conn, &project.name, &owner, now).await?;
-        names::retire_domains(&mut *conn, &project.id, &owner, now).await?;
+        let limits = plan::limits(&mut *conn, plans, &owner).await?;
+        names::retire_of_project(&mut *conn, &project.id, &project.name, &owner, &limits, now).await?;
+        names::retire_domains(&mut *conn, &project.id, &owner, &limits, now).await?;
         deleted::keep(&mut *conn, &project.id, now).await?;
+        deleted::trim(&mut *conn, &owner, limits.projects).await?;
     }
     let kept = if is_share { Duration::ZERO } else { PROJECT_RESTORABLE };
     remove(conn, &project.id, &project.host(), now, kept).await

@@ -1,15 +1,16 @@
 //! Tokens: found by the hash of their secret, which is all that is kept of it.
 
 use domain::{
-    OrgId, OrgName, Patch, Timestamp, TokenId, UserId,
+    Account, OrgId, OrgName, Patch, Timestamp, TokenId, UserId,
     gateway::{BodyLimit, KeyLimits, TokenLimit},
+    limits::{REVOKED_TOKENS, USER_TOKENS},
     month::Month,
     token::{TokenHash, TokenKind},
     usage::{Microcents, MonthlyLimit},
 };
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
-use crate::sign_in::users::User;
+use crate::{quotas, sign_in::users::User};
 
 /// A token as its owner sees it.
 #[derive(Debug, Clone)]
@@ -95,6 +96,8 @@ pub enum Owner {
         name: OrgName,
         /// Time of creation.
         created_at: Timestamp,
+        /// The person who created it; `None` once that account is gone.
+        creator: Option<UserId>,
     },
 }
 
@@ -116,7 +119,8 @@ pub async fn find_bearer(pool: &PgPool, secret: &TokenHash) -> Result<Option<Bea
                   t.revoked_at, t.monthly_limit_cents, t.gateway_body_bytes, t.gateway_max_tokens,
                   u.id AS "user_id?", u.vcs_id AS "vcs_id?", u.vcs_login AS "vcs_login?", u.email AS "email?",
                   u.created_at AS "user_created_at?",
-                  o.id AS "org_id?", o.name AS "org_name?", o.created_at AS "org_created_at?"
+                  o.id AS "org_id?", o.name AS "org_name?", o.created_at AS "org_created_at?",
+                  o.created_by AS "org_creator?: UserId"
            FROM tokens t LEFT JOIN users u ON u.id = t.user_id LEFT JOIN orgs o ON o.id = t.org_id
            WHERE t.secret_hash = $1"#,
         secret.as_bytes(),
@@ -128,7 +132,12 @@ pub async fn find_bearer(pool: &PgPool, secret: &TokenHash) -> Result<Option<Bea
             (Some(id), Some(vcs_id), Some(vcs_login), Some(created_at)) => {
                 Owner::User(User { id, vcs_id, vcs_login, email: row.email, created_at })
             }
-            _ => Owner::Org { id: row.org_id?, name: row.org_name?, created_at: row.org_created_at? },
+            _ => Owner::Org {
+                id: row.org_id?,
+                name: row.org_name?,
+                created_at: row.org_created_at?,
+                creator: row.org_creator,
+            },
         };
         let token = Token {
             id: row.id,
@@ -143,7 +152,19 @@ pub async fn find_bearer(pool: &PgPool, secret: &TokenHash) -> Result<Option<Bea
     }))
 }
 
-/// Makes a user's token.
+/// Why a token was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The person has as many working tokens as they may.
+    #[error("there are {USER_TOKENS} working tokens; revoke some that are no longer used")]
+    TooMany,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Makes a user's token, if they have fewer than [`USER_TOKENS`] that work. Of those that were revoked, the oldest beyond
+/// [`REVOKED_TOKENS`] are forgotten.
 pub async fn create_for_user(
     conn: &mut PgConnection,
     user: &UserId,
@@ -152,7 +173,26 @@ pub async fn create_for_user(
     limits: NewLimits,
     secret: &TokenHash,
     now: Timestamp,
-) -> Result<Token, sqlx::Error> {
+) -> Result<Token, CreateError> {
+    // Locked before counting: two that come together could both find room for the last one.
+    quotas::lock(&mut *conn, &Account::User(user.clone())).await?;
+    let working = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM tokens WHERE user_id = $1 AND revoked_at IS NULL"#,
+        user.as_str(),
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    if working >= USER_TOKENS {
+        return Err(CreateError::TooMany);
+    }
+    sqlx::query!(
+        "DELETE FROM tokens WHERE id IN
+             (SELECT id FROM tokens WHERE user_id = $1 AND revoked_at IS NOT NULL ORDER BY id DESC OFFSET $2)",
+        user.as_str(),
+        REVOKED_TOKENS,
+    )
+    .execute(&mut *conn)
+    .await?;
     let (id, label_kept) = (TokenId::new(now), label.map(ToOwned::to_owned));
     let NewLimits { month: limit, asks } = limits;
     let token = Token { id, kind, label: label_kept, created_at: now, revoked_at: None, limit, asks };

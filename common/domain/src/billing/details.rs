@@ -33,9 +33,10 @@ impl InvoiceLine {
 impl FromStr for InvoiceLine {
     type Err = InvoiceLineError;
     fn from_str(text: &str) -> Result<Self, InvoiceLineError> {
-        let text = text.trim();
-        let is_line = (1..=LINE_CHARS).contains(&text.chars().count()) && !line::has_hidden(text);
-        if is_line { Ok(Self(text.to_owned())) } else { Err(InvoiceLineError) }
+        match line::checked(text.trim(), LINE_CHARS) {
+            Ok("") | Err(_) => Err(InvoiceLineError),
+            Ok(line) => Ok(Self(line.to_owned())),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a plan has room for, and the refusal when it has none.
 
 use super::{PlanLimits, Plans};
+use crate::payer::Payer;
 
 /// A limit that is compared with what an account has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,16 @@ pub struct LimitReached {
 }
 
 impl Limit {
+    /// Returns whose use of it is counted.
+    pub const fn payer(self) -> Payer {
+        match self {
+            // What was made and deleted again counts for a while: see `quotas::orgs`.
+            Self::Orgs | Self::Shares => Payer::Person,
+            Self::Members => Payer::Org,
+            Self::Projects | Self::Domains | Self::StoredBytes => Payer::Account,
+        }
+    }
+
     /// Returns its value in a plan.
     pub fn of(self, limits: &PlanLimits) -> u64 {
         match self {
