@@ -21,8 +21,8 @@ const HEADINGS: &str = "day,kind,key,count,bytes\r\n";
 
 /// Exports a project's traffic by day, in UTC: a row for each day, kind and key.
 ///
-/// Days without traffic have no rows. The rows come day by day while they are read. In `csv`, a cell that a spreadsheet
-/// would take for a formula begins with an apostrophe.
+/// Days without traffic have no rows. The rows come day by day while they are read. In `csv`, an apostrophe precedes
+/// whatever a spreadsheet could take for a formula, at the beginning of a cell and after `;`, a tab, a line's end or a quote in it.
 #[utoipa::path(
     get, path = "/projects/{name}/stats/export", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), ExportQuery),
