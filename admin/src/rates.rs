@@ -36,6 +36,10 @@ const SIGN_IN_GUESSES_IN_ALL: u32 = 200;
 const WEBHOOK_GUESSES: u32 = 300;
 /// Webhooks about payments that are not ours, of one client address in a minute.
 const PAYMENT_WEBHOOK_GUESSES: u32 = 120;
+/// Looks at payments of ours that webhooks of one client address ask for in a minute: many at the hours of renewals.
+const PAYMENT_LOOKS: u32 = 1_200;
+/// Questions about VAT numbers that the registry is asked for one person in an hour: it blocks callers who ask much.
+const VAT_NUMBERS: u32 = 20;
 /// Credentials that are remembered for having worked lately.
 const PROVEN: u64 = 100_000;
 /// How long after its last use a credential is remembered for having worked.
@@ -84,8 +88,12 @@ pub enum Bucket {
     Webhook,
     /// Looks at custom domains, from outside or in DNS, per account that owns the project.
     DomainLook,
-    /// Webhooks about payments that are not ours, per client address.
+    /// Webhooks about payments that are not ours, or are looked at already, per client address.
     PaymentWebhook,
+    /// Looks at payments that webhooks ask for, per client address.
+    PaymentLook,
+    /// Questions about VAT numbers, per person, whichever organizations they are for.
+    VatNumber,
 }
 
 impl Bucket {
@@ -105,6 +113,8 @@ impl Bucket {
             Self::Webhook => "webhook",
             Self::DomainLook => "domain-look",
             Self::PaymentWebhook => "payment-webhook",
+            Self::PaymentLook => "payment-look",
+            Self::VatNumber => "vat-number",
         }
     }
 }
@@ -143,7 +153,7 @@ impl Standing {
 pub struct RateLimits {
     redis: Redis,
     master_key: MasterKey,
-    buckets: Arc<[Limiter; 14]>,
+    buckets: Arc<[Limiter; 16]>,
     /// Hashes of credentials that worked lately.
     proven: moka::sync::Cache<[u8; 32], ()>,
     redis_pause: Arc<Mutex<RedisPause>>,
@@ -169,7 +179,7 @@ impl RateLimits {
         Self { buckets: Self::buckets(limits), ..self.clone() }
     }
 
-    fn buckets(limits: &config::Limits) -> Arc<[Limiter; 14]> {
+    fn buckets(limits: &config::Limits) -> Arc<[Limiter; 16]> {
         Arc::new([
             Limiter::new(limits.auth_device_per_10_min, TEN_MINUTES),
             Limiter::new(limits.auth_poll_per_10_min, TEN_MINUTES),
@@ -185,6 +195,8 @@ impl RateLimits {
             Limiter::new(WEBHOOK_GUESSES, Duration::from_mins(1)),
             Limiter::new(DOMAIN_LOOKS, Duration::from_mins(1)),
             Limiter::new(PAYMENT_WEBHOOK_GUESSES, Duration::from_mins(1)),
+            Limiter::new(PAYMENT_LOOKS, Duration::from_mins(1)),
+            Limiter::new(VAT_NUMBERS, Duration::from_hours(1)),
         ])
     }
 
@@ -204,6 +216,8 @@ impl RateLimits {
             webhook,
             domain_look,
             payment_webhook,
+            payment_look,
+            vat_number,
         ] = &*self.buckets;
         match bucket {
             Bucket::AuthDevice => device,
@@ -220,6 +234,8 @@ impl RateLimits {
             Bucket::Webhook => webhook,
             Bucket::DomainLook => domain_look,
             Bucket::PaymentWebhook => payment_webhook,
+            Bucket::PaymentLook => payment_look,
+            Bucket::VatNumber => vat_number,
         }
     }
 

@@ -130,7 +130,7 @@ async fn send(app: &App, org: &LockedOrg<Admin>, invite: &invites::Invite, url: 
         sender: invite.invited_by.as_deref().unwrap_or_default(),
         url,
     };
-    app.mailer.send(&invite.email, &invitation).await
+    app.mailer.send(&org.id.clone().into(), &invite.email, &invitation).await
 }
 
 fn view(invite: invites::Invite) -> Invite {
