@@ -54,10 +54,12 @@ pub struct PlanLimits {
     pub bandwidth_bytes: u64,
     /// Most that the AI gateway may cost in a month, in euro cents.
     pub ai_credit_cents: u32,
-    /// Bytes that the store keeps of all deployments and shares, compressed variants included.
+    /// Bytes that the store keeps of all deployments and shares, compressed variants included. Each counts with what it takes on a
+    /// disk, 12 KB at least.
     #[serde(default = "free::storage_bytes")]
     pub storage_bytes: u64,
-    /// Deployments that a project keeps. Older ones expire, though never the live one nor one of the last seven days.
+    /// Deployments that a project keeps. Older ones expire, though never the live one nor one of the last 30 days; at ten times as many
+    /// nothing more is published until some were deleted or have expired.
     #[serde(default = "free::deployments")]
     pub deployments: u32,
     /// Shares that have not expired.
