@@ -70,8 +70,8 @@ async fn checkout(app: &App, caller: &CliUser, payer: &Payer, body: &ChoosePlan)
 /// Changes your subscription to another plan.
 ///
 /// A plan that costs more applies immediately, and one that costs less when the subscription renews; the new price is
-/// charged at the renewal in either case. A plan that came by an upgrade is paid for one month before a cheaper one takes its
-/// place. A smaller plan is refused while more is used than it allows, and nothing that it has no room for is made until it
+/// charged at the renewal in either case. The AI credit of a plan that costs more comes once it is paid. A plan that came by an
+/// upgrade is paid for one month before a cheaper one takes its place. A smaller plan is refused while more is used than it allows, and nothing that it has no room for is made until it
 /// applies.
 #[utoipa::path(
     post, path = "/billing/change-plan", tag = "Billing", request_body = ChoosePlan,
@@ -92,8 +92,8 @@ pub async fn change_of_user(
 /// Changes an organization's subscription to another plan.
 ///
 /// A plan that costs more applies immediately, and one that costs less when the subscription renews; the new price is
-/// charged at the renewal in either case. A plan that came by an upgrade is paid for one month before a cheaper one takes its
-/// place. A smaller plan is refused while more is used than it allows, and nothing that it has no room for is made until it
+/// charged at the renewal in either case. The AI credit of a plan that costs more comes once it is paid. A plan that came by an
+/// upgrade is paid for one month before a cheaper one takes its place. A smaller plan is refused while more is used than it allows, and nothing that it has no room for is made until it
 /// applies.
 #[utoipa::path(
     post, path = "/orgs/{name}/billing/change-plan", tag = "Billing", request_body = ChoosePlan,
