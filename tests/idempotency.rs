@@ -1,5 +1,9 @@
 //! `Idempotency-Key` on any POST.
 
+use std::time::Duration;
+
+use db::upkeep::idempotency::{self, Claim, Horizon};
+use domain::{Clock, Timestamp};
 use futures_util::future::join_all;
 use serde_json::json;
 
@@ -138,6 +142,33 @@ async fn a_key_is_forgotten_after_a_day() {
     create(&ada, "key-1", "engine").await.created();
     world.sql("UPDATE idempotency_keys SET created_at = created_at - interval '25 hours'").await;
     create(&ada, "key-1", "motor").await.created();
+}
+
+#[tokio::test]
+async fn a_key_is_claimed_again_only_once_its_request_shows_no_life() {
+    let world = World::start().await;
+    let db = sqlx::PgPool::connect(world.database.as_str()).await.unwrap();
+    let (scope, first, second) = ([1; 32], [2; 32], [3; 32]);
+    let begun = Clock::system().now();
+    let minute = Duration::from_mins(1);
+    let claim = async |request: &[u8; 32], now: Timestamp| {
+        let horizon = Horizon { answered: now - minute * 60 * 24, running: now - minute * 3 };
+        idempotency::claim(&db, &scope, request, now, horizon).await.unwrap()
+    };
+    assert_eq!(claim(&first, begun).await, Claim::Fresh);
+    // It waits for its turn to be published for many minutes, and shows every minute that it does.
+    for passed in 1..=12 {
+        let now = begun + minute * passed;
+        assert_eq!(claim(&second, now).await, Claim::Running { request: first.to_vec() }, "after {passed} minutes");
+        idempotency::keep_alive(&db, &scope, begun, now).await.unwrap();
+    }
+    // Its process has died.
+    let now = begun + minute * 16;
+    assert_eq!(claim(&second, now).await, Claim::Fresh);
+    // Whoever is taken over shows no life for its successor, and leaves no answer.
+    idempotency::keep_alive(&db, &scope, begun, now + minute * 4).await.unwrap();
+    idempotency::remember(&db, &scope, begun, 200, b"answer").await.unwrap();
+    assert_eq!(claim(&first, now + minute * 4).await, Claim::Fresh);
 }
 
 #[tokio::test]

@@ -3,6 +3,11 @@
 //!
 //! An account is the owner of what is published: the person or the org whose plan it counts against. A deploy token has no
 //! person, and members of one org who deploy together are one workload; a share is its person's.
+//!
+//! Whose each scarce thing of the program is, here and elsewhere, is listed in `scarce.rs`, whose test finds those that are not.
+
+mod payment_looks;
+mod reports;
 
 use std::{num::NonZeroUsize, path::Path, sync::Arc, thread, time::Duration};
 
@@ -16,6 +21,10 @@ use packs::Space;
 use secrets::passwords;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub use self::{
+    payment_looks::{LookTurn, NextLook, PaymentLook, PaymentLooks},
+    reports::{LinkTurn, Reports},
+};
 use crate::{
     error::{ApiError, Code},
     fullness::Fullness,
@@ -59,8 +68,10 @@ const CLIENT_LARGE_WEBHOOKS: usize = 2;
 pub const WEBHOOK_SMALL_BYTES: usize = 1024 * 1024;
 /// Looks at custom domains at a time. Each waits for strangers' servers, for seconds at most.
 const DOMAIN_LOOKS: usize = 64;
-/// Looks at payments that webhooks ask for, at a time. Each waits for the provider.
-const PAYMENT_LOOKS: usize = 32;
+/// Checkouts at a time. Each asks the payment provider, which answers only so many calls of one key.
+const CHECKOUTS: usize = 32;
+/// Checkouts of one person at a time.
+const PERSON_CHECKOUTS: usize = 2;
 /// Looks at custom domains at a time for one account.
 const ACCOUNT_DOMAIN_LOOKS: usize = 8;
 /// Most memory that is taken by a deployment whose files are listed or compared: that of a manifest, which is some megabytes as
@@ -86,6 +97,8 @@ const SESSION_EVENT_STREAMS: usize = 8;
 /// Event streams that look at the same time whether their person still belongs where they belonged, and is signed in: fewer than
 /// there are connections to the database.
 const EVENT_LOOKS: usize = 4;
+/// Event streams of one person that look at the same time.
+const ACCOUNT_EVENT_LOOKS: usize = 1;
 /// The `Retry-After` of an account with as many event streams as it may have.
 const EVENT_STREAMS_RETRY: Duration = Duration::from_secs(30);
 /// Most pushes being fetched and published. Each may hold 250 MB of the spool, within what its account may hold of it.
@@ -98,7 +111,7 @@ const TURN_WAIT: Duration = Duration::from_secs(10);
 pub(crate) const SPOOL_RETRY: Duration = Duration::from_secs(30);
 /// How long an upload that was received waits to be published: its client has done its part. Far below the hour after which
 /// an upload is given up for dead.
-const PUBLISH_WAIT: Duration = Duration::from_mins(10);
+pub(crate) const PUBLISH_WAIT: Duration = Duration::from_mins(10);
 
 /// The bounds. Clones share them.
 #[derive(Debug, Clone)]
@@ -117,10 +130,12 @@ pub struct Bounds {
     tries: Turns<Account>,
     event_streams: Turns<Account>,
     session_event_streams: Turns<SessionId>,
-    event_looks: Arc<Semaphore>,
+    event_looks: Turns<Account>,
+    checkouts: Turns<Account>,
     pushes: Turns<Account>,
     orders: Arc<Semaphore>,
-    payment_looks: Arc<Semaphore>,
+    payment_looks: PaymentLooks,
+    reports: Reports,
 }
 
 /// The turn of an account for work of which it has a share.
@@ -191,10 +206,17 @@ impl Bounds {
                 waiting: 0,
                 waiting_share: 0,
             }),
-            event_looks: Arc::new(Semaphore::new(EVENT_LOOKS)),
+            event_looks: Turns::new(fairness::Bounds {
+                total: EVENT_LOOKS,
+                share: ACCOUNT_EVENT_LOOKS,
+                waiting: EVENT_STREAMS,
+                waiting_share: ACCOUNT_EVENT_STREAMS,
+            }),
+            checkouts: turns(CHECKOUTS, PERSON_CHECKOUTS),
             pushes: of_accounts(PUSHES, PUSHES.div_ceil(2)),
             orders: Arc::new(Semaphore::new(ORDERS)),
-            payment_looks: Arc::new(Semaphore::new(PAYMENT_LOOKS)),
+            payment_looks: PaymentLooks::new(),
+            reports: Reports::new(),
         }
     }
 
@@ -291,9 +313,24 @@ impl Bounds {
         Ok(EventStreamTurn { of_account: Some(of_account), all: self.event_streams.clone(), _of_session: of_session })
     }
 
-    /// Waits until an event stream may ask the database about its person.
-    pub async fn event_look(&self) -> Option<OwnedSemaphorePermit> {
-        self.event_looks.clone().acquire_owned().await.ok()
+    /// Waits until an event stream of `person` may ask the database about them; not for ever, since it has to look at last.
+    pub async fn event_look(&self, person: &Account) -> Option<AccountTurn> {
+        self.event_looks.take(person, TURN_WAIT).await.ok()
+    }
+
+    /// Waits until a checkout of `person` may ask the payment provider.
+    pub async fn checkout(&self, person: &Account) -> Result<AccountTurn, ApiError> {
+        self.checkouts.take(person, TURN_WAIT).await.map_err(|_| too_much())
+    }
+
+    /// Looks at payments that webhooks ask for.
+    pub fn payment_looks(&self) -> &PaymentLooks {
+        &self.payment_looks
+    }
+
+    /// Reports on visits.
+    pub fn reports(&self) -> &Reports {
+        &self.reports
     }
 
     /// Whether nobody may deploy another push now.
@@ -304,12 +341,6 @@ impl Bounds {
     /// Takes a turn of `account` to deploy a push, if it has one left: one account never has all of them.
     pub fn push(&self, account: &Account) -> Option<AccountTurn> {
         self.pushes.try_take(account).ok()
-    }
-
-    /// Waits until somebody may look at a payment that a webhook names.
-    pub async fn payment_look(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        let permit = tokio::time::timeout(TURN_WAIT, self.payment_looks.clone().acquire_owned()).await;
-        permit.map_err(|_| too_much())?.map_err(|_| too_much())
     }
 
     /// Takes the turns that are left for ordering certificates.

@@ -1,11 +1,34 @@
 //! Cells of comma-separated values (RFC 4180).
 
-/// Formats a cell that holds what others wrote. A spreadsheet takes no such cell for a formula: one that looks like it
-/// begins with an apostrophe.
+/// Characters at which a spreadsheet may split a cell, whether or not it is quoted: many split at semicolons or tabs, as their
+/// locale says, and then take a quote within a cell for its end.
+const SPLITS: [char; 5] = [';', '\t', '\r', '\n', '"'];
+/// Characters with which a formula begins.
+const SIGILS: [char; 4] = ['=', '+', '-', '@'];
+
+/// Formats a cell that holds what others wrote. A spreadsheet takes no part of it for a formula, wherever it splits: an
+/// apostrophe precedes whatever looks like the beginning of one. Numbers of ours are written without this, so that negative
+/// ones stay numbers.
 pub fn cell(text: &str) -> String {
-    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let text = if is_formula { format!("'{text}") } else { text.to_owned() };
+    let text = without_formulas(text);
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+fn without_formulas(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    // A cell that begins with one of these is read as if it began after them.
+    if text.starts_with(['\t', '\r']) {
+        safe.push('\'');
+    }
+    let mut may_begin = true;
+    for c in text.chars() {
+        if may_begin && SIGILS.contains(&c) {
+            safe.push('\'');
+        }
+        may_begin = SPLITS.contains(&c) || (may_begin && c == ' ');
+        safe.push(c);
+    }
+    safe
 }
 
 #[cfg(test)]
@@ -19,11 +42,32 @@ mod tests {
             ("/a,b", "\"/a,b\""),
             ("/say \"x\"", "\"/say \"\"x\"\"\""),
             ("=cmd()", "'=cmd()"),
+            (" =cmd()", " '=cmd()"),
             ("@a,b", "\"'@a,b\""),
             ("404\t/x\t", "404\t/x\t"),
+            ("/a-b=c+d@e", "/a-b=c+d@e"),
             ("", ""),
         ] {
             assert_eq!(cell(text), expected);
+        }
+    }
+
+    /// The cells of a line for a program that splits at `separator` and heeds no quotes.
+    fn split(line: &str, separator: char) -> impl Iterator<Item = &str> {
+        line.split(separator).map(|cell| cell.trim_start_matches(['"', ' ', '\r', '\n', '\t']))
+    }
+
+    #[test]
+    fn no_part_is_a_formula_wherever_a_spreadsheet_splits() {
+        for between in [";", "\t", "\r", "\n", "\r\n", "\"", "\"\"", ";\"", "; ", "\";\"", ";;"] {
+            for sigil in SIGILS {
+                let line = format!("2026-11-28,path,{},1,16", cell(&format!("/a{between}{sigil}cmd|' /C calc'!A0;b")));
+                for separator in [';', '\t', '\r', '\n', '"'] {
+                    for part in split(&line, separator) {
+                        assert!(!part.starts_with(SIGILS), "{between:?} {sigil}: {part:?} of {line:?}");
+                    }
+                }
+            }
         }
     }
 }

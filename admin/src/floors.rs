@@ -62,7 +62,7 @@ fn sources(folder: &Path, root: &Path, found: &mut Vec<Source>) {
         let relative = path.strip_prefix(root).unwrap();
         let module = relative.components().next().unwrap().as_os_str().to_str().unwrap();
         let module = module.strip_suffix(".rs").unwrap_or(module).to_owned();
-        if path.extension().is_none_or(|ext| ext != "rs") || ["lib", "floors"].contains(&&*module) {
+        if path.extension().is_none_or(|ext| ext != "rs") || ["lib", "floors", "scarce"].contains(&&*module) {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();

@@ -60,6 +60,8 @@ pub mod rates;
 pub mod readiness;
 pub mod reload;
 pub mod router;
+#[cfg(test)]
+mod scarce;
 pub mod serve;
 pub mod store_check;
 pub mod suspension;

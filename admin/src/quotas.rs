@@ -22,6 +22,10 @@ pub fn sentence(reached: &LimitReached) -> String {
         Limit::StoredBytes => {
             (format!("{} of stored files", size(allowed)), "delete old deployments, shares or projects")
         }
+        Limit::Deployments => (
+            format!("{} of a project to be kept", counted(allowed, "deployment")),
+            "delete old ones of this project, or wait until some expire",
+        ),
     };
     match &reached.larger {
         Some(plan) => format!("The plan allows {what}, and this would be more; {remedy}, or choose the {plan} plan."),
@@ -63,6 +67,7 @@ mod tests {
             (Limit::Domains, 50, "The plan allows 50 custom domains, and"),
             (Limit::Shares, 1, "The plan allows 1 live share, and"),
             (Limit::StoredBytes, 5 * GB, "The plan allows 5 GB of stored files, and"),
+            (Limit::Deployments, 200, "The plan allows 200 deployments of a project to be kept, and"),
         ] {
             let larger = sentence(&LimitReached { limit, allowed, larger: Some("Pro".to_owned()) });
             assert!(larger.starts_with(wanted) && larger.ends_with(", or choose the Pro plan."), "{larger}");

@@ -39,6 +39,10 @@ const SIGN_IN_GUESSES_IN_ALL: u32 = 200;
 const WEBHOOK_GUESSES: u32 = 300;
 /// Webhooks about payments that are not ours, of one client address in a minute.
 const PAYMENT_WEBHOOK_GUESSES: u32 = 120;
+/// Looks at payments of ours that webhooks of one client address ask for in a minute: many at the hours of renewals.
+const PAYMENT_LOOKS: u32 = 1_200;
+/// Questions about VAT numbers that the registry is asked for one person in an hour: it blocks callers who ask much.
+const VAT_NUMBERS: u32 = 20;
 /// Credentials that are remembered for having worked lately.
 const PROVEN: u64 = 100_000;
 /// How long after its last use a credential is remembered for having worked.
@@ -144,8 +148,12 @@ buckets! { limits =>
     Webhook("webhook", Client) = WEBHOOK_GUESSES, in MINUTE;
     /// Looks at custom domains, from outside or in DNS, for the account that owns the project.
     DomainLook("domain-look", Account) = DOMAIN_LOOKS, in MINUTE;
-    /// Webhooks about payments that are not ours.
+    /// Webhooks about payments that are not ours, or are looked at already.
     PaymentWebhook("payment-webhook", Client) = PAYMENT_WEBHOOK_GUESSES, in MINUTE;
+    /// Looks at payments that webhooks ask for.
+    PaymentLook("payment-look", Client) = PAYMENT_LOOKS, in MINUTE;
+    /// Questions about VAT numbers, whichever organizations they are for.
+    VatNumber("vat-number", Person) = VAT_NUMBERS, in Duration::from_hours(1);
 }
 
 /// The state of a limit after a request was counted.

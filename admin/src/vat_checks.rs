@@ -15,7 +15,7 @@ use domain::{Account, Timestamp, audit::Action, billing::vat::VatStatus};
 use crate::{
     app::App,
     mail::notices::{Notice, notify},
-    vat::{VatAnswer, VatError},
+    vat::{Asker, VatAnswer, VatError},
 };
 
 /// Time for which an answer is believed without another question.
@@ -32,21 +32,22 @@ const DOUBLINGS: i32 = 16;
 /// Time after which a valid number that the registry has not confirmed again counts as unconfirmed, so that VAT is charged.
 const UNCONFIRMED_AFTER: Duration = Duration::from_hours(60 * 24);
 
-/// Returns the details of an account, whose VAT number was checked within the last 24 hours. Without an answer of the registry
-/// they are what is known: a number that was confirmed within the last 60 days stays valid.
-pub async fn fresh(app: &App, account: &Account) -> Result<Option<Profile>, sqlx::Error> {
-    let Some(profile) = profiles::find(&app.db, account).await? else { return Ok(None) };
-    let now = app.clock.now();
-    let is_fresh = profile.vat_checked_at.is_some_and(|at| now.since(at) < FRESH);
-    let needs_none = profile.vat_number.is_none() || (profile.vat_status == Some(VatStatus::Valid) && is_fresh);
-    if needs_none { Ok(Some(profile)) } else { check_again(app, profile).await }
+/// Whether nothing is to be asked about the number of `profile`: there is none, or it was confirmed within the last 24 hours.
+pub fn is_fresh(profile: &Profile, now: Timestamp) -> bool {
+    let is_recent = profile.vat_checked_at.is_some_and(|at| now.since(at) < FRESH);
+    profile.vat_number.is_none() || (profile.vat_status == Some(VatStatus::Valid) && is_recent)
 }
 
 /// Asks the registry about the number of `profile`, and stores what follows. The owners get a letter when it became invalid.
-/// Returns the account's details as they are then.
-pub async fn check_again(app: &App, profile: Profile) -> Result<Option<Profile>, sqlx::Error> {
+/// Returns the account's details as they are then. Without an answer of the registry they are what is known: a number that was
+/// confirmed within the last 60 days stays valid.
+pub async fn check_again(app: &App, profile: Profile, asker: Asker<'_>) -> Result<Option<Profile>, sqlx::Error> {
     let Some(number) = profile.vat_number.clone() else { return Ok(Some(profile)) };
-    let answer = app.vat.check(&number).await;
+    let answer = app.vat.check(&number, asker).await;
+    if let Err(VatError::Busy(_)) = answer {
+        // Nobody was asked, so nothing of it follows.
+        return Ok(Some(profile));
+    }
     if let Err(VatError::Unavailable(reason)) = &answer {
         tracing::info!(account = %profile.account, failures = profile.vat_failures, "{reason}");
     }
@@ -103,6 +104,7 @@ pub fn after(profile: &Profile, answer: Result<VatAnswer, VatError>, now: Timest
         Ok(VatAnswer::Unknown) => {
             Profile { vat_status: Some(VatStatus::Invalid), vat_next_check: Some(now + INVALID_AGAIN), ..answered }
         }
+        Err(VatError::Busy(_)) => profile.clone(),
         Err(VatError::Unavailable(_)) => {
             let is_recent = profile.vat_checked_at.is_some_and(|at| now.since(at) <= UNCONFIRMED_AFTER);
             let status = match profile.vat_status {

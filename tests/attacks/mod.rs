@@ -6,6 +6,7 @@
 mod anonymous_writes;
 mod control_frames;
 mod cookie_bombs;
+mod endless_answers;
 mod figures;
 mod flood_memory;
 mod foreign_up_file;

@@ -1,14 +1,20 @@
 //! Accounts that would fill the disk: what a plan allows is the end, also for requests that come together.
 
-use std::{future::IntoFuture as _, time::Duration};
+use std::{fs, future::IntoFuture as _, os::unix::fs::MetadataExt as _, path::Path, time::Duration};
 
+use db::billing::usage;
+use domain::Clock;
 use futures_util::{future::join_all, stream};
 use serde_json::{Value, json};
 
 use crate::{
     BACKGROUND,
+    billing::plans::person,
     world::{Actor, Site, World, answer::Answer, eventually, site::noise},
 };
+
+/// Bytes of the blocks that a file system counts in.
+const BLOCK: u64 = 512;
 
 /// A site of so many bytes that do not compress.
 fn site(bytes: usize) -> Site {
@@ -180,6 +186,90 @@ async fn old_deployments_expire_beyond_the_number_of_the_plan() {
     let log = ada.get("/projects/engine/audit").await.ok();
     let entry = log["entries"].as_array().unwrap().iter().find(|entry| entry["action"] == "deployment.expire");
     assert_eq!(entry.unwrap()["detail"]["deployments"], json!([ids[0], ids[3]]));
+}
+
+/// The bytes that a folder takes of the disk, and the number of its files.
+fn taken(folder: &Path) -> (u64, usize) {
+    let (mut blocks, mut files) = (0, 0);
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let metadata = entry.metadata().unwrap();
+        blocks += metadata.blocks();
+        if metadata.is_dir() {
+            let below = taken(&entry.path());
+            (blocks, files) = (blocks + below.0 / BLOCK, files + below.1);
+        } else {
+            files += 1;
+        }
+    }
+    (blocks * BLOCK, files)
+}
+
+#[tokio::test]
+async fn what_is_counted_is_what_deployments_take_of_the_disk() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    let store = world.folder_of_packs();
+    let account = person(&world, "ada").await;
+    let db = sqlx::PgPool::connect(world.database.as_str()).await.unwrap();
+    let mut deployments = 0;
+    // Many that are as small as can be, then of every size.
+    for sizes in [vec![1; 40], (0..40).map(|n| 1 + n * 997).collect(), vec![300_000; 3]] {
+        for bytes in sizes {
+            ada.upload("engine", &site(bytes)).await.created();
+            deployments += 1;
+        }
+        let (on_disk, files) = taken(&store);
+        let counted = usage::holdings(&db, &account, Clock::system().now()).await.unwrap().stored_bytes;
+        let counted = u64::try_from(counted).unwrap();
+        assert_eq!(files, 2 * deployments);
+        assert!(counted.abs_diff(on_disk) * 10 <= on_disk, "{counted} bytes are counted, and {on_disk} taken");
+    }
+}
+
+#[tokio::test]
+async fn a_project_ends_with_ten_times_the_deployments_of_its_plan() {
+    let world = World::builder().plan(&json!({ "deployments": 1 })).start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    let first = ada.deploy("engine", &Site::page("page")).await.id;
+    for _ in 1..8 {
+        ada.deploy("engine", &Site::page("page")).await;
+    }
+    let page = Site::page("page");
+    let uploads = join_all((0..6).map(|_| ada.upload("engine", &page).into_future()));
+    assert_eq!(count_made(uploads.await, "10 deployments of a project"), 2);
+    assert_refused_without_body(&ada, "/projects/engine/deployments").await;
+    // Nothing that was said to stay has gone, and what its owner deletes makes room. Another project has its own number.
+    let kept = "SELECT count(*) FROM deployments WHERE status IN ('live', 'superseded')";
+    assert_eq!(world.sql_number(kept).await, 10);
+    ada.delete(&format!("/projects/engine/deployments/{first}")).await.ok();
+    ada.deploy("engine", &Site::page("page")).await;
+    ada.publish("other", &Site::page("page")).await;
+    eventually(BACKGROUND, "no pack of a refused upload stays", async || world.stored_files().len() == 2 * 11).await;
+}
+
+#[tokio::test]
+async fn failed_uploads_leave_so_many_rows_and_no_more() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    for name in ["engine", "other"] {
+        ada.create_project(name).await;
+    }
+    ada.upload("other", &Site::new()).await.assert_error(400, "invalid_archive");
+    for _ in 0..3 {
+        join_all(
+            (0..8).map(|_| async { ada.upload("engine", &Site::new()).await.assert_error(400, "invalid_archive") }),
+        )
+        .await;
+    }
+    ada.upload("engine", &Site::new()).await.assert_error(400, "invalid_archive");
+    let newest = world.sql_text("SELECT max(id) FROM deployments").await;
+    let list = ada.get("/projects/engine/deployments").await.ok();
+    let ids: Vec<_> = list["deployments"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect();
+    assert_eq!((ids.len(), ids[0]), (20, &*newest));
+    assert_eq!(world.sql_number("SELECT count(*) FROM deployments").await, 21, "another project's are its own");
 }
 
 #[tokio::test]

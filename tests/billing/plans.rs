@@ -49,6 +49,21 @@ pub async fn subscribe(world: &World, account: &Account, plan: &str) {
     touch(world, account).await;
 }
 
+/// Charges the present month of the account's subscription for the plan, as if that had been its plan from the month's beginning.
+pub async fn charge(world: &World, account: &Account, plan: &str) {
+    world
+        .sql(&format!(
+            "INSERT INTO payments (id, account, subscription_id, sequence, period, plan, attempt, net_cents, vat_cents,
+                                   total_cents, terms, state, covers, provider, created_at, settled_at)
+             SELECT 'pay_' || left(md5(random()::text), 20), s.account, s.id, 'first', s.period, '{plan}',
+                    (SELECT count(*) FROM payments p WHERE p.subscription_id = s.id), 0, 0, 0, '{{}}', 'paid', false,
+                    'play', now(), now()
+             FROM subscriptions s WHERE s.account = '{account}' AND s.status = 'active'"
+        ))
+        .await;
+    touch(world, account).await;
+}
+
 /// Ends the account's subscription.
 pub async fn end_subscription(world: &World, account: &Account) {
     world

@@ -1,6 +1,8 @@
 //! `PUT /billing/profile`, `PUT /orgs/:name/billing/profile`, and the job that checks VAT numbers again.
 
+use reqwest::StatusCode;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::{
     BACKGROUND,
@@ -197,6 +199,49 @@ async fn a_silent_and_an_absent_registry_are_given_up() {
     drop(vies);
     save(&ada, &with_number("DE", GERMAN)).await.assert_error(503, "vat_registry_unavailable");
     assert_eq!(profiles(&world).await, 0);
+}
+
+/// Has the registry asked about many numbers at a time, which it is slow about. Each time it is for another account of hers.
+fn flood(mallory: &Actor, orgs: &[&str]) -> JoinSet<StatusCode> {
+    let mut asking = JoinSet::new();
+    for number in 0..40 {
+        let (mallory, body) = (mallory.clone(), with_number("DE", &format!("DE1000000{number:02}")));
+        let path = match orgs.get(number % (orgs.len() + 1)) {
+            Some(org) => format!("/orgs/{org}/billing/profile"),
+            None => "/billing/profile".to_owned(),
+        };
+        asking.spawn(async move { mallory.put(&path).json(&body).await.status });
+    }
+    asking
+}
+
+#[tokio::test]
+async fn one_person_with_many_numbers_keeps_nobody_from_theirs() {
+    let (vies, world) = start().await;
+    vies.set_all(Says::Silence);
+    vies.set(GERMAN, ACME);
+    let (ada, mallory) = (world.user("ada").await, world.user("mallory").await);
+    let orgs = ["one", "two", "three"];
+    for org in orgs {
+        mallory.create_org(org).await;
+    }
+    let hers = || vies.asked().iter().filter(|asked| asked.number.starts_with("DE1000000")).count();
+    let mut asking = flood(&mallory, &orgs);
+    eventually(BACKGROUND, "the registry is asked about her numbers", async || hers() == 2).await;
+    assert_eq!(save(&ada, &with_number("DE", GERMAN)).await.ok()["vat_valid"], true);
+    // A job that checks numbers again has its own turns.
+    check_again(&world).await;
+    assert_eq!(hers(), 2, "two of hers at a time, whichever account they are for");
+    // What is too much is refused without waiting: by the hour, or at a time.
+    let mut refused = Vec::new();
+    while refused.len() < 34 {
+        refused.push(asking.join_next().await.unwrap().unwrap().as_u16());
+    }
+    assert!(refused.iter().all(|status| [429, 503].contains(status)), "{refused:?}");
+    assert_eq!(refused.iter().filter(|status| **status == 429).count(), 20, "{refused:?}");
+    save(&mallory, &with_number("DE", GERMAN)).await.assert_error(429, "rate_limit_exceeded");
+    save(&mallory, &json!({ "name": "Mallory", "country": "DE" })).await.ok();
+    asking.abort_all();
 }
 
 #[tokio::test]

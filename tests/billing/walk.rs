@@ -77,6 +77,33 @@ async fn a_plan_is_bought_changed_and_cancelled() {
 }
 
 #[tokio::test]
+async fn the_credit_of_an_upgrade_is_had_once_it_is_paid() {
+    let world = World::builder().play_money().start().await;
+    let ada = world.user("ada").await;
+    for org in ["one", "two"] {
+        ada.create_org(org).await;
+    }
+    // From account to account, each pays for the cheaper plan.
+    for path in ["/billing", "/orgs/one/billing", "/orgs/two/billing"] {
+        let post =
+            async |act: &str, plan: &str| ada.post(&format!("{path}/{act}")).json(&json!({ "plan": plan })).await.ok();
+        ada.put(&format!("{path}/profile")).json(&json!({ "name": "Ada", "country": "NL" })).await.ok();
+        let url = post("checkout", "pro").await["checkout_url"].as_str().unwrap().to_owned();
+        let person = world.person();
+        let page = person.visit(&url).await;
+        person.press(&page, 0, &[], "pay").await;
+        let limits = async || ada.get(path).await.ok()["limits"].clone();
+        let pro = async || limits().await["ai_credit_cents"] == 3_000;
+        eventually(BACKGROUND, "the plan applies", pro).await;
+        assert_eq!(post("change-plan", "business").await["takes_effect"], "immediately");
+        let upgraded = limits().await;
+        assert_eq!((&upgraded["projects"], &upgraded["ai_credit_cents"]), (&json!(2_500), &json!(3_000)), "{path}");
+        ada.post(&format!("{path}/cancel")).await.ok();
+        assert_eq!(limits().await, upgraded, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn the_client_leads_from_plan_to_plan() {
     let world = World::builder().play_money().start().await;
     let ada = world.user("ada").await;

@@ -2,6 +2,11 @@
 
 use std::collections::HashSet;
 
+use db::letters::{self, NewLetter};
+use domain::{Clock, EmailAddress};
+use futures_util::future::join_all;
+use serde_json::json;
+
 use super::{Post, create_token};
 use crate::{
     BACKGROUND,
@@ -155,4 +160,27 @@ async fn old_letters_are_deleted() {
     eventually(BACKGROUND, "the old one is gone", async || world.sql_number("SELECT count(*) FROM letters").await == 2)
         .await;
     assert_eq!(world.sql_number("SELECT count(*) FROM letters WHERE content ->> 'label' = 'old'").await, 0);
+}
+
+#[tokio::test]
+async fn letters_that_are_queued_together_are_counted_one_after_another() {
+    let world = World::start().await;
+    let db = sqlx::PgPool::connect(world.database.as_str()).await.unwrap();
+    let (recipient, now): (EmailAddress, _) = ("ada@example.com".parse().unwrap(), Clock::system().now());
+    let queueing = (0..24).map(async |number: u32| {
+        let letter = NewLetter {
+            event: &format!("made/{number}"),
+            recipient: &recipient,
+            account: None,
+            kind: "token_created",
+            content: &json!({}),
+            invoice: None,
+            most_a_day: Some(5),
+        };
+        let mut change = db.begin().await.unwrap();
+        letters::queue(&mut change, &letter, now).await.unwrap();
+        change.commit().await.unwrap();
+    });
+    join_all(queueing).await;
+    assert_eq!(world.sql_number("SELECT count(*) FROM letters").await, 5);
 }

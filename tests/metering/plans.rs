@@ -1,7 +1,7 @@
 //! Plans and credit: a change of the plan changes the credit at every edge, and a completion costs what it did when admitted.
 
 use super::*;
-use crate::billing::plans::{end_subscription, person, small_and_large, subscribe};
+use crate::billing::plans::{charge, end_subscription, person, small_and_large, subscribe};
 
 #[tokio::test]
 async fn a_change_of_plan_changes_the_credit_at_every_edge() {
@@ -26,6 +26,12 @@ async fn a_change_of_plan_changes_the_credit_at_every_edge() {
     assert_eq!(answers().await, ["insufficient_quota"; 2]);
     subscribe(&metered.world, &account, "large").await;
     eventually(BACKGROUND, "both edges know the larger plan", async || answers().await == ["served"; 2]).await;
+    // After an upgrade, as much as was paid for; all of it once it is paid.
+    charge(&metered.world, &account, "free").await;
+    eventually(BACKGROUND, "both edges know what was charged", async || answers().await == ["insufficient_quota"; 2])
+        .await;
+    charge(&metered.world, &account, "large").await;
+    eventually(BACKGROUND, "both edges know that it was paid", async || answers().await == ["served"; 2]).await;
     end_subscription(&metered.world, &account).await;
     eventually(BACKGROUND, "both edges know that it ended", async || answers().await == ["insufficient_quota"; 2])
         .await;

@@ -5,12 +5,16 @@ use domain::{
     Clock, PaymentId,
     billing::{Cents, payment::Sequence},
 };
+use futures_util::future::join_all;
+use reqwest::Method;
 use serde_json::json;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::scene::{account, client, url};
 use crate::{
-    stubs::mollie::{API_KEY, Fault, Mollie, WEBHOOK_SECRET, sign},
-    world::{World, answer::Answer},
+    BACKGROUND,
+    stubs::mollie::{API_KEY, Asked, Fault, Mollie, WEBHOOK_SECRET, sign},
+    world::{Actor, World, answer::Answer, eventually},
 };
 
 const PATH: &str = "/webhooks/payments";
@@ -101,6 +105,76 @@ async fn who_makes_ids_up_is_slowed_down() {
         }
     }
     assert_eq!(refused, 10);
+}
+
+/// Begins a checkout, and returns the id of its payment at Mollie.
+async fn known_payment(world: &World, mollie: &Mollie, login: &str) -> String {
+    let person = world.user(login).await;
+    person.put("/billing/profile").json(&json!({ "name": login, "country": "NL" })).await.ok();
+    person.post("/billing/checkout").json(&json!({ "plan": "pro" })).await.ok();
+    mollie.newest_payment()
+}
+
+/// Delivers a webhook while the test goes on.
+fn deliver_beside(sender: &Actor, id: &str) -> JoinHandle<u16> {
+    let (sender, id) = (sender.clone(), id.to_owned());
+    tokio::spawn(async move { sender.post(PATH).form(&[("id", &id)]).await.status.as_u16() })
+}
+
+/// The looks at a payment so far.
+fn looks(mollie: &Mollie, id: &str) -> usize {
+    let is_look = |asked: &&Asked| asked.method == Method::GET && asked.path.contains(id);
+    mollie.asked().iter().filter(is_look).count()
+}
+
+#[tokio::test]
+async fn a_payment_that_somebody_knows_is_no_way_around_the_bounds() {
+    let (mollie, world) = start().await;
+    let id = known_payment(&world, &mollie, "ada").await;
+    let (before, began) = (looks(&mollie, &id), std::time::Instant::now());
+    let answers = join_all((0..400).map(|_| deliver(&world, &id))).await;
+    let refused = answers.iter().filter(|answer| answer.status == 429).count();
+    assert!(refused >= 200, "{refused} were refused");
+    assert!(answers.iter().all(|answer| [200, 429].contains(&answer.status.as_u16())));
+    // One look, and those that came meanwhile share another some seconds later, as often as that may be.
+    let most = 2 + usize::try_from(began.elapsed().as_secs() / 2).unwrap();
+    let made = looks(&mollie, &id) - before;
+    assert!((1..=most).contains(&made), "{made} looks");
+}
+
+#[tokio::test]
+async fn a_webhook_that_comes_during_a_look_is_answered_by_another() {
+    let (mollie, world) = start().await;
+    let id = known_payment(&world, &mollie, "ada").await;
+    // The first look read the payment before it was paid.
+    mollie.next(Fault::Holds);
+    let first = deliver_beside(&world.nobody(), &id);
+    eventually(BACKGROUND, "the payment is looked at", async || looks(&mollie, &id) == 1).await;
+    mollie.settle(&id, "paid");
+    let second = deliver_beside(&world.nobody(), &id);
+    mollie.go_on();
+    assert_eq!((first.await.unwrap(), second.await.unwrap()), (200, 200));
+    let paid = "SELECT count(*) FROM payments WHERE state = 'paid'";
+    eventually(BACKGROUND, "it is paid", async || world.sql_number(paid).await == 1).await;
+}
+
+#[tokio::test]
+async fn the_looks_of_one_client_hold_up_no_other() {
+    let (mollie, world) = start().await;
+    let id = known_payment(&world, &mollie, "ada").await;
+    mollie.settle(&id, "paid");
+    mollie.hold("tr_slow");
+    let mallory = world.nobody().at_address("203.0.113.9");
+    let mut flood = JoinSet::new();
+    for number in 0..60 {
+        let (mallory, id) = (mallory.clone(), format!("tr_slow{number}"));
+        flood.spawn(async move { mallory.post(PATH).form(&[("id", &id)]).await.status });
+    }
+    eventually(BACKGROUND, "her looks are made", async || looks(&mollie, "tr_slow") >= 4).await;
+    let provider = world.nobody().at_address("87.233.229.26");
+    provider.post(PATH).form(&[("id", &id)]).await.ok();
+    assert_eq!(world.sql_number("SELECT count(*) FROM payments WHERE state = 'paid'").await, 1, "it was looked at");
+    assert_eq!(looks(&mollie, "tr_slow"), 4, "so many at a time");
 }
 
 #[tokio::test]

@@ -194,10 +194,15 @@ impl World {
 
     /// Paths of all files of packs in the folder store, sorted, without those in the trash.
     pub fn stored_files(&self) -> Vec<PathBuf> {
-        let packs = self.folder.path().join("store/deployments");
+        let packs = self.folder_of_packs();
         let mut files = if packs.exists() { bucket::files_below(&packs) } else { Vec::new() };
         files.sort();
         files
+    }
+
+    /// The folder of the packs, where the store is one.
+    pub fn folder_of_packs(&self) -> PathBuf {
+        self.folder.path().join("store/deployments")
     }
 
     /// The file that holds the name of the database which the store belongs to.

@@ -278,6 +278,8 @@ async fn pay(app: &App, change: &mut Change<'_>, case: &mut Case) -> anyhow::Res
         Purchase::Month => {
             case.subscription.status = SubscriptionStatus::Active;
             case.subscription.begin_period(case.payment.period);
+            // Its credit is in reach from now on, if the plan came by an upgrade.
+            change.touch(Subject::Plan(case.payment.account.clone().into()));
         }
         Purchase::Nothing => {
             case.payment.covers = false;

@@ -23,7 +23,6 @@ use futures_util::{
     future::{BoxFuture, join_all},
     stream::FuturesUnordered,
 };
-use tokio::sync::Semaphore;
 use url::Url;
 
 use self::{
@@ -37,8 +36,6 @@ pub use self::{
 
 /// Most resolvers that are asked about a name. Each is asked a dozen questions.
 const MAX_RESOLVERS: usize = 8;
-/// Looks at a time, over all callers; the others wait for a turn.
-const LOOKS: usize = 64;
 /// Labels of a hostname whose CAA records are asked for, from the whole name up. Real names have half a dozen.
 const CAA_LABELS: usize = 24;
 
@@ -58,7 +55,8 @@ impl Platform {
     }
 }
 
-/// Looks hostnames up. Clones share their bounds.
+/// Looks hostnames up. How many looks there are at a time is bounded where they begin: an account has so many
+/// (`bounds::domain_look`), and so do orders of certificates.
 #[derive(Clone)]
 pub struct Hostnames {
     shared: Arc<Shared>,
@@ -72,7 +70,6 @@ struct Shared {
     identities: Option<Vec<String>>,
     /// The validation methods that CAA records may be limited to.
     methods: Arc<[String]>,
-    turns: Semaphore,
 }
 
 impl Hostnames {
@@ -95,7 +92,6 @@ impl Hostnames {
             }),
             identities,
             methods,
-            turns: Semaphore::new(LOOKS),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -120,7 +116,6 @@ impl Hostnames {
         let seen = if is_local(hostname) {
             Vec::new()
         } else {
-            let _turn = self.shared.turns.acquire().await;
             join_all(self.shared.resolvers.iter().map(|resolver| self.ask(resolver, hostname))).await
         };
         Look {

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use db::{audit::Actor, billing::plan, gateway::ai_usage};
+use db::{
+    audit::Actor,
+    billing::plan::{self, ChargedPlan},
+    gateway::ai_usage,
+};
 use domain::{Account, billing::Cents, month::Month, usage::Microcents};
 
 use super::{Batch, Job};
@@ -48,16 +52,20 @@ impl Job for Tell {
 
 /// Tells an account of the level that it has reached, if any, once.
 async fn tell(app: &App, month: Month, account: &Account, spent: Microcents) -> anyhow::Result<bool> {
-    let subscribed = plan::subscribed(&app.db, account).await?;
+    let ChargedPlan { subscribed, charged } = plan::charged(&app.db, account).await?;
     let Some((id, plan)) = app.plans().plan_of(subscribed.as_deref()) else { return Ok(false) };
-    let credit = plan.limits.ai_credit();
+    let limits = app.plans().paid_limits_of(subscribed.as_deref(), charged.as_deref());
+    let credit = limits.ai_credit();
     let Some(percent) = percent(spent, credit) else { return Ok(false) };
     let mut change = app.change(Actor::Platform).await?;
     let now = change.now();
-    let limit = Cents::from(plan.limits.ai_credit_cents);
+    let limit = Cents::from(limits.ai_credit_cents);
     let notice = Notice::CreditReached { percent, plan: plan.name.clone(), month, limit };
     // Queued again, it changes nothing.
-    let event = format!("credit/{account}/{month}/{id}/{percent}");
+    let is_all = limits.ai_credit_cents == plan.limits.ai_credit_cents;
+    // More is in reach once an upgrade is paid, of which the account is told anew.
+    let until = if is_all { String::new() } else { format!("/{}", limits.ai_credit_cents) };
+    let event = format!("credit/{account}/{month}/{id}{until}/{percent}");
     notify(&mut change, account, &event, &notice, None, now).await?;
     change.commit_without_waiting().await?;
     Ok(true)

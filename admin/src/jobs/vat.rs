@@ -7,12 +7,14 @@ use db::billing::profiles;
 use futures_util::{StreamExt as _, stream};
 
 use super::{Batch, Job};
-use crate::{app::App, vat_checks};
+use crate::{
+    app::App,
+    vat::{Asker, RENEWALS},
+    vat_checks,
+};
 
 /// Numbers of one batch.
 const BATCH: i64 = 20;
-/// Numbers that are checked at a time: fewer than the registry may be asked about, so that people who wait come first.
-const AT_A_TIME: usize = 2;
 /// Time after which a check that was cut off is made up for. Longer than a whole batch takes.
 const LEASE: Duration = Duration::from_mins(10);
 
@@ -44,8 +46,8 @@ impl Job for Check {
         let now = app.clock.now();
         let due = profiles::take_due(&app.db, now, now + LEASE, BATCH).await?;
         let batch = Batch::of(due.len(), BATCH);
-        let checks = stream::iter(due).map(|profile| vat_checks::check_again(app, profile));
-        let checked: Vec<_> = checks.buffer_unordered(AT_A_TIME).collect().await;
+        let checks = stream::iter(due).map(|profile| vat_checks::check_again(app, profile, Asker::Platform));
+        let checked: Vec<_> = checks.buffer_unordered(RENEWALS).collect().await;
         let mut is_silent = true;
         for one in checked {
             is_silent &= one?.is_some_and(|profile| profile.vat_failures > 0);

@@ -18,10 +18,10 @@ pub mod words;
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use domain::{BRAND, EmailAddress};
+use domain::{Account, BRAND, EmailAddress};
+use fairness::{Bounds, Turns};
 use lettre::message::Mailbox;
 use secrets::MasterKey;
-use tokio::sync::Semaphore;
 
 use self::{
     kinds::Kind,
@@ -42,6 +42,12 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 const QUEUED_TIMEOUT: Duration = Duration::from_mins(1);
 /// Letters that are sent concurrently while their requests wait.
 const CONCURRENT_SENDS: usize = 16;
+/// Those of one account.
+const ACCOUNT_SENDS: usize = 2;
+/// Letters of all accounts that wait for that, as long as a request waits for the server.
+const WAITING_SENDS: usize = 256;
+/// Those of one account.
+const ACCOUNT_WAITING_SENDS: usize = 16;
 
 /// Sends letters. Cheap to clone.
 #[derive(Clone)]
@@ -53,8 +59,8 @@ pub struct Mailer {
 struct Smtp {
     server: Server,
     from: Mailbox,
-    /// One permit for each letter that may be on its way to the server while its request waits.
-    sends: Semaphore,
+    /// One turn for each letter that may be on its way to the server while its request waits.
+    sends: Turns<Account>,
 }
 
 impl Mailer {
@@ -65,7 +71,13 @@ impl Mailer {
         let from = mail.from.clone().unwrap_or_else(|| format!("{BRAND} <no-reply@{}>", site.site_domain));
         let from = from.parse().with_context(|| format!("mail.from: `{from}` is not an address"))?;
         let server = Server::parse(url).context("mail.url")?;
-        let smtp = Smtp { server, from, sends: Semaphore::new(CONCURRENT_SENDS) };
+        let sends = Turns::new(Bounds {
+            total: CONCURRENT_SENDS,
+            share: ACCOUNT_SENDS,
+            waiting: WAITING_SENDS,
+            waiting_share: ACCOUNT_WAITING_SENDS,
+        });
+        let smtp = Smtp { server, from, sends };
         Ok(Self { smtp: Some(Arc::new(smtp)), console })
     }
 
@@ -74,11 +86,12 @@ impl Mailer {
         self.smtp.is_some()
     }
 
-    /// Sends a letter of a kind from which its recipient can unsubscribe, and returns whether a mail server took it. Failures are logged
-    /// here.
+    /// Sends a letter for `payer`, of a kind from which its recipient can unsubscribe, and returns whether a mail server took it.
+    /// Failures are logged here.
     pub async fn send(
         &self,
         master_key: &MasterKey,
+        payer: &Account,
         to: &EmailAddress,
         kind: Kind,
         letter: &(impl Compose + Sync),
@@ -92,7 +105,7 @@ impl Mailer {
             let letter = letter.compose().render(footer).map_err(|error| SendError::Letter(error.to_string()))?;
             let to = to.clone();
             let outgoing = Outgoing { to, id: None, letter, unsubscribe: unsubscribe.clone(), attachments: Vec::new() };
-            let Ok(_permit) = smtp.sends.acquire().await else { return Err(SendError::timeout()) };
+            let Ok(_turn) = smtp.sends.take(payer, SEND_TIMEOUT).await else { return Err(SendError::timeout()) };
             smtp.send(outgoing).await
         };
         match tokio::time::timeout(SEND_TIMEOUT, sent).await.unwrap_or_else(|_| Err(SendError::timeout())) {
@@ -180,6 +193,41 @@ mod tests {
     fn mailer(from: &str) -> anyhow::Result<Mailer> {
         let mail = config::Mail { url: Some("smtp://127.0.0.1".parse()?), from: Some(from.to_owned()), operator: None };
         Mailer::new(&mail, &config::Site::default())
+    }
+
+    struct Plain;
+
+    impl Compose for Plain {
+        fn compose(&self) -> Letter {
+            words::test_letter()
+        }
+    }
+
+    #[tokio::test]
+    async fn the_letters_of_one_account_hold_up_no_others() {
+        // A server that accepts, and says nothing.
+        let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("smtp://{}", server.local_addr().unwrap()).parse().unwrap();
+        let mail = config::Mail { url: Some(url), from: None, operator: None };
+        let mailer = Mailer::new(&mail, &config::Site::default()).unwrap();
+        let now = domain::Clock::system().now();
+        let accounts = [domain::UserId::new(now), domain::UserId::new(now)].map(Account::User);
+        let send = |account: &Account| {
+            let (mailer, account) = (mailer.clone(), account.clone());
+            tokio::spawn(async move { mailer.send(&account, &"a@b.example".parse().unwrap(), &Plain).await })
+        };
+        let mut sending: Vec<_> = (0..2 * CONCURRENT_SENDS).map(|_| send(&accounts[0])).collect();
+        let mut open = Vec::new();
+        for _ in 0..ACCOUNT_SENDS {
+            open.push(server.accept().await.unwrap());
+        }
+        sending.push(send(&accounts[1]));
+        open.push(server.accept().await.unwrap());
+        let Mailer { smtp: Some(smtp), .. } = &mailer else { panic!("there is a mail server") };
+        assert_eq!(smtp.sends.taken(), ACCOUNT_SENDS + 1);
+        for task in sending {
+            task.abort();
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! A key belongs to the credential that came with it, so that no caller gets another's answer; without one that works it is
 //! ignored, and costs nothing. Answers are sealed with a key that only the request itself holds.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use axum::{
     body::Body,
@@ -21,6 +21,7 @@ use domain::{Timestamp, limits::IDEMPOTENCY_WINDOW};
 use secrets::master_key;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use sqlx::PgPool;
 use tracing::Instrument as _;
 
 use crate::{
@@ -36,9 +37,14 @@ pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key
 /// The header of answers that were given before.
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const KEY_MAX_LEN: usize = 255;
-/// Age from which a request without an answer is taken to have died with its process, so that its key may be claimed
-/// again.
+/// Interval at which a request under way shows that its process lives. An upload may wait for minutes for its turn, and for a store
+/// that is slow.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// Time since a request without an answer showed life from which it is taken to have died with its process, so that its key may
+/// be claimed again.
 const ABANDONED_AFTER: Duration = Duration::from_mins(3);
+// However often a sign of life is lost to a database that is away for a moment, several more come.
+const _: () = assert!(KEEP_ALIVE.as_secs() * 4 <= ABANDONED_AFTER.as_secs());
 /// Longest wait of a duplicate for the first request's answer.
 const DUPLICATE_WAIT: Duration = Duration::from_secs(5);
 const DUPLICATE_POLL: Duration = Duration::from_millis(100);
@@ -201,10 +207,12 @@ async fn do_once<Work>(app: App, seal: Seal, claimed_at: Timestamp, work: Work) 
 where
     Work: Future<Output = Result<Response, ApiError>> + Send + 'static,
 {
-    let db = app.db.clone();
+    let (db, clock) = (app.db.clone(), app.clock.clone());
     let task = async move {
         // A task of its own, so that the key is released after a panic too.
-        let worked = tokio::spawn(work.in_current_span()).await.unwrap_or_else(|e| Err(ApiError::internal(e)));
+        let working = tokio::spawn(work.in_current_span());
+        let show = || keep_alive(db.clone(), seal.scope, claimed_at, clock.now());
+        let worked = alive(working, show).await.unwrap_or_else(|e| Err(ApiError::internal(e)));
         let response = worked.unwrap_or_else(ApiError::into_response);
         let (response, answer) = seal.close(response).await?;
         let kept = match answer {
@@ -221,6 +229,23 @@ where
         Ok(response)
     };
     app.tasks.spawn(task.in_current_span()).await.map_err(ApiError::internal)?
+}
+
+/// Waits for `work`, and shows every [`KEEP_ALIVE`] that it is under way.
+async fn alive<T, Shown: Future<Output = ()>>(work: impl Future<Output = T>, mut show: impl FnMut() -> Shown) -> T {
+    let mut work = pin!(work);
+    loop {
+        match tokio::time::timeout(KEEP_ALIVE, work.as_mut()).await {
+            Ok(done) => return done,
+            Err(_) => show().await,
+        }
+    }
+}
+
+async fn keep_alive(db: PgPool, scope: [u8; 32], claimed_at: Timestamp, now: Timestamp) {
+    if let Err(error) = db::in_time(idempotency::keep_alive(&db, &scope, claimed_at, now)).await {
+        tracing::warn!(%error, "a request under way could not show that it lives");
+    }
 }
 
 /// Whether an answer of this status is kept under its `Idempotency-Key`: only what a retry cannot mend is.
@@ -287,6 +312,23 @@ mod tests {
         assert!(key(&"k".repeat(255)).is_ok());
         for bad in ["", "two words", "tab\t", &"k".repeat(256)] {
             assert!(key(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_shows_that_it_lives_for_as_long_as_an_upload_may_wait() {
+        let begun = tokio::time::Instant::now();
+        let mut shown = vec![Duration::ZERO];
+        let work = tokio::time::sleep(crate::bounds::PUBLISH_WAIT);
+        let show = || {
+            shown.push(begun.elapsed());
+            std::future::ready(())
+        };
+        alive(work, show).await;
+        shown.push(begun.elapsed());
+        assert!(shown.last() >= Some(&crate::bounds::PUBLISH_WAIT));
+        for pair in shown.windows(2) {
+            assert!(pair[1].saturating_sub(pair[0]) < ABANDONED_AFTER, "{shown:?}");
         }
     }
 

@@ -7,11 +7,12 @@ use db::{
     code_host::repo_deploys::{self, Claim},
     permits::{Deploy, ProjectPermit},
     projects::deployments::{self, Content, UploadError},
-    quotas::{self, QuotaError},
+    quotas::QuotaError,
 };
 use domain::{DeploymentId, audit::Action, plans::LimitReached, repo::CommitSha};
 use packs::{Format, Root, WriteError};
 
+use super::room;
 use crate::{
     app::App,
     edges::Propagation,
@@ -70,10 +71,7 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
     let Publication { actor, project, file, format, root, push } = publication;
     let turn = app.bounds.publish(&project.owner).await.map_err(GoLiveError::Busy)?;
     // While it was received and waited, others may have used the plan up: no pack is written for nothing.
-    let is_room = async {
-        let allowance = app.allowance(&project.owner).await?;
-        Ok::<_, GoLiveError>(quotas::stored_bytes(&app.db, &project.owner, 1, &allowance).await?)
-    };
+    let is_room = async { Ok::<_, GoLiveError>(room::in_plan(app, project).await?) };
     db::in_time(is_room).await?;
     // What visitors have seen until now: an unchanged file keeps its `Last-Modified`.
     let earlier = project.active_deployment_id.as_ref();

@@ -71,7 +71,9 @@ impl UploadRecord {
 
     /// Records the failure, and returns the error to be answered.
     pub(crate) async fn fail(mut self, error: ApiError) -> ApiError {
-        if let Err(unrecorded) = db::in_time(deployments::fail(&self.app.db, &self.id, error.message())).await {
+        if let Err(unrecorded) =
+            db::in_time(deployments::fail(&self.app.db, &self.id, error.message(), self.app.clock.now())).await
+        {
             tracing::warn!(error = %unrecorded, deployment = %self.id, "a failed upload is left to the job");
         }
         self.on_drop = Ending::Ended;
@@ -81,12 +83,12 @@ impl UploadRecord {
 
 impl Drop for UploadRecord {
     fn drop(&mut self) {
-        let (db, id) = (self.app.db.clone(), self.id.clone());
+        let (db, id, now) = (self.app.db.clone(), self.id.clone(), self.app.clock.now());
         let unsettled = self.unsettled.take();
         let ending = mem::replace(&mut self.on_drop, Ending::Ended);
         let end = async move {
             let ended = match ending {
-                Ending::Fail(reason) => db::in_time(deployments::fail(&db, &id, reason)).await,
+                Ending::Fail(reason) => db::in_time(deployments::fail(&db, &id, reason, now)).await,
                 Ending::Discard => db::in_time(deployments::discard(&db, &id)).await,
                 Ending::Ended => Ok(()),
             };

@@ -3,7 +3,11 @@
 
 use std::time::Duration;
 
-use db::quotas;
+use db::{
+    billing::plan,
+    permits::{Deploy, ProjectPermit},
+    quotas::{self, QuotaError},
+};
 use domain::Account;
 use packs::{Space, StoreError};
 
@@ -16,13 +20,26 @@ use crate::{
 /// When to try again while a disk is nearly full: somebody has to make room.
 pub(crate) const FULL_RETRY: Duration = Duration::from_mins(1);
 
-/// Checks that there is room for another deployment of `account`. A repeated upload may be the one that used the plan up.
-pub(crate) async fn for_deployment(app: &App, account: &Account, attempt: Attempt) -> Result<(), ApiError> {
+/// Checks that there is room for another deployment of `project`. A repeated upload may be the one that used the plan up.
+pub(crate) async fn for_deployment(
+    app: &App,
+    project: &ProjectPermit<Deploy>,
+    attempt: Attempt,
+) -> Result<(), ApiError> {
     on_disk(app).await?;
     if attempt == Attempt::Repeated {
         return Ok(());
     }
-    db::in_time(async { Ok(quotas::stored_bytes(&app.db, account, 1, &app.allowance(account).await?).await?) }).await
+    Ok(db::in_time(in_plan(app, project)).await?)
+}
+
+/// Checks that the plan of the project's owner has room for another deployment.
+pub(crate) async fn in_plan(app: &App, project: &ProjectPermit<Deploy>) -> Result<(), QuotaError> {
+    let allowance = app.allowance(&project.owner).await?;
+    let mut db = app.db.acquire().await?;
+    quotas::stored_bytes(&mut *db, &project.owner, 1, &allowance).await?;
+    let kept = plan::kept_deployments(&mut db, app.plans(), &project.owner).await?;
+    quotas::deployments(&mut *db, &project.id, kept, &allowance).await
 }
 
 /// Checks that there is room for another share of `account`, of which the same is true.

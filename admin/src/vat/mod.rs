@@ -10,9 +10,13 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use config::Config;
-use domain::billing::vat::VatNumber;
+use domain::{Account, UserId, billing::vat::VatNumber};
+use fairness::{Bounds, Refused, Turns};
 use reqwest::{Client, redirect};
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout_at},
+};
 use url::Url;
 
 use self::vies::Failure;
@@ -22,8 +26,18 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest time for a check: the wait for a turn, a call, and a second one.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
-/// Calls at a time. The registry refuses callers who ask much concurrently.
-const CALLS: usize = 8;
+/// Longest wait for a turn.
+const TURN_WAIT: Duration = Duration::from_secs(10);
+/// Calls at a time for people who wait. The registry refuses callers who ask much concurrently.
+const CALLS: usize = 6;
+/// Calls at a time for one person.
+const PERSON_CALLS: usize = 2;
+/// Calls of one person that wait. More could not be answered within [`CHECK_TIMEOUT`].
+const PERSON_WAITING: usize = 4;
+/// Calls of all people that wait.
+const WAITING: usize = 256;
+/// Calls at a time for numbers that are checked again.
+pub const RENEWALS: usize = 2;
 /// Pause before a question that met too many others is asked once more.
 const BUSY_PAUSE: Duration = Duration::from_millis(500);
 const USER_AGENT: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
@@ -35,7 +49,18 @@ pub struct VatRegistry {
     url: Url,
     /// The seller's number, in whose name the registry is asked, so that it answers with a consultation number.
     requester: Option<VatNumber>,
-    turns: Arc<Semaphore>,
+    turns: Turns<Account>,
+    /// Those of the job that checks numbers again, which people do not wait for.
+    renewals: Arc<Semaphore>,
+}
+
+/// Whose turn a question takes.
+#[derive(Debug, Clone, Copy)]
+pub enum Asker<'a> {
+    /// Somebody who waits for the answer: the person, whichever organization it is for.
+    Person(&'a UserId),
+    /// The platform, about a number that it has.
+    Platform,
 }
 
 /// The registry's answer about a number.
@@ -60,6 +85,9 @@ pub enum VatError {
     /// Nothing is known of the number: it may be valid.
     #[error(transparent)]
     Unavailable(Unavailable),
+    /// The registry was not asked, because too much is asked of it already.
+    #[error("too many VAT numbers are being checked")]
+    Busy(#[from] Refused),
 }
 
 /// The part of the registry that does not answer, with its reason.
@@ -86,20 +114,26 @@ impl VatRegistry {
         let url = config.billing.vies_url.clone();
         anyhow::ensure!(!url.cannot_be_a_base(), "billing.vies_url cannot carry a path");
         let requester = config.billing.seller.as_ref().and_then(|seller| seller.vat_number.clone());
-        Ok(Self { client, url, requester, turns: Arc::new(Semaphore::new(CALLS)) })
+        let turns =
+            Turns::new(Bounds { total: CALLS, share: PERSON_CALLS, waiting: WAITING, waiting_share: PERSON_WAITING });
+        Ok(Self { client, url, requester, turns, renewals: Arc::new(Semaphore::new(RENEWALS)) })
     }
 
     /// Asks whether somebody has the number.
-    pub async fn check(&self, number: &VatNumber) -> Result<VatAnswer, VatError> {
+    pub async fn check(&self, number: &VatNumber, asker: Asker<'_>) -> Result<VatAnswer, VatError> {
+        let begun = Instant::now();
+        let (_turn, _renewal) = match asker {
+            Asker::Person(person) => (Some(self.turns.take(&Account::User(person.clone()), TURN_WAIT).await?), None),
+            Asker::Platform => (None, self.renewals.acquire().await.ok()),
+        };
         let late = || Unavailable::Registry(format!("no answer within {} s", CHECK_TIMEOUT.as_secs()));
-        timeout(CHECK_TIMEOUT, self.check_in_turn(number))
+        timeout_at(begun + CHECK_TIMEOUT, self.check_in_turn(number))
             .await
             .unwrap_or_else(|_| Err(late()))
             .map_err(VatError::Unavailable)
     }
 
     async fn check_in_turn(&self, number: &VatNumber) -> Result<VatAnswer, Unavailable> {
-        let _turn = self.turns.acquire().await.map_err(|closed| Unavailable::Registry(closed.to_string()))?;
         let failure = match self.ask(number, self.requester.as_ref()).await {
             Ok(answer) => return Ok(answer),
             Err(failure) => failure,

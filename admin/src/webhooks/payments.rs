@@ -13,11 +13,13 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::{HeaderName, header::CONTENT_TYPE};
 use serde::Deserialize;
 use sha2::Sha256;
+use tokio::sync::oneshot;
 use tracing::Instrument as _;
 
 use crate::{
     app::App,
     billing,
+    bounds::{LookTurn, NextLook},
     error::{ApiError, Code},
     extract::{Json, read_body_up_to},
     middleware::client::ClientAddress,
@@ -83,7 +85,7 @@ struct Snapshot {
         "invalid_request": "the body holds no id",
         "unauthorized": "the signature is wrong, or signed webhooks are not taken here",
         "not_found": "plans cannot be paid on this platform",
-        "rate_limit_exceeded": "too many webhooks about unknown payments came from this address",
+        "rate_limit_exceeded": "too many webhooks about unknown payments, or about one payment, came from this address",
         "busy": "as many payments are being looked at as the server does at a time",
     }))),
 )]
@@ -96,34 +98,83 @@ pub async fn receive(
     let Some(provider) = &app.payments else {
         return Err(ApiError::new(Code::NotFound, "This platform takes no payments: billing.provider is none."));
     };
-    // Counted first and taken back when the payment is ours, so that made-up ones that come together cannot all slip through.
+    // Counted first and taken back when it begins a look at a payment of ours, so that made-up ones that come together cannot all
+    // slip through, and one payment that somebody knows is no way around the count.
     let counted = rates::client(client);
     app.rate_limits.count(Bucket::PaymentWebhook, &counted).await.check()?;
     let turn = app.bounds.webhook(client.into())?;
     let body = read_body_up_to(body, BODY_BYTES).await?;
     let secret = app.config.billing.mollie_webhook_secret.as_deref().unwrap_or_default();
     let Some(id) = named(secret, &headers, &body)? else { return Ok(Json(Done::OK)) };
+    // What waits for a look is bounded by the count, or by the looks.
     drop(turn);
-    if payments::find_at_provider(&app.db, provider.kind().as_str(), &id).await?.is_some() {
+    let looks = app.bounds.payment_looks();
+    if let Some(next) = looks.join(&id) {
+        return Ok(joined(next).await);
+    }
+    let kind = provider.kind().as_str();
+    let is_known = payments::find_at_provider(&app.db, kind, &id).await?.is_some();
+    let mut look = match looks.begin(&id, client.into())? {
+        LookTurn::First(look) => look,
+        LookTurn::Joined(next) => return Ok(joined(next).await),
+    };
+    if is_known {
+        app.rate_limits.count(Bucket::PaymentLook, &counted).await.check()?;
         app.rate_limits.uncount(Bucket::PaymentWebhook, &counted).await;
     }
-    let (permit, kind) = (app.bounds.payment_look().await?, provider.kind().as_str());
+    let permit = match look.turn().await {
+        Ok(permit) => permit,
+        Err(error) => {
+            // The provider comes again, or does not; a job looks in either case.
+            look_later(&app, kind, &id).await;
+            return Err(error);
+        }
+    };
     let looking = app.clone();
-    let look = async move {
-        let looked = tokio::time::timeout(LOOK_LONGEST, billing::look(&looking, &id)).await;
-        if let Err(error) = looked.unwrap_or_else(|_| Err(anyhow::anyhow!("it took too long"))) {
-            tracing::warn!(id, "a payment could not be looked at: {error:#}");
-            // The provider was told that its word has come: a job looks again, soon.
-            let soon = looking.clock.now() + LOOK_AGAIN;
-            if let Err(error) = db::in_time(payments::look_soon(&looking.db, kind, &id, soon)).await {
-                tracing::warn!(id, %error, "its next look could not be brought forward");
+    let (answered, first) = oneshot::channel();
+    let looks = async move {
+        look_now(&looking, kind, &id).await;
+        drop(permit);
+        // An error means that the client has gone.
+        let _ = answered.send(());
+        while let Some(true) = looking.stopping.run_until_cancelled(look.is_wanted_again()).await {
+            match look.turn().await {
+                Ok(_permit) => look_now(&looking, kind, look.id()).await,
+                Err(_) => look_later(&looking, kind, look.id()).await,
             }
         }
-        drop(permit);
+        if look.is_wanted() {
+            look_later(&looking, kind, look.id()).await;
+        }
     };
+    app.tasks.spawn(looks.in_current_span());
     // Elapsed: the look goes on without the client, and the program's stop waits for it.
-    let _ = tokio::time::timeout(LOOK_WAIT, app.tasks.spawn(look.in_current_span())).await;
+    let _ = tokio::time::timeout(LOOK_WAIT, first).await;
     Ok(Json(Done::OK))
+}
+
+/// Answers a webhook once the next look at its payment has ended, or when it has waited for long.
+async fn joined(next: NextLook) -> Json<Done> {
+    let _ = tokio::time::timeout(LOOK_WAIT, next.ended()).await;
+    Json(Done::OK)
+}
+
+/// Looks at a payment. When that fails, a job looks again soon.
+async fn look_now(app: &App, kind: &str, id: &str) {
+    let looked = tokio::time::timeout(LOOK_LONGEST, billing::look(app, id)).await;
+    if let Err(error) = looked.unwrap_or_else(|_| Err(anyhow::anyhow!("it took too long"))) {
+        tracing::warn!(id, "a payment could not be looked at: {error:#}");
+        // The provider was told that its word has come.
+        look_later(app, kind, id).await;
+    }
+}
+
+/// Has a job look at a payment soon.
+async fn look_later(app: &App, kind: &str, id: &str) {
+    let soon = app.clock.now() + LOOK_AGAIN;
+    if let Err(error) = db::in_time(payments::look_soon(&app.db, kind, id, soon)).await {
+        tracing::warn!(id, %error, "its next look could not be brought forward");
+    }
 }
 
 /// Reads which payment a webhook is about. None when it is about something else.

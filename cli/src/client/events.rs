@@ -64,7 +64,8 @@ impl Events {
             while let Some(line) = self.lines.next() {
                 self.read(&line);
             }
-            if self.lines.len() > LINE_BYTES {
+            // An event may have many lines of data.
+            if self.lines.len() > LINE_BYTES || self.data.len() > LINE_BYTES {
                 return None;
             }
         }

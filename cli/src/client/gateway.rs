@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use url::Url;
 
-use super::{connection, lines::Lines};
+use super::{ANSWER_BYTES, REFUSAL_BYTES, body, connection, lines::Lines};
 use crate::{
     credentials::Connection,
     failure::{Failure, Kind},
@@ -114,8 +114,8 @@ impl Gateway {
     /// Lists the models of the gateway.
     pub(crate) async fn models(&self) -> Result<Vec<Model>, Failure> {
         let request = self.http.get(self.url("models")?).timeout(LIST_TIMEOUT);
-        let list = self.send(request).await?.json::<List>().await;
-        list.map(|list| list.data).map_err(|_| self.strange())
+        let list = body::read(self.send(request).await?, ANSWER_BYTES).await.map_err(|_| self.strange())?;
+        serde_json::from_slice::<List>(&list).map(|list| list.data).map_err(|_| self.strange())
     }
 
     /// Asks a model and streams its answer.
@@ -156,7 +156,8 @@ impl Gateway {
         }
         let status = response.status();
         let retry_after = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
-        let refusal = response.json::<Refusal>().await.map_err(|_| self.strange())?.error;
+        let refusal = body::read(response, REFUSAL_BYTES).await.map_err(|_| self.strange())?;
+        let refusal = serde_json::from_slice::<Refusal>(&refusal).map_err(|_| self.strange())?.error;
         Err(refused(status.as_u16(), refusal, retry_after))
     }
 

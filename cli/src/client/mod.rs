@@ -1,5 +1,6 @@
 //! HTTP to the control plane: calls, their retries, and the failures that answers mean.
 
+mod body;
 mod connection;
 mod events;
 pub(crate) mod gateway;
@@ -12,11 +13,12 @@ use std::{
 };
 
 use api::error::ErrorEnvelope;
-use domain::BRAND;
+use domain::{BRAND, limits};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, header::HeaderMap};
 use serde::{Serialize, de::DeserializeOwned};
 use url::Url;
 
+use body::BodyError;
 pub(crate) use events::{Events, News};
 pub(crate) use upload::Upload;
 
@@ -30,12 +32,18 @@ use crate::{
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest duration of the download of a document.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(5);
+/// Most bytes of an answer that is held in memory.
+const ANSWER_BYTES: u64 = 16 * limits::MB;
+/// Most bytes of a refusal that are read: a code and some sentences.
+const REFUSAL_BYTES: u64 = limits::MB;
 const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Longest `Retry-After` that is waited for; a longer one becomes the command's failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Time of an attempt that failed from which it is spoken of before the next one.
 const SAY_AFTER: Duration = Duration::from_secs(5);
+/// Most bytes of a list, over all its pages.
+const LIST_BYTES: u64 = 4 * ANSWER_BYTES;
 /// Most pages of a list that are fetched, of 100 rows each.
 const MAX_PAGES: usize = 100;
 
@@ -148,15 +156,11 @@ impl Client {
     }
 
     /// Reads an answer to its end, unless it is longer than `most`.
-    async fn read(&self, mut response: Response, most: u64) -> Result<Vec<u8>, Failure> {
-        let mut body = Vec::new();
-        while let Some(part) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
-            if (body.len() + part.len()) as u64 > most {
-                return Err(Failure::limit(format!("The answer is longer than {}.", domain::size(most))));
-            }
-            body.extend_from_slice(&part);
-        }
-        Ok(body)
+    async fn read(&self, response: Response, most: u64) -> Result<Vec<u8>, Failure> {
+        body::read(response, most).await.map_err(|error| match error {
+            BodyError::Broken(error) => self.unreachable(&error),
+            BodyError::TooLong => Failure::limit(format!("The answer is longer than {}.", domain::size(most))),
+        })
     }
 
     /// Sends a DELETE. Not repeated after a dropped connection: the second answer would be a 404 for what the first one
@@ -175,16 +179,25 @@ impl Client {
     where
         P: DeserializeOwned,
     {
-        let (mut rows, mut next) = open(self.get(path).await?.body);
+        let mut read = 0;
+        let (mut rows, mut next) = open(self.page(path, &mut read).await?);
         for _ in 1..MAX_PAGES {
             let Some(cursor) = next else { break };
             let cursor: String = url::form_urlencoded::byte_serialize(cursor.as_bytes()).collect();
             let separator = if path.contains('?') { '&' } else { '?' };
-            let (more, after) = open(self.get(&format!("{path}{separator}cursor={cursor}")).await?.body);
+            let (more, after) = open(self.page(&format!("{path}{separator}cursor={cursor}"), &mut read).await?);
             rows.extend(more);
             next = after;
         }
         Ok(rows)
+    }
+
+    /// Fetches a page of a list of which `read` bytes were read before.
+    async fn page<P: DeserializeOwned>(&self, path: &str, read: &mut u64) -> Result<P, Failure> {
+        let response = self.send(|| self.signed(Method::GET, path), Safety::Repeatable).await?;
+        let body = self.read(response, ANSWER_BYTES.min(LIST_BYTES - *read)).await?;
+        *read += body.len() as u64;
+        serde_json::from_slice(&body).map_err(|_| self.unexpected())
     }
 
     fn url(&self, path: &str) -> Result<Url, Failure> {
@@ -207,10 +220,8 @@ impl Client {
     ) -> Result<Answer<T>, Failure> {
         let response = self.send(request, safety).await?;
         let propagation = propagation(response.headers());
-        let body = response
-            .json()
-            .await
-            .map_err(|error| if error.is_decode() { self.unexpected() } else { self.unreachable(&error) })?;
+        let body = self.read(response, ANSWER_BYTES).await?;
+        let body = serde_json::from_slice(&body).map_err(|_| self.unexpected())?;
         Ok(Answer { body, propagation })
     }
 
@@ -307,7 +318,8 @@ fn may_pass(status: StatusCode, failure: &Failure) -> bool {
 async fn refusal(response: Response) -> Failure {
     let status = response.status();
     let request_id = response.headers().get("x-request-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let body = response.bytes().await.unwrap_or_default();
+    // One that breaks off or has no end has no words to show; its status says enough.
+    let body = body::read(response, REFUSAL_BYTES).await.unwrap_or_default();
     let failure = match serde_json::from_slice::<ErrorEnvelope>(&body) {
         Ok(ErrorEnvelope { error }) => Failure::answered(status.as_u16(), error.code, error.message),
         Err(_) => Failure::answered(status.as_u16(), "unexpected_answer", format!("The service answered {status}.")),

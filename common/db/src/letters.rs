@@ -35,6 +35,17 @@ pub struct NewLetter<'a> {
 pub async fn queue(conn: &mut PgConnection, letter: &NewLetter<'_>, now: Timestamp) -> Result<(), sqlx::Error> {
     let NewLetter { event, recipient, account, kind, content, invoice, most_a_day } = letter;
     let (id, event) = (LetterId::new(now), format!("{event} {}", recipient.as_str()));
+    if most_a_day.is_some() {
+        // Counted one after another: letters that are queued concurrently would not see each other. A statement of its own, so that
+        // the next one sees what was committed while the lock was waited for.
+        sqlx::query!(
+            "SELECT pg_advisory_xact_lock(hashtextextended('letters ' || $1 || ' ' || $2, 0))",
+            recipient.as_str(),
+            kind,
+        )
+        .execute(&mut *conn)
+        .await?;
+    }
     sqlx::query!(
         "INSERT INTO letters
              (id, event, recipient, account, kind, content, invoice_id, state, next_attempt_at, created_at)

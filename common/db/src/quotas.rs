@@ -6,6 +6,7 @@
 
 use domain::{
     Account, OrgId, ProjectId, Timestamp, UserId,
+    limits::{DEPLOYMENTS_PER_KEPT, PACK_LEAST_BYTES, PACK_OVERHEAD_BYTES},
     plans::{Allowance, Limit, LimitReached},
 };
 use sqlx::{PgConnection, PgExecutor};
@@ -67,7 +68,10 @@ pub async fn shares(
     Ok(allowance.check(Limit::Shares, whole(count) + 1)?)
 }
 
-/// Checks that the store may keep `more` bytes for the account.
+/// Checks that the store may keep `more` bytes for the account. Each deployment counts with what it takes on a disk, as
+/// [`Content::counted_bytes`] says, so that many small ones are not free.
+///
+/// [`Content::counted_bytes`]: crate::projects::deployments::Content::counted_bytes
 pub async fn stored_bytes(
     db: impl PgExecutor<'_>,
     account: &Account,
@@ -76,15 +80,35 @@ pub async fn stored_bytes(
 ) -> Result<(), QuotaError> {
     // A deployment that was published before its stored size was noted counts with its files alone.
     let stored = sqlx::query_scalar!(
-        r#"SELECT COALESCE(sum(COALESCE(d.stored_bytes, d.bytes)), 0)::bigint AS "bytes!"
+        r#"SELECT COALESCE(sum(greatest(COALESCE(d.stored_bytes, d.bytes) + $3::bigint, $4)), 0)::bigint AS "bytes!"
            FROM deployments d JOIN projects p ON p.id = d.project_id
            WHERE (p.user_id = $1 OR p.org_id = $2) AND d.status IN ('live', 'superseded')"#,
         account.as_user().map(UserId::as_str),
         account.as_org().map(OrgId::as_str),
+        PACK_OVERHEAD_BYTES,
+        PACK_LEAST_BYTES,
     )
     .fetch_one(db)
     .await?;
     Ok(allowance.check(Limit::StoredBytes, whole(stored).saturating_add(more))?)
+}
+
+/// Checks that the project may have one deployment more whose files are kept: so many for each of those `kept` that its owner's plan
+/// keeps. Refused instead of deleting an older one, which was said to stay for its 30 days: the owner decides what goes.
+pub async fn deployments(
+    db: impl PgExecutor<'_>,
+    project: &ProjectId,
+    kept: u32,
+    allowance: &Allowance<'_>,
+) -> Result<(), QuotaError> {
+    let count = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM deployments WHERE project_id = $1 AND status IN ('live', 'superseded')"#,
+        project.as_str(),
+    )
+    .fetch_one(db)
+    .await?;
+    let allowed = u64::from(kept) * u64::from(DEPLOYMENTS_PER_KEPT);
+    Ok(allowance.check_at_most(Limit::Deployments, whole(count) + 1, allowed)?)
 }
 
 /// Checks that the account may have `more` custom domains.
@@ -141,12 +165,14 @@ pub async fn members(db: impl PgExecutor<'_>, org: &OrgId, allowance: &Allowance
     Ok(allowance.check(Limit::Members, whole(members) + 1)?)
 }
 
-/// Returns the bytes that the store keeps of a project.
+/// Returns the bytes that a project counts with in the store.
 pub(crate) async fn stored_by_project(db: impl PgExecutor<'_>, project: &ProjectId) -> Result<u64, sqlx::Error> {
     let stored = sqlx::query_scalar!(
-        r#"SELECT COALESCE(sum(COALESCE(stored_bytes, bytes)), 0)::bigint AS "bytes!"
+        r#"SELECT COALESCE(sum(greatest(COALESCE(stored_bytes, bytes) + $2::bigint, $3)), 0)::bigint AS "bytes!"
            FROM deployments WHERE project_id = $1 AND status IN ('live', 'superseded')"#,
         project.as_str(),
+        PACK_OVERHEAD_BYTES,
+        PACK_LEAST_BYTES,
     )
     .fetch_one(db)
     .await?;

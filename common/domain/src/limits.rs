@@ -60,6 +60,16 @@ pub const RECENT_DEPLOYMENTS: i64 = 10;
 pub const RECENT_DEPLOYMENTS_AGE: Duration = Duration::from_hours(7 * 24);
 /// Time for which a deployment is kept after it was made, and after it was last served, however many there are.
 pub const DEPLOYMENT_KEPT: Duration = Duration::from_hours(30 * 24);
+/// Deployments of one project, of those whose files are kept, for each that its owner's plan keeps of it. Beyond them nothing more
+/// is published until some were deleted, or have expired.
+pub const DEPLOYMENTS_PER_KEPT: u32 = 10;
+/// Failed uploads of one project that are kept: enough to see what went wrong lately.
+pub const FAILED_DEPLOYMENTS: i64 = 20;
+/// What a deployment takes in the store beside the bytes of its pack: two files, each of which fills its last block of 4 KB half as
+/// a rule, and a folder.
+pub const PACK_OVERHEAD_BYTES: i64 = 2 * 2_048 + 4_096;
+/// What a deployment takes in the store at least: a block for each of its two files, and one for its folder.
+pub const PACK_LEAST_BYTES: i64 = 3 * 4_096;
 /// Characters of an organization's display name.
 pub const DISPLAY_NAME_CHARS: usize = 100;
 /// Members of an organization, at most: all of them are shown at once.

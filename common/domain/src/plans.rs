@@ -54,10 +54,12 @@ pub struct PlanLimits {
     pub bandwidth_bytes: u64,
     /// Most that the AI gateway may cost in a month, in euro cents.
     pub ai_credit_cents: u32,
-    /// Bytes that the store keeps of all deployments and shares, compressed variants included.
+    /// Bytes that the store keeps of all deployments and shares, compressed variants included. Each counts with what it takes on a
+    /// disk, 12 KB at least.
     #[serde(default = "free::storage_bytes")]
     pub storage_bytes: u64,
-    /// Deployments that a project keeps. Older ones expire, though never the live one nor one of the last seven days.
+    /// Deployments that a project keeps. Older ones expire, though never the live one nor one of the last 30 days; at ten times as many
+    /// nothing more is published until some were deleted or have expired.
     #[serde(default = "free::deployments")]
     pub deployments: u32,
     /// Shares that have not expired.
@@ -122,6 +124,21 @@ impl Plans {
     /// Returns what [`Plans::plan_of`] allows: nothing when the configuration has no plans.
     pub fn limits_of(&self, subscribed: Option<&str>) -> PlanLimits {
         self.plan_of(subscribed).map_or(PlanLimits::NOTHING, |(_, plan)| plan.limits)
+    }
+
+    /// Returns what [`Plans::limits_of`] does, with as much AI credit as was paid for: when the present month was charged for the
+    /// plan `charged`, and that is a cheaper one because the subscription was upgraded since, no more than that plan's. A plan that
+    /// has left the configuration cannot be compared.
+    pub fn paid_limits_of(&self, subscribed: Option<&str>, charged: Option<&str>) -> PlanLimits {
+        let limits = self.limits_of(subscribed);
+        let plans = subscribed.and_then(|id| self.find(id)).zip(charged.and_then(|id| self.find(id)));
+        match plans {
+            Some((plan, charged)) if charged.price_cents < plan.price_cents => {
+                let ai_credit_cents = limits.ai_credit_cents.min(charged.limits.ai_credit_cents);
+                PlanLimits { ai_credit_cents, ..limits }
+            }
+            _ => limits,
+        }
     }
 
     /// Returns what is left to check of an account with a subscription to the plan `subscribed`, or with none, and from
@@ -269,6 +286,23 @@ mod tests {
         let large = plan.replace("\"ai_credit_cents\": 1", "\"ai_credit_cents\": 1, \"gateway_body_bytes\": 33554433");
         let error = serde_json::from_str::<Plans>(&large).unwrap_err().to_string();
         assert!(error.contains("from 1024 to 33554432"), "{error}");
+    }
+
+    #[test]
+    fn credit_follows_what_was_paid() {
+        let plans = Plans::default();
+        let credit = |plan, charged| plans.paid_limits_of(Some(plan), charged).ai_credit_cents;
+        assert_eq!((credit("business", Some("pro")), credit("business", Some("business"))), (3_000, 15_000));
+        // Nothing was charged, the plan is cheaper than what was, or one of them is not there any more.
+        assert_eq!((credit("business", None), credit("pro", Some("business"))), (15_000, 3_000));
+        assert_eq!((credit("business", Some("gone")), credit("gone", Some("pro"))), (15_000, 15_000));
+        assert_eq!(plans.paid_limits_of(None, None), plans.limits_of(None));
+        let upgraded = plans.paid_limits_of(Some("business"), Some("pro"));
+        assert_eq!(
+            PlanLimits { ai_credit_cents: 15_000, ..upgraded },
+            plans.limits_of(Some("business")),
+            "credit alone"
+        );
     }
 
     #[test]

@@ -44,7 +44,8 @@ impl Settings {
     }
 
     fn limits_of(&self, key: &GatewayKey) -> PlanLimits {
-        key.subscribed.as_deref().map_or(self.default_limits, |plan| self.plans.limits_of(Some(plan)))
+        let charged = key.charged.as_deref();
+        key.subscribed.as_deref().map_or(self.default_limits, |plan| self.plans.paid_limits_of(Some(plan), charged))
     }
 
     /// What the account of `key` may use.

@@ -32,6 +32,8 @@ pub struct GatewayKey {
     pub account: Account,
     /// The plan that the account is subscribed to, if it is to one.
     pub subscribed: Option<String>,
+    /// The plan for which the account's present month was charged, when something was.
+    pub charged: Option<String>,
     /// The most that the key may cost in a month.
     pub limit: Option<Microcents>,
     /// The most that all keys of the account may cost in a month.
@@ -106,8 +108,8 @@ impl Keys {
         let pool = if is_retry { &self.primary } else { &self.near };
         let found = db::gateway::ai_keys::find(pool, &hash).await;
         let AsOf { value, extent } = found.map_err(|error| RecallError::database("keys", &error))?;
-        let value = value.map(|AiKey { token, account, subscribed, limit, account_limit, asks }| {
-            Arc::new(GatewayKey { token, account, subscribed, limit, account_limit, asks })
+        let value = value.map(|AiKey { token, account, subscribed, charged, limit, account_limit, asks }| {
+            Arc::new(GatewayKey { token, account, subscribed, charged, limit, account_limit, asks })
         });
         let plan = value.as_ref().map(|key| AccountPlan::from(key.account.clone()));
         let names = match (&value, &plan) {

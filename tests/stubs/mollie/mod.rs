@@ -74,6 +74,8 @@ pub struct Asked {
 struct Shared {
     ledger: Mutex<Ledger>,
     faults: Mutex<VecDeque<Fault>>,
+    /// Requests whose path contains this are never answered.
+    held: Mutex<Option<String>>,
     /// The fault of every request for which none was queued.
     usual: Mutex<Option<Fault>>,
     asked: Mutex<Vec<Asked>>,
@@ -107,6 +109,11 @@ impl Mollie {
     /// How every request fares from now on for which nothing else was said.
     pub fn always(&self, fault: Option<Fault>) {
         *self.shared.usual.lock().unwrap() = fault;
+    }
+
+    /// Answers no request from now on whose path contains `part`.
+    pub fn hold(&self, part: &str) {
+        *self.shared.held.lock().unwrap() = Some(part.to_owned());
     }
 
     /// Ends the [`Fault::Holds`] at which a request is, or the next one.
@@ -243,6 +250,10 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     let json = serde_json::from_slice(&body).unwrap_or(Value::Null);
     let asked = Asked { method: parts.method, path, headers: parts.headers, body: json };
     shared.asked.lock().unwrap().push(asked.clone());
+    let is_held = shared.held.lock().unwrap().as_ref().is_some_and(|part| asked.path.contains(part));
+    if is_held {
+        return std::future::pending().await;
+    }
     let fault = shared.faults.lock().unwrap().pop_front();
     let fault = fault.or_else(|| shared.usual.lock().unwrap().clone());
     match fault {

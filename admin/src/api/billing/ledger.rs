@@ -33,7 +33,8 @@ const BATCH: i64 = 500;
 ///
 /// Amounts are in euros. A document's are under `net`, `vat` and `billed`, and negative on a credit note; money's are under
 /// `paid`, and negative when it went back. Both columns have the same sum. `number` is the document's, or that of the
-/// document which belongs to the money. A cell that a spreadsheet would take for a formula begins with an apostrophe.
+/// document which belongs to the money. An apostrophe precedes whatever a spreadsheet could take for a formula, at the beginning
+/// of a cell and after `;`, a tab, a line's end or a quote in it; negative amounts stay numbers.
 #[utoipa::path(
     get, path = "/billing/ledger.csv", tag = "Billing",
     responses((
@@ -49,7 +50,8 @@ pub async fn of_user(State(app): State<App>, caller: CliUser) -> Result<Response
 ///
 /// Amounts are in euros. A document's are under `net`, `vat` and `billed`, and negative on a credit note; money's are under
 /// `paid`, and negative when it went back. Both columns have the same sum. `number` is the document's, or that of the
-/// document which belongs to the money. A cell that a spreadsheet would take for a formula begins with an apostrophe.
+/// document which belongs to the money. An apostrophe precedes whatever a spreadsheet could take for a formula, at the beginning
+/// of a cell and after `;`, a tab, a line's end or a quote in it; negative amounts stay numbers.
 #[utoipa::path(
     get, path = "/orgs/{name}/billing/ledger.csv", tag = "Billing",
     params(("name" = String, Path, description = "The organization's name")),

@@ -3,7 +3,11 @@
 use api::billing::{BillingOverview, CatalogPlan, NextInvoice, PlanUsage};
 use axum::extract::State;
 use db::{
-    billing::{invoices, overview, plan, profiles, subscriptions},
+    billing::{
+        invoices, overview,
+        plan::{self, ChargedPlan},
+        profiles, subscriptions,
+    },
     permits::Admin,
 };
 use domain::Account;
@@ -48,8 +52,8 @@ pub async fn of_org(
 }
 
 async fn overview(app: &App, account: &Account) -> Result<BillingOverview, ApiError> {
-    let subscribed = plan::subscribed(&app.db, account).await?;
-    let limits = app.plans().limits_of(subscribed.as_deref());
+    let ChargedPlan { subscribed, charged } = plan::charged(&app.db, account).await?;
+    let limits = app.plans().paid_limits_of(subscribed.as_deref(), charged.as_deref());
     let plan = subscribed.or_else(|| app.plans().default_plan().map(|(id, _)| id.to_owned()));
     let used = overview::usage(&app.db, account, app.clock.now()).await?;
     let latest = invoices::page(&app.db, account, None, LATEST_INVOICES).await?;

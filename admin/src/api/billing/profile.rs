@@ -19,9 +19,11 @@ use sqlx::PgConnection;
 use crate::{
     app::App,
     auth::{CliUser, OrgAccess},
+    bounds,
     error::{ApiError, Code},
     extract::Json,
-    vat::{Unavailable, VatAnswer, VatError},
+    rates::Bucket,
+    vat::{Asker, Unavailable, VatAnswer, VatError},
     vat_checks,
 };
 
@@ -38,6 +40,8 @@ const TRY_AGAIN: Duration = Duration::from_mins(1);
     extensions(("x-errors" = json!({
         "vat_number_not_found": "nobody has the VAT number; nothing was stored",
         "vat_registry_unavailable": "the VAT registry does not answer; nothing was stored",
+        "rate_limit_exceeded": "you have had as many VAT numbers checked as you may in an hour",
+        "busy": "as many VAT numbers are being checked as may be at a time",
     }))),
 )]
 pub async fn save(
@@ -46,7 +50,7 @@ pub async fn save(
     Json(body): Json<SaveBillingProfile>,
 ) -> Result<Json<BillingProfile>, ApiError> {
     let account = Account::User(caller.user.id.clone());
-    let answer = check(&app, &account, &body).await?;
+    let answer = check(&app, &caller, &account, &body).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let profile = store(&mut change, account, body, answer, now).await?;
@@ -66,6 +70,8 @@ pub async fn save(
         "forbidden": "only owners of the organization may",
         "vat_number_not_found": "nobody has the VAT number; nothing was stored",
         "vat_registry_unavailable": "the VAT registry does not answer; nothing was stored",
+        "rate_limit_exceeded": "you have had as many VAT numbers checked as you may in an hour",
+        "busy": "as many VAT numbers are being checked as may be at a time",
     }))),
 )]
 pub async fn save_of_org(
@@ -75,7 +81,7 @@ pub async fn save_of_org(
     Json(body): Json<SaveBillingProfile>,
 ) -> Result<Json<BillingProfile>, ApiError> {
     let account = Account::Org(org.id.clone());
-    let answer = check(&app, &account, &body).await?;
+    let answer = check(&app, &caller, &account, &body).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let org = permits::lock(&mut change, org).await?;
@@ -103,6 +109,7 @@ pub fn view(profile: Profile) -> BillingProfile {
 /// when there is no number, or the account has it already and what is known of it stays.
 async fn check(
     app: &App,
+    caller: &CliUser,
     account: &Account,
     wanted: &SaveBillingProfile,
 ) -> Result<Option<Result<VatAnswer, VatError>>, ApiError> {
@@ -110,16 +117,24 @@ async fn check(
     if !number.is_of(wanted.country) {
         return Err(other_country(number, wanted));
     }
+    // The person, because organizations are free to make.
+    let (person, asker) = (&caller.user.id, Asker::Person(&caller.user.id));
+    let is_allowed = async || app.rate_limits.count(Bucket::VatNumber, person.as_str()).await.check();
     let before = profiles::find(&app.db, account).await?;
-    if before.is_some_and(|before| before.vat_number.as_ref() == Some(number)) {
-        let known = vat_checks::fresh(app, account).await?;
-        // Its address may change while the registry is silent; that nobody has the number is an answer.
+    if let Some(before) = before.filter(|before| before.vat_number.as_ref() == Some(number)) {
+        // Its address may change while the registry is silent, or was asked too often; that nobody has the number is an answer.
+        let known = if vat_checks::is_fresh(&before, app.clock.now()) || is_allowed().await.is_err() {
+            Some(before)
+        } else {
+            vat_checks::check_again(app, before, asker).await?
+        };
         return match known {
             Some(known) if known.vat_status == Some(VatStatus::Invalid) => Err(not_found(number)),
             _ => Ok(None),
         };
     }
-    match app.vat.check(number).await {
+    is_allowed().await?;
+    match app.vat.check(number, asker).await {
         Ok(VatAnswer::Unknown) => Err(not_found(number)),
         Err(VatError::Unavailable(reason @ Unavailable::Registry(_))) => Err(ApiError::new(
             Code::VatRegistryUnavailable,
@@ -128,6 +143,7 @@ async fn check(
         )
         .retry_after(TRY_AGAIN)
         .caused_by(reason)),
+        Err(VatError::Busy(_)) => Err(bounds::too_much()),
         answer => Ok(Some(answer)),
     }
 }

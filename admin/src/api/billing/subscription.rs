@@ -24,6 +24,7 @@ use crate::{
         "invalid_request": "there is no such plan, it costs nothing, or your billing details are not stored yet",
         "subscription_active": "you have a subscription already; change its plan instead",
         "billing_unavailable": "the operator takes no payments, or their provider does not answer",
+        "busy": "as many checkouts are under way as the server, or you, may have at a time",
     }))),
 )]
 pub async fn checkout_of_user(
@@ -31,7 +32,7 @@ pub async fn checkout_of_user(
     caller: CliUser,
     Json(body): Json<ChoosePlan>,
 ) -> Result<Json<Checkout>, ApiError> {
-    checkout(&app, caller.actor(), &caller.user.id.clone().into(), &body).await
+    checkout(&app, &caller, &caller.user.id.clone().into(), &body).await
 }
 
 /// Begins to subscribe an organization to a plan: returns the page on which its first month is paid.
@@ -47,6 +48,7 @@ pub async fn checkout_of_user(
         "invalid_request": "there is no such plan, it costs nothing, or the billing details are not stored yet",
         "subscription_active": "the organization has a subscription already; change its plan instead",
         "billing_unavailable": "the operator takes no payments, or their provider does not answer",
+        "busy": "as many checkouts are under way as the server, or you, may have at a time",
     }))),
 )]
 pub async fn checkout_of_org(
@@ -55,19 +57,21 @@ pub async fn checkout_of_org(
     OrgAccess(org): OrgAccess<Owner>,
     Json(body): Json<ChoosePlan>,
 ) -> Result<Json<Checkout>, ApiError> {
-    checkout(&app, caller.actor(), &org.into(), &body).await
+    checkout(&app, &caller, &org.into(), &body).await
 }
 
-async fn checkout(app: &App, actor: Actor<'_>, payer: &Payer, body: &ChoosePlan) -> Result<Json<Checkout>, ApiError> {
-    let page = billing::checkout(app, actor, payer, &body.plan).await?;
+async fn checkout(app: &App, caller: &CliUser, payer: &Payer, body: &ChoosePlan) -> Result<Json<Checkout>, ApiError> {
+    // The person's, because organizations are free to make.
+    let _turn = app.bounds.checkout(&caller.user.id.clone().into()).await?;
+    let page = billing::checkout(app, caller.actor(), payer, &body.plan).await?;
     Ok(Json(Checkout { checkout_url: page.into() }))
 }
 
 /// Changes your subscription to another plan.
 ///
 /// A plan that costs more applies immediately, and one that costs less when the subscription renews; the new price is
-/// charged at the renewal in either case. A plan that came by an upgrade is paid for one month before a cheaper one takes its
-/// place. A smaller plan is refused while more is used than it allows, and nothing that it has no room for is made until it
+/// charged at the renewal in either case. The AI credit of a plan that costs more comes once it is paid. A plan that came by an
+/// upgrade is paid for one month before a cheaper one takes its place. A smaller plan is refused while more is used than it allows, and nothing that it has no room for is made until it
 /// applies.
 #[utoipa::path(
     post, path = "/billing/change-plan", tag = "Billing", request_body = ChoosePlan,
@@ -88,8 +92,8 @@ pub async fn change_of_user(
 /// Changes an organization's subscription to another plan.
 ///
 /// A plan that costs more applies immediately, and one that costs less when the subscription renews; the new price is
-/// charged at the renewal in either case. A plan that came by an upgrade is paid for one month before a cheaper one takes its
-/// place. A smaller plan is refused while more is used than it allows, and nothing that it has no room for is made until it
+/// charged at the renewal in either case. The AI credit of a plan that costs more comes once it is paid. A plan that came by an
+/// upgrade is paid for one month before a cheaper one takes its place. A smaller plan is refused while more is used than it allows, and nothing that it has no room for is made until it
 /// applies.
 #[utoipa::path(
     post, path = "/orgs/{name}/billing/change-plan", tag = "Billing", request_body = ChoosePlan,

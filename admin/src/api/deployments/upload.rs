@@ -58,7 +58,7 @@ pub async fn upload(
 ) -> Result<Response, ApiError> {
     let format = receive::check(&headers)?;
     let idempotency = idempotency.shaped_by(receive::shape(format));
-    room::for_deployment(&app, &project.owner, idempotency.attempt(&app).await?).await?;
+    room::for_deployment(&app, &project, idempotency.attempt(&app).await?).await?;
     let slot = UploadSlot::wait(&app.bounds, &project.owner, &headers).await?;
     let origin = receive::origin(&headers, caller.display_name());
     let id = DeploymentId::new(app.clock.now());

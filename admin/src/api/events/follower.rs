@@ -199,7 +199,7 @@ impl Follower {
     }
 
     async fn sign_out_if_ended(&mut self) -> Option<Bytes> {
-        let _turn = self.bounds.event_look().await;
+        let _turn = self.bounds.event_look(&self.person()).await;
         let is_live = match &self.caller.credential {
             Credential::Session(session) => db::in_time(sessions::is_live(&self.db, session, self.clock.now())).await,
             Credential::Token(token) => db::in_time(tokens::is_live(&self.db, token)).await,
@@ -212,6 +212,10 @@ impl Follower {
         Some(frames::signed_out())
     }
 
+    fn person(&self) -> Account {
+        self.caller.user.id.clone().into()
+    }
+
     /// Reads the person's orgs again. Without them nothing more may be told.
     async fn refresh_roles(&mut self) {
         if let Err(error) = self.read_roles().await {
@@ -221,7 +225,7 @@ impl Follower {
     }
 
     async fn read_roles(&mut self) -> Result<(), sqlx::Error> {
-        let _turn = self.bounds.event_look().await;
+        let _turn = self.bounds.event_look(&self.person()).await;
         let reading = orgs::roles_of_user(&self.db, &self.caller.user.id, ORGS);
         self.roles = db::in_time(reading).await?.into_iter().collect();
         Ok(())

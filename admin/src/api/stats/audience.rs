@@ -6,7 +6,7 @@ use api::stats::{AudienceDay, AudienceQuery, AudienceStats, AudienceTotals, Coun
 use axum::extract::State;
 use db::{
     permits::Member,
-    stats::report::{self, Grain, ListEntry, ListKind, Readable, Wanted},
+    stats::report::{self, Grain, ListEntry, ListKind, Wanted},
 };
 use domain::traffic::ViewKey;
 use time::Date;
@@ -35,6 +35,7 @@ const COUNTRIES: usize = 8;
     extensions(("x-errors" = json!({
         "stats_unavailable": "nothing is counted here",
         "cdn_error": "what was counted cannot be read",
+        "busy": "as many reports are being read as the server, or the project's owner, may have at a time",
     }))),
 )]
 pub async fn show(
@@ -42,7 +43,7 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<AudienceQuery>,
 ) -> Result<Json<AudienceStats>, ApiError> {
-    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days).await?;
+    let Asked { readable, range, days, to, turn: _turn } = Asked::of(&app, &project, query.days).await?;
     let filter = Filter::of(&query);
     let lists: &[ListKind] = match filter {
         Some(_) => &[ListKind::View],

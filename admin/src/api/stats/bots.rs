@@ -6,7 +6,7 @@ use api::stats::{AgentStats, BotsDay, BotsStats, ClassStats, DaysQuery, LiveBots
 use axum::extract::State;
 use db::{
     permits::Member,
-    stats::report::{self, Grain, ListKind, Readable, Wanted},
+    stats::report::{self, Grain, ListKind, Wanted},
 };
 use domain::traffic::{
     AgentKey, Count, OTHER,
@@ -41,6 +41,7 @@ const LISTS: [ListKind; 4] = [ListKind::Agent, ListKind::AgentPage, ListKind::Ag
     extensions(("x-errors" = json!({
         "stats_unavailable": "nothing is counted here",
         "cdn_error": "what was counted cannot be read",
+        "busy": "as many reports are being read as the server, or the project's owner, may have at a time",
     }))),
 )]
 pub async fn show(
@@ -48,7 +49,7 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<DaysQuery>,
 ) -> Result<Json<BotsStats>, ApiError> {
-    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days).await?;
+    let Asked { readable, range, days, to, turn: _turn } = Asked::of(&app, &project, query.days).await?;
     let (mut all, mut by_day) = (ClassCounts::default(), HashMap::<Date, ClassCounts>::new());
     let (mut agents, mut people_sent) = (Agents::default(), HashMap::<&str, u64>::new());
     let wanted = Wanted { lists: &LISTS, grain: Grain::Day, visitors: false };

@@ -6,7 +6,7 @@ use api::stats::{DaysQuery, ErrorCounts, ErrorReferrer, ErrorStats, ErrorsDay, E
 use axum::extract::State;
 use db::{
     permits::Member,
-    stats::report::{self, Grain, ListEntry, ListKind, Readable, Wanted},
+    stats::report::{self, Grain, ListEntry, ListKind, Wanted},
 };
 use domain::{
     Timestamp,
@@ -42,6 +42,7 @@ const NOT_FOUND: u16 = 404;
     extensions(("x-errors" = json!({
         "stats_unavailable": "nothing is counted here",
         "cdn_error": "what was counted cannot be read",
+        "busy": "as many reports are being read as the server, or the project's owner, may have at a time",
     }))),
 )]
 pub async fn show(
@@ -49,7 +50,7 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<DaysQuery>,
 ) -> Result<Json<ErrorsStats>, ApiError> {
-    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days).await?;
+    let Asked { readable, range, days, to, turn: _turn } = Asked::of(&app, &project, query.days).await?;
     let (mut totals, mut by_day) = (ErrorCounts::default(), HashMap::<Date, ErrorCounts>::new());
     let mut errors = HashMap::<(u16, String), PathErrors>::new();
     let wanted = Wanted { lists: &[ListKind::Error], grain: Grain::Hour, visitors: false };

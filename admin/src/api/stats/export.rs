@@ -9,20 +9,21 @@ use db::{
     permits::Member,
     stats::report::{self, DayRange, DayTraffic, Grain, ListKind, Readable, Wanted},
 };
+use domain::Account;
 use futures_util::stream;
 use sqlx::PgPool;
 use time::Date;
 
 use super::{Asked, unreadable};
-use crate::{app::App, auth::ProjectAccess, csv::cell, error::ApiError, extract::Query};
+use crate::{app::App, auth::ProjectAccess, bounds::Bounds, csv::cell, error::ApiError, extract::Query};
 
 /// The names of a row's parts.
 const HEADINGS: &str = "day,kind,key,count,bytes\r\n";
 
 /// Exports a project's traffic by day, in UTC: a row for each day, kind and key.
 ///
-/// Days without traffic have no rows. The rows come day by day while they are read. In `csv`, a cell that a spreadsheet
-/// would take for a formula begins with an apostrophe.
+/// Days without traffic have no rows. The rows come day by day while they are read. In `csv`, an apostrophe precedes
+/// whatever a spreadsheet could take for a formula, at the beginning of a cell and after `;`, a tab, a line's end or a quote in it.
 #[utoipa::path(
     get, path = "/projects/{name}/stats/export", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), ExportQuery),
@@ -32,6 +33,7 @@ const HEADINGS: &str = "day,kind,key,count,bytes\r\n";
     extensions(("x-errors" = json!({
         "stats_unavailable": "nothing is counted here",
         "cdn_error": "what was counted cannot be read",
+        "busy": "as many reports are being read as the server, or the project's owner, may have at a time",
     }))),
 )]
 pub async fn show(
@@ -39,21 +41,25 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<ExportQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let Asked { readable, range, .. } = Asked::of(&app, Readable::from(&project), query.days).await?;
+    let Asked { readable, range, turn, .. } = Asked::of(&app, &project, query.days).await?;
     let format = query.format.unwrap_or_default();
-    let mut export = Export { db: app.db.clone(), project: readable, format, days: range.days().collect() };
+    let (owner, bounds) = (project.owner.clone(), app.bounds.clone());
+    let mut export =
+        Export { db: app.db.clone(), bounds, owner, project: readable, format, days: range.days().collect() };
     export.days.reverse();
     // Before the answer begins: what cannot be read can still be said.
     let mut first = export.next_day().await.map_err(unreadable)?.unwrap_or_default();
+    // A client that reads slowly holds no turn meanwhile: each further day has one of its own.
+    drop(turn);
     if format == ExportFormat::Csv {
         first.insert_str(0, HEADINGS);
     }
     let rows = stream::try_unfold((Some(first), export), |(first, mut export)| async move {
         let rows = match first {
             Some(first) => Some(first),
-            None => export.next_day().await.inspect_err(|error| tracing::error!("an export broke off: {error:#}"))?,
+            None => export.later_day().await.inspect_err(|error| tracing::error!("an export broke off: {error:#}"))?,
         };
-        Ok::<_, sqlx::Error>(rows.map(|rows| (Bytes::from(rows), (None, export))))
+        Ok::<_, anyhow::Error>(rows.map(|rows| (Bytes::from(rows), (None, export))))
     });
     let (kind, extension) = match format {
         ExportFormat::Csv => ("text/csv; charset=utf-8", "csv"),
@@ -69,6 +75,9 @@ pub async fn show(
 /// The days that are still to be read.
 struct Export {
     db: PgPool,
+    bounds: Bounds,
+    /// The account whose turns it takes.
+    owner: Account,
     project: Readable,
     format: ExportFormat,
     /// In reverse.
@@ -76,6 +85,15 @@ struct Export {
 }
 
 impl Export {
+    /// Returns the rows of the next day, when it is the account's turn.
+    async fn later_day(&mut self) -> anyhow::Result<Option<String>> {
+        if self.days.is_empty() {
+            return Ok(None);
+        }
+        let _turn = self.bounds.reports().later_of_account(&self.owner).await?;
+        Ok(self.next_day().await?)
+    }
+
     /// Returns the rows of the next day; none after the last.
     async fn next_day(&mut self) -> Result<Option<String>, sqlx::Error> {
         let Some(day) = self.days.pop() else { return Ok(None) };

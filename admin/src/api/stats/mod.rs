@@ -18,7 +18,7 @@ use api::stats::{
 use axum::extract::State;
 use config::StatsSource;
 use db::{
-    permits::Member,
+    permits::{Member, ProjectPermit},
     stats::report::{self, DayRange, Grain, ListKind, Readable, TopLengths, Wanted},
 };
 use domain::{
@@ -32,6 +32,7 @@ use self::bots::ClassCounts;
 use crate::{
     app::App,
     auth::ProjectAccess,
+    bounds::AccountTurn,
     error::{ApiError, Code},
     extract::{Json, Query},
 };
@@ -53,6 +54,7 @@ const MARKS: i64 = 1_000;
     extensions(("x-errors" = json!({
         "stats_unavailable": "nothing is counted here",
         "cdn_error": "what was counted cannot be read",
+        "busy": "as many reports are being read as the server, or the project's owner, may have at a time",
     }))),
 )]
 pub async fn live(
@@ -61,6 +63,7 @@ pub async fn live(
     Query(query): Query<LiveQuery>,
 ) -> Result<Json<LiveStats>, ApiError> {
     begin_report(&app, &project.id).await?;
+    let _turn = app.bounds.reports().of_account(&project.owner).await?;
     let hours = query.hours.unwrap_or(Hours::DEFAULT);
     let to = app.clock.now();
     let from = hour_of(to) - HOUR * u32::from(hours.count() - 1);
@@ -138,6 +141,7 @@ pub async fn live(
     extensions(("x-errors" = json!({
         "stats_unavailable": "nothing is counted here",
         "cdn_error": "what was counted cannot be read",
+        "busy": "as many reports are being read as the server, or the project's owner, may have at a time",
     }))),
 )]
 pub async fn history(
@@ -145,7 +149,7 @@ pub async fn history(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<HistoryQuery>,
 ) -> Result<Json<StatsHistory>, ApiError> {
-    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days).await?;
+    let Asked { readable, range, days, to, turn: _turn } = Asked::of(&app, &project, query.days).await?;
     let deployments = deployments(&app, &readable, range.begin()).await?;
     let (totals, timeline) = if let Some(hostname) = query.hostname.map(|name| name.to_ascii_lowercase()) {
         let mut known: HashMap<Date, Count> = HashMap::new();
@@ -204,21 +208,31 @@ async fn deployments(app: &App, project: &Readable, from: Timestamp) -> Result<V
 }
 
 /// The days of a project that a report is asked for.
-struct Asked {
+struct Asked<T> {
     readable: Readable,
     range: DayRange,
     /// The number of days asked for.
     days: Days,
     /// The end of the report, in the last of the days.
     to: Timestamp,
+    /// The turn of whoever reads it, held until it was read.
+    turn: T,
 }
 
-impl Asked {
-    /// Returns the days that end now, as many as asked for. Fails where nothing is counted.
-    async fn of(app: &App, readable: Readable, days: Option<Days>) -> Result<Self, ApiError> {
-        begin_report(app, readable.project()).await?;
+impl Asked<AccountTurn> {
+    /// Returns the days that end now, as many as asked for, once it is the turn of the project's owner. Fails where nothing is
+    /// counted.
+    async fn of(app: &App, project: &ProjectPermit<Member>, days: Option<Days>) -> Result<Self, ApiError> {
+        begin_report(app, &project.id).await?;
+        let turn = app.bounds.reports().of_account(&project.owner).await?;
+        Ok(Self::ending_now(app, Readable::from(project), days, turn))
+    }
+}
+
+impl<T> Asked<T> {
+    fn ending_now(app: &App, readable: Readable, days: Option<Days>, turn: T) -> Self {
         let (days, to) = (days.unwrap_or(Days::DEFAULT), app.clock.now());
-        Ok(Self { readable, range: DayRange::ending(to, days), days, to })
+        Self { readable, range: DayRange::ending(to, days), days, to, turn }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use api::stats::{PublicDay, PublicLink, PublicStats, SetPublicLink};
-use axum::{extract::State, http::header, response::IntoResponse};
+use axum::{Extension, extract::State, http::header, response::IntoResponse};
 use db::{
     audit::Entry,
     permits::{Admin, Member},
@@ -13,11 +13,13 @@ use db::{
     },
 };
 use domain::{audit::Action, opaque::OpaqueSecret, traffic::Sums};
+use fairness::Client;
 use time::Date;
 
 use super::{
     Asked,
     audience::{TopViews, Views},
+    begin_report,
     bots::ClassCounts,
     require_source, unreadable,
 };
@@ -26,6 +28,7 @@ use crate::{
     auth::{CliUser, ProjectAccess},
     error::{ApiError, Code},
     extract::{Json, Path},
+    middleware::client::ClientAddress,
 };
 
 /// Tells whether a project has a public link to its statistics, and which.
@@ -91,22 +94,30 @@ pub async fn set(
         "not_found": "there is no such link: it was turned off, or its project is gone",
         "stats_unavailable": "nothing is counted here",
         "cdn_error": "what was counted cannot be read",
+        "busy": "as many of these are being read as the server, the link or the client may have at a time",
     }))),
 )]
-pub async fn by_link(State(app): State<App>, Path(token): Path<String>) -> Result<impl IntoResponse, ApiError> {
-    let stats = read(&app, &token).await?.ok_or_else(|| {
+pub async fn by_link(
+    State(app): State<App>,
+    Extension(ClientAddress(client)): Extension<ClientAddress>,
+    Path(token): Path<String>,
+) -> Result<impl IntoResponse, ApiError> {
+    let stats = read(&app, &token, client.into()).await?.ok_or_else(|| {
         ApiError::new(Code::NotFound, "There is no such link: it was turned off, or its project is gone.")
     })?;
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(stats)))
 }
 
-/// Reads the statistics that a public link leads to; none when there is no such link.
-pub async fn read(app: &App, token: &str) -> Result<Option<PublicStats>, ApiError> {
+/// Reads the statistics that a public link leads to, for a client, when it is its turn and the link's; none when there is no such
+/// link.
+pub async fn read(app: &App, token: &str, client: Client) -> Result<Option<PublicStats>, ApiError> {
     if OpaqueSecret::parse(token).is_none() {
         return Ok(None);
     }
     let Some((project, readable)) = public::find(&app.db, token, app.clock.now()).await? else { return Ok(None) };
-    let Asked { readable, range, days, to } = Asked::of(app, readable, None).await?;
+    begin_report(app, readable.project()).await?;
+    let turn = app.bounds.reports().by_link(client, readable.project()).await?;
+    let Asked { readable, range, days, to, turn: _turn } = Asked::ending_now(app, readable, None, turn);
     let [pages, referrers, countries] = Views::LISTS;
     let lists = [pages, referrers, countries, ListKind::Agent];
     let (mut views, mut classes) = (Views::default(), ClassCounts::default());

@@ -1,6 +1,6 @@
 //! Changes of plan, up and down: what is charged for them, and what may be made meanwhile.
 
-use db::billing::plan;
+use db::billing::plan::{self, ChargedPlan};
 use domain::{Account, billing::payment::PaymentState, plans::Limit};
 
 use super::{Bench, payer};
@@ -53,6 +53,52 @@ async fn a_plan_that_was_paid_is_left_with_the_next_month() {
     assert_eq!(change(&bench, &account, "pro").await, Changed::AtRenewal(end));
     assert_eq!(renew(&bench, &account).await.0, "pro");
     bench.stop().await;
+}
+
+/// The AI credit that is in reach, in cents.
+async fn credit(bench: &Bench, account: &Account) -> u32 {
+    let ChargedPlan { subscribed, charged } = plan::charged(&bench.app.db, account).await.unwrap();
+    bench.app.plans().paid_limits_of(subscribed.as_deref(), charged.as_deref()).ai_credit_cents
+}
+
+#[tokio::test]
+async fn the_credit_of_an_upgrade_is_in_reach_once_it_is_paid() {
+    let bench = Bench::start().await;
+    let (account, _) = bench.subscriber("NL", "pro").await;
+    assert_eq!(credit(&bench, &account).await, 3_000);
+    assert_eq!(change(&bench, &account, "business").await, Changed::Immediately);
+    assert_eq!(credit(&bench, &account).await, 3_000);
+    let told = "SELECT (SELECT count(*) FROM route_changes) + (SELECT count(*) FROM pending_route_changes)";
+    let before = bench.count(told).await;
+    renew(&bench, &account).await;
+    assert_eq!(credit(&bench, &account).await, 15_000);
+    assert!(bench.count(told).await > before, "the edges are told");
+    // Down with the month after, and no less than was paid for until then.
+    change(&bench, &account, "pro").await;
+    assert_eq!(credit(&bench, &account).await, 15_000);
+    renew(&bench, &account).await;
+    assert_eq!(credit(&bench, &account).await, 3_000);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn the_credit_of_an_upgrade_that_is_never_paid_stays_out_of_reach() {
+    for is_canceled in [true, false] {
+        let bench = Bench::start().await;
+        let (account, _) = bench.subscriber("NL", "pro").await;
+        change(&bench, &account, "business").await;
+        if is_canceled {
+            cancel(&bench.app, db::audit::Actor::Platform, &payer(&account)).await.unwrap();
+        }
+        bench.provider.known().recurring = PaymentState::Failed;
+        let mut most = 0;
+        while bench.current(&account).await.is_some() {
+            most = most.max(credit(&bench, &account).await);
+            bench.days(1).await;
+        }
+        assert_eq!((most, credit(&bench, &account).await), (3_000, 100));
+        bench.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -134,7 +134,8 @@ async fn fail(
         if !repo_deploys::finish(&mut change, claim, sha).await? {
             return Ok(false);
         }
-        deployments::fail(&mut *change, upload.id(), reason).await?;
+        let now = change.now();
+        deployments::fail(&mut *change, upload.id(), reason, now).await?;
         tell_failed(&mut change, claim, target, sha, upload.id(), reason);
         change.commit().await?;
         Ok::<_, sqlx::Error>(true)
@@ -161,7 +162,7 @@ pub(super) async fn record_failure(app: &App, claim: &Claim, sha: &CommitSha, re
     let id = DeploymentId::new(now);
     match deployments::begin(&mut change, &target.permit, &id, &origin(claim, sha), now).await {
         Ok(()) => {
-            deployments::fail(&mut *change, &id, reason).await?;
+            deployments::fail(&mut *change, &id, reason, now).await?;
             tell_failed(&mut change, claim, &target, sha, &id, reason);
         }
         // Nothing is promoted here, so no plan is asked.

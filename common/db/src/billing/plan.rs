@@ -19,6 +19,28 @@ pub async fn subscribed(db: impl PgExecutor<'_>, account: &Account) -> Result<Op
     .await
 }
 
+/// The plan that an account is subscribed to, and the one for which it was charged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChargedPlan {
+    /// What [`subscribed`] returns.
+    pub subscribed: Option<String>,
+    /// The plan for which the present month was charged: a cheaper one after an upgrade in its course. `None` when nothing was.
+    pub charged: Option<String>,
+}
+
+/// Returns the plan that the account is subscribed to, with the one for which it was charged.
+pub async fn charged(db: impl PgExecutor<'_>, account: &Account) -> Result<ChargedPlan, sqlx::Error> {
+    let found = sqlx::query!(
+        r#"SELECT s.plan, (SELECT p.plan FROM payments p WHERE p.subscription_id = s.id AND p.period = s.period
+                          ORDER BY p.attempt DESC LIMIT 1) AS charged
+           FROM subscriptions s WHERE s.account = $1 AND s.status IN ('active', 'past_due')"#,
+        account.as_str(),
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(found.map(|found| ChargedPlan { subscribed: Some(found.plan), charged: found.charged }).unwrap_or_default())
+}
+
 /// Returns the limits of the account's plan.
 pub async fn limits(db: impl PgExecutor<'_>, plans: &Plans, account: &Account) -> Result<PlanLimits, sqlx::Error> {
     Ok(plans.limits_of(subscribed(db, account).await?.as_deref()))

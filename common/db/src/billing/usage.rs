@@ -1,6 +1,9 @@
 //! What an account has of the things that a plan counts, for a change to a plan that has fewer.
 
-use domain::{Account, OrgId, Timestamp, UserId};
+use domain::{
+    Account, OrgId, Timestamp, UserId,
+    limits::{PACK_LEAST_BYTES, PACK_OVERHEAD_BYTES},
+};
 use sqlx::PgExecutor;
 
 /// The things that an account has.
@@ -32,11 +35,13 @@ pub async fn holdings(db: impl PgExecutor<'_>, account: &Account, now: Timestamp
                   (SELECT count(*) FROM owned WHERE share_name IS NULL) AS "projects!",
                   (SELECT count(*) FROM custom_domains c JOIN owned ON owned.id = c.project_id) AS "domains!",
                   (SELECT count(*) FROM owned WHERE share_name IS NOT NULL AND expires_at > $3) AS "shares!",
-                  (SELECT COALESCE(sum(COALESCE(d.stored_bytes, d.bytes)), 0)::bigint FROM deployments d
+                  (SELECT COALESCE(sum(greatest(COALESCE(d.stored_bytes, d.bytes) + $4::bigint, $5)), 0)::bigint FROM deployments d
                    JOIN owned ON owned.id = d.project_id WHERE d.status IN ('live', 'superseded')) AS "stored_bytes!""#,
         account.as_user().map(UserId::as_str),
         account.as_org().map(OrgId::as_str),
         now,
+        PACK_OVERHEAD_BYTES,
+        PACK_LEAST_BYTES,
     )
     .fetch_one(db)
     .await

@@ -19,6 +19,8 @@ pub struct AiKey {
     pub account: Account,
     /// The plan that the account is subscribed to; `None` without a subscription that entitles to one.
     pub subscribed: Option<String>,
+    /// The plan for which the account's present month was charged, when something was.
+    pub charged: Option<String>,
     /// The most that the key may cost in a month.
     pub limit: Option<Microcents>,
     /// The most that all keys of the account may cost in a month, beside what its plan allows.
@@ -34,8 +36,9 @@ pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey
         r#"SELECT epoch AS "epoch!: Epoch", seq AS "seq!", seq_end AS "end!", token_id AS "id?: TokenId", user_id AS "user_id?: UserId",
                   org_id AS "org_id?: OrgId", limit_cents AS "limit_cents?: MonthlyLimit",
                   account_limit_cents AS "account_limit_cents?: MonthlyLimit", plan AS "plan?",
-                  body_bytes AS "body_bytes?: BodyLimit", max_tokens AS "max_tokens?: TokenLimit"
-           FROM find_gateway_key($1)"#,
+                  body_bytes AS "body_bytes?: BodyLimit", max_tokens AS "max_tokens?: TokenLimit",
+                  charged_plan AS "charged_plan?"
+           FROM find_gateway_key_and_credit($1)"#,
         secret.as_bytes(),
     )
     .fetch_one(pool)
@@ -45,6 +48,7 @@ pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey
         token,
         account,
         subscribed: row.plan,
+        charged: row.charged_plan,
         limit: row.limit_cents.map(Microcents::from),
         account_limit: row.account_limit_cents.map(Microcents::from),
         asks: KeyLimits { body_bytes: row.body_bytes, max_tokens: row.max_tokens },

@@ -5,7 +5,7 @@ use domain::{
     Account, DeploymentId, ProjectId, Timestamp,
     changes::Touched,
     deployment::DeploymentStatus,
-    limits::DEPLOYMENT_KEPT,
+    limits::{DEPLOYMENT_KEPT, FAILED_DEPLOYMENTS, PACK_LEAST_BYTES, PACK_OVERHEAD_BYTES},
     plans::{LimitReached, Plans},
 };
 use sqlx::{PgConnection, PgExecutor};
@@ -87,6 +87,11 @@ pub struct Content {
 }
 
 impl Content {
+    /// Returns the bytes that it counts with in the store: what its pack takes on a disk, as a rule.
+    pub fn counted_bytes(self) -> u64 {
+        self.stored_bytes.saturating_add(PACK_OVERHEAD_BYTES.unsigned_abs()).max(PACK_LEAST_BYTES.unsigned_abs())
+    }
+
     pub(crate) fn columns(self) -> (i32, i64, i64) {
         let bytes = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
         (i32::try_from(self.files).unwrap_or(i32::MAX), bytes(self.bytes), bytes(self.stored_bytes))
@@ -213,13 +218,28 @@ pub async fn begin(
     if begun.rows_affected() == 1 { Ok(()) } else { Err(UploadError::Gone) }
 }
 
-/// Records why an upload did not become a deployment. Nothing happens when it is no longer uploading.
-pub async fn fail(db: impl PgExecutor<'_>, id: &DeploymentId, reason: &str) -> Result<(), sqlx::Error> {
+/// Records why an upload did not become a deployment. Nothing happens when it is no longer uploading. Of the project's failed
+/// uploads the newest [`FAILED_DEPLOYMENTS`] stay: whoever uploads what cannot be published leaves no more rows than that.
+pub async fn fail(db: impl PgExecutor<'_>, id: &DeploymentId, reason: &str, now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "UPDATE deployments SET status = 'failed', failure = $2 WHERE id = $1 AND status = 'uploading'",
+        // What was deleted may have left a part of a pack. The one that fails here is none of the failed ones that this statement
+        // sees, so one less of those stays. What another such statement is deleting is left to it.
+        "WITH failed AS (
+             UPDATE deployments SET status = 'failed', failure = $2 WHERE id = $1 AND status = 'uploading'
+             RETURNING project_id),
+         removed AS (
+             DELETE FROM deployments WHERE id IN (
+                 SELECT d.id FROM deployments d
+                 WHERE d.project_id = (SELECT project_id FROM failed) AND d.status = 'failed'
+                 ORDER BY d.id DESC OFFSET $3::bigint - 1 LIMIT 100 FOR UPDATE SKIP LOCKED)
+             RETURNING id)
+         INSERT INTO pack_removals (deployment_id, queued_at, next_attempt_at) SELECT id, $4, $4 FROM removed
+         ON CONFLICT DO NOTHING",
         id.as_str(),
         // A reason may quote a path of the archive; Postgres keeps no NUL.
         reason.replace('\0', "\u{fffd}"),
+        FAILED_DEPLOYMENTS,
+        now,
     )
     .execute(db)
     .await
@@ -237,7 +257,9 @@ pub async fn promote(
 ) -> Result<Touched, UploadError> {
     let Some(owner) = lock_project(conn, &project.id).await? else { return Err(UploadError::Gone) };
     let allowance = plan::locked(conn, plans, &owner).await?;
-    quotas::stored_bytes(&mut *conn, &owner, content.stored_bytes, &allowance).await?;
+    quotas::stored_bytes(&mut *conn, &owner, content.counted_bytes(), &allowance).await?;
+    let kept = plan::kept_deployments(conn, plans, &owner).await?;
+    quotas::deployments(&mut *conn, &project.id, kept, &allowance).await?;
     let (files, bytes, stored_bytes) = content.columns();
     let promoted = sqlx::query!(
         "UPDATE deployments SET status = 'superseded', files = $2, bytes = $3, stored_bytes = $4

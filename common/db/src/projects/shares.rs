@@ -103,7 +103,7 @@ pub async fn create(
     let owner = Account::User(new.user.clone());
     let allowance = plan::locked(conn, plans, &owner).await?;
     quotas::shares(&mut *conn, new.user, &allowance, now).await?;
-    quotas::stored_bytes(&mut *conn, &owner, new.content.stored_bytes, &allowance).await?;
+    quotas::stored_bytes(&mut *conn, &owner, new.content.counted_bytes(), &allowance).await?;
     let id = ProjectId::new(now);
     let project = ProjectName::ephemeral();
     let (files, bytes, stored_bytes) = new.content.columns();

@@ -31,7 +31,7 @@ pub enum Claim {
 pub struct Horizon {
     /// Older answers are forgotten.
     pub answered: Timestamp,
-    /// Older requests under way have died with their process.
+    /// Requests under way that showed no life since have died with their process.
     pub running: Timestamp,
 }
 
@@ -46,9 +46,9 @@ pub async fn claim(
     let claimed = sqlx::query!(
         "INSERT INTO idempotency_keys AS k (scope_hash, request_hash, created_at) VALUES ($1, $2, $3)
            ON CONFLICT (scope_hash) DO UPDATE
-               SET request_hash = excluded.request_hash, created_at = excluded.created_at,
+               SET request_hash = excluded.request_hash, created_at = excluded.created_at, alive_at = NULL,
                    status = NULL, sealed_answer = NULL
-               WHERE k.created_at < $4 OR (k.sealed_answer IS NULL AND k.created_at < $5)",
+               WHERE k.created_at < $4 OR (k.sealed_answer IS NULL AND greatest(k.created_at, k.alive_at) < $5)",
         scope,
         request,
         now,
@@ -78,6 +78,24 @@ pub async fn holder(pool: &PgPool, scope: &[u8; 32]) -> Result<Claim, sqlx::Erro
             _ => Claim::Running { request: row.request_hash },
         },
     })
+}
+
+/// Notes that the request that claimed `scope` at `claimed_at` is under way still.
+pub async fn keep_alive(
+    pool: &PgPool,
+    scope: &[u8; 32],
+    claimed_at: Timestamp,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE idempotency_keys SET alive_at = $3 WHERE scope_hash = $1 AND created_at = $2 AND sealed_answer IS NULL",
+        scope,
+        claimed_at,
+        now,
+    )
+    .execute(pool)
+    .await
+    .map(drop)
 }
 
 /// Keeps the answer to the request that claimed `scope` at `claimed_at`, unless somebody took it over since.

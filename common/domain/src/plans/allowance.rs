@@ -1,7 +1,7 @@
 //! What a plan has room for, and the refusal when it has none.
 
 use super::{PlanLimits, Plans};
-use crate::payer::Payer;
+use crate::{limits::DEPLOYMENTS_PER_KEPT, payer::Payer};
 
 /// A limit that is compared with what an account has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub enum Limit {
     Shares,
     /// Bytes in the store.
     StoredBytes,
+    /// Deployments of one project whose files are kept.
+    Deployments,
 }
 
 /// What an account's plan allows, beside the plans that may allow more.
@@ -59,6 +61,7 @@ impl Limit {
             Self::Domains => limits.domains.into(),
             Self::Shares => limits.shares.into(),
             Self::StoredBytes => limits.storage_bytes,
+            Self::Deployments => u64::from(limits.deployments) * u64::from(DEPLOYMENTS_PER_KEPT),
         }
     }
 }
@@ -75,7 +78,11 @@ impl<'p> Allowance<'p> {
 
     /// Checks that the account may have `wanted` in all.
     pub fn check(&self, limit: Limit, wanted: u64) -> Result<(), LimitReached> {
-        let allowed = limit.of(&self.limits);
+        self.check_at_most(limit, wanted, limit.of(&self.limits))
+    }
+
+    /// Checks that the account may have `wanted` in all, where it may have more than its plan says.
+    pub fn check_at_most(&self, limit: Limit, wanted: u64, allowed: u64) -> Result<(), LimitReached> {
         if wanted <= allowed {
             return Ok(());
         }

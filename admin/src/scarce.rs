@@ -1,0 +1,226 @@
+//! Holds the list of what this program has only so much of: whose a share of each is, and how large. Reads the sources, and fails
+//! for a bound that is not listed, or is kept by another key than the list says.
+//!
+//! A key that is free to make is none: a person can make organizations, projects and tokens. Where a thing is kept by account
+//! although a person has several, the account is charged for it by its plan, and those who wait take turns round robin.
+
+use std::{fs, path::Path};
+
+/// Whose share it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Payer {
+    /// The account that owns what is published or asked about; a person, where there is one.
+    Account,
+    /// The client by its address, where there is no account.
+    Client,
+    /// The session of a browser, within its person's share.
+    Session,
+    /// The project whose public link is read.
+    Project,
+    /// Nobody's: only work of the platform's own takes it. The reason says what keeps others from filling it.
+    Platform(&'static str),
+}
+
+/// Something of which there is only so much.
+struct Scarce {
+    /// The file in which it is declared, and its field.
+    at: (&'static str, &'static str),
+    payer: Payer,
+    /// The constants, or the words of the configuration, that say how much there is and how much of it is one payer's.
+    all: &'static str,
+    share: &'static str,
+}
+
+const fn scarce(
+    file: &'static str,
+    field: &'static str,
+    payer: Payer,
+    all: &'static str,
+    share: &'static str,
+) -> Scarce {
+    Scarce { at: (file, field), payer, all, share }
+}
+
+const BOUNDS: &str = "bounds.rs";
+
+/// Everything that is scarce here.
+const SCARCE: &[Scarce] = &[
+    scarce(BOUNDS, "uploads", Payer::Account, "UPLOADS_PER_CORE", "ACCOUNT_UPLOADS"),
+    scarce(BOUNDS, "spool", Payer::Account, "SPOOL_BYTES", "ACCOUNT_UPLOADS"),
+    scarce(BOUNDS, "publishes", Payer::Account, "PUBLISHES_PER_CORE", "halved"),
+    scarce(BOUNDS, "hashes", Payer::Account, "LEAST_HASHES", "halved"),
+    scarce(BOUNDS, "webhooks", Payer::Client, "WEBHOOKS", "CLIENT_WEBHOOKS"),
+    scarce(BOUNDS, "webhook_bytes", Payer::Client, "WEBHOOK_MEMORY_SHARE", "CLIENT_WEBHOOK_BYTES"),
+    scarce(BOUNDS, "large_webhooks", Payer::Client, "LARGE_WEBHOOKS", "CLIENT_LARGE_WEBHOOKS"),
+    scarce(BOUNDS, "domain_looks", Payer::Account, "DOMAIN_LOOKS", "ACCOUNT_DOMAIN_LOOKS"),
+    scarce(BOUNDS, "listings", Payer::Account, "LISTING_MEMORY_SHARE", "halved"),
+    scarce(BOUNDS, "tries", Payer::Account, "TRIES", "PERSON_TRIES"),
+    scarce(BOUNDS, "event_streams", Payer::Account, "EVENT_STREAMS", "ACCOUNT_EVENT_STREAMS"),
+    scarce(BOUNDS, "all", Payer::Account, "EVENT_STREAMS", "ACCOUNT_EVENT_STREAMS"),
+    scarce(BOUNDS, "session_event_streams", Payer::Session, "EVENT_STREAMS", "SESSION_EVENT_STREAMS"),
+    scarce(BOUNDS, "event_looks", Payer::Account, "EVENT_LOOKS", "ACCOUNT_EVENT_LOOKS"),
+    scarce(BOUNDS, "checkouts", Payer::Account, "CHECKOUTS", "PERSON_CHECKOUTS"),
+    scarce(BOUNDS, "pushes", Payer::Account, "PUSHES", "div_ceil(2)"),
+    scarce(
+        BOUNDS,
+        "orders",
+        Payer::Platform("a job orders certificates, in the order in which they are due, within an account's allowance"),
+        "ORDERS",
+        "ORDERS",
+    ),
+    scarce("bounds/payment_looks.rs", "turns", Payer::Client, "LOOKS", "CLIENT_LOOKS"),
+    scarce("bounds/reports.rs", "accounts", Payer::Account, "REPORTS", "ACCOUNT_REPORTS"),
+    scarce("bounds/reports.rs", "readers", Payer::Client, "READERS", "CLIENT_READERS"),
+    scarce("bounds/reports.rs", "links", Payer::Project, "PUBLIC_REPORTS", "PROJECT_REPORTS"),
+    scarce("mail/mod.rs", "sends", Payer::Account, "CONCURRENT_SENDS", "ACCOUNT_SENDS"),
+    scarce("vat/mod.rs", "turns", Payer::Account, "CALLS", "PERSON_CALLS"),
+    scarce(
+        "vat/mod.rs",
+        "renewals",
+        Payer::Platform("a job checks numbers again, each at its time, and as many at a time as there are"),
+        "RENEWALS",
+        "RENEWALS",
+    ),
+    scarce(
+        "listener.rs",
+        "places",
+        Payer::Platform("edges and proxies connect, which have shares for their own clients"),
+        "CONNECTION_BYTES",
+        "MEMORY_SHARE",
+    ),
+];
+
+/// A field that holds turns, amounts or permits.
+struct Found {
+    file: String,
+    field: String,
+    /// The key by which shares are kept; none for a semaphore, which keeps no shares.
+    key: Option<String>,
+}
+
+impl Payer {
+    fn key(self) -> Option<&'static str> {
+        match self {
+            Self::Account => Some("Account"),
+            Self::Client => Some("Client"),
+            Self::Session => Some("SessionId"),
+            Self::Project => Some("ProjectId"),
+            Self::Platform(_) => None,
+        }
+    }
+}
+
+/// The files of the crate, by their paths below `src`, without comments and tests.
+fn sources(folder: &Path, root: &Path, found: &mut Vec<(String, String)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, root, found);
+        } else if path.extension().is_some_and(|ext| ext == "rs") {
+            let relative = path.strip_prefix(root).unwrap().display().to_string();
+            let text = fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap();
+            let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+            found.push((relative, lines.collect::<Vec<_>>().join("\n")));
+        }
+    }
+}
+
+fn all_sources() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    sources(&root, &root, &mut found);
+    found.retain(|(file, _)| file != "scarce.rs");
+    found
+}
+
+/// Reads a line that declares a field of a kind that bounds something.
+fn declared(line: &str) -> Option<(&str, Option<&str>)> {
+    let (field, kind) = line.trim_end().strip_suffix(',')?.split_once(": ")?;
+    let field = field.rsplit(' ').next()?;
+    if !field.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
+        return None;
+    }
+    let kind = kind.strip_prefix("Arc<").map_or(kind, |inner| inner.strip_suffix('>').unwrap_or(inner));
+    if kind == "Semaphore" || kind.ends_with("::Semaphore") {
+        return Some((field, None));
+    }
+    ["Turns<", "Amounts<", "Room<"].into_iter().find_map(|kept| {
+        let key = kind.rsplit("::").next()?.strip_prefix(kept)?.strip_suffix('>')?;
+        // A generic function's own parameter declares nothing.
+        (key.len() > 1).then_some((field, Some(key)))
+    })
+}
+
+fn all_declared() -> Vec<Found> {
+    let of_file = |(file, code): (String, String)| -> Vec<Found> {
+        let fields = code.lines().filter_map(declared).map(|(field, key)| Found {
+            file: file.clone(),
+            field: field.to_owned(),
+            key: key.map(str::to_owned),
+        });
+        fields.collect()
+    };
+    all_sources().into_iter().flat_map(of_file).collect()
+}
+
+#[test]
+fn what_is_scarce_says_who_pays_for_it() {
+    for Found { file, field, key } in all_declared() {
+        let Some(row) = SCARCE.iter().find(|row| row.at == (&*file, &*field)) else {
+            panic!("{file}: `{field}` bounds something, so SCARCE must say whose a share of it is")
+        };
+        assert_eq!(key.as_deref(), row.payer.key(), "{file}: `{field}` is kept by another key than SCARCE says");
+    }
+}
+
+#[test]
+fn nothing_is_bounded_beside_a_field() {
+    for (file, code) in all_sources() {
+        for constructor in ["Semaphore::new(", "Turns::new(", "Amounts::new(", "Room::new("] {
+            let is_listed = SCARCE.iter().any(|row| row.at.0 == file);
+            assert!(!code.contains(constructor) || is_listed, "{file} calls {constructor}), and has no row in SCARCE");
+        }
+    }
+}
+
+#[test]
+fn what_is_listed_is_there() {
+    let (declared, sources) = (all_declared(), all_sources());
+    for Scarce { at: (file, field), payer, all, share } in SCARCE {
+        let is_there = declared.iter().any(|found| found.file == *file && found.field == *field);
+        assert!(is_there, "{file}: there is no `{field}`");
+        let code = &sources.iter().find(|(path, _)| path == file).unwrap().1;
+        for word in [all, share] {
+            assert!(code.contains(word), "{file}: there is no {word}");
+        }
+        assert!(!matches!(payer, Payer::Platform(reason) if reason.is_empty()), "{file}: `{field}` has no reason");
+    }
+}
+
+#[test]
+fn every_rate_says_by_whom_it_is_counted() {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/rates.rs")).unwrap();
+    let (_, buckets) = text.split_once("pub enum Bucket {").unwrap();
+    let (buckets, _) = buckets.split_once("\n}").unwrap();
+    let mut words = String::new();
+    for line in buckets.lines().map(str::trim) {
+        if let Some(comment) = line.strip_prefix("///") {
+            words.push_str(comment);
+        } else if let Some(bucket) = line.strip_suffix(',') {
+            let words = std::mem::take(&mut words);
+            let is_said = words.contains(" per ") || words.contains("all clients together");
+            assert!(is_said, "Bucket::{bucket} does not say by whom it is counted: {words}");
+        }
+    }
+}
+
+#[test]
+fn declarations_are_read() {
+    assert_eq!(declared("    uploads: Turns<Account>,"), Some(("uploads", Some("Account"))));
+    assert_eq!(declared("    pub(super) turns: fairness::Turns<Client>,"), Some(("turns", Some("Client"))));
+    assert_eq!(declared("    places: Arc<Semaphore>,"), Some(("places", None)));
+    assert_eq!(declared("    sends: tokio::sync::Semaphore,"), Some(("sends", None)));
+    assert_eq!(declared("    shared: Arc<Shared<K>>,"), None);
+    assert_eq!(declared("    permit: OwnedSemaphorePermit,"), None);
+}
