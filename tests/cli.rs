@@ -282,6 +282,20 @@ async fn a_keys_monthly_limit_is_set_in_euros() {
 }
 
 #[tokio::test]
+async fn models_are_given_names() {
+    let (_world, shell) = signed_in().await;
+    let alias = "claude-*=svc/qwen3-32b";
+    let named = shell.json(&["ai", "aliases", alias, "gpt-5=svc/gpt-oss-20b"]).await;
+    assert_eq!(named["aliases"][0], json!({ "name": "claude-*", "model": "svc/qwen3-32b" }));
+    assert!(shell.text(&["ai", "aliases"]).await.contains("gpt-5"));
+    assert_eq!(shell.json(&["ai", "aliases", "none"]).await, json!({ "aliases": [] }));
+    assert_eq!(shell.run(&["ai", "aliases", "claude-*"]).await.code, 2);
+    shell.json(&["orgs", "create", "analytical"]).await;
+    let of_org = shell.json(&["ai", "aliases", alias, "--org", "analytical"]).await;
+    assert_eq!(of_org["aliases"][0]["model"], "svc/qwen3-32b");
+}
+
+#[tokio::test]
 async fn the_skill_and_the_completions_are_installed_offline() {
     let (_world, signed_in) = signed_in().await;
     let shell = Shell { api: "https://api.svc.localhost:1".to_owned(), token: None, ..signed_in };

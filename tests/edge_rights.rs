@@ -31,11 +31,12 @@ const READ: [&str; 5] = [
     "projects.password_hash",
 ];
 /// The functions that it may call.
-const CALLED: [&str; 12] = [
+const CALLED: [&str; 13] = [
     "append_traffic",
     "find_ai_key",
     "find_gateway_key",
     "find_gateway_key_and_credit",
+    "find_model_aliases",
     "note_lost_changes",
     "note_settled_edges",
     "record_ai_usage_by_key",

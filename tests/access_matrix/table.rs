@@ -127,6 +127,10 @@ pub(super) const TABLE: &[Row] = &[
     // The AI gateway in the console, and what its keys were used for.
     Row("GET /ai/models", Person, 200, Empty),
     Row("POST /ai/try", Session, 200, Json("{}")),
+    Row("GET /ai/aliases", Person, 200, Empty),
+    Row("PUT /ai/aliases", Person, 200, Json(r#"{"aliases":[{"name":"claude-*","model":"svc/qwen3-32b"}]}"#)),
+    Row("GET /orgs/{name}/ai/aliases", Org(Member), 200, Empty),
+    Row("PUT /orgs/{name}/ai/aliases", Org(Admin), 200, Json(r#"{"aliases":[]}"#)),
     Row("GET /usage/ai", Person, 200, Empty),
     Row("GET /orgs/{name}/usage/ai", Org(Member), 200, Empty),
     Row("GET /usage/ai/days", Person, 200, Empty),

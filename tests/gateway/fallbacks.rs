@@ -9,7 +9,7 @@ use crate::{
     BACKGROUND,
     metrics::Page,
     stubs::provider::{Act, KEY, Provider, SECRET, Script, dialects::Dialect, usual_events},
-    world::{Builder, World, answer::Answer, eventually, ports, request::Request},
+    world::{Actor, Builder, World, answer::Answer, eventually, ports, request::Request},
 };
 
 /// The model of the first provider whose fallback is the second.
@@ -24,6 +24,7 @@ struct Pair {
     world: World,
     first: Provider,
     second: Provider,
+    ada: Actor,
     key: String,
     /// The port of the provider where nobody listens.
     down: u16,
@@ -63,8 +64,9 @@ impl Pair {
             .set("LIMITS__GATEWAY_CONCURRENT", 1_000)
             .set("LIMITS__GATEWAY_TOKENS_PER_DAY", 1_000_000_000);
         let world = configure(builder).start().await;
-        let key = create_key(&world.user("ada").await).await;
-        Self { world, first, second, key, down, metrics }
+        let ada = world.user("ada").await;
+        let key = create_key(&ada).await;
+        Self { world, first, second, ada, key, down, metrics }
     }
 
     fn post(&self, path: &str, key: &str, body: &Value) -> Request {
@@ -141,6 +143,12 @@ async fn the_second_provider_serves_what_the_first_cannot_have_begun() {
     })
     .await;
     assert_eq!(pair.world.sql_number("SELECT count(*) FROM ai_usage WHERE certainty < 3").await, 12);
+    // The list says who served.
+    let listed = pair.ada.get("/usage/ai/requests?limit=100").await.ok();
+    let by = |provider: &str| {
+        listed["requests"].as_array().unwrap().iter().filter(|row| row["provider"] == provider).count()
+    };
+    assert_eq!((by("mistral"), by("ovhcloud")), (10, 2));
     let models = pair.world.edge().get(&format!("https://ai.svc.localhost:{}/v1/models", pair.world.public_port()));
     let models = models.bearer(&pair.key).await.ok();
     let owners = |id: &str| {

@@ -1,12 +1,14 @@
 //! The AI gateway's wire format, in front of a scripted provider and of independent ones. What completions cost is tested
 //! in `metering`.
 
+mod aliases;
 mod answers;
 mod beyond_tokens;
 mod claude_code;
 mod clients;
 mod codex;
 mod complaints;
+mod crossings;
 mod cuts;
 mod endpoints;
 mod failures;

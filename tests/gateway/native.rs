@@ -24,7 +24,7 @@ async fn post(gateway: &Gateway, path: &str, body: &str) -> Answer {
     request.header("content-type", "application/json").header("anthropic-beta", "x-1").body(body.to_owned()).await
 }
 
-fn json_answer(body: &str) -> Script {
+pub(super) fn json_answer(body: &str) -> Script {
     Script::answer(200, &[("content-type", "application/json")], body.as_bytes())
 }
 
@@ -36,15 +36,15 @@ async fn counted(gateway: &Gateway, rows: i64) {
     assert_eq!(gateway.world.sql_number("SELECT count(*) FROM ai_usage WHERE certainty < 3").await, rows);
 }
 
-const RESPONSE: &str = r#"{ "id" : "resp_1","object":"response","model": "upstream-name","status":"completed","error":null,"output":[ {"type":"message","id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"H\u0069!"}]} ],"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},"output_tokens":12,"output_tokens_details":{"reasoning_tokens":3},"total_tokens":21} }"#;
-const MESSAGE: &str = r#"{"type":"message","id":"msg_1", "role":"assistant","model":"upstream-name","content":[{"type":"thinking","thinking":"so","signature":"x/+="},{"type":"text","text":"H\u0069!"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"cache_creation_input_tokens":2,"cache_read_input_tokens":4,"output_tokens":12}}"#;
-const RESPONSE_EVENTS: [&str; 4] = [
+pub(super) const RESPONSE: &str = r#"{ "id" : "resp_1","object":"response","model": "upstream-name","status":"completed","error":null,"output":[ {"type":"message","id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"H\u0069!"}]} ],"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},"output_tokens":12,"output_tokens_details":{"reasoning_tokens":3},"total_tokens":21} }"#;
+pub(super) const MESSAGE: &str = r#"{"type":"message","id":"msg_1", "role":"assistant","model":"upstream-name","content":[{"type":"thinking","thinking":"so","signature":"x/+="},{"type":"text","text":"H\u0069!"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"cache_creation_input_tokens":2,"cache_read_input_tokens":4,"output_tokens":12}}"#;
+pub(super) const RESPONSE_EVENTS: [&str; 4] = [
     "event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0,\"response\":{\"id\":\"resp_1\",\"model\":\"upstream-name\"}}\n\n",
     "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":1,\"item_id\":\"msg_1\",\"delta\":\"H\\u0069 \"}\n\n",
     "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":2,\"item_id\":\"msg_1\",\"delta\":\"there\"}\n\n",
     "event: response.completed\ndata: {\"type\":\"response.completed\",\"sequence_number\":3,\"response\":{\"id\":\"resp_1\",\"model\":\"upstream-name\",\"usage\":{\"input_tokens\":9,\"output_tokens\":12}}}\n\n",
 ];
-const MESSAGE_EVENTS: [&str; 6] = [
+pub(super) const MESSAGE_EVENTS: [&str; 6] = [
     "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"model\":\"upstream-name\",\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n",
     "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"H\\u0069 \"}}\n\n",
     "event: ping\ndata: {\"type\": \"ping\"}\n\n",
@@ -53,7 +53,7 @@ const MESSAGE_EVENTS: [&str; 6] = [
     "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
 ];
 
-fn stream(events: &[&str]) -> Script {
+pub(super) fn stream(events: &[&str]) -> Script {
     Script::stream(events.iter().map(|event| event.as_bytes().to_vec()), true)
 }
 

@@ -103,9 +103,17 @@ async fn the_plan_the_key_and_the_model_say_how_much_may_be_asked() {
     assert_eq!(gateway.provider.last_asked().body()["max_tokens"], 4_096, "where none is named");
     // The model itself writes no more.
     let llama = "svc/llama-3.3-70b-instruct";
-    assert_eq!(gateway.limits_of(llama).await, (json!(32 * MB), json!(4_096)));
-    let body = request(&json!({ "model": llama, "max_tokens": 4_097 })).to_string();
+    assert_eq!(gateway.limits_of(llama).await, (json!(32 * MB), json!(16_384)));
+    let body = request(&json!({ "model": llama, "max_tokens": 16_385 })).to_string();
     assert!(gateway.refusal(body, 400, "invalid_value").await.contains("the model writes no more"));
+
+    // The console says the same of what this account may.
+    let shown = ada.get("/ai/models").await.ok();
+    let most = |id: &str| {
+        let models = shown["models"].as_array().unwrap();
+        models.iter().find(|model| model["id"] == id).unwrap()["max_completion_tokens"].clone()
+    };
+    assert_eq!((most(llama), most(small)), (json!(16_384), json!(100_000)));
 
     // By a key, immediately.
     gateway.limit_key(&json!({ "gateway_body_bytes": 100 * KB, "gateway_max_tokens": 10 })).await;

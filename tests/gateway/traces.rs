@@ -19,7 +19,7 @@ const MARKER: &str = "xyzzy-plugh-3141";
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
 /// The spans of what was taken.
-fn spans(collector: &Listener) -> Vec<Value> {
+pub(super) fn spans(collector: &Listener) -> Vec<Value> {
     let taken = collector.posted().into_iter().filter(|posted| posted.status.is_success());
     let bodies = taken.map(|posted| serde_json::from_str::<Value>(&posted.body).unwrap());
     let spans = bodies.flat_map(|body| body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone());
@@ -27,7 +27,7 @@ fn spans(collector: &Listener) -> Vec<Value> {
 }
 
 /// The value of an attribute, whatever its type.
-fn attribute(span: &Value, key: &str) -> Value {
+pub(super) fn attribute(span: &Value, key: &str) -> Value {
     let attributes = span["attributes"].as_array().unwrap();
     let found = attributes.iter().find(|attribute| attribute["key"] == key);
     found.map_or(Value::Null, |found| found["value"].as_object().unwrap().values().next().unwrap().clone())

@@ -21,7 +21,8 @@ fn taken(listener: &Listener) -> BTreeMap<String, Value> {
         for row in body["data"]["usage"].as_array().unwrap() {
             assert_keys(
                 row,
-                "id account token model provider prompt_tokens completion_tokens cost_microcents estimated created_at",
+                "id account token model provider prompt_tokens completion_tokens cached_tokens cache_write_tokens \
+                 reasoning_tokens images cost_microcents assumed estimated ended created_at",
             );
             rows.insert(row["id"].as_str().unwrap().to_owned(), row.clone());
         }
@@ -36,7 +37,10 @@ async fn each_completion_is_sent_signed_until_it_is_taken() {
     std::fs::write(&file, format!("whsec_{}\n", STANDARD.encode(SECRET))).unwrap();
     listener.next(StatusCode::INTERNAL_SERVER_ERROR);
     let metered = Metered::start_with(|builder| {
-        builder.set("TELEMETRY__USAGE_URL", &listener.url).set("TELEMETRY__USAGE_SECRET_FILE", file.display())
+        builder
+            .set("TELEMETRY__USAGE_URL", &listener.url)
+            .set("TELEMETRY__USAGE_SECRET_FILE", file.display())
+            .set("TELEMETRY__USAGE_SECONDS", 1)
     })
     .await;
     let is_on = "SELECT count(*) FROM usage_export";
@@ -51,6 +55,9 @@ async fn each_completion_is_sent_signed_until_it_is_taken() {
         metered.world.sql_number("SELECT failures::bigint FROM usage_export").await == 1
     })
     .await;
+    let doctor = String::from_utf8(metered.world.operate(&["doctor"]).await.stdout).unwrap();
+    assert!(doctor.contains("1 tries in a row failed, 5 completions wait"), "{doctor}");
+    assert!(doctor.contains("telemetry.usage_url answered 500"), "{doctor}");
     metered.world.sql("UPDATE usage_export SET due_at = since").await;
     eventually(BACKGROUND, "all is taken", async || taken(&listener).len() == 5).await;
     // What is recorded anew is sent again.
@@ -62,6 +69,11 @@ async fn each_completion_is_sent_signed_until_it_is_taken() {
     let rows = taken(&listener);
     let sums = |field: &str| rows.values().map(|row| row[field].as_i64().unwrap()).sum::<i64>();
     assert_eq!((rows.len(), sums("prompt_tokens"), sums("completion_tokens")), (5, 150, 87));
+    // The provider has said nothing of kinds, and these have no price of their own.
+    for row in rows.values() {
+        let said = (&row["cached_tokens"], &row["images"], &row["assumed"], &row["ended"]);
+        assert_eq!(said, (&Value::Null, &json!(0), &json!([]), &json!("stop")), "{row}");
+    }
     let waiting = "SELECT count(*) FROM usage_export_queue";
     eventually(BACKGROUND, "nothing waits", async || metered.world.sql_number(waiting).await == 0).await;
     for posted in listener.posted() {

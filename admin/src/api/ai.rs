@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderValue, header},
     response::Response,
 };
-use config::models::MAX_TOKENS;
+use db::billing::plan;
 use domain::Account;
 use futures_util::StreamExt as _;
 
@@ -19,22 +19,23 @@ use crate::{
     gateway::{GatewayAnswer, GatewayError},
 };
 
-/// Lists the models of the AI gateway, with their prices.
+/// Lists the models of the AI gateway, with their prices, and the most tokens that your plan allows of an answer.
 #[utoipa::path(
     get, path = "/ai/models", tag = "AI gateway",
     responses((status = 200, description = "The models", body = AiModelList)),
 )]
-pub async fn models(State(app): State<App>, _: CliUser) -> Json<AiModelList> {
+pub async fn models(State(app): State<App>, caller: CliUser) -> Result<Json<AiModelList>, ApiError> {
     let gateway = &app.config.gateway;
+    let limits = plan::limits(&app.db, app.plans(), &Account::User(caller.user.id)).await?;
     let models = gateway.models.iter().map(|(id, model)| AiModel {
         id: id.clone(),
         owned_by: gateway.owned_by(model),
         input_cents_per_million: model.input_cents,
         output_cents_per_million: model.output_cents,
         context_tokens: model.context,
-        max_completion_tokens: MAX_TOKENS,
+        max_completion_tokens: limits.gateway_max_tokens.get().min(model.most_output()),
     });
-    Json(AiModelList { models: models.collect() })
+    Ok(Json(AiModelList { models: models.collect() }))
 }
 
 /// Asks the AI gateway for a completion, and passes its answer on as it comes.

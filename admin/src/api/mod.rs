@@ -2,6 +2,8 @@
 
 pub mod access;
 pub mod ai;
+pub mod ai_aliases;
+pub mod ai_requests;
 pub mod audit;
 pub mod billing;
 pub mod deleted_projects;

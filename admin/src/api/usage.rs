@@ -1,23 +1,17 @@
 //! `/usage/ai` and `/orgs/:name/usage/ai`: what the AI gateway was used for, and what an organization's use of it may cost.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use api::{
-    Page,
-    usage::{
-        AiLimit, AiRequest, AiRequests, AiUsage, AiUsageDay, AiUsageDays, ModelUsage, SetAiLimit, UsageQuery,
-        UsageTotals,
-    },
-};
+use api::usage::{AiLimit, AiUsage, AiUsageDay, AiUsageDays, ModelUsage, SetAiLimit, UsageQuery, UsageTotals};
 use axum::{extract::State, response::IntoResponse};
 use db::{
     audit::Entry,
-    gateway::{ai_requests, ai_usage},
+    gateway::ai_usage,
     orgs::ai_limit,
     permits::{self, Member, Owner},
 };
 use domain::{
-    Account, CompletionId, Timestamp,
+    Account,
     audit::Action,
     changes::Subject,
     month::Month,
@@ -29,11 +23,8 @@ use crate::{
     app::App,
     auth::{CliUser, OrgAccess},
     error::ApiError,
-    extract::{Json, Paged, Query},
+    extract::{Json, Query},
 };
-
-/// How far back completions are listed one by one.
-const LISTED: Duration = Duration::from_hours(30 * 24);
 
 /// Shows what your own AI keys were used for in a month.
 #[utoipa::path(
@@ -95,48 +86,6 @@ pub async fn days_of_org(
     Ok(Json(days_view(ai_usage::days_of_org(&app.db, &org, month).await?)))
 }
 
-/// Lists the completions of your own AI keys in the last thirty days, newest first.
-///
-/// Numbers and names alone: prompts and completions are kept nowhere. A completion that cost nothing, because its provider was not asked
-/// or failed, is not listed. One may take some seconds to appear.
-#[utoipa::path(
-    get, path = "/usage/ai/requests", tag = "Usage",
-    params(Page),
-    responses((status = 200, description = "The completions", body = AiRequests)),
-)]
-pub async fn requests_of_user(
-    State(app): State<App>,
-    caller: CliUser,
-    page: Paged<CompletionId>,
-) -> Result<Json<AiRequests>, ApiError> {
-    let since = first_listed(&app);
-    let rows = ai_requests::page_of_user(&app.db, &caller.user.id, since, page.before.as_ref(), page.rows()).await?;
-    Ok(Json(requests_view(&page, rows)))
-}
-
-/// Lists the completions of an organization's AI keys in the last thirty days, newest first.
-///
-/// Numbers and names alone: prompts and completions are kept nowhere. A completion that cost nothing, because its provider was not asked
-/// or failed, is not listed. One may take some seconds to appear.
-#[utoipa::path(
-    get, path = "/orgs/{name}/usage/ai/requests", tag = "Usage",
-    params(("name" = String, Path, description = "The organization's name"), Page),
-    responses((status = 200, description = "The completions", body = AiRequests)),
-)]
-pub async fn requests_of_org(
-    State(app): State<App>,
-    OrgAccess(org): OrgAccess<Member>,
-    page: Paged<CompletionId>,
-) -> Result<Json<AiRequests>, ApiError> {
-    let since = first_listed(&app);
-    let rows = ai_requests::page_of_org(&app.db, &org, since, page.before.as_ref(), page.rows()).await?;
-    Ok(Json(requests_view(&page, rows)))
-}
-
-fn first_listed(app: &App) -> Timestamp {
-    app.clock.now() - LISTED
-}
-
 /// Shows the limit that an organization has set for the cost of its AI keys in a month, and what they have cost in this one.
 #[utoipa::path(
     get, path = "/orgs/{name}/usage/ai/limit", tag = "Usage",
@@ -188,18 +137,12 @@ fn limit_view(limit: Option<MonthlyLimit>, cost: Microcents) -> AiLimit {
 }
 
 fn view(models: Vec<ai_usage::ModelUsage>) -> AiUsage {
+    let usage: Vec<_> = models.into_iter().map(model_view).collect();
     let mut totals = UsageTotals::default();
-    for model in &models {
-        totals.requests += model.requests;
-        totals.prompt_tokens += model.prompt_tokens;
-        totals.completion_tokens += model.completion_tokens;
-        totals.cached_tokens += model.cached_tokens;
-        totals.cache_write_tokens += model.cache_write_tokens;
-        totals.reasoning_tokens += model.reasoning_tokens;
-        totals.images += model.images;
-        totals.cost_microcents += model.cost.0;
+    for model in &usage {
+        totals.add(&model.used);
     }
-    AiUsage { usage: models.into_iter().map(model_view).collect(), totals }
+    AiUsage { usage, totals }
 }
 
 fn days_view(days: BTreeMap<Date, Vec<ai_usage::ModelUsage>>) -> AiUsageDays {
@@ -210,8 +153,7 @@ fn days_view(days: BTreeMap<Date, Vec<ai_usage::ModelUsage>>) -> AiUsageDays {
 }
 
 fn model_view(model: ai_usage::ModelUsage) -> ModelUsage {
-    ModelUsage {
-        model: model.model,
+    let used = UsageTotals {
         requests: model.requests,
         prompt_tokens: model.prompt_tokens,
         completion_tokens: model.completion_tokens,
@@ -220,30 +162,6 @@ fn model_view(model: ai_usage::ModelUsage) -> ModelUsage {
         reasoning_tokens: model.reasoning_tokens,
         images: model.images,
         cost_microcents: model.cost.0,
-    }
-}
-
-fn requests_view(page: &Paged<CompletionId>, mut rows: Vec<ai_requests::RecordedRequest>) -> AiRequests {
-    let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
-    AiRequests { requests: rows.into_iter().map(request_view).collect(), next_cursor }
-}
-
-fn request_view(row: ai_requests::RecordedRequest) -> AiRequest {
-    let kinds = row.details.kinds;
-    AiRequest {
-        id: row.id,
-        created_at: row.created_at,
-        key: row.token,
-        model: row.model,
-        prompt_tokens: row.prompt_tokens,
-        completion_tokens: row.completion_tokens,
-        cached_tokens: kinds.cached,
-        cache_write_tokens: kinds.cache_write,
-        reasoning_tokens: kinds.reasoning,
-        images: kinds.images,
-        cost_microcents: row.cost.0,
-        assumed: row.details.assumed.names().map(str::to_owned).collect(),
-        estimated: row.is_estimated,
-        ended: row.details.ending,
-    }
+    };
+    ModelUsage { model: model.model, used }
 }

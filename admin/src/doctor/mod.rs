@@ -19,7 +19,7 @@ use futures_util::future::join_all;
 const WITHIN: Duration = Duration::from_secs(8);
 
 /// The checks that ask Postgres, beside the one whether it answers.
-const OF_POSTGRES: [&str; 10] = [
+const OF_POSTGRES: [&str; 11] = [
     "pooler",
     "migrations",
     "connections",
@@ -27,6 +27,7 @@ const OF_POSTGRES: [&str; 10] = [
     "failover",
     "clock of postgres",
     "jobs",
+    "usage export",
     "backup",
     "packs",
     "sweep",
@@ -56,6 +57,7 @@ pub async fn examine(config: &Config) -> Report {
             add("lost changes", Box::pin(service::lost_changes(db.clone())));
             add("clock of postgres", Box::pin(machine::clock_of_postgres(db.clone())));
             add("jobs", Box::pin(service::jobs(db.clone())));
+            add("usage export", Box::pin(service::usage_export(db.clone(), config.telemetry.usage_url.is_some())));
             add("backup", Box::pin(service::backup(db.clone())));
             add("packs", Box::pin(store::packs(db.clone())));
             add("sweep", Box::pin(store::sweep(db.clone())));

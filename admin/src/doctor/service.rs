@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use db::{
     edges::lost_changes,
+    gateway::usage_export::{self, Standing},
     upkeep::{backups, identity, job_leases},
 };
 use diagnosis::{Finding, fail, of_postgres, of_redis, warn};
@@ -18,6 +19,8 @@ use tokio::time::timeout;
 
 /// Most jobs that are named.
 const JOBS_NAMED: i64 = 10;
+/// Completions that wait for the export of usage, as far as they are counted.
+const EXPORT_COUNTED: i64 = 100_000;
 /// Age of the last backup beyond which there is a warning: one is made every hour. The alert `BackupOld` has the same.
 const OLDEST_BACKUP: Duration = Duration::from_hours(3);
 /// Time for which the edges are listened to: each says that it lives in every interval.
@@ -36,6 +39,34 @@ pub(super) async fn jobs(db: PgPool) -> Finding {
         }
         Err(error) if identity::is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),
         Err(error) => fail(of_postgres(&error), "see `postgres`"),
+    }
+}
+
+/// Asks how the sending of the gateway's usage stands, which is configured if `is_configured`.
+pub(super) async fn usage_export(db: PgPool, is_configured: bool) -> Finding {
+    let asked = async { Ok((usage_export::standing(&db).await?, usage_export::waiting(&db, EXPORT_COUNTED).await?)) };
+    let (standing, waiting) = match asked.await {
+        Ok(found) => found,
+        Err(error) if identity::is_unmigrated(&error) => {
+            return warn("the database has no tables", "run `admin migrate`");
+        }
+        Err(error) => return fail(of_postgres(&error), "see `postgres`"),
+    };
+    let count = if waiting < EXPORT_COUNTED { waiting.to_string() } else { format!("{waiting} or more") };
+    match standing {
+        _ if !is_configured => Ok("usage is sent nowhere (telemetry.usage_url is not set)".to_owned()),
+        Some(Standing { failures, error, due_at }) if failures > 0 => warn(
+            format!(
+                "{failures} tries in a row failed, {count} completions wait, the next try is at {due_at}: {}",
+                error.unwrap_or_default()
+            ),
+            "see to what telemetry.usage_url leads to; nothing is lost, and what waits is sent when it answers",
+        ),
+        Some(_) => Ok(format!("usage is sent; {count} completions wait")),
+        None => warn(
+            "usage is not sent yet, although telemetry.usage_url is set",
+            "does an admin run with this configuration?",
+        ),
     }
 }
 

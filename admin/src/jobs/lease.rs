@@ -34,7 +34,8 @@ pub(super) async fn attend<J: Job>(live: &LiveApp, job: &J) {
             }
             Err(error) => tracing::debug!(job = J::NAME, error = format!("{error:#}"), "a job still fails"),
         }
-        stopping.run_until_cancelled(tokio::time::sleep(J::EVERY)).await;
+        let every = J::every(&live.now().config);
+        stopping.run_until_cancelled(tokio::time::sleep(every)).await;
     }
 }
 
@@ -43,7 +44,7 @@ pub(super) async fn attend<J: Job>(live: &LiveApp, job: &J) {
 async fn turn<J: Job>(app: &App, job: &J, is_registered: &mut bool) -> anyhow::Result<u64> {
     let now = app.clock.now();
     // A little early counts as on time, because the sleep may end just before the interval does.
-    let not_since = now - J::EVERY.mul_f32(0.9);
+    let not_since = now - J::every(&app.config).mul_f32(0.9);
     if !std::mem::take(is_registered) {
         or_again(job_leases::register(&app.leases, J::NAME), job_leases::register(&app.db, J::NAME)).await?;
     }

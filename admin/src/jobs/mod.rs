@@ -32,6 +32,8 @@ mod vat;
 
 use std::time::Duration;
 
+use config::Config;
+
 use crate::app::{App, LiveApp};
 
 /// A reconciler.
@@ -42,6 +44,11 @@ trait Job: Send + Sync + 'static {
     const EVERY: Duration;
     /// The longest run, and the lease's duration, after which another admin takes a dead one's job over.
     const LEASE: Duration = Duration::from_mins(5);
+
+    /// The interval between two runs with this configuration: [`EVERY`](Self::EVERY), unless the configuration says another.
+    fn every(_: &Config) -> Duration {
+        Self::EVERY
+    }
 
     /// Does one batch. The program's stop, or the lease's end, may cut it off anywhere.
     fn run(&self, app: &App) -> impl Future<Output = anyhow::Result<Batch>> + Send;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use config::Config;
 use db::gateway::usage_export::{self, Recorded, Standing};
-use domain::usage::Certainty;
+use domain::usage::{Certainty, Ending};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use reqwest::{Client, redirect};
 use serde::Serialize;
@@ -56,10 +57,19 @@ struct Row<'u> {
     provider: &'u str,
     prompt_tokens: i64,
     completion_tokens: i64,
+    /// Parts of the numbers above; null where the provider has not reported the kind.
+    cached_tokens: Option<i64>,
+    cache_write_tokens: Option<i64>,
+    reasoning_tokens: Option<i64>,
+    images: i64,
     /// In millionths of a cent.
     cost_microcents: i64,
+    /// The kinds of tokens that were charged at the dearer price, because the provider has not reported them.
+    assumed: Vec<&'static str>,
     /// Whether the provider has not reported it.
     estimated: bool,
+    /// How it ended, in the words of `GET /usage/ai/requests`; null where that was not recorded.
+    ended: Option<Ending>,
     created_at: String,
 }
 
@@ -73,8 +83,14 @@ impl<'u> Row<'u> {
             provider: &usage.provider,
             prompt_tokens: usage.prompt_tokens,
             completion_tokens: usage.completion_tokens,
+            cached_tokens: usage.cached_tokens,
+            cache_write_tokens: usage.cache_write_tokens,
+            reasoning_tokens: usage.reasoning_tokens,
+            images: usage.images,
             cost_microcents: usage.cost_microcents,
+            assumed: usage.assumed.names().collect(),
             estimated: usage.certainty < Certainty::Reported.number(),
+            ended: usage.ending,
             created_at: usage.at.to_string(),
         }
     }
@@ -83,6 +99,10 @@ impl<'u> Row<'u> {
 impl Job for SendRecorded {
     const NAME: &'static str = "send usage";
     const EVERY: Duration = Duration::from_secs(15);
+
+    fn every(config: &Config) -> Duration {
+        Duration::from_secs(config.telemetry.usage_seconds.clamp(1, 3_600).into())
+    }
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let telemetry = &app.config.telemetry;

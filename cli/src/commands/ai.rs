@@ -1,37 +1,30 @@
 //! `svc ai`.
 
+mod aliases;
+mod chat;
 mod requests;
-
-use std::io::{self, IsTerminal as _, Read as _};
+mod usage;
 
 use api::{
     tokens::{CreateOrgToken, CreateToken, CreatedOrgToken, CreatedToken, OrgTokenKind, UserTokenKind},
-    usage::{AiLimit, AiUsage, AiUsageDays, ModelUsage, SetAiLimit},
+    usage::{AiLimit, SetAiLimit},
 };
 use clap::{Args, Subcommand};
-use domain::{OrgName, month::Month, usage::MonthlyLimit};
-use serde_json::json;
+use domain::{OrgName, gateway::ModelAlias, month::Month, usage::MonthlyLimit};
 
 use super::{
     orgs,
     tokens::{Limit, Sizes, cents},
 };
 use crate::{
-    client::{
-        Client,
-        gateway::{Gateway, Model, Part},
-    },
+    client::{Client, gateway::Gateway},
     credentials::{self, Connection, Logins},
     failure::{Failure, Kind},
-    output::{self, Output, count, say, table},
+    output::{self, Output},
 };
 
 /// The label of the key that `svc ai` creates for itself.
 const OWN_KEY: &str = "svc ai";
-/// Width of the longest bar of the usage chart, in characters.
-const BAR: u64 = 24;
-/// Most bytes of a prompt that is read from a pipe: the largest request that any plan may allow.
-const PROMPT_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Use the AI gateway: its models, your usage, a quick try, keys for other programs.
 #[derive(Debug, Args)]
@@ -74,8 +67,17 @@ enum Action {
         #[arg(long, value_name = "NAME")]
         org: OrgName,
     },
+    /// Show or set the names by which your clients may ask for models
+    Aliases {
+        /// A name and its model, such as `claude-*=svc/qwen3-coder-30b`; `none` removes all [default: show them]
+        #[arg(value_name = "NAME=MODEL|none", value_parser = aliases::parse)]
+        aliases: Vec<Option<ModelAlias>>,
+        /// The organization whose keys they are for, instead of your own
+        #[arg(long, value_name = "NAME")]
+        org: Option<OrgName>,
+    },
     /// Ask a model something; the prompt is what follows, or what is piped in
-    Chat(Chat),
+    Chat(chat::Chat),
     /// Create keys for other programs
     Key {
         #[command(subcommand)]
@@ -92,24 +94,6 @@ struct Way {
     /// An AI key [default: one that svc creates for itself]
     #[arg(long, env = "SVC_AI_KEY", value_name = "KEY", hide_env_values = true)]
     key: Option<String>,
-}
-
-#[derive(Debug, Args)]
-struct Chat {
-    /// The prompt
-    #[arg(value_name = "PROMPT")]
-    prompt: Vec<String>,
-    /// The model: svc/… [default: the cheapest]
-    #[arg(long, short, value_name = "MODEL")]
-    model: Option<String>,
-    /// Instructions for the model, as a system message
-    #[arg(long, value_name = "TEXT")]
-    system: Option<String>,
-    /// The answer's length at most, in tokens
-    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
-    max_tokens: Option<u32>,
-    #[command(flatten)]
-    way: Way,
 }
 
 #[derive(Debug, Subcommand)]
@@ -133,10 +117,13 @@ enum KeyAction {
 pub(crate) async fn run(ai: Ai, connection: Connection, output: Output) -> anyhow::Result<()> {
     match ai.action {
         Action::Models(way) => models(way, connection, output).await,
-        Action::Usage { month, days: false, org } => usage(month, org, &Client::new(connection)?, output).await,
-        Action::Usage { month, days: true, org } => usage_of_days(month, org, &Client::new(connection)?, output).await,
+        Action::Usage { month, days: false, org } => usage::show(month, org, &Client::new(connection)?, output).await,
+        Action::Usage { month, days: true, org } => {
+            usage::show_days(month, org, &Client::new(connection)?, output).await
+        }
         Action::Requests { limit, org } => requests::list(limit, org, &Client::new(connection)?, output).await,
-        Action::Chat(said) => chat(said, connection, output).await,
+        Action::Aliases { aliases: wanted, org } => aliases::run(wanted, org, &Client::new(connection)?, output).await,
+        Action::Chat(said) => chat::run(said, connection, output).await,
         Action::Limit { limit: wanted, org } => limit(wanted, &org, &Client::new(connection)?, output).await,
         Action::Key { action: KeyAction::Create { org, label, monthly_limit, sizes } } => {
             create_key(org, label, monthly_limit, sizes, connection, output).await
@@ -190,28 +177,6 @@ fn euros(cents: f64) -> String {
     format!("{:.2}", cents / 100.0)
 }
 
-async fn usage(month: Option<Month>, org: Option<OrgName>, client: &Client, output: Output) -> anyhow::Result<()> {
-    let usage = client.get::<AiUsage>(&usage_path(org, "", month)).await?.body;
-    output.result(&usage, || drawn(&usage))
-}
-
-async fn usage_of_days(
-    month: Option<Month>,
-    org: Option<OrgName>,
-    client: &Client,
-    output: Output,
-) -> anyhow::Result<()> {
-    let used = client.get::<AiUsageDays>(&usage_path(org, "/days", month)).await?.body;
-    output.result(&used, || drawn_days(&used))
-}
-
-/// The path of a person's usage, or of an organization's, with what is `below` it.
-fn usage_path(org: Option<OrgName>, below: &str, month: Option<Month>) -> String {
-    let of = org.map(|org| format!("/orgs/{org}")).unwrap_or_default();
-    let query = month.map(|month| format!("?month={month}")).unwrap_or_default();
-    format!("{of}/usage/ai{below}{query}")
-}
-
 async fn limit(wanted: Option<Limit>, org: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
     let path = format!("/orgs/{org}/usage/ai/limit");
     let answer = match wanted {
@@ -227,130 +192,6 @@ async fn limit(wanted: Option<Limit>, org: &OrgName, client: &Client, output: Ou
         Some(limit) => format!("{org}: {spent} of {} this month", limit.cents()),
         None => format!("{org}: {spent} this month, no limit but the plan's"),
     })
-}
-
-fn drawn(usage: &AiUsage) -> String {
-    let tokens = |model: &ModelUsage| model.prompt_tokens + model.completion_tokens;
-    let most = usage.usage.iter().map(tokens).max().unwrap_or(0).max(1);
-    let number = |number: u64| indicatif::HumanCount(number).to_string();
-    let mut rows: Vec<Vec<String>> = usage
-        .usage
-        .iter()
-        .map(|model| {
-            vec![
-                model.model.clone(),
-                number(model.requests),
-                number(model.prompt_tokens),
-                number(model.cached_tokens),
-                number(model.completion_tokens),
-                number(model.reasoning_tokens),
-                requests::price(model.cost_microcents),
-                bar(tokens(model), most),
-            ]
-        })
-        .collect();
-    if !rows.is_empty() {
-        let totals = &usage.totals;
-        rows.push(vec![
-            "all".to_owned(),
-            number(totals.requests),
-            number(totals.prompt_tokens),
-            number(totals.cached_tokens),
-            number(totals.completion_tokens),
-            number(totals.reasoning_tokens),
-            requests::price(totals.cost_microcents),
-            String::new(),
-        ]);
-    }
-    let columns = ["MODEL", "REQUESTS", "READ", "CACHED", "WRITTEN", "REASONING", "EUR", "TOKENS"];
-    table(&columns, &rows, "Nothing was used that month.")
-}
-
-fn drawn_days(used: &AiUsageDays) -> String {
-    let number = |number: u64| indicatif::HumanCount(number).to_string();
-    let rows = used.days.iter().flat_map(|day| {
-        day.usage.iter().map(|model| {
-            vec![
-                day.day.clone(),
-                model.model.clone(),
-                number(model.requests),
-                number(model.prompt_tokens),
-                number(model.completion_tokens),
-                requests::price(model.cost_microcents),
-            ]
-        })
-    });
-    let rows: Vec<Vec<String>> = rows.collect();
-    table(&["DAY", "MODEL", "REQUESTS", "READ", "WRITTEN", "EUR"], &rows, "Nothing was used that month.")
-}
-
-/// Draws a bar, at least a sliver wide, so that a small amount is visible.
-fn bar(tokens: u64, most: u64) -> String {
-    let eighths = (u128::from(tokens) * u128::from(BAR) * 8 / u128::from(most)).max(u128::from(tokens > 0));
-    let (whole, part) = (usize::try_from(eighths / 8).unwrap_or(0), usize::try_from(eighths % 8).unwrap_or(0));
-    let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][part];
-    format!("{}{part}", "█".repeat(whole))
-}
-
-async fn chat(said: Chat, connection: Connection, output: Output) -> anyhow::Result<()> {
-    let Chat { prompt, model, system, max_tokens, way } = said;
-    let prompt = prompt_of(prompt.join(" "))?;
-    let (model, text, used) = at_gateway(way, connection, async |gateway| {
-        let model = match &model {
-            Some(model) => model.clone(),
-            None => cheapest(&gateway.models().await?)?,
-        };
-        let mut parts = gateway.chat(&model, system.as_deref(), &prompt, max_tokens).await?;
-        let (mut text, mut used) = (String::new(), None);
-        while let Some(part) = parts.next().await? {
-            match part {
-                Part::Text(words) => {
-                    if !output.is_json() {
-                        say(&words);
-                    }
-                    text.push_str(&words);
-                }
-                Part::Used(figures) => used = Some(figures),
-            }
-        }
-        Ok((model, text, used))
-    })
-    .await?;
-    if !output.is_json() && !text.ends_with('\n') {
-        say("\n");
-    }
-    if let Some(used) = used {
-        let (read, written) = (count(used.prompt_tokens, "token"), count(used.completion_tokens, "token"));
-        output.note(&format!("{model}: {read} read, {written} written."));
-    }
-    if output.is_json() {
-        output.result(&json!({"model": model, "content": text, "usage": used}), String::new)?;
-    }
-    Ok(())
-}
-
-fn prompt_of(said: String) -> anyhow::Result<String> {
-    let mut prompt = said;
-    if prompt.trim().is_empty() && !io::stdin().is_terminal() {
-        prompt.clear();
-        io::stdin()
-            .take(PROMPT_BYTES + 1)
-            .read_to_string(&mut prompt)
-            .map_err(|error| Failure::usage(format!("The prompt cannot be read from standard input: {error}.")))?;
-    }
-    if prompt.trim().is_empty() {
-        let failure = Failure::usage("There is no prompt.");
-        return Err(failure.with_hint("Write it after `svc ai chat`, or pipe it in.").into());
-    }
-    Ok(prompt)
-}
-
-fn cheapest(models: &[Model]) -> Result<String, Failure> {
-    let price = |model: &&Model| model.pricing.input + model.pricing.output;
-    let cheapest = models.iter().min_by(|a, b| price(a).total_cmp(&price(b)));
-    cheapest
-        .map(|model| model.id.clone())
-        .ok_or_else(|| Failure::new(Kind::Refused, "no_models", "The gateway has no models."))
 }
 
 async fn create_key(
@@ -391,52 +232,4 @@ async fn create_key(
     let created = client.post::<CreatedToken>("/tokens", &body).await?.body;
     let secret = tell(created.record.id.as_str(), &created.token);
     output.result(&created, || secret)
-}
-
-#[cfg(test)]
-mod tests {
-    use api::usage::UsageTotals;
-
-    use super::*;
-
-    #[test]
-    fn bars_are_as_long_as_what_they_stand_for() {
-        assert_eq!(bar(100, 100), "█".repeat(24));
-        assert_eq!(bar(50, 100), "█".repeat(12));
-        assert_eq!(bar(1, 1_000_000), "▏");
-        assert_eq!(bar(0, 100), "");
-        assert_eq!(bar(u64::MAX, u64::MAX), "█".repeat(24));
-    }
-
-    #[test]
-    fn usage_is_a_table_with_a_sum() {
-        let model = |model: &str, requests, prompt_tokens, completion_tokens| ModelUsage {
-            model: model.into(),
-            requests,
-            prompt_tokens,
-            completion_tokens,
-            cached_tokens: prompt_tokens / 2,
-            cache_write_tokens: 0,
-            reasoning_tokens: 0,
-            images: 0,
-            cost_microcents: 123_450_000,
-        };
-        let totals = UsageTotals {
-            requests: 1_501,
-            prompt_tokens: 3_010,
-            completion_tokens: 1_020,
-            cost_microcents: 246_900_000,
-            ..UsageTotals::default()
-        };
-        let usage = AiUsage { usage: vec![model("svc/a", 1_500, 3_000, 1_000), model("svc/b", 1, 10, 20)], totals };
-        let text = drawn(&usage);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 4);
-        assert!(lines[1].starts_with("svc/a  1,500") && lines[1].ends_with('█'), "{text}");
-        assert!(lines[2].ends_with('▏'), "{text}");
-        assert!(lines[3].starts_with("all") && lines[3].contains("3,010"), "{text}");
-        assert!(lines[1].contains("1,500") && lines[3].contains("2.4690"), "{text}");
-        let nothing = AiUsage { usage: Vec::new(), totals: UsageTotals::default() };
-        assert_eq!(drawn(&nothing), "Nothing was used that month.");
-    }
 }

@@ -1,6 +1,6 @@
 //! `/ai`.
 
-use domain::token::TokenSecret;
+use domain::{gateway::ModelAliases, token::TokenSecret};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ pub struct AiModel {
     pub output_cents_per_million: u32,
     /// The most tokens that a prompt can have; null when that is not known.
     pub context_tokens: Option<u32>,
-    /// The most tokens that one completion can have.
+    /// The most tokens that one completion can have, by your plan and by the model.
     pub max_completion_tokens: u64,
 }
 
@@ -28,6 +28,37 @@ pub struct AiModel {
 pub struct AiModelList {
     /// The models.
     pub models: Vec<AiModel>,
+}
+
+/// The names that an account has given to models of the AI gateway.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ModelAliasList {
+    /// The names, with their models.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<NamedModel>))]
+    pub aliases: ModelAliases,
+}
+
+/// The request to give names to models of the AI gateway.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SetModelAliases {
+    /// The names, with their models; none removes those that there are.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<NamedModel>, max_items = 16))]
+    pub aliases: ModelAliases,
+}
+
+/// A name that is given to a model of the AI gateway.
+#[cfg(feature = "openapi")]
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "the shape of `domain::gateway::ModelAlias` in the document")]
+pub struct NamedModel {
+    /// What clients ask for: printable characters of ASCII, no id of a model. A `*` at the end stands for any rest.
+    #[schema(min_length = 1, max_length = 100, pattern = "^[!-)+-~]*[!-~]$", example = "claude-*")]
+    name: String,
+    /// The id of the model, as `GET /ai/models` has it.
+    #[schema(min_length = 1, max_length = 100, pattern = "^[!-~]+$", example = "svc/qwen3-coder-30b")]
+    model: String,
 }
 
 /// A completion to try out.

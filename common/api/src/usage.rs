@@ -72,30 +72,12 @@ pub struct SetAiLimit {
 pub struct ModelUsage {
     /// The model's id, such as `svc/…`.
     pub model: String,
-    /// The number of completions.
-    pub requests: u64,
-    /// The number of tokens in prompts.
-    pub prompt_tokens: u64,
-    /// The number of tokens in completions.
-    pub completion_tokens: u64,
-    /// The number of tokens in prompts that providers had in their caches: a part of `prompt_tokens`.
-    #[serde(default)]
-    pub cached_tokens: u64,
-    /// The number of tokens in prompts that providers have put into their caches: a part of `prompt_tokens`.
-    #[serde(default)]
-    pub cache_write_tokens: u64,
-    /// The number of tokens in completions that models have thought with: a part of `completion_tokens`.
-    #[serde(default)]
-    pub reasoning_tokens: u64,
-    /// The number of images in prompts.
-    #[serde(default)]
-    pub images: u64,
-    /// What the completions cost, in millionths of a euro cent, exactly.
-    #[serde(default)]
-    pub cost_microcents: u64,
+    /// What it was used for.
+    #[serde(flatten)]
+    pub used: UsageTotals,
 }
 
-/// The usage of all models together.
+/// Completions with their tokens and their cost, summed.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UsageTotals {
@@ -122,6 +104,20 @@ pub struct UsageTotals {
     pub cost_microcents: u64,
 }
 
+impl UsageTotals {
+    /// Adds others to these.
+    pub fn add(&mut self, others: &Self) {
+        self.requests += others.requests;
+        self.prompt_tokens += others.prompt_tokens;
+        self.completion_tokens += others.completion_tokens;
+        self.cached_tokens += others.cached_tokens;
+        self.cache_write_tokens += others.cache_write_tokens;
+        self.reasoning_tokens += others.reasoning_tokens;
+        self.images += others.images;
+        self.cost_microcents += others.cost_microcents;
+    }
+}
+
 /// Completions of an account's AI keys in the last thirty days, the newest first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -144,6 +140,9 @@ pub struct AiRequest {
     pub key: TokenId,
     /// The model's id, such as `svc/…`.
     pub model: String,
+    /// The provider that served it, which the header `x-svc-provider` of its answer has.
+    #[serde(default)]
+    pub provider: String,
     /// The number of tokens in the prompt.
     pub prompt_tokens: u64,
     /// The number of tokens in the completion.

@@ -55,8 +55,13 @@ impl Model {
 
     /// Returns the most tokens that a choice of the model's can have.
     pub fn most_output(&self) -> u64 {
-        self.output.or(self.context).map_or(TokenLimit::MOST.unsigned_abs().into(), u64::from).max(1)
+        most_output(self.output, self.context)
     }
+}
+
+/// The most tokens that a choice can have of a model that writes and reads so many.
+pub(crate) fn most_output(output: Option<u32>, context: Option<u32>) -> u64 {
+    output.or(context).map_or(TokenLimit::MOST.unsigned_abs().into(), u64::from).max(1)
 }
 
 /// A provider of models.

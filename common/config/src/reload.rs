@@ -250,6 +250,7 @@ keys! {
         traces_percent: AtStart(EDGE),
         traces_account: AtStart(EDGE),
         usage_url: OnReload,
+        usage_seconds: OnReload,
         usage_secret_file: OnReload,
     }
 }

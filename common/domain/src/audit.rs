@@ -49,6 +49,7 @@ impl Action {
             "deployment" | "deployments" | "git_sha" | "domain" | "key" | "scope" | "mode" | "reason" | "login"
             | "role" | "display_name" | "version" | "repo" | "branch" | "directory" | "installation" => true,
             "monthly_limit_cents" => matches!(self, Self::UsageLimit),
+            "names" => matches!(self, Self::GatewayAliases),
             // Of a transfer they name an org that not every member belongs to.
             "from" | "to" => matches!(self, Self::MemberRole),
             _ => false,
@@ -152,6 +153,8 @@ actions! {
     TokenLimit = "token.limit",
     /// The monthly limit of all AI keys of an org was changed.
     UsageLimit = "usage.limit",
+    /// The names that an org gives to models of the AI gateway were changed.
+    GatewayAliases = "gateway.aliases",
     /// A code-host installation was shared with the org.
     InstallationShare = "installation.share",
     /// A code-host installation is no longer shared with the org.

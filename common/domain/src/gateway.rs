@@ -1,12 +1,15 @@
-//! How large a request to the AI gateway may be: its body, and the answer that it asks for.
+//! How large a request to the AI gateway may be: its body, and the answer that it asks for. And the names that accounts give to models.
 //!
 //! The contract's numbers are the defaults. A plan says what its accounts may, a key may say less, and a model never writes more
 //! than it can.
+
+mod aliases;
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
+pub use self::aliases::{ModelAlias, ModelAliases, ModelAliasesError};
 use super::limits::{KB, MB};
 
 /// Defines a whole number of bytes or tokens within bounds.

@@ -1,18 +1,18 @@
-//! What a key may ask of the gateway: how large a body, and how many tokens.
+//! What a key may ask of the gateway: how large a body, how many tokens, and by which names of models.
 //!
 //! The contract's numbers hold unless the account's plan says others; a key may have lower ones, and no model is asked for more
 //! than it can write.
 
-use std::ops::RangeInclusive;
+use std::{ops::RangeInclusive, sync::Arc};
 
 use config::models::{MAX_TOKENS, Model};
 use domain::{
-    gateway::{BodyLimit, KeyLimits, TokenLimit},
+    gateway::{BodyLimit, KeyLimits, ModelAliases, TokenLimit},
     plans::PlanLimits,
 };
 
 /// What a key may ask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Asks {
     /// The largest body.
     pub(super) body: Limited,
@@ -20,6 +20,8 @@ pub(super) struct Asks {
     tokens: Limited,
     /// Whether a request for more tokens is cut, rather than refused.
     clamps: bool,
+    /// The names that its account has given to models.
+    aliases: Option<Arc<ModelAliases>>,
 }
 
 /// A number, and what it is for.
@@ -59,7 +61,18 @@ impl Asks {
             body: Limited::of(plan.gateway_body_bytes.get(), key.body_bytes.map(BodyLimit::get)),
             tokens: Limited::of(plan.gateway_max_tokens.get(), key.max_tokens.map(TokenLimit::get)),
             clamps,
+            aliases: None,
         }
+    }
+
+    /// The same with the names that the account has given to models.
+    pub(super) fn by_names(self, aliases: Option<Arc<ModelAliases>>) -> Self {
+        Self { aliases, ..self }
+    }
+
+    /// The id of the model to which the account has given this name.
+    pub(super) fn alias(&self, name: &str) -> Option<&str> {
+        self.aliases.as_ref()?.find(name)
     }
 
     /// The tokens that a choice of `model`'s may have.
@@ -75,7 +88,12 @@ impl Asks {
 impl Default for Asks {
     fn default() -> Self {
         let limited = |most| Limited { most, by: Bound::Plan };
-        Self { body: limited(BodyLimit::DEFAULT.get()), tokens: limited(TokenLimit::DEFAULT.get()), clamps: false }
+        Self {
+            body: limited(BodyLimit::DEFAULT.get()),
+            tokens: limited(TokenLimit::DEFAULT.get()),
+            clamps: false,
+            aliases: None,
+        }
     }
 }
 
@@ -184,7 +202,7 @@ mod tests {
         let models = Models::of(&Gateway::default(), |_| Some("key".to_owned())).unwrap();
         let largest = asks(Some("business"), KeyLimits::default());
         let most = |id: &str| largest.tokens_of(models.find(id).unwrap()).most();
-        assert_eq!(most("svc/llama-3.3-70b-instruct"), 4_096);
+        assert_eq!(most("svc/llama-3.3-70b-instruct"), 16_384);
         assert_eq!(most("svc/gpt-oss-120b"), 32_768);
         assert_eq!(most("svc/mistral-large"), 131_072, "of the plan");
         let ceiling = largest.tokens_of(models.find("svc/gpt-oss-120b").unwrap());
@@ -198,11 +216,11 @@ mod tests {
     fn a_request_is_cut_where_the_operator_has_said_so() {
         let models = Models::of(&Gateway::default(), |_| Some("key".to_owned())).unwrap();
         let model = models.find("svc/mistral-large").unwrap();
-        let asked = |asks: Asks, tokens| asks.tokens_of(model).admit(tokens);
-        assert_eq!(asked(Asks::default(), 4_097), None);
+        let asked = |asks: &Asks, tokens| asks.tokens_of(model).admit(tokens);
+        assert_eq!(asked(&Asks::default(), 4_097), None);
         let cut = Asks::default().clamped();
-        assert_eq!(asked(cut, 4_097), Some(AskedTokens { tokens: 4_096, is_cut: true }));
-        assert_eq!(asked(cut, 4_096), Some(AskedTokens { tokens: 4_096, is_cut: false }));
-        assert_eq!(asked(cut, 0), None);
+        assert_eq!(asked(&cut, 4_097), Some(AskedTokens { tokens: 4_096, is_cut: true }));
+        assert_eq!(asked(&cut, 4_096), Some(AskedTokens { tokens: 4_096, is_cut: false }));
+        assert_eq!(asked(&cut, 0), None);
     }
 }

@@ -128,14 +128,14 @@ impl Disconnected {
 #[derive(Clone, Default)]
 pub(super) struct Caller {
     disconnected: Disconnected,
-    charge: Option<Charge>,
+    charge: Charge,
     span: Option<Span>,
 }
 
 impl Caller {
     /// The caller of an exchange that goes on for whoever comes back. `charge` learns whether it costs anything.
     pub(super) fn lasting(charge: Charge, span: Option<Span>) -> Self {
-        Self { charge: Some(charge), span, ..Self::default() }
+        Self { charge, span, ..Self::default() }
     }
 
     /// The caller with the span of its request.
@@ -156,6 +156,11 @@ impl Caller {
     /// Has everybody who wants to know of the completion learn of its end.
     pub(super) fn watch(&self, reservation: &mut Reservation) {
         reservation.report_to(self.charge.clone(), self.span.clone());
+    }
+
+    /// Whether the completion has cost anything so far.
+    pub(super) fn is_charged(&self) -> bool {
+        self.charge.is_set()
     }
 
     /// Says what the client is answered with.

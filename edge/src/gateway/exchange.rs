@@ -155,7 +155,14 @@ async fn admit_and_exchange(
             *response.headers_mut() = headers;
             response
         }
-        Err(error) => refuse(&errors, error.into(), Some(&rate_limits)),
+        Err(error) => {
+            let mut response = refuse(&errors, error.into(), Some(&rate_limits));
+            // What was charged can be found in the list.
+            if let Some(id) = id.filter(|_| caller.is_charged()) {
+                response.headers_mut().insert(COMPLETION, id);
+            }
+            response
+        }
     }
 }
 

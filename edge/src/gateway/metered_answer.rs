@@ -6,14 +6,16 @@ use std::{
 };
 
 use bytes::BytesMut;
+use config::models::Model;
 use domain::usage::{Ending, Microcents};
 
 use super::{
     drains::Disconnected,
     json_answer,
     meter::{Reservation, Usage},
+    metered_frames::MeteredFrames,
     sse::AnswerFrames,
-    stream::MeteredFrames,
+    traces::Span,
     usage_report::Expected,
 };
 
@@ -76,11 +78,9 @@ impl MeteredAnswer {
         MeteredFrames::new(frames, self.reservation.take(), request_id, self.disconnected.clone())
     }
 
-    /// Has the span of the completion know a whole answer.
-    pub(super) fn trace_whole(&self, chat: &[u8]) {
-        if let Some(span) = self.reservation.as_ref().and_then(Reservation::span) {
-            span.read(chat);
-        }
+    /// The completion's span.
+    pub(super) fn span(&self) -> Option<&Span> {
+        self.reservation.as_ref().and_then(Reservation::span)
     }
 
     /// Whether a provider has been sent the request, or is just being sent it, and may be at work on it.
@@ -93,10 +93,10 @@ impl MeteredAnswer {
         self.asked.set(None);
     }
 
-    /// Records the provider that is asked.
-    pub(super) fn set_provider(&self, provider: &Arc<str>) {
+    /// Records that the provider of `model` is asked from now on.
+    pub(super) fn serve_by(&self, model: &Arc<Model>) {
         if let Some(reservation) = &self.reservation {
-            reservation.set_provider(provider);
+            reservation.serve_by(model);
         }
     }
 
@@ -121,7 +121,7 @@ impl MeteredAnswer {
 
     fn settle_begun(mut self, unread: &Usage, ending: Ending) {
         if let Some(reservation) = self.reservation.take() {
-            match json_answer::beginning(&self.read, reservation.model(), &self.expected) {
+            match json_answer::beginning(&self.read, &reservation.served(), &self.expected) {
                 Some(beginning) => _ = reservation.settle(beginning.usage_with_unread(unread), ending),
                 None => reservation.release(),
             }
@@ -138,7 +138,7 @@ impl MeteredAnswer {
     fn settle_or(&mut self, unread: Usage, ending: Ending) {
         let is_asked = self.is_asked();
         let Some(reservation) = self.reservation.take() else { return };
-        let usage = match json_answer::beginning(&self.read, reservation.model(), &self.expected) {
+        let usage = match json_answer::beginning(&self.read, &reservation.served(), &self.expected) {
             Some(beginning) => Some(beginning.usage_with_unread(&unread)),
             None => self.read.trim_ascii().is_empty().then_some(unread),
         };

@@ -2,7 +2,7 @@
 //!
 //! A request becomes a response here; connections are accepted in `listen/`. Every completion passes the same steps:
 //!
-//! 1. **Authentication**: `keys` finds the account behind the API key.
+//! 1. **Authentication** (`authentication`): `keys` finds the account behind the API key.
 //! 2. **Validation**: `request` checks the body's governed fields, and writes the body that the provider gets, in its `dialect`.
 //! 3. **Admission**: the [`meter`] checks the account's limits, and reserves the most tokens that the completion can use.
 //! 4. **Exchange**: `exchange` sends the request to the provider through `upstream`, and relays the answer: `json_answer`
@@ -16,6 +16,7 @@
 
 mod answer_memory;
 mod asks;
+mod authentication;
 mod body;
 mod cors;
 mod dialect;
@@ -28,13 +29,16 @@ mod json;
 mod json_answer;
 pub mod meter;
 mod metered_answer;
+mod metered_frames;
 mod models;
 mod openapi;
 mod paths;
+mod plain_answers;
 mod rate_headers;
 mod request;
 mod request_body;
 mod resume;
+mod route;
 mod settings;
 mod sse;
 mod state;
@@ -50,38 +54,36 @@ use std::{net::IpAddr, sync::Arc};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use domain::{Clock, token::TokenSecret};
+use domain::Clock;
 use fairness::{Amounts, Bounds, Client, Room, RoomBounds, Turns, budget};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
-use http_body::Body as _;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header, request::Parts};
 use live::Redis;
 use percent_encoding::percent_decode_str;
 use secrets::EdgeKey;
-use telemetry::{Line, Outage};
 
+pub(crate) use self::plain_answers::refusal;
 use self::{
     asks::Asks,
     drains::{Caller, DrainOnDrop, Drains},
     error::ApiError,
     formats::{Api, messages},
     meter::{Admission, MaxUsage, Meter},
+    plain_answers::{json_response, options, without_body},
     request::CompletionRequest,
     request_body::{ReadBody, Reader},
     resume::{Asked, Exchange, Once, Resumption},
+    route::Route,
     state::State,
     traces::{Span, Traces},
     under_way::UnderWay,
 };
 pub use self::{body::Body, settings::Settings, under_way::ConnectionCompletions, upstream::ProviderSetupError};
 use crate::{
-    http::{Fault, RequestIds, X_REQUEST_ID},
+    http::{RequestIds, X_REQUEST_ID},
     limits::{self, Shares},
-    memory::keys::{GatewayKey, KeyError, Keys},
+    memory::keys::{GatewayKey, Keys},
     metrics::{self, NO_MODEL},
 };
-
-/// Where Anthropic's clients show their key, and some of those that speak to several services.
-const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// The gateway.
 pub struct Gateway {
@@ -99,59 +101,6 @@ pub struct Peers {
     pub redis: Redis,
     /// What seals them.
     pub key: EdgeKey,
-}
-
-/// The endpoint that a path stands for.
-#[derive(Clone, Copy)]
-enum Route<'p> {
-    /// Completions, in one of the formats, or embeddings.
-    Completions(Api),
-    /// The tokens that a request for messages has.
-    CountTokens,
-    Models,
-    /// One model, by its id as the path has it.
-    Model(&'p str),
-    OpenApi,
-}
-
-impl<'p> Route<'p> {
-    fn find(path: &'p str) -> Option<Self> {
-        match path {
-            endpoints::CHAT_COMPLETIONS => Some(Self::Completions(Api::Chat)),
-            endpoints::COMPLETIONS => Some(Self::Completions(Api::Text)),
-            endpoints::EMBEDDINGS => Some(Self::Completions(Api::Embeddings)),
-            endpoints::RESPONSES => Some(Self::Completions(Api::Responses)),
-            endpoints::MESSAGES => Some(Self::Completions(Api::Messages)),
-            endpoints::COUNT_TOKENS => Some(Self::CountTokens),
-            endpoints::MODELS => Some(Self::Models),
-            endpoints::OPENAPI => Some(Self::OpenApi),
-            _ => {
-                let id = path.strip_prefix(endpoints::MODELS)?.strip_prefix('/')?;
-                (!id.is_empty()).then_some(Self::Model(id))
-            }
-        }
-    }
-
-    /// The methods that the route has, for `Allow`.
-    fn methods(self) -> &'static str {
-        match self {
-            Self::Completions(_) | Self::CountTokens => "POST, OPTIONS",
-            Self::Models | Self::Model(_) | Self::OpenApi => "GET, HEAD, OPTIONS",
-        }
-    }
-
-    /// The format of the answers.
-    fn api(self) -> Api {
-        match self {
-            Self::Completions(api) => api,
-            Self::CountTokens => Api::Messages,
-            Self::Models | Self::Model(_) | Self::OpenApi => Api::Chat,
-        }
-    }
-
-    fn has_method(self, method: &Method) -> bool {
-        self.methods().split(", ").any(|name| name == method.as_str())
-    }
 }
 
 impl Gateway {
@@ -304,23 +253,24 @@ impl Gateway {
         match route {
             Route::OpenApi => Ok(openapi::response().map(Body::from)),
             Route::Models => {
-                let key = self.authenticate(shown_key(&head.headers)?, client).await?;
+                let key = self.authenticate(authentication::shown_key(&head.headers)?, client).await?;
                 Ok(json_response(settings.models.list(&settings.asks(&key))))
             }
             Route::Model(id) => {
-                let key = self.authenticate(shown_key(&head.headers)?, client).await?;
+                let key = self.authenticate(authentication::shown_key(&head.headers)?, client).await?;
                 let id = percent_decode_str(id).decode_utf8_lossy();
-                let model = settings.models.find(&id).ok_or_else(|| ApiError::model_not_found(&id))?;
-                Ok(json_response(model.describe(&settings.asks(&key))))
+                let asks = settings.asks(&key);
+                let model = settings.models.find_for(&id, &asks).ok_or_else(|| ApiError::model_not_found(&id))?;
+                Ok(json_response(model.describe(&asks)))
             }
             Route::CountTokens => {
-                let key = self.authenticate(shown_key(&head.headers)?, client).await?;
+                let key = self.authenticate(authentication::shown_key(&head.headers)?, client).await?;
                 let asks = settings.asks(&key);
                 let body = self.read_body(head, body, &asks, account, &key).await?;
                 self.count_tokens(body, &asks, &key, settings).await
             }
             Route::Completions(api) => {
-                let key = self.authenticate(shown_key(&head.headers)?, client).await?;
+                let key = self.authenticate(authentication::shown_key(&head.headers)?, client).await?;
                 let asks = settings.asks(&key);
                 let once = Once::of(&head.headers)?;
                 let body = self.read_body(head, body, &asks, account, &key).await?;
@@ -334,21 +284,6 @@ impl Gateway {
                 let request = judge(api, body, &asks, settings).await?;
                 let span = self.begin_span(&head.headers, &key, &request);
                 Ok(self.complete(request, key, settings, request_id, completions, span).await)
-            }
-        }
-    }
-
-    /// Finds the key with this secret.
-    async fn authenticate(&self, secret: TokenSecret, client: Client) -> Result<Arc<GatewayKey>, ApiError> {
-        match self.state.keys.find(&secret, client).await {
-            Ok(key) => key.ok_or_else(ApiError::invalid_key),
-            Err(KeyError::TooManyUnknown(wait)) => Err(ApiError::too_many_unknown_keys(wait)),
-            Err(error @ KeyError::Recall(_)) => {
-                static UNREAD: Outage = Outage::new();
-                if let Some(Line { left_out, .. }) = UNREAD.fails() {
-                    tracing::warn!(%error, left_out, "a gateway key cannot be looked up");
-                }
-                Err(ApiError::limits_unavailable(limits::KEYS_RETRY))
             }
         }
     }
@@ -435,61 +370,13 @@ impl Gateway {
     }
 }
 
-/// The secret that a request shows.
-fn shown_key(headers: &HeaderMap) -> Result<TokenSecret, ApiError> {
-    let secret = match (headers.get(header::AUTHORIZATION), headers.get(API_KEY)) {
-        (Some(shown), _) => {
-            let shown = shown.to_str().map_err(|_| ApiError::invalid_key())?;
-            let (scheme, secret) = shown.split_once(' ').ok_or_else(ApiError::missing_key)?;
-            if !scheme.eq_ignore_ascii_case("bearer") {
-                return Err(ApiError::missing_key());
-            }
-            secret
-        }
-        (None, Some(key)) => key.to_str().map_err(|_| ApiError::invalid_key())?,
-        (None, None) => return Err(ApiError::missing_key()),
-    };
-    TokenSecret::parse(secret.trim()).ok_or_else(ApiError::invalid_key)
-}
-
 /// Judges a body, and writes the provider's: a large one on a thread that may be kept busy, so that other requests go on.
 async fn judge(api: Api, body: ReadBody, asks: &Asks, settings: &Arc<Settings>) -> Result<CompletionRequest, ApiError> {
     if body.bytes.len() < limits::JUDGED_APART_BYTES {
         return api.read(body, &settings.models, asks);
     }
-    let (asks, settings) = (*asks, settings.clone());
+    let (asks, settings) = (asks.clone(), settings.clone());
     let judging = tokio::task::spawn_blocking(move || api.read(body, &settings.models, &asks));
     // It fails when the runtime stops.
     judging.await.unwrap_or_else(|_| Err(ApiError::busy()))
-}
-
-/// The answer to HEAD. The body has to go: over HTTP/2 hyper sends whatever body there is.
-fn without_body(response: Response<Body>) -> Response<Body> {
-    let (mut head, body) = response.into_parts();
-    if let Some(len) = body.size_hint().exact() {
-        head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
-    }
-    Response::from_parts(head, Bytes::new().into())
-}
-
-fn json_response(body: Bytes) -> Response<Body> {
-    let mut response = Response::new(body.into());
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
-
-fn options(methods: &'static str) -> Response<Body> {
-    let mut response = Response::new(Bytes::new().into());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
-    response
-}
-
-/// The answer to a request with a fault, which the gateway never sees, in its shape. The request's id is `id`.
-pub(crate) fn refusal(fault: Fault, id: HeaderValue) -> Response<Bytes> {
-    let mut response = ApiError::from(fault).into_response();
-    let length = response.body().len();
-    response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
-    response.headers_mut().insert(X_REQUEST_ID, id);
-    response
 }

@@ -276,6 +276,11 @@ impl ServedModels {
         self.by_id.get(name).or_else(|| self.by_id.get(self.aliases.find(name)?))
     }
 
+    /// The model that [`find`](Self::find) returns, or else the one to which the account of a key that may ask this has given the name.
+    pub(super) fn find_for(&self, name: &str, asks: &Asks) -> Option<&Arc<ServedModel>> {
+        self.find(name).or_else(|| self.by_id.get(asks.alias(name)?))
+    }
+
     /// The list of all models in `OpenAI`'s format, for a key that may ask this.
     pub(super) fn list(&self, asks: &Asks) -> Bytes {
         let data = self.by_id.values().map(|served| Description::of(&served.model, asks)).collect();

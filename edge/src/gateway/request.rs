@@ -102,7 +102,7 @@ pub(super) fn validate_chat(
 ) -> Result<CompletionRequest, ApiError> {
     let body = &mended(body).bytes;
     let fields = Fields::parse(body)?;
-    let model = fields.model(models, ModelRoute::Chat)?;
+    let model = fields.model(models, asks, ModelRoute::Chat)?;
     let request = validate_for(model, body, fields, asks, hints)?;
     Ok(match &model.fallback {
         Some(second) if second.model.has_route(ModelRoute::Chat) => {
@@ -239,11 +239,16 @@ impl<'t> Fields<'t> {
     }
 
     /// The model that is asked for, whose provider is asked at this path.
-    fn model<'m>(&self, models: &'m ServedModels, route: ModelRoute) -> Result<&'m Arc<ServedModel>, ApiError> {
+    fn model<'m>(
+        &self,
+        models: &'m ServedModels,
+        asks: &Asks,
+        route: ModelRoute,
+    ) -> Result<&'m Arc<ServedModel>, ApiError> {
         let name = self.last(b"model").ok_or_else(|| ApiError::missing_parameter("model"))?;
         let name = json::decoded_string(name).ok_or_else(|| ApiError::invalid_type("model", "a string"))?;
         let name = String::from_utf8_lossy(&name);
-        let model = models.find(&name).ok_or_else(|| ApiError::model_not_found(&name))?;
+        let model = models.find_for(&name, asks).ok_or_else(|| ApiError::model_not_found(&name))?;
         let model = Some(model.admitted()).filter(|admitted| admitted.model.has_route(route)).unwrap_or(model);
         if !model.model.has_route(route) {
             return Err(ApiError::wrong_endpoint(&model.model.id, &endpoints::of(&model.model)));

@@ -40,7 +40,7 @@ impl Settings {
 
     /// What `key` may ask.
     pub(super) fn asks(&self, key: &GatewayKey) -> Asks {
-        Asks::of(&key.asks, &self.limits_of(key), self.clamps_max_tokens)
+        Asks::of(&key.asks, &self.limits_of(key), self.clamps_max_tokens).by_names(key.aliases.clone())
     }
 
     fn limits_of(&self, key: &GatewayKey) -> PlanLimits {

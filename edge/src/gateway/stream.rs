@@ -4,6 +4,7 @@
 //! in the background, so that the usage is known. While the provider is silent, the client gets comments.
 
 mod keep_alive;
+mod rest;
 
 use std::{
     future::poll_fn,
@@ -13,24 +14,21 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use domain::{
-    Account,
-    usage::{self, Microcents},
-};
+use domain::{Account, usage::Ending};
 use fairness::Turn;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::{Sleep, sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 pub(super) use self::keep_alive::KeepAlive;
+use self::rest::Rest;
 use super::{
-    drains::{Disconnected, Drains},
+    drains::Drains,
     error::{ApiError, ProviderError, RequestFacts},
     formats::EventWriter,
-    meter::Reservation,
+    metered_frames::MeteredFrames,
     models::ServedModel,
-    sse::{AnswerFrames, Progress, StreamError},
-    traces::Span,
+    sse::{Progress, StreamError},
     upstream::{GzipDecoder, GzipError, ReadError, UpstreamResponse},
 };
 use crate::limits;
@@ -153,81 +151,6 @@ pub(super) struct Relay {
     /// Says that the stream is cut off. A set of one: what is in it is looked at only when it was itself woken, and not at
     /// every piece of the stream.
     pub(super) cut_off: FuturesUnordered<WaitForCancellationFutureOwned>,
-}
-
-/// The frames of a stream together with its reservation, which is settled with what they say.
-///
-/// A stream that is dropped before its end is settled with what its frames have said so far, or an estimate from them.
-pub(super) struct MeteredFrames {
-    pub(super) frames: AnswerFrames,
-    /// `None` once it is settled or released.
-    reservation: Option<Reservation>,
-    /// The request's id, for logs.
-    request_id: String,
-    span: Option<Span>,
-    /// Whether the client had left before the stream began.
-    disconnected: Disconnected,
-    /// Whether the client has left since.
-    is_abandoned: bool,
-}
-
-impl MeteredFrames {
-    pub(super) fn new(
-        frames: AnswerFrames,
-        reservation: Option<Reservation>,
-        request_id: String,
-        disconnected: Disconnected,
-    ) -> Self {
-        let span = reservation.as_ref().and_then(Reservation::span).cloned();
-        Self { frames, reservation, request_id, span, disconnected, is_abandoned: false }
-    }
-
-    /// Reads the next bytes of the stream, as [`AnswerFrames::push`] does.
-    fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
-        let from = out.len();
-        let progress = self.frames.push(chunk, out);
-        if let Some(span) = &self.span {
-            span.read(out.get(from..).unwrap_or_default());
-        }
-        progress
-    }
-
-    /// Has the span know a whole answer.
-    pub(super) fn trace_whole(&self, chat: &[u8]) {
-        if let Some(span) = &self.span {
-            span.read(chat);
-        }
-    }
-
-    /// Settles a stream that is complete. Returns what it costs.
-    pub(super) fn settle_whole(&mut self) -> Option<Microcents> {
-        let is_gone = self.is_abandoned || self.disconnected.is_set();
-        let ending = if is_gone { usage::Ending::ClientGone } else { self.frames.ending() };
-        Some(self.reservation.take()?.settle(self.frames.usage(), ending))
-    }
-
-    /// Settles a stream that the provider failed to complete. One that failed before its first word is not paid.
-    pub(super) fn settle_failed(&mut self) {
-        if self.frames.has_content() {
-            self.settle_so_far(usage::Ending::ProviderError);
-        } else if let Some(reservation) = self.reservation.take() {
-            reservation.release();
-        }
-    }
-
-    /// Settles a stream that ends before its end, for this reason.
-    pub(super) fn settle_so_far(&mut self, ending: usage::Ending) {
-        if let Some(reservation) = self.reservation.take() {
-            reservation.settle(self.frames.usage_so_far(), ending);
-        }
-    }
-}
-
-impl Drop for MeteredFrames {
-    fn drop(&mut self) {
-        self.settle_so_far(usage::Ending::ClientGone);
-        self.frames.report_left_out(&self.request_id);
-    }
 }
 
 /// The next part of a stream for the client.
@@ -365,11 +288,12 @@ impl Relay {
 
     /// Settles what the stream has used so far, and ends it with an error frame.
     fn fail(&mut self, error: &RelayError) -> Step {
-        tracing::warn!(provider = &*self.model.upstream.name, request = self.metered.request_id, %error, "a stream failed");
+        let (provider, request) = (&*self.model.upstream.name, self.metered.request_id());
+        tracing::warn!(provider, request, %error, "a stream failed");
         crate::metrics::stream_failed(&self.model.model.id);
         // A provider that was cut off had read the prompt.
         if matches!(error, RelayError::CutOff) {
-            self.metered.settle_so_far(usage::Ending::Cut);
+            self.metered.settle_so_far(Ending::Cut);
         } else {
             self.metered.settle_failed();
         }
@@ -381,7 +305,7 @@ impl Relay {
             _ => ProviderError::FAILED,
         };
         let told = ApiError::from(error);
-        if let Some(span) = &self.metered.span {
+        if let Some(span) = self.metered.span() {
             span.failed(told.code());
         }
         let is_said = self.events.fail(told, &mut self.out);
@@ -404,7 +328,7 @@ impl Relay {
 
     /// Reads the stream to its end without a client.
     async fn drain(mut self: Box<Self>, drains: Drains) {
-        self.metered.is_abandoned = true;
+        self.metered.abandon();
         // Nobody reads what it would be translated to.
         self.events = EventWriter::Chat;
         loop {
@@ -413,40 +337,6 @@ impl Relay {
                 Step::Done(_) => return self.finish(&drains),
                 Step::Failed(..) => return,
             }
-        }
-    }
-}
-
-/// What a provider still sends after a stream's last frame. Nothing is under way any more.
-struct Rest {
-    answer: UpstreamResponse,
-    model: Arc<ServedModel>,
-    /// The bytes of the stream that were read before.
-    read: usize,
-}
-
-impl Rest {
-    async fn read(mut self) {
-        let end = tokio::time::timeout(limits::STREAM_END, poll_fn(|cx| self.poll(cx)));
-        let is_at_end = end.await.unwrap_or(false);
-        self.release_connection(is_at_end);
-    }
-
-    /// Polls for the end of the answer's body. Ready with whether it ended well.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        loop {
-            match ready!(self.answer.poll_chunk(cx)) {
-                None => return Poll::Ready(true),
-                Some(Ok(chunk)) if self.read <= limits::ANSWER_BYTES => self.read += chunk.len().max(1),
-                Some(_) => return Poll::Ready(false),
-            }
-        }
-    }
-
-    /// Keeps the connection for another request if its answer was read to the end, and closes it otherwise.
-    fn release_connection(self, is_at_end: bool) {
-        if is_at_end {
-            self.model.upstream.keep(self.answer.into_connection());
         }
     }
 }

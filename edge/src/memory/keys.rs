@@ -9,7 +9,7 @@ use db::{edges::routes::AsOf, gateway::ai_keys::AiKey};
 use domain::{
     Account, TokenId,
     changes::AccountPlan,
-    gateway::KeyLimits,
+    gateway::{KeyLimits, ModelAliases},
     token::{TokenHash, TokenSecret},
     usage::Microcents,
 };
@@ -40,6 +40,8 @@ pub struct GatewayKey {
     pub account_limit: Option<Microcents>,
     /// What the key may ask less of than its plan allows.
     pub asks: KeyLimits,
+    /// The names that the account has given to models, if it has.
+    pub aliases: Option<Arc<ModelAliases>>,
 }
 
 /// Why it is not known whose a key is.
@@ -108,14 +110,16 @@ impl Keys {
         let pool = if is_retry { &self.primary } else { &self.near };
         let found = db::gateway::ai_keys::find(pool, &hash).await;
         let AsOf { value, extent } = found.map_err(|error| RecallError::database("keys", &error))?;
-        let value = value.map(|AiKey { token, account, subscribed, charged, limit, account_limit, asks }| {
-            Arc::new(GatewayKey { token, account, subscribed, charged, limit, account_limit, asks })
+        let bytes = limits::KEY_BYTES + value.as_ref().map_or(0, |key| key.aliases.bytes());
+        let value = value.map(|AiKey { token, account, subscribed, charged, limit, account_limit, asks, aliases }| {
+            let aliases = (!aliases.is_empty()).then(|| Arc::new(aliases));
+            Arc::new(GatewayKey { token, account, subscribed, charged, limit, account_limit, asks, aliases })
         });
         let plan = value.as_ref().map(|key| AccountPlan::from(key.account.clone()));
         let names = match (&value, &plan) {
             (Some(key), Some(plan)) => [key.token.as_str(), key.account.as_str(), plan.as_str()],
             _ => [Marks::ANY_TOKEN; 3],
         };
-        Ok(Read { key: hash, reading: self.marks.reading(&extent, names), value, bytes: limits::KEY_BYTES })
+        Ok(Read { key: hash, reading: self.marks.reading(&extent, names), value, bytes })
     }
 }

@@ -10,15 +10,16 @@ const PAGE: usize = 100;
 
 /// Lists the newest completions, at most `limit`.
 pub(super) async fn list(limit: u32, org: Option<OrgName>, client: &Client, output: Output) -> anyhow::Result<()> {
-    let path = super::usage_path(org, "/requests", None);
+    let path = super::usage::path(org, "/requests", None);
     let requests = read(&path, usize::try_from(limit)?, client).await?;
-    let columns = ["TIME", "MODEL", "READ", "CACHED", "WRITTEN", "REASONING", "EUR", "ENDED", "KEY"];
+    let columns = ["TIME", "MODEL", "PROVIDER", "READ", "CACHED", "WRITTEN", "REASONING", "EUR", "ENDED", "KEY"];
     output.list("requests", &requests, &columns, "No completions in the last thirty days.", |request| {
         let number = |number: u64| indicatif::HumanCount(number).to_string();
         let known = |count: Option<u64>| count.map_or_else(|| "-".to_owned(), number);
         vec![
             request.created_at.to_string(),
             request.model.clone(),
+            request.provider.clone(),
             number(request.prompt_tokens),
             known(request.cached_tokens),
             number(request.completion_tokens),

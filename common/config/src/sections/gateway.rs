@@ -8,10 +8,10 @@ use url::Url;
 
 use super::{quirks, url};
 pub use super::{
-    quirks::{CallIds, Ceiling, Lack, MessageRules, PathQuirks, Quirks, Thoughts},
+    quirks::{CallIds, Ceiling, KeyHeader, Lack, MessageRules, PathQuirks, Quirks, Thoughts},
     usage_fields::{Pointer, PointerError, UsageFields},
 };
-use crate::models::ModelRoute;
+use crate::models::{ModelRoute, most_output};
 
 /// `[gateway]`.
 ///
@@ -164,6 +164,11 @@ impl Gateway {
 }
 
 impl Model {
+    /// Returns the most tokens that a choice of the model's can have.
+    pub fn most_output(&self) -> u64 {
+        most_output(self.output, self.context)
+    }
+
     /// Returns what a completion is charged by.
     pub fn prices(&self) -> Prices {
         let (input, output) = (self.input_cents, self.output_cents);
@@ -214,8 +219,8 @@ fn shipped_models() -> BTreeMap<String, Model> {
         ("svc/mistral-small", "mistral", "mistral-small-latest", 15, 45, 256, None, [true, true]),
         ("svc/mistral-medium", "mistral", "mistral-medium-latest", 60, 300, 256, None, [true, false]),
         ("svc/mistral-large", "mistral", "mistral-large-latest", 300, 900, 256, None, [true, false]),
-        ("svc/llama-3.3-70b-instruct", "scaleway", "llama-3.3-70b-instruct", 135, 135, 128, Some(4), [false, false]),
-        ("svc/qwen3-coder-30b", "scaleway", "qwen3-coder-30b-a3b-instruct", 30, 120, 256, Some(8), [false, false]),
+        ("svc/llama-3.3-70b-instruct", "scaleway", "llama-3.3-70b-instruct", 135, 135, 128, Some(16), [false, false]),
+        ("svc/qwen3-coder-30b", "scaleway", "qwen3-coder-30b-a3b-instruct", 30, 120, 256, Some(32), [false, false]),
         ("svc/gpt-oss-120b", "scaleway", "gpt-oss-120b", 25, 100, 128, Some(32), [false, true]),
         ("svc/gpt-oss-20b", "ovhcloud", "gpt-oss-20b", 10, 40, 128, None, [false, true]),
         ("svc/qwen3-32b", "ovhcloud", "Qwen3-32B", 15, 45, 40, Some(32), [false, true]),

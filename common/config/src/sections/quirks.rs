@@ -32,6 +32,9 @@ pub struct Quirks {
     pub refuse: Vec<String>,
     /// Whether the provider takes tools of the type `custom`. The client runs them, as it runs functions.
     pub custom_tools: bool,
+    /// The header in which requests to its `messages` endpoint show the key: `x_api_key`, as Anthropic has it, or `bearer`, which is all
+    /// that servers know which add the endpoint to those of `OpenAI` (vLLM among them).
+    pub messages_key: KeyHeader,
     /// The rules for `messages`.
     pub messages: MessageRules,
     /// The rules for `POST /v1/completions`, where none of the others but `lacks.nulls` hold.
@@ -142,6 +145,17 @@ pub enum Ceiling {
     Both,
 }
 
+/// The header in which a request shows the key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyHeader {
+    /// `x-api-key`, the header of Anthropic's format.
+    #[default]
+    XApiKey,
+    /// `Authorization: Bearer`.
+    Bearer,
+}
+
 impl Ceiling {
     /// The names.
     pub fn names(self) -> &'static [&'static str] {
@@ -224,6 +238,7 @@ pub(super) fn mistral() -> Quirks {
         lacks: vec![Lack::Nulls, Lack::EmptyTools, Lack::EmptyTurns, Lack::AllowedTools, Lack::RefusalParts],
         refuse: Vec::new(),
         custom_tools: false,
+        messages_key: KeyHeader::Bearer,
         messages: MessageRules {
             fields: lists(&[
                 ("system", &["content"]),
@@ -266,6 +281,7 @@ pub(super) fn vllm() -> Quirks {
         ceiling: Ceiling::Both,
         values: efforts(&[("none", "low"), ("minimal", "low"), ("xhigh", "high"), ("max", "high")]),
         lacks: vec![Lack::EmptyTools, Lack::AllowedTools],
+        messages_key: KeyHeader::Bearer,
         messages: MessageRules {
             roles: pairs(&[("developer", "system"), ("function", "user")]),
             thoughts: Thoughts::Field,

@@ -23,6 +23,8 @@ pub struct Telemetry {
     /// The address that admin sends the gateway's usage to: each completion that was recorded, in batches, signed as Standard Webhooks
     /// are. Without it none is sent, and what waits is forgotten.
     pub usage_url: Option<Url>,
+    /// Seconds between two looks for usage to send, from 1 to 3600.
+    pub usage_seconds: u16,
     /// The file with the secret that signs what is sent there: `whsec_` and base64 of 24 to 64 bytes.
     pub usage_secret_file: Option<PathBuf>,
 }
@@ -35,6 +37,7 @@ impl Default for Telemetry {
             traces_percent: 100,
             traces_account: false,
             usage_url: None,
+            usage_seconds: 15,
             usage_secret_file: None,
         }
     }

@@ -2,11 +2,11 @@
 
 use domain::{
     Account, Epoch, OrgId, TokenId, UserId,
-    gateway::{BodyLimit, KeyLimits, TokenLimit},
+    gateway::{BodyLimit, KeyLimits, ModelAlias, ModelAliases, TokenLimit},
     token::TokenHash,
     usage::{Microcents, MonthlyLimit},
 };
-use sqlx::PgPool;
+use sqlx::{PgPool, types::Json};
 
 use crate::edges::routes::{AsOf, Extent};
 
@@ -27,6 +27,8 @@ pub struct AiKey {
     pub account_limit: Option<Microcents>,
     /// What the key may ask less of than its plan allows.
     pub asks: KeyLimits,
+    /// The names that the account has given to models.
+    pub aliases: ModelAliases,
 }
 
 /// Returns the `ai` token with this secret, unless it was revoked; with the reading's place in the order of changes.
@@ -37,7 +39,8 @@ pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey
                   org_id AS "org_id?: OrgId", limit_cents AS "limit_cents?: MonthlyLimit",
                   account_limit_cents AS "account_limit_cents?: MonthlyLimit", plan AS "plan?",
                   body_bytes AS "body_bytes?: BodyLimit", max_tokens AS "max_tokens?: TokenLimit",
-                  charged_plan AS "charged_plan?"
+                  charged_plan AS "charged_plan?",
+                  find_model_aliases(user_id, org_id) AS "aliases?: Json<Vec<ModelAlias>>"
            FROM find_gateway_key_and_credit($1)"#,
         secret.as_bytes(),
     )
@@ -52,6 +55,8 @@ pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey
         limit: row.limit_cents.map(Microcents::from),
         account_limit: row.account_limit_cents.map(Microcents::from),
         asks: KeyLimits { body_bytes: row.body_bytes, max_tokens: row.max_tokens },
+        // Those of a version with other rules are none here: the key works without them.
+        aliases: row.aliases.and_then(|Json(aliases)| aliases.try_into().ok()).unwrap_or_default(),
     });
     Ok(AsOf { value, extent: Extent::of((row.epoch, row.seq, row.end)) })
 }

@@ -19,6 +19,8 @@ pub struct RecordedRequest {
     pub token: TokenId,
     /// The model's id, `svc/…`.
     pub model: String,
+    /// The provider that served it.
+    pub provider: String,
     /// Tokens read.
     pub prompt_tokens: u64,
     /// Tokens written.
@@ -63,8 +65,8 @@ async fn page(
     let first = CompletionId::first_of(since);
     // Ids begin with the time of the admission. What used nothing is no request.
     let recorded = sqlx::query!(
-        r#"SELECT id, created_at, token_id, model, prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens,
-                  reasoning_tokens, images, assumed, ending, cost_microcents, estimated
+        r#"SELECT id, created_at, token_id, model, provider, prompt_tokens, completion_tokens, cached_tokens,
+                  cache_write_tokens, reasoning_tokens, images, assumed, ending, cost_microcents, estimated
            FROM ai_usage
            WHERE account_id = $1 AND id >= $2 AND id < COALESCE($3, 'cmp_~') AND certainty < 3
            ORDER BY id DESC LIMIT $4"#,
@@ -80,6 +82,7 @@ async fn page(
         created_at: row.created_at,
         token: row.token_id,
         model: row.model,
+        provider: row.provider,
         prompt_tokens: count(row.prompt_tokens),
         completion_tokens: count(row.completion_tokens),
         details: UsageDetails {

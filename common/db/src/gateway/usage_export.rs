@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use domain::{CompletionId, Timestamp, TokenId};
+use domain::{
+    CompletionId, Timestamp, TokenId,
+    usage::{Assumed, Ending},
+};
 use sqlx::PgPool;
 
 /// How sending stands.
@@ -47,6 +50,18 @@ pub struct Recorded {
     pub prompt_tokens: i64,
     /// Tokens written.
     pub completion_tokens: i64,
+    /// Tokens read that the provider had in its cache; none where it has not said so, or an older program has recorded it.
+    pub cached_tokens: Option<i64>,
+    /// Tokens read that the provider has put into its cache, likewise.
+    pub cache_write_tokens: Option<i64>,
+    /// Tokens that the model has thought with, likewise.
+    pub reasoning_tokens: Option<i64>,
+    /// Images read.
+    pub images: i64,
+    /// The kinds of tokens that were charged at the dearer price, because the provider has not reported them.
+    pub assumed: Assumed,
+    /// How it ended, where that was recorded.
+    pub ending: Option<Ending>,
     /// The cost, in millionths of a cent.
     pub cost_microcents: i64,
     /// How certain that is; see [`Certainty::number`](domain::usage::Certainty::number).
@@ -61,6 +76,21 @@ pub async fn begin(pool: &PgPool, now: Timestamp) -> Result<Standing, sqlx::Erro
         .execute(pool)
         .await?;
     sqlx::query_as!(Standing, "SELECT failures, error, due_at FROM usage_export").fetch_one(pool).await
+}
+
+/// Returns how sending stands; none while nothing is sent.
+pub async fn standing(pool: &PgPool) -> Result<Option<Standing>, sqlx::Error> {
+    sqlx::query_as!(Standing, "SELECT failures, error, due_at FROM usage_export").fetch_optional(pool).await
+}
+
+/// Returns how many completions wait, as far as `most`.
+pub async fn waiting(pool: &PgPool, most: i64) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM (SELECT FROM usage_export_queue ORDER BY number LIMIT $1) AS queued"#,
+        most
+    )
+    .fetch_one(pool)
+    .await
 }
 
 /// Whether anything is queued, or may be.
@@ -88,6 +118,9 @@ pub async fn next(pool: &PgPool, limit: i64) -> Result<Vec<Queued>, sqlx::Error>
         r#"SELECT queued.number AS "number!", queued.id AS "queued_id!", usage.id AS "id?: CompletionId", usage.account_id AS "account?",
                   usage.token_id AS "token?: TokenId", usage.model AS "model?", usage.provider AS "provider?",
                   usage.prompt_tokens AS "prompt_tokens?", usage.completion_tokens AS "completion_tokens?",
+                  usage.cached_tokens AS "cached_tokens?", usage.cache_write_tokens AS "cache_write_tokens?",
+                  usage.reasoning_tokens AS "reasoning_tokens?", usage.images AS "images?", usage.assumed AS "assumed?",
+                  usage.ending AS "ending?",
                   usage.cost_microcents AS "cost_microcents?", usage.certainty AS "certainty?",
                   usage.created_at AS "at?: Timestamp"
            FROM (SELECT id, number FROM usage_export_queue ORDER BY number LIMIT $1) AS queued
@@ -106,6 +139,12 @@ pub async fn next(pool: &PgPool, limit: i64) -> Result<Vec<Queued>, sqlx::Error>
                 provider: row.provider?,
                 prompt_tokens: row.prompt_tokens?,
                 completion_tokens: row.completion_tokens?,
+                cached_tokens: row.cached_tokens,
+                cache_write_tokens: row.cache_write_tokens,
+                reasoning_tokens: row.reasoning_tokens,
+                images: row.images.unwrap_or(0),
+                assumed: Assumed::from(row.assumed.unwrap_or(0)),
+                ending: row.ending.and_then(Ending::from_number),
                 cost_microcents: row.cost_microcents?,
                 certainty: row.certainty?,
                 at: row.at?,

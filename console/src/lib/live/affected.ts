@@ -70,6 +70,7 @@ const AFFECTED: Record<string, Keys> = {
   'token.revoke': TOKENS,
   'token.limit': TOKENS,
   'usage.limit': (_, org) => [`${org}/usage/*`],
+  'gateway.aliases': (_, org) => [`${org}/ai/*`],
   'installation.share': INSTALLATIONS,
   'installation.unshare': (site, org) => [...INSTALLATIONS(site, org), '/projects'],
   'billing.profile': BILLING,

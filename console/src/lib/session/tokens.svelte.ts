@@ -9,17 +9,17 @@ export const tokens = (): Resource<Token[]> =>
     (await call(client.GET('/tokens'))).tokens.filter((token) => !token.revoked_at),
   );
 
+/** What a form asks of a token, beside its kind: the limits are of tokens for the AI gateway. */
+export interface TokenWishes {
+  label?: string;
+  monthly_limit_cents?: number;
+  gateway_body_bytes?: number;
+  gateway_max_tokens?: number;
+}
+
 /** Makes a token; its secret is told this once. */
-export async function createToken(
-  kind: string,
-  label: string | undefined,
-  limit: number | undefined,
-): Promise<string> {
-  const body = {
-    kind: kind as UserTokenKind,
-    ...(label ? { label } : {}),
-    ...(limit === undefined ? {} : { monthly_limit_cents: limit }),
-  };
+export async function createToken(kind: string, wishes: TokenWishes): Promise<string> {
+  const body = { kind: kind as UserTokenKind, ...wishes };
   return (await call(client.POST('/tokens', { body }))).token;
 }
 

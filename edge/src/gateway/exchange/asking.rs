@@ -82,7 +82,7 @@ impl Exchange {
             match fallback.write().await {
                 Ok(body) => {
                     metrics::fallback(&self.model.upstream.name);
-                    metered.set_provider(&self.model.upstream.name);
+                    metered.serve_by(&self.model.model);
                     match self.attempt(body.into(), is_stream, deadlines, metered).await {
                         Attempt::Ended(asked) => return asked,
                         Attempt::NotBegun(why) => error = Some(why),
@@ -92,7 +92,7 @@ impl Exchange {
             }
             self.model = first;
             self.native = native.or(self.native.take());
-            metered.set_provider(&self.model.upstream.name);
+            metered.serve_by(&self.model.model);
         }
         let body = if self.model.pace.is_limited() { body.kept() } else { body };
         // A large body that was sent is gone, unless a limit was known before.

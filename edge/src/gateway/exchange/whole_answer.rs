@@ -56,7 +56,10 @@ impl Exchange {
                 Err(self.no_answer(usage.is_some()))
             }
             Some(Ok(Whole::Answer(Rewritten { body, usage, ending }))) => {
-                metered.trace_whole(&body);
+                if let Some(span) = metered.span() {
+                    // Chat completions say it themselves.
+                    if self.native.is_none() { span.read(&body) } else { span.finished(ending) }
+                }
                 let cost = metered.settle(usage, ending);
                 let body = if is_stream {
                     self.translate_stream(json_answer::to_stream(&body, &self.model, self.route), format, &turn)?

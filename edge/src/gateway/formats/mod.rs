@@ -57,10 +57,10 @@ impl Api {
         match self {
             Self::Chat => request::validate_chat(body, models, asks, &[]),
             Self::Text => request::validate_text(body, models, asks),
-            Self::Embeddings => request::validate_embeddings(body, models),
+            Self::Embeddings => request::validate_embeddings(body, models, asks),
             Self::Responses => {
                 let (chat, context) = responses::to_chat(&body.bytes)?;
-                let own = native::own_body(self, &body.bytes, models);
+                let own = native::own_body(self, &body.bytes, models, asks);
                 let chat_bytes = chat.len();
                 let request = request::validate_chat(body.replaced_by(chat), models, asks, responses::HINTS)
                     .map_err(|error| error.rename_param(|param| context.param(param)))?;
@@ -69,7 +69,7 @@ impl Api {
             }
             Self::Messages => {
                 let (chat, context) = messages::to_chat(&body.bytes)?;
-                let own = native::own_body(self, &body.bytes, models);
+                let own = native::own_body(self, &body.bytes, models, asks);
                 let chat_bytes = chat.len();
                 let request = request::validate_chat(body.replaced_by(chat), models, asks, messages::HINTS)
                     .map_err(|error| context.explain(error))?;

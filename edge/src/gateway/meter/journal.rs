@@ -3,7 +3,10 @@
 mod index;
 
 use std::{
-    collections::{BTreeMap, btree_map},
+    collections::{
+        BTreeMap,
+        btree_map::{self, Entry},
+    },
     path::PathBuf,
 };
 
@@ -59,7 +62,8 @@ pub(super) async fn name(journal: &Journal, db: &PgPool) -> Result<(), sqlx::Err
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RecordRef<'a> {
-    /// A provider is asked for the completion, which can use at most what the row says, and likely what it says of that.
+    /// A provider is asked for the completion, which can use at most what the row says, and likely what it says of that. Another one
+    /// when a second provider is asked; versions that know of none keep to the first.
     Open(&'a UsageRow),
     /// The completion has ended and used what the row says.
     Ended(&'a UsageRow),
@@ -117,7 +121,12 @@ impl Completions {
         match record {
             Record::Open(row) => {
                 let completion = AbandonedCompletion { row, has_ended: false, is_released: false };
-                self.0.entry(completion.row.id.clone()).or_insert(completion);
+                match self.0.entry(completion.row.id.clone()) {
+                    Entry::Vacant(entry) => _ = entry.insert(completion),
+                    // Another provider is asked: that one may serve it.
+                    Entry::Occupied(mut entry) if !entry.get().has_ended => _ = entry.insert(completion),
+                    Entry::Occupied(_) => {}
+                }
             }
             Record::Ended(row) => {
                 let completion = AbandonedCompletion { row, has_ended: true, is_released: false };

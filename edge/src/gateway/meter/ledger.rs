@@ -82,6 +82,8 @@ struct Entry {
     is_lost: bool,
     /// Whether it is in the queue of reports to Redis.
     is_to_revalue: bool,
+    /// The provider that the journal names, once a provider was asked.
+    journaled: Option<Arc<str>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,31 +181,54 @@ impl Ledger {
     /// Enters an admitted completion, with a row that says what it can use at most.
     pub(super) fn admit(&self, row: UsageRow) {
         let (status, segments) = (Status::Admitted, [None, None]);
-        let entry = Entry { row, status, segments, is_being_revalued: false, is_lost: false, is_to_revalue: false };
+        let entry = Entry {
+            row,
+            status,
+            segments,
+            is_being_revalued: false,
+            is_lost: false,
+            is_to_revalue: false,
+            journaled: None,
+        };
         self.state().entries.insert(entry.row.id.clone(), entry);
     }
 
-    /// Has the journal know that a provider is asked for an admitted completion. Does nothing for any other.
+    /// Has the journal know that a provider is asked for an admitted completion, or another one for an open completion. Does nothing
+    /// for any other.
     pub(super) fn open(&self, id: &CompletionId) {
         let row = match self.state().entries.get(id) {
-            Some(Entry { row, status: Status::Admitted, .. }) => row.clone(),
+            Some(entry) if entry.status == Status::Admitted => entry.row.clone(),
+            Some(entry) if entry.status == Status::Open && entry.journaled.as_ref() != Some(&entry.row.provider) => {
+                entry.row.clone()
+            }
             _ => return,
         };
         let segment = self.journal.append(&RecordRef::Open(&row));
-        if segment.is_none() {
+        let mut state = self.state();
+        let Some(entry) = state.entries.get_mut(id) else { return };
+        let is_first = entry.status == Status::Admitted;
+        (entry.status, entry.journaled) = (Status::Open, Some(row.provider));
+        // A second record that the journal does not take leaves the first one, which counts as much.
+        let former =
+            if is_first || segment.is_some() { std::mem::replace(&mut entry.segments[0], segment) } else { None };
+        drop(state);
+        if is_first && segment.is_none() {
             self.has_gaps.store(true, Ordering::Relaxed);
             self.has_new_gap.notify_one();
         }
-        if let Some(entry) = self.state().entries.get_mut(id) {
-            (entry.status, entry.segments[0]) = (Status::Open, segment);
-        }
+        // The second one stands for itself, whatever becomes of the segment of the first.
+        self.journal.release(former);
     }
 
-    /// Has the row of a completion say which provider serves it. The journal says at the completion's end what becomes of that.
+    /// Has the row of a completion say which provider serves it, here and in Redis. The journal learns of it when that one is asked.
     pub(super) fn set_provider(&self, id: &CompletionId, provider: &Arc<str>) {
-        if let Some(entry) = self.state().entries.get_mut(id) {
+        {
+            let mut state = self.state();
+            let Some(entry) = state.entries.get_mut(id) else { return };
             entry.row.provider = provider.clone();
+            state.queue_report(id);
         }
+        self.has_changes.notify_one();
     }
 
     /// Whether a provider was asked for a completion that has not ended.

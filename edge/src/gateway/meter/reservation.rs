@@ -1,6 +1,9 @@
 //! The reservation that an admitted completion holds until its usage is known.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use config::models::Model;
 use domain::{
@@ -50,10 +53,11 @@ impl Drop for PendingAdmission<'_> {
 pub struct Reservation {
     id: CompletionId,
     ledger: Arc<Ledger>,
-    model: Arc<Model>,
+    /// The model at the provider that serves the completion: the first one until a second is asked. Both have the same prices.
+    served: Mutex<Arc<Model>>,
     tokens: u64,
     tally: Option<Arc<Tally>>,
-    charge: Option<Charge>,
+    charge: Charge,
     span: Option<Span>,
     is_ended: bool,
 }
@@ -63,7 +67,8 @@ impl Reservation {
     pub(super) fn new(ledger: Arc<Ledger>, row: UsageRow, model: Arc<Model>) -> Self {
         let (id, tokens) = (row.id.clone(), row.tokens());
         ledger.admit(row);
-        Self { id, ledger, model, tokens, tally: None, charge: None, span: None, is_ended: false }
+        let (served, charge) = (Mutex::new(model), Charge::default());
+        Self { id, ledger, served, tokens, tally: None, charge, span: None, is_ended: false }
     }
 
     /// Has `tally`, in which it is, know its end.
@@ -72,7 +77,7 @@ impl Reservation {
     }
 
     /// Has `charge` know whether the completion costs anything, and `span` what it has used.
-    pub(in crate::gateway) fn report_to(&mut self, charge: Option<Charge>, span: Option<Span>) {
+    pub(in crate::gateway) fn report_to(&mut self, charge: Charge, span: Option<Span>) {
         (self.charge, self.span) = (charge, span);
     }
 
@@ -81,32 +86,31 @@ impl Reservation {
         self.span.as_ref()
     }
 
-    fn charged(&self) {
-        if let Some(charge) = &self.charge {
-            charge.set();
-        }
-    }
-
     /// The completion's id.
     pub fn id(&self) -> &CompletionId {
         &self.id
     }
 
-    /// The completion's model.
-    pub fn model(&self) -> &Arc<Model> {
-        &self.model
+    /// The model at the provider that serves the completion.
+    pub fn served(&self) -> Arc<Model> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A function that writes into the journal that a provider is asked for the completion, to be called right before that happens.
-    /// From then on the completion counts, although this process dies. Called again, it does nothing.
+    /// From then on the completion counts, although this process dies. Called again, it does nothing, unless another provider is asked.
     pub fn opener(&self) -> impl Fn() + Clone + Send + 'static {
         let (id, ledger) = (self.id.clone(), self.ledger.clone());
         move || ledger.open(&id)
     }
 
-    /// Records the provider that serves the completion, where it is not the one that was to be asked first. The price stays.
-    pub fn set_provider(&self, provider: &Arc<str>) {
-        self.ledger.set_provider(&self.id, provider);
+    /// Records that the completion is served by the provider of `model`, where that is not the one that was to be asked first: its row
+    /// and its span name that provider, and its usage is read from the places where that provider has it.
+    pub fn serve_by(&self, model: &Arc<Model>) {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).clone_from(model);
+        self.ledger.set_provider(&self.id, &model.provider.name);
+        if let Some(span) = &self.span {
+            span.served_by(model);
+        }
     }
 
     /// Whether a provider has been asked for the completion.
@@ -121,16 +125,17 @@ impl Reservation {
         let (prompt, completion) =
             (usage.prompt.min(limits::BELIEVED_TOKENS), usage.completion.min(limits::BELIEVED_TOKENS));
         let kinds = usage.kinds.within(prompt, completion);
-        let charge = self.model.prices.charge(prompt, completion, &kinds);
-        crate::metrics::tokens(&self.model.id, prompt, completion, usage.is_estimated);
+        let served = self.served.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let charge = served.prices.charge(prompt, completion, &kinds);
+        crate::metrics::tokens(&served.id, prompt, completion, usage.is_estimated);
+        if usage.is_contradictory {
+            crate::metrics::usage_contradicted(&served.provider.name);
+        }
         if prompt + completion > 0 {
-            self.charged();
+            self.charge.set();
         }
         if let Some(span) = &self.span {
             span.used(&self.id, &usage);
-        }
-        if usage.is_contradictory {
-            crate::metrics::usage_contradicted(&self.model.provider.name);
         }
         if let Some(tally) = &self.tally {
             tally.settle(self.tokens, prompt + completion);
@@ -160,7 +165,7 @@ impl Drop for Reservation {
         }
         if self.is_asked() {
             tracing::debug!(id = %self.id, "a completion ends unsettled; its reservation counts");
-            self.charged();
+            self.charge.set();
             self.ledger.end(&self.id, UsageRow::set_unheard);
         } else {
             self.ledger.release(&self.id);

@@ -1,6 +1,7 @@
 //! Settlement: the tasks that bring the ledger's completions to Postgres and keep Redis in step.
 
 mod adoption;
+mod confirmation;
 mod failover;
 mod settled_edges;
 mod sync;
@@ -13,7 +14,7 @@ use std::{
 
 use db::gateway::ai_usage;
 use domain::{
-    Account, CompletionId, Timestamp,
+    Account, Timestamp,
     usage::{DaySpent, UsageRow},
 };
 use futures_util::future::join_all;
@@ -23,14 +24,16 @@ use live::{
     leases::{Epoch, LOOK_EVERY},
 };
 use sqlx::PgPool;
-use time::Date;
 use tokio::{
     sync::watch,
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-use self::failover::Replay;
+use self::{
+    confirmation::{Unconfirmed, group_by_totals},
+    failover::Replay,
+};
 use super::{
     ledger::{Ledger, Report},
     orphans,
@@ -52,13 +55,6 @@ pub struct MeterTasks {
     spares: Arc<Spares>,
     /// The time when Redis was last found to have lost its memory.
     last_redis_loss: watch::Sender<Option<Timestamp>>,
-}
-
-/// Completions of one account and day that Postgres has and Redis has not confirmed.
-struct Unconfirmed {
-    /// The account's totals in Postgres, these completions included.
-    totals: DaySpent,
-    ids: Vec<CompletionId>,
 }
 
 /// Postgres refused a batch of usage; it is queued again.
@@ -341,28 +337,6 @@ impl MeterTasks {
         left.extend(held);
     }
 
-    /// Confirms written completions to Redis; those that cannot be confirmed now stay in `unconfirmed`.
-    async fn confirm_all(&self, unconfirmed: &mut Vec<Unconfirmed>) {
-        for chunk in std::mem::take(unconfirmed).chunks_mut(limits::REDIS_BATCH) {
-            let confirmed = join_all(chunk.iter().map(async |batch| {
-                if self.ledger.is_any_being_revalued(&batch.ids) {
-                    return false;
-                }
-                let ids: Vec<&CompletionId> = batch.ids.iter().collect();
-                let confirmed = self.redis.confirm(&batch.totals, &ids).await;
-                if let Err(error) = &confirmed {
-                    tracing::debug!(%error, "usage cannot be confirmed to Redis");
-                }
-                confirmed.is_ok()
-            }))
-            .await;
-            for (batch, is_confirmed) in chunk.iter_mut().zip(confirmed) {
-                let batch = Unconfirmed { totals: batch.totals.clone(), ids: std::mem::take(&mut batch.ids) };
-                if is_confirmed { self.ledger.remove(&batch.ids) } else { unconfirmed.push(batch) }
-            }
-        }
-    }
-
     /// Has Redis told what was released, and writes and confirms what has ended, as far as there is time. The rest stays in the journal.
     async fn finish(&self, unconfirmed: &mut Vec<Unconfirmed>) {
         let deadline = Instant::now() + limits::METER_LAST_WORD;
@@ -388,17 +362,4 @@ impl MeterTasks {
             self.ledger.journal.close();
         }
     }
-}
-
-/// The written completions of each account and day, with its new totals.
-fn group_by_totals(totals: Vec<DaySpent>, rows: &[UsageRow]) -> Vec<Unconfirmed> {
-    let mut ids: BTreeMap<(Account, Date), Vec<CompletionId>> = BTreeMap::new();
-    for row in rows {
-        ids.entry((row.account.clone(), row.day())).or_default().push(row.id.clone());
-    }
-    let with_ids = |totals: DaySpent| {
-        let ids = ids.remove(&(totals.account.clone(), totals.day)).unwrap_or_default();
-        Unconfirmed { totals, ids }
-    };
-    totals.into_iter().map(with_ids).collect()
 }

@@ -3,7 +3,7 @@
 use config::models::ModelRoute;
 
 use super::{
-    super::{error::ApiError, formats::ClientFormat, meter::MaxUsage, usage_report},
+    super::{asks::Asks, error::ApiError, formats::ClientFormat, meter::MaxUsage, usage_report},
     Ceilings, CompletionRequest, Expected, Fields, Found, GOVERNED, Passage, ProviderBody, ReadBody, ServedModels,
     check_access,
     inputs::Inputs,
@@ -18,10 +18,11 @@ const OWN: [&str; 3] = ["dimensions", "encoding_format", "input"];
 pub(in crate::gateway) fn validate_embeddings(
     body: ReadBody,
     models: &ServedModels,
+    asks: &Asks,
 ) -> Result<CompletionRequest, ApiError> {
     let body = &mended(body).bytes;
     let fields = Fields::parse(body)?;
-    let model = fields.model(models, ModelRoute::Embeddings)?;
+    let model = fields.model(models, asks, ModelRoute::Embeddings)?;
     fields.check_names(&OWN)?;
     let quirks = &model.model.provider.quirks.at(ModelRoute::Embeddings);
     let inputs = Inputs::read("input", fields.only("input")?, limits::EMBEDDING_INPUTS)?;

@@ -24,7 +24,7 @@ pub(in crate::gateway) struct FallbackRequest {
 
 impl FallbackRequest {
     pub(super) fn new(model: &Arc<ServedModel>, body: &Bytes, asks: &Asks, hints: &'static [&'static str]) -> Self {
-        Self { model: model.clone(), body: body.clone(), asks: *asks, hints, native: None }
+        Self { model: model.clone(), body: body.clone(), asks: asks.clone(), hints, native: None }
     }
 
     /// Has the request pass as its client has written it.

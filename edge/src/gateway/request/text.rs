@@ -21,7 +21,7 @@ pub(in crate::gateway) fn validate_text(
 ) -> Result<CompletionRequest, ApiError> {
     let body = &mended(body).bytes;
     let fields = Fields::parse(body)?;
-    let model = fields.model(models, ModelRoute::Completions)?;
+    let model = fields.model(models, asks, ModelRoute::Completions)?;
     fields.check_names(&OWN)?;
     let quirks = &model.model.provider.quirks.at(ModelRoute::Completions);
     let prompts = Inputs::read("prompt", fields.only("prompt")?, limits::TEXT_CHOICES)?;

@@ -11,10 +11,11 @@ mod merged;
 mod native;
 mod payloads;
 mod reports;
+mod split;
 
 use std::{ops::Range, sync::Arc};
 
-use bytes::{Buf as _, BytesMut};
+use bytes::BytesMut;
 use config::models::ModelRoute;
 use domain::usage::Ending;
 
@@ -24,6 +25,7 @@ pub(super) use self::{
 use self::{
     event::{Data, Event},
     reports::ChoiceReports,
+    split::Splitter,
 };
 use super::{
     dialect,
@@ -53,10 +55,7 @@ pub(super) struct Frames {
     expected: Expected,
     /// The path that was asked.
     route: ModelRoute,
-    /// The beginning of an event whose end has not come.
-    pending: BytesMut,
-    /// The state of the search for the end of `pending`.
-    search: Search,
+    events: Splitter,
     /// Whether an event has been processed.
     has_begun: bool,
     /// The largest usage that the provider has reported.
@@ -99,8 +98,7 @@ impl Frames {
             model,
             expected,
             route: ModelRoute::Chat,
-            pending: BytesMut::new(),
-            search: Search::default(),
+            events: Splitter::default(),
             has_begun: false,
             usage: None,
             is_usage_final: false,
@@ -124,32 +122,19 @@ impl Frames {
 
     /// Reads the next bytes, cut anywhere, and appends the complete events among them to `out`.
     pub(super) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
-        if !self.pending.is_empty() {
-            self.pending.extend_from_slice(chunk);
-            let mut pending = std::mem::take(&mut self.pending);
-            let read = self.process_events(&pending, out);
-            if let Ok((used, Progress::Ongoing)) = read {
-                pending.advance(used);
-                self.hold(pending)?;
-            }
-            return read.map(|(_, progress)| progress);
-        }
-        let (used, progress) = self.process_events(chunk, out)?;
-        let rest = chunk.get(used..).unwrap_or_default();
-        if progress == Progress::Ongoing && !rest.is_empty() {
-            self.hold(BytesMut::from(rest))?;
-        }
-        Ok(progress)
+        let mut events = std::mem::take(&mut self.events);
+        let progress = events.push(chunk, limits::FRAME_BYTES, |event| self.process(event, out));
+        self.events = events;
+        progress
     }
 
     /// Ends the stream where the provider has closed it. Fails if the last frame has not come.
     pub(super) fn end(&mut self, out: &mut BytesMut) -> Result<(), StreamError> {
-        let mut pending = std::mem::take(&mut self.pending);
-        if !pending.is_empty() {
-            pending.extend_from_slice(b"\n\n");
-            if let (_, Progress::Complete) = self.process_events(&pending, out)? {
-                return Ok(());
-            }
+        let mut events = std::mem::take(&mut self.events);
+        if let Some(progress) = events.finish(|event| self.process(event, out))
+            && progress? == Progress::Complete
+        {
+            return Ok(());
         }
         if !self.last.is_closing || self.may_be_of_one_choice() {
             return Err(StreamError::CutOff);
@@ -217,37 +202,15 @@ impl Frames {
         }
     }
 
-    fn hold(&mut self, rest: BytesMut) -> Result<(), StreamError> {
-        if rest.len() > limits::FRAME_BYTES {
-            return Err(StreamError::TooLarge);
+    /// Rewrites an event for the client.
+    fn process(&mut self, event: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
+        let before = out.len();
+        let processed = self.process_event(event, out);
+        if processed.is_err() {
+            // The part already written may hold the provider's own error message.
+            out.truncate(before);
         }
-        self.pending = rest;
-        Ok(())
-    }
-
-    /// Rewrites the complete events at the beginning of `text`, and returns their length.
-    fn process_events(&mut self, text: &[u8], out: &mut BytesMut) -> Result<(usize, Progress), StreamError> {
-        let mut start = 0;
-        let mut search = std::mem::take(&mut self.search);
-        loop {
-            let rest = text.get(start..).unwrap_or_default();
-            let Some(len) = search.end_of_event(rest) else { break };
-            let event = rest.get(..len).unwrap_or_default();
-            start += len;
-            search = Search::default();
-            let before = out.len();
-            match self.process_event(event, out) {
-                Ok(Progress::Ongoing) => {}
-                Ok(Progress::Complete) => return Ok((start, Progress::Complete)),
-                Err(error) => {
-                    // The part already written may hold the provider's own error message.
-                    out.truncate(before);
-                    return Err(error);
-                }
-            }
-        }
-        self.search = search;
-        Ok((start, Progress::Ongoing))
+        processed
     }
 
     fn process_event(&mut self, event: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {

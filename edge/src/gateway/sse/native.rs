@@ -16,7 +16,8 @@ use super::{
         usage_report::{self, Expected},
     },
     Progress, StreamError,
-    event::{Data, Event, Search},
+    event::{Data, Event},
+    split::Splitter,
 };
 use crate::limits;
 
@@ -24,9 +25,7 @@ use crate::limits;
 pub(in crate::gateway) struct NativeFrames {
     answer: Arc<NativeAnswer>,
     expected: Expected,
-    /// What has come and is no whole event yet.
-    pending: BytesMut,
-    search: Search,
+    events: Splitter,
     usage: NativeUsage,
     /// Bytes of the model's words.
     words: usize,
@@ -37,30 +36,23 @@ pub(in crate::gateway) struct NativeFrames {
 impl NativeFrames {
     /// A reader of an answer.
     pub(in crate::gateway) fn new(answer: Arc<NativeAnswer>, expected: Expected) -> Self {
-        let (pending, search, usage) = (BytesMut::new(), Search::default(), NativeUsage::default());
-        Self { answer, expected, pending, search, usage, words: 0, ending: None, is_complete: false }
+        let (events, usage) = (Splitter::default(), NativeUsage::default());
+        Self { answer, expected, events, usage, words: 0, ending: None, is_complete: false }
     }
 
     /// Reads the next bytes, cut anywhere, and appends the complete events among them to `out`.
     pub(in crate::gateway) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
-        self.pending.extend_from_slice(chunk);
-        while let Some(len) = self.search.end_of_event(&self.pending) {
-            self.search = Search::default();
-            let event = self.pending.split_to(len);
-            if self.process(&event, out)? == Progress::Complete {
-                return Ok(Progress::Complete);
-            }
-        }
-        if self.pending.len() > limits::NATIVE_EVENT_BYTES {
-            return Err(StreamError::TooLarge);
-        }
-        Ok(Progress::Ongoing)
+        let mut events = std::mem::take(&mut self.events);
+        let progress = events.push(chunk, limits::NATIVE_EVENT_BYTES, |event| self.process(event, out));
+        self.events = events;
+        progress
     }
 
     /// Ends the stream where the provider has closed it. Fails if its last event has not come.
     pub(in crate::gateway) fn end(&mut self, out: &mut BytesMut) -> Result<(), StreamError> {
-        if !self.pending.is_empty() && self.push(b"\n\n", out)? == Progress::Complete {
-            return Ok(());
+        let mut events = std::mem::take(&mut self.events);
+        if let Some(progress) = events.finish(|event| self.process(event, out)) {
+            progress?;
         }
         if self.is_complete { Ok(()) } else { Err(StreamError::CutOff) }
     }

@@ -12,7 +12,7 @@ mod send;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use config::models::Model;
-use domain::{Account, Clock, CompletionId};
+use domain::{Account, Clock, CompletionId, usage::Ending};
 use http::{HeaderMap, StatusCode};
 use memchr::memmem;
 use tokio::{sync::mpsc, time::Instant};
@@ -81,6 +81,23 @@ impl Span {
     /// Says what the completion has used.
     pub(super) fn used(&self, id: &CompletionId, usage: &Usage) {
         self.record(|span| (span.completion, span.usage) = (Some(id.to_string()), Some(*usage)));
+    }
+
+    /// Says that the completion is served by the provider of `model`.
+    pub(super) fn served_by(&self, model: &Arc<Model>) {
+        self.record(|span| span.model.clone_from(model));
+    }
+
+    /// Says how an answer has ended that says so in no `finish_reason`.
+    pub(super) fn finished(&self, ending: Ending) {
+        let reason = match ending {
+            Ending::Stop => "stop",
+            Ending::Length => "length",
+            Ending::ToolCalls => "tool_calls",
+            Ending::ContentFilter => "content_filter",
+            Ending::ClientGone | Ending::ProviderError | Ending::Cut | Ending::Lost => return,
+        };
+        self.record(|span| span.reasons.push(reason));
     }
 
     /// Says what the client is answered with.

@@ -21,6 +21,7 @@ use std::{
 
 use config::{
     Gateway as Config,
+    gateway::KeyHeader,
     models::{Access, ModelRoute, Provider},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header};
@@ -140,8 +141,12 @@ impl Upstream {
                 value.set_sensitive(true);
                 Ok::<_, ProviderSetupError>(value)
             };
-            headers.insert(header::AUTHORIZATION, secret(&format!("Bearer {}", key.expose_secret()))?);
-            anthropics.insert(API_KEY, secret(key.expose_secret())?);
+            let bearer = secret(&format!("Bearer {}", key.expose_secret()))?;
+            match provider.quirks.messages_key {
+                KeyHeader::XApiKey => anthropics.insert(API_KEY, secret(key.expose_secret())?),
+                KeyHeader::Bearer => anthropics.insert(header::AUTHORIZATION, bearer.clone()),
+            };
+            headers.insert(header::AUTHORIZATION, bearer);
         }
         Ok(Self {
             name: provider.name.clone(),

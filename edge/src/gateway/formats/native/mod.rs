@@ -20,6 +20,7 @@ pub(in crate::gateway) use self::{
 };
 use super::{Api, ClientFormat, CompletionRequest};
 use crate::gateway::{
+    asks::Asks,
     json,
     models::{ServedModel, ServedModels},
     request::Pieces,
@@ -56,10 +57,10 @@ impl NativeRequest {
 
 /// The body of a request as the client has written it, if a provider of its model may get it so: of others it is let go once it is
 /// translated.
-pub(super) fn own_body(api: Api, body: &Bytes, models: &ServedModels) -> Option<Bytes> {
+pub(super) fn own_body(api: Api, body: &Bytes, models: &ServedModels, asks: &Asks) -> Option<Bytes> {
     let name = json::fields(body).map_while(Result::ok).filter(|field| *field.name() == *b"model").last()?;
     let name = json::decoded_string(body.get(name.value)?)?;
-    let model = models.find(&String::from_utf8_lossy(&name))?.admitted();
+    let model = models.find_for(&String::from_utf8_lossy(&name), asks)?.admitted();
     has_route(&model.model, api).then(|| body.clone())
 }
 

@@ -58,6 +58,35 @@ fn the_journal_has_nothing_of_what_no_provider_was_asked_for() {
 }
 
 #[test]
+fn the_journal_and_redis_learn_of_a_second_provider() {
+    let (ledger, folder) = ledger();
+    let (row, ended) = (row(300), row(300));
+    for row in [&row, &ended] {
+        ledger.enter(row.clone());
+        ledger.set_provider(&row.id, &"second".into());
+        ledger.open(&row.id);
+        // Once is enough.
+        ledger.open(&row.id);
+    }
+    assert_eq!(
+        ledger.take_to_revalue(10).iter().map(|report| &*report.row.provider).collect::<Vec<_>>(),
+        ["second"; 2]
+    );
+    ledger.end(&ended.id, |row| row.completion = 7);
+    let kept: Vec<_> = ledger.take_to_write(10);
+    assert_eq!((&*kept[0].provider, kept[0].completion), ("second", 7));
+    drop(ledger);
+    let next = journal::open(folder.path().to_owned(), "next", DATABASE);
+    next.set_scope("this".to_owned());
+    let abandoned = next.take_over(Completions::apply).unwrap().unwrap();
+    let said: Vec<_> =
+        abandoned.contents.iter().map(|found| (&*found.row.provider, found.has_ended, found.row.completion)).collect();
+    let mut expected = [(&row.id, ("second", false, 300)), (&ended.id, ("second", true, 7))];
+    expected.sort();
+    assert_eq!(said, expected.map(|(_, said)| said));
+}
+
+#[test]
 fn what_others_settled_is_withdrawn_in_postgres() {
     let (ledger, _folder) = ledger();
     let row = row(300);

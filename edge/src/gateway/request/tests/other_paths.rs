@@ -30,7 +30,11 @@ fn models() -> ServedModels {
 type Validated = Result<CompletionRequest, ApiError>;
 
 fn embeddings(model: &str, fields: &str) -> Validated {
-    validate_embeddings(Bytes::from(format!(r#"{{"model":"svc/{model}"{fields}}}"#)).into(), &models())
+    validate_embeddings(
+        Bytes::from(format!(r#"{{"model":"svc/{model}"{fields}}}"#)).into(),
+        &models(),
+        &Asks::default(),
+    )
 }
 
 fn text(model: &str, fields: &str) -> Validated {

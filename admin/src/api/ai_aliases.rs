@@ -1,0 +1,103 @@
+//! `/ai/aliases` and `/orgs/:name/ai/aliases`: the names that an account gives to models of the AI gateway.
+
+use api::ai::{ModelAliasList, SetModelAliases};
+use axum::{extract::State, response::IntoResponse};
+use db::{
+    audit::Entry,
+    gateway::model_aliases,
+    permits::{self, Admin, Member},
+};
+use domain::{Account, audit::Action, changes::Subject, gateway::ModelAliases};
+
+use crate::{
+    app::App,
+    auth::{CliUser, OrgAccess},
+    error::ApiError,
+    extract::Json,
+};
+
+/// Shows the names that you have given to models.
+#[utoipa::path(
+    get, path = "/ai/aliases", tag = "AI gateway",
+    responses((status = 200, description = "The names", body = ModelAliasList)),
+)]
+pub async fn of_user(State(app): State<App>, caller: CliUser) -> Result<Json<ModelAliasList>, ApiError> {
+    Ok(Json(view(model_aliases::of_user(&app.db, &caller.user.id).await?)))
+}
+
+/// Sets the names that you give to models, in the place of those before.
+///
+/// A key of yours may then ask the AI gateway for a model by such a name: clients that are made for one provider often cannot ask for
+/// others. A `*` at the end of a name stands for any rest. Ids of models, and names that the operator has given, mean what they
+/// meant before. The change is in force on every edge when this answers.
+#[utoipa::path(
+    put, path = "/ai/aliases", tag = "AI gateway", request_body = SetModelAliases,
+    responses((status = 200, description = "The names", body = ModelAliasList, headers(("X-Svc-Propagation")))),
+)]
+pub async fn set_of_user(
+    State(app): State<App>,
+    caller: CliUser,
+    Json(body): Json<SetModelAliases>,
+) -> Result<impl IntoResponse, ApiError> {
+    check_models(&app, &body.aliases)?;
+    let mut change = app.change(caller.actor()).await?;
+    model_aliases::set_of_user(&mut change, &caller.user.id, &body.aliases).await?;
+    change.touch(Subject::Plan(Account::User(caller.user.id.clone()).into()));
+    Ok((change.commit().await?, Json(view(body.aliases))))
+}
+
+/// Shows the names that an organization has given to models.
+#[utoipa::path(
+    get, path = "/orgs/{name}/ai/aliases", tag = "AI gateway",
+    params(("name" = String, Path, description = "The organization's name")),
+    responses((status = 200, description = "The names", body = ModelAliasList)),
+)]
+pub async fn of_org(
+    State(app): State<App>,
+    OrgAccess(org): OrgAccess<Member>,
+) -> Result<Json<ModelAliasList>, ApiError> {
+    Ok(Json(view(model_aliases::of_org(&app.db, &org).await?)))
+}
+
+/// Sets the names that an organization gives to models, in the place of those before.
+///
+/// They hold for the organization's keys, as `PUT /ai/aliases` says. The change is in force on every edge when this answers.
+#[utoipa::path(
+    put, path = "/orgs/{name}/ai/aliases", tag = "AI gateway", request_body = SetModelAliases,
+    params(("name" = String, Path, description = "The organization's name")),
+    responses((status = 200, description = "The names", body = ModelAliasList, headers(("X-Svc-Propagation")))),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+    }))),
+)]
+pub async fn set_of_org(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Admin>,
+    Json(body): Json<SetModelAliases>,
+) -> Result<impl IntoResponse, ApiError> {
+    check_models(&app, &body.aliases)?;
+    let mut change = app.change(caller.actor()).await?;
+    let org = permits::lock(&mut change, org).await?;
+    model_aliases::set_of_org(&mut change, &org, &body.aliases).await?;
+    let names = body.aliases.iter().map(|alias| alias.name.as_str()).collect::<Vec<_>>().join(" ");
+    change.audit(Entry::of_org(Action::GatewayAliases, &org.id, &org.name).with("names", names));
+    change.touch(Subject::Plan(Account::Org(org.id.clone()).into()));
+    Ok((change.commit().await?, Json(view(body.aliases))))
+}
+
+/// Refuses names for models that do not exist.
+fn check_models(app: &App, aliases: &ModelAliases) -> Result<(), ApiError> {
+    let models = &app.config.gateway.models;
+    match aliases.iter().find(|alias| !models.contains_key(&alias.model)) {
+        Some(alias) => Err(ApiError::invalid(format!(
+            "`aliases`: {} is none of the models that GET /ai/models lists.",
+            alias.model
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn view(aliases: ModelAliases) -> ModelAliasList {
+    ModelAliasList { aliases }
+}

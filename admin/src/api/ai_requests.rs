@@ -1,0 +1,87 @@
+//! `/usage/ai/requests` and `/orgs/:name/usage/ai/requests`: the single completions of the AI gateway that an account has paid for.
+
+use std::time::Duration;
+
+use api::{
+    Page,
+    usage::{AiRequest, AiRequests},
+};
+use axum::extract::State;
+use db::{
+    gateway::ai_requests::{self, RecordedRequest},
+    permits::Member,
+};
+use domain::{CompletionId, Timestamp};
+
+use crate::{
+    app::App,
+    auth::{CliUser, OrgAccess},
+    error::ApiError,
+    extract::{Json, Paged},
+};
+
+/// How far back completions are listed one by one.
+const LISTED: Duration = Duration::from_hours(30 * 24);
+
+/// Lists the completions of your own AI keys in the last thirty days, newest first.
+///
+/// Numbers and names alone: prompts and completions are kept nowhere. A completion that cost nothing, because its provider was not asked
+/// or failed, is not listed. One may take some seconds to appear.
+#[utoipa::path(
+    get, path = "/usage/ai/requests", tag = "Usage",
+    params(Page),
+    responses((status = 200, description = "The completions", body = AiRequests)),
+)]
+pub async fn of_user(
+    State(app): State<App>,
+    caller: CliUser,
+    page: Paged<CompletionId>,
+) -> Result<Json<AiRequests>, ApiError> {
+    let before = page.before.as_ref();
+    let rows = ai_requests::page_of_user(&app.db, &caller.user.id, first_listed(&app), before, page.rows()).await?;
+    Ok(Json(view(&page, rows)))
+}
+
+/// Lists the completions of an organization's AI keys in the last thirty days, newest first, as `GET /usage/ai/requests` does.
+#[utoipa::path(
+    get, path = "/orgs/{name}/usage/ai/requests", tag = "Usage",
+    params(("name" = String, Path, description = "The organization's name"), Page),
+    responses((status = 200, description = "The completions", body = AiRequests)),
+)]
+pub async fn of_org(
+    State(app): State<App>,
+    OrgAccess(org): OrgAccess<Member>,
+    page: Paged<CompletionId>,
+) -> Result<Json<AiRequests>, ApiError> {
+    let rows = ai_requests::page_of_org(&app.db, &org, first_listed(&app), page.before.as_ref(), page.rows()).await?;
+    Ok(Json(view(&page, rows)))
+}
+
+fn first_listed(app: &App) -> Timestamp {
+    app.clock.now() - LISTED
+}
+
+fn view(page: &Paged<CompletionId>, mut rows: Vec<RecordedRequest>) -> AiRequests {
+    let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
+    let requests = rows.into_iter().map(|row| {
+        let kinds = row.details.kinds;
+        AiRequest {
+            id: row.id,
+            created_at: row.created_at,
+            key: row.token,
+            model: row.model,
+            provider: row.provider,
+            prompt_tokens: row.prompt_tokens,
+            completion_tokens: row.completion_tokens,
+            cached_tokens: kinds.cached,
+            cache_write_tokens: kinds.cache_write,
+            reasoning_tokens: kinds.reasoning,
+            images: kinds.images,
+            cost_microcents: row.cost.0,
+            assumed: row.details.assumed.names().map(str::to_owned).collect(),
+            estimated: row.is_estimated,
+            ended: row.details.ending,
+        }
+    });
+    AiRequests { requests: requests.collect(), next_cursor }
+}

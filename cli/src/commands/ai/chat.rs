@@ -1,0 +1,97 @@
+//! `svc ai chat`.
+
+use std::io::{self, IsTerminal as _, Read as _};
+
+use clap::Args;
+use serde_json::json;
+
+use super::{Way, at_gateway};
+use crate::{
+    client::gateway::{Model, Part},
+    credentials::Connection,
+    failure::{Failure, Kind},
+    output::{Output, count, say},
+};
+
+/// Most bytes of a prompt that is read from a pipe: the largest request that any plan may allow.
+const PROMPT_BYTES: u64 = 32 * 1024 * 1024;
+
+#[derive(Debug, Args)]
+pub(super) struct Chat {
+    /// The prompt
+    #[arg(value_name = "PROMPT")]
+    prompt: Vec<String>,
+    /// The model: svc/… [default: the cheapest]
+    #[arg(long, short, value_name = "MODEL")]
+    model: Option<String>,
+    /// Instructions for the model, as a system message
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+    /// The answer's length at most, in tokens
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    max_tokens: Option<u32>,
+    #[command(flatten)]
+    way: Way,
+}
+
+/// Asks a model, and says its answer as it comes.
+pub(super) async fn run(said: Chat, connection: Connection, output: Output) -> anyhow::Result<()> {
+    let Chat { prompt, model, system, max_tokens, way } = said;
+    let prompt = prompt_of(prompt.join(" "))?;
+    let (model, text, used) = at_gateway(way, connection, async |gateway| {
+        let model = match &model {
+            Some(model) => model.clone(),
+            None => cheapest(&gateway.models().await?)?,
+        };
+        let mut parts = gateway.chat(&model, system.as_deref(), &prompt, max_tokens).await?;
+        let (mut text, mut used) = (String::new(), None);
+        while let Some(part) = parts.next().await? {
+            match part {
+                Part::Text(words) => {
+                    if !output.is_json() {
+                        say(&words);
+                    }
+                    text.push_str(&words);
+                }
+                Part::Used(figures) => used = Some(figures),
+            }
+        }
+        Ok((model, text, used))
+    })
+    .await?;
+    if !output.is_json() && !text.ends_with('\n') {
+        say("\n");
+    }
+    if let Some(used) = used {
+        let (read, written) = (count(used.prompt_tokens, "token"), count(used.completion_tokens, "token"));
+        output.note(&format!("{model}: {read} read, {written} written."));
+    }
+    if output.is_json() {
+        output.result(&json!({"model": model, "content": text, "usage": used}), String::new)?;
+    }
+    Ok(())
+}
+
+fn prompt_of(said: String) -> anyhow::Result<String> {
+    let mut prompt = said;
+    if prompt.trim().is_empty() && !io::stdin().is_terminal() {
+        prompt.clear();
+        io::stdin()
+            .take(PROMPT_BYTES + 1)
+            .read_to_string(&mut prompt)
+            .map_err(|error| Failure::usage(format!("The prompt cannot be read from standard input: {error}.")))?;
+    }
+    if prompt.trim().is_empty() {
+        let failure = Failure::usage("There is no prompt.");
+        return Err(failure.with_hint("Write it after `svc ai chat`, or pipe it in.").into());
+    }
+    Ok(prompt)
+}
+
+fn cheapest(models: &[Model]) -> Result<String, Failure> {
+    let price = |model: &&Model| model.pricing.input + model.pricing.output;
+    let cheapest = models.iter().min_by(|a, b| price(a).total_cmp(&price(b)));
+    cheapest
+        .map(|model| model.id.clone())
+        .ok_or_else(|| Failure::new(Kind::Refused, "no_models", "The gateway has no models."))
+}

@@ -1,0 +1,51 @@
+//! Whose a request is: the API key that it shows.
+
+use std::sync::Arc;
+
+use domain::token::TokenSecret;
+use fairness::Client;
+use http::{HeaderMap, HeaderName, header};
+use telemetry::{Line, Outage};
+
+use super::{Gateway, error::ApiError};
+use crate::{
+    limits,
+    memory::keys::{GatewayKey, KeyError},
+};
+
+/// Where Anthropic's clients show their key, and some of those that speak to several services.
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+impl Gateway {
+    /// Finds the key with this secret.
+    pub(super) async fn authenticate(&self, secret: TokenSecret, client: Client) -> Result<Arc<GatewayKey>, ApiError> {
+        match self.state.keys.find(&secret, client).await {
+            Ok(key) => key.ok_or_else(ApiError::invalid_key),
+            Err(KeyError::TooManyUnknown(wait)) => Err(ApiError::too_many_unknown_keys(wait)),
+            Err(error @ KeyError::Recall(_)) => {
+                static UNREAD: Outage = Outage::new();
+                if let Some(Line { left_out, .. }) = UNREAD.fails() {
+                    tracing::warn!(%error, left_out, "a gateway key cannot be looked up");
+                }
+                Err(ApiError::limits_unavailable(limits::KEYS_RETRY))
+            }
+        }
+    }
+}
+
+/// The secret that a request shows.
+pub(super) fn shown_key(headers: &HeaderMap) -> Result<TokenSecret, ApiError> {
+    let secret = match (headers.get(header::AUTHORIZATION), headers.get(API_KEY)) {
+        (Some(shown), _) => {
+            let shown = shown.to_str().map_err(|_| ApiError::invalid_key())?;
+            let (scheme, secret) = shown.split_once(' ').ok_or_else(ApiError::missing_key)?;
+            if !scheme.eq_ignore_ascii_case("bearer") {
+                return Err(ApiError::missing_key());
+            }
+            secret
+        }
+        (None, Some(key)) => key.to_str().map_err(|_| ApiError::invalid_key())?,
+        (None, None) => return Err(ApiError::missing_key()),
+    };
+    TokenSecret::parse(secret.trim()).ok_or_else(ApiError::invalid_key)
+}

@@ -1,0 +1,109 @@
+//! Asking Redis whether an account's budget has what a completion can use.
+
+use std::time::Instant;
+
+use domain::{
+    Account, Timestamp, TokenId,
+    usage::{Base, UsageRow},
+};
+use live::{
+    RedisError,
+    budgets::{Budget, Judgement, SpareStatus, Verdict},
+};
+use tokio::time::{sleep, timeout};
+
+use super::{Meter, reservation::PendingAdmission};
+use crate::limits;
+
+/// Why an account's budget cannot be checked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BudgetError {
+    #[error("Redis: {0}")]
+    Redis(#[from] RedisError),
+    #[error("Postgres: {0}")]
+    Postgres(#[from] sqlx::Error),
+    #[error("the account's totals cannot be read: {0}")]
+    Totals(&'static str),
+}
+
+impl Meter {
+    /// Runs the admission script, again while it may come to another result: when the account's totals have been brought to a
+    /// Redis that did not have them, when it has been told what ended, and when the spares are back that are in the way.
+    pub(super) async fn check(
+        &self,
+        row: &UsageRow,
+        spares: &[UsageRow],
+        budget: Budget,
+    ) -> Result<Judgement, BudgetError> {
+        // Before Redis is asked: it may be told while its answer is on the way.
+        let reported = self.0.ledger.reported();
+        let mut judgement = self.judge(row, spares, budget, None).await?;
+        // More than one read is needed only if Postgres was written to between it and its arrival in Redis.
+        let mut reads_left = limits::SPENT_READ_TRIES;
+        let mut has_waited_for_reports = false;
+        let mut no_spares_from = None;
+        loop {
+            let mut totals = None;
+            match judgement {
+                Judgement { verdict: Verdict::Unknown, at, .. } if reads_left > 0 => {
+                    reads_left -= 1;
+                    let key = budget.key_limit.map(|_| &row.token);
+                    let read =
+                        timeout(limits::SPENT_WAIT, self.read_totals(&row.account, key, at, budget.per_minute)).await;
+                    totals = Some(read.map_err(|_| BudgetError::Totals("the read takes too long"))??);
+                }
+                // Redis may not have been told yet what a completion that has just ended left unused.
+                Judgement {
+                    verdict: Verdict::Day(_) | Verdict::Month(_) | Verdict::AccountLimit(_) | Verdict::KeyLimit(_),
+                    ..
+                } if !has_waited_for_reports => {
+                    has_waited_for_reports = true;
+                    if !self.0.ledger.wait_until_reported(reported).await {
+                        continue;
+                    }
+                }
+                Judgement { spares: SpareStatus::InTheWayFor(time), .. }
+                    if !time.is_zero()
+                        && Instant::now() < *no_spares_from.get_or_insert_with(|| Instant::now() + time) =>
+                {
+                    sleep(limits::SPARES_LOOK_EVERY).await;
+                }
+                _ => return Ok(judgement),
+            }
+            judgement = self.judge(row, &[], budget, totals).await?;
+        }
+    }
+
+    /// Runs the admission script once. A reservation that it may have made is released if its answer does not arrive.
+    async fn judge(
+        &self,
+        row: &UsageRow,
+        spares: &[UsageRow],
+        budget: Budget,
+        totals: Option<Base>,
+    ) -> Result<Judgement, RedisError> {
+        let pending = PendingAdmission::of(&self.0.ledger, row, spares);
+        let judged = self.0.redis.admit(self.0.ledger.edge(), row, spares, budget, totals).await;
+        if judged.as_ref().map_or_else(RedisError::is_connection_refusal, |_| true) {
+            pending.decided();
+        }
+        judged
+    }
+
+    /// Reads the totals of the account, and of `key`, from Postgres, for a Redis that does not have them, and whose clock said
+    /// `at`: as many of the last minute's `requests` as its limit counts.
+    async fn read_totals(
+        &self,
+        account: &Account,
+        key: Option<&TokenId>,
+        at: Timestamp,
+        requests: u64,
+    ) -> Result<Base, BudgetError> {
+        let _permit = self.0.total_reads.acquire().await.map_err(|_| BudgetError::Totals("the meter has ended"))?;
+        let epoch = self.0.redis.epoch().await?;
+        if let Some(pause) = limits::EMPTY_REDIS_PAUSE.checked_sub(epoch.age) {
+            sleep(pause).await;
+        }
+        Ok(db::gateway::ai_usage::base(&self.0.db, account, key, at, requests).await?)
+    }
+}

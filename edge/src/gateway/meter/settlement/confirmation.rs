@@ -1,0 +1,57 @@
+//! Confirming to Redis what Postgres has.
+
+use std::collections::BTreeMap;
+
+use domain::{
+    Account, CompletionId,
+    usage::{DaySpent, UsageRow},
+};
+use futures_util::future::join_all;
+use time::Date;
+
+use super::MeterTasks;
+use crate::limits;
+
+/// Completions of one account and day that Postgres has and Redis has not confirmed.
+pub(super) struct Unconfirmed {
+    /// The account's totals in Postgres, these completions included.
+    pub(super) totals: DaySpent,
+    pub(super) ids: Vec<CompletionId>,
+}
+
+impl MeterTasks {
+    /// Confirms written completions to Redis; those that cannot be confirmed now stay in `unconfirmed`.
+    pub(super) async fn confirm_all(&self, unconfirmed: &mut Vec<Unconfirmed>) {
+        for chunk in std::mem::take(unconfirmed).chunks_mut(limits::REDIS_BATCH) {
+            let confirmed = join_all(chunk.iter().map(async |batch| {
+                if self.ledger.is_any_being_revalued(&batch.ids) {
+                    return false;
+                }
+                let ids: Vec<&CompletionId> = batch.ids.iter().collect();
+                let confirmed = self.redis.confirm(&batch.totals, &ids).await;
+                if let Err(error) = &confirmed {
+                    tracing::debug!(%error, "usage cannot be confirmed to Redis");
+                }
+                confirmed.is_ok()
+            }))
+            .await;
+            for (batch, is_confirmed) in chunk.iter_mut().zip(confirmed) {
+                let batch = Unconfirmed { totals: batch.totals.clone(), ids: std::mem::take(&mut batch.ids) };
+                if is_confirmed { self.ledger.remove(&batch.ids) } else { unconfirmed.push(batch) }
+            }
+        }
+    }
+}
+
+/// The written completions of each account and day, with its new totals.
+pub(super) fn group_by_totals(totals: Vec<DaySpent>, rows: &[UsageRow]) -> Vec<Unconfirmed> {
+    let mut ids: BTreeMap<(Account, Date), Vec<CompletionId>> = BTreeMap::new();
+    for row in rows {
+        ids.entry((row.account.clone(), row.day())).or_default().push(row.id.clone());
+    }
+    let with_ids = |totals: DaySpent| {
+        let ids = ids.remove(&(totals.account.clone(), totals.day)).unwrap_or_default();
+        Unconfirmed { totals, ids }
+    };
+    totals.into_iter().map(with_ids).collect()
+}

@@ -1,0 +1,106 @@
+//! The frames of a stream together with the reservation for it.
+
+use bytes::BytesMut;
+use domain::usage::{Ending, Microcents};
+
+use super::{
+    drains::Disconnected,
+    meter::Reservation,
+    sse::{AnswerFrames, Progress, StreamError},
+    traces::Span,
+};
+
+/// The frames of a stream together with its reservation, which is settled with what they say.
+///
+/// A stream that is dropped before its end is settled with what its frames have said so far, or an estimate from them.
+pub(super) struct MeteredFrames {
+    pub(super) frames: AnswerFrames,
+    /// `None` once it is settled or released.
+    reservation: Option<Reservation>,
+    /// The request's id, for logs.
+    request_id: String,
+    span: Option<Span>,
+    /// Whether the client had left before the stream began.
+    disconnected: Disconnected,
+    /// Whether the client has left since.
+    is_abandoned: bool,
+}
+
+impl MeteredFrames {
+    pub(super) fn new(
+        frames: AnswerFrames,
+        reservation: Option<Reservation>,
+        request_id: String,
+        disconnected: Disconnected,
+    ) -> Self {
+        let span = reservation.as_ref().and_then(Reservation::span).cloned();
+        Self { frames, reservation, request_id, span, disconnected, is_abandoned: false }
+    }
+
+    /// The request's id, for logs.
+    pub(super) fn request_id(&self) -> &str {
+        &self.request_id
+    }
+
+    /// The completion's span.
+    pub(super) fn span(&self) -> Option<&Span> {
+        self.span.as_ref()
+    }
+
+    /// Records that the client has left.
+    pub(super) fn abandon(&mut self) {
+        self.is_abandoned = true;
+    }
+
+    /// Reads the next bytes of the stream, as [`AnswerFrames::push`] does.
+    pub(super) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
+        let from = out.len();
+        let progress = self.frames.push(chunk, out);
+        if let (Some(span), AnswerFrames::Chat(_)) = (&self.span, &self.frames) {
+            span.read(out.get(from..).unwrap_or_default());
+        }
+        progress
+    }
+
+    /// Has the span know a whole answer.
+    pub(super) fn trace_whole(&self, chat: &[u8]) {
+        if let Some(span) = &self.span {
+            span.read(chat);
+        }
+    }
+
+    /// Settles a stream that is complete. Returns what it costs.
+    pub(super) fn settle_whole(&mut self) -> Option<Microcents> {
+        let ending = self.frames.ending();
+        // Chat completions say it in their frames.
+        if let (Some(span), AnswerFrames::Native(_)) = (&self.span, &self.frames) {
+            span.finished(ending);
+        }
+        let is_gone = self.is_abandoned || self.disconnected.is_set();
+        let ending = if is_gone { Ending::ClientGone } else { ending };
+        Some(self.reservation.take()?.settle(self.frames.usage(), ending))
+    }
+
+    /// Settles a stream that the provider failed to complete. One that failed before its first word is not paid.
+    pub(super) fn settle_failed(&mut self) {
+        if self.frames.has_content() {
+            self.settle_so_far(Ending::ProviderError);
+        } else if let Some(reservation) = self.reservation.take() {
+            reservation.release();
+        }
+    }
+
+    /// Settles a stream that ends before its end, for this reason.
+    pub(super) fn settle_so_far(&mut self, ending: Ending) {
+        if let Some(reservation) = self.reservation.take() {
+            reservation.settle(self.frames.usage_so_far(), ending);
+        }
+    }
+}
+
+impl Drop for MeteredFrames {
+    fn drop(&mut self) {
+        self.settle_so_far(Ending::ClientGone);
+        self.frames.report_left_out(&self.request_id);
+    }
+}

@@ -1,0 +1,41 @@
+//! Answers that need no provider.
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body::Body as _;
+
+use super::{body::Body, error::ApiError};
+use crate::http::{Fault, X_REQUEST_ID};
+
+/// The answer to HEAD. The body has to go: over HTTP/2 hyper sends whatever body there is.
+pub(super) fn without_body(response: Response<Body>) -> Response<Body> {
+    let (mut head, body) = response.into_parts();
+    if let Some(len) = body.size_hint().exact() {
+        head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
+    }
+    Response::from_parts(head, Bytes::new().into())
+}
+
+/// The answer with this JSON.
+pub(super) fn json_response(body: Bytes) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// The answer to OPTIONS, for an endpoint with these methods.
+pub(super) fn options(methods: &'static str) -> Response<Body> {
+    let mut response = Response::new(Bytes::new().into());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+    response
+}
+
+/// The answer to a request with a fault, which the gateway never sees, in its shape. The request's id is `id`.
+pub(crate) fn refusal(fault: Fault, id: HeaderValue) -> Response<Bytes> {
+    let mut response = ApiError::from(fault).into_response();
+    let length = response.body().len();
+    response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+    response.headers_mut().insert(X_REQUEST_ID, id);
+    response
+}

@@ -1,0 +1,70 @@
+//! Splitting a stream that arrives in pieces into events.
+
+use bytes::{Buf as _, BytesMut};
+
+use super::{Progress, Search, StreamError};
+
+/// Splits a stream into events, wherever it is cut. An event that arrives whole is not copied.
+#[derive(Default)]
+pub(super) struct Splitter {
+    /// The beginning of an event whose end has not come.
+    pending: BytesMut,
+    /// The state of the search for the end of `pending`.
+    search: Search,
+}
+
+impl Splitter {
+    /// Hands each event that `chunk` completes to `read`, until one is the last. Fails where `read` does, and on an event of more than
+    /// `most` bytes.
+    pub(super) fn push(
+        &mut self,
+        chunk: &[u8],
+        most: usize,
+        mut read: impl FnMut(&[u8]) -> Result<Progress, StreamError>,
+    ) -> Result<Progress, StreamError> {
+        if self.pending.is_empty() {
+            let (used, progress) = self.split(chunk, &mut read)?;
+            self.pending.extend_from_slice(chunk.get(used..).unwrap_or_default());
+            return self.hold(most, progress);
+        }
+        self.pending.extend_from_slice(chunk);
+        let mut pending = std::mem::take(&mut self.pending);
+        let (used, progress) = self.split(&pending, &mut read)?;
+        pending.advance(used);
+        self.pending = pending;
+        self.hold(most, progress)
+    }
+
+    /// Hands the event that has begun to `read`, as if it had ended. Returns `None` if none has begun.
+    pub(super) fn finish(
+        &mut self,
+        read: impl FnMut(&[u8]) -> Result<Progress, StreamError>,
+    ) -> Option<Result<Progress, StreamError>> {
+        (!self.pending.is_empty()).then(|| self.push(b"\n\n", usize::MAX, read))
+    }
+
+    /// Hands the events at the beginning of `text` to `read`, and returns their length.
+    fn split(
+        &mut self,
+        text: &[u8],
+        read: &mut impl FnMut(&[u8]) -> Result<Progress, StreamError>,
+    ) -> Result<(usize, Progress), StreamError> {
+        let mut start = 0;
+        loop {
+            let rest = text.get(start..).unwrap_or_default();
+            let Some(len) = self.search.end_of_event(rest) else { return Ok((start, Progress::Ongoing)) };
+            self.search = Search::default();
+            start += len;
+            if read(rest.get(..len).unwrap_or_default())? == Progress::Complete {
+                return Ok((start, Progress::Complete));
+            }
+        }
+    }
+
+    fn hold(&self, most: usize, progress: Progress) -> Result<Progress, StreamError> {
+        match progress {
+            Progress::Ongoing if self.pending.len() > most => Err(StreamError::TooLarge),
+            progress => Ok(progress),
+        }
+    }
+}
