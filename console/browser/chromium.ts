@@ -6,7 +6,7 @@ import { scene } from './scene.ts';
 export const THEMES = ['light', 'dark'] as const;
 export type Theme = (typeof THEMES)[number];
 export const WIDTHS = [1280, 320] as const;
-export type Width = (typeof WIDTHS)[number];
+export type Width = (typeof WIDTHS)[number] | 360;
 
 /** Bounds a hang; asserts no speed. */
 const PATIENCE_MS = 30_000;
@@ -35,14 +35,14 @@ type State = Awaited<ReturnType<BrowserContext['storageState']>>;
 /** A profile of its own, with the cookies of one that was signed in before. */
 export async function profile(
   browser: Browser,
-  options: { theme?: Theme; width?: Width; state?: State } = {},
+  options: { theme?: Theme; width?: Width; state?: State; locale?: string } = {},
 ): Promise<BrowserContext> {
-  const { theme = 'light', width = 1280, state } = options;
+  const { theme = 'light', width = 1280, state, locale = 'en-GB' } = options;
   const context = await browser.newContext({
     colorScheme: theme,
     reducedMotion: 'reduce',
     viewport: { width, height: width < 500 ? 640 : 860 },
-    locale: 'en-GB',
+    locale,
     timezoneId: 'Europe/Amsterdam',
     ...(state ? { storageState: state } : {}),
   });

@@ -83,6 +83,13 @@ async fn people_see_each_others_changes_and_what_is_typed_is_kept() {
 }
 
 #[tokio::test]
+async fn people_get_through() {
+    let scene = Scene::with_rate_limits().await;
+    scene::many_sites(&scene).await;
+    scene.run("people.ts").await;
+}
+
+#[tokio::test]
 async fn names_that_attack_are_text_on_every_page() {
     let mut scene = Scene::start().await;
     scene::plant_attacks(&mut scene).await;
