@@ -8,6 +8,8 @@ export const MOST_SHIFT = 0.02;
 interface Watched {
   violations: string[];
   shift: number;
+  /** The parts that moved most. */
+  moved: string[];
 }
 
 const errors = new WeakMap<Page, string[]>();
@@ -28,7 +30,7 @@ export async function watch(context: BrowserContext): Promise<void> {
     });
   });
   await context.addInitScript(() => {
-    const watched: Watched = { violations: [], shift: 0 };
+    const watched: Watched = { violations: [], shift: 0, moved: [] };
     Object.assign(window, { watched });
     addEventListener('securitypolicyviolation', (event) =>
       watched.violations.push(`${event.effectiveDirective} refused ${event.blockedURI} ${event.sample}`),
@@ -37,8 +39,18 @@ export async function watch(context: BrowserContext): Promise<void> {
       for (const entry of list.getEntries() as (PerformanceEntry & {
         value: number;
         hadRecentInput: boolean;
+        sources: { node: Node | null; previousRect: DOMRectReadOnly; currentRect: DOMRectReadOnly }[];
       })[]) {
-        if (!entry.hadRecentInput) watched.shift += entry.value;
+        if (entry.hadRecentInput) continue;
+        watched.shift += entry.value;
+        for (const { node, previousRect, currentRect } of entry.sources.slice(0, 2)) {
+          const element = node instanceof Element ? node : node?.parentElement;
+          const name = `${element?.tagName.toLowerCase() ?? '?'}.${String(element?.getAttribute('class'))}`;
+          const from = `${Math.round(previousRect.x)},${Math.round(previousRect.y)}`;
+          const to = `${Math.round(currentRect.x)},${Math.round(currentRect.y)}`;
+          const text = (node?.textContent ?? '').trim().slice(0, 30);
+          watched.moved.push(`${entry.value.toFixed(4)} ${name} “${text}” ${from} → ${to}`);
+        }
       }
     }).observe({ type: 'layout-shift', buffered: true });
   });
@@ -47,6 +59,14 @@ export async function watch(context: BrowserContext): Promise<void> {
 /** The sum of the page's layout shifts so far. */
 export function shift(page: Page): Promise<number> {
   return page.evaluate(() => (window as unknown as { watched: Watched }).watched.shift);
+}
+
+/** The parts that moved while the page loaded, when they moved too far. */
+export async function moved(page: Page): Promise<string[]> {
+  const { shift, moved } = await page.evaluate(() => (window as unknown as { watched: Watched }).watched);
+  return shift < MOST_SHIFT
+    ? []
+    : [`moves by ${shift.toFixed(4)}: ${moved.sort().reverse().slice(0, 4).join('; ')}`];
 }
 
 /** The page's complaints so far, and the parts that its loading moved. */

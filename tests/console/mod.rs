@@ -102,6 +102,8 @@ async fn signing_out_leaves_nothing_on_the_page() {
     world.user("ada").await.publish("engine", &Site::page("one")).await;
     let browser = start(&world, "ada", "/account").await;
     browser.sees("Sign out everywhere").await;
+    // In the menu of the person.
+    browser.run("document.querySelector('header [popovertarget]').click()").await;
     browser.press("Sign out").await;
     browser.sees("A folder becomes a site").await;
     browser.open(&world.console_url("/sites/engine")).await;

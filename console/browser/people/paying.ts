@@ -16,7 +16,7 @@ export const paying: Record<string, Journey> = {
     await page.goto(`${scene.console}/billing`);
     await page.getByText('Not paid yet').waitFor();
     await page.getByRole('button', { name: 'Go on to pay' }).click();
-    await page.getByRole('button', { name: /fail/i }).click();
+    await page.getByRole('button', { name: 'Let it fail' }).click();
     await page.waitForURL((url) => url.pathname === '/billing');
     await page.getByText('Pro was not paid.').waitFor();
 

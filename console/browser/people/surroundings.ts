@@ -32,12 +32,16 @@ export const surroundings: Record<string, Journey> = {
     const line = { offline: false, latency: 400, downloadThroughput: 50_000, uploadThroughput: 50_000 };
     await devtools.send('Network.emulateNetworkConditions', line);
     // Scripts take their time: the frame stands without them.
+    let letGo = () => {};
+    const held = new Promise<void>((resolve) => (letGo = resolve));
     await page.route('**/*.js', async (route) => {
-      await page.locator('.shell').waitFor({ state: 'attached' });
-      await route.continue();
+      await held;
+      await route.continue().catch(() => undefined);
     });
     await page.goto(scene.console, { waitUntil: 'commit' });
-    await page.getByRole('link', { name: 'field-notes' }).waitFor();
+    await page.locator('.shell').waitFor();
+    letGo();
+    await page.getByRole('link', { name: 'field-notes', exact: true }).waitFor();
     await comes('the first frame is gone', async () => (await page.locator('.shell').count()) === 0, page);
     await context.close();
   },

@@ -13,6 +13,11 @@ const LONGEST_WAIT_MS = 5 * 60_000;
 const LONGEST_ACT_MS = 5_000;
 /** How often a busy server is asked the same again. */
 const MOST_TRIES = 4;
+/** How often a server that is away is looked for. */
+const LOOK_MS = 3_000;
+const HEALTH = '/api/health';
+/** Answers that come from before the server, which is away. */
+const NOBODY = new Set([502, 504]);
 /** Those who were refused together do not come back together. */
 const SPREAD_MS = 400;
 
@@ -27,6 +32,10 @@ export function retryAfter(headers: Headers, now: number): number | undefined {
 class Pace {
   /** The time until which nothing is asked; `undefined` while the server keeps up. */
   until = $state<number | undefined>();
+  /** Whether the server cannot be reached. */
+  isAway = $state(false);
+  /** Called when it is back. */
+  onback: (() => void) | undefined;
   /** Requests that the server still takes in this minute, as far as it has said. */
   #remaining = Infinity;
   #running = 0;
@@ -46,6 +55,9 @@ class Pace {
       try {
         await this.#rest();
         answer = await fetch(request.clone());
+      } catch (thrown) {
+        if (!request.signal.aborted) void this.look();
+        throw thrown;
       } finally {
         if (isQuestion) this.#leave();
       }
@@ -54,6 +66,20 @@ class Pace {
       if (wait === undefined) return answer;
       await sleep(wait + Math.random() * SPREAD_MS);
     }
+  }
+
+  /** Looks whether the server is there; while it is not, again and again. */
+  async look(): Promise<void> {
+    if (this.isAway) return;
+    for (;;) {
+      const answer = await fetch(HEALTH, { cache: 'no-store' }).catch(() => undefined);
+      if (answer && !NOBODY.has(answer.status)) break;
+      this.isAway = true;
+      await sleep(LOOK_MS);
+    }
+    if (!this.isAway) return;
+    this.isAway = false;
+    this.onback?.();
   }
 
   /** How long to wait before the same is asked again; `undefined` when this is the answer. */
