@@ -11,6 +11,9 @@ export type Width = (typeof WIDTHS)[number] | 360;
 /** Bounds a hang; asserts no speed. */
 const PATIENCE_MS = 30_000;
 
+/** Whether the journeys are walked in Firefox. */
+export const isFirefox = process.env['SVC_BROWSER'] === 'firefox';
+
 /** Debian's Chromium, for which every name is this machine. */
 export function launch(more: string[] = []): Promise<Browser> {
   return chromium.launch({
@@ -44,6 +47,8 @@ export async function profile(
     viewport: { width, height: width < 500 ? 640 : 860 },
     locale,
     timezoneId: 'Europe/Amsterdam',
+    // Chromium is told which keys to trust.
+    ignoreHTTPSErrors: isFirefox,
     ...(state ? { storageState: state } : {}),
   });
   context.setDefaultTimeout(PATIENCE_MS);

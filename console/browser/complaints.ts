@@ -19,12 +19,15 @@ export async function watch(context: BrowserContext): Promise<void> {
   context.on('page', (page) => {
     const list: string[] = [];
     errors.set(page, list);
-    page.on('pageerror', (error) => list.push(`error: ${error.message}`));
+    // Firefox asks for an icon of pages that are rendered by the server, which have none.
+    const isIcon = (text: string) => text.includes('/favicon.ico');
+    page.on('pageerror', (error) => isIcon(error.message) || list.push(`error: ${error.message}`));
     page.on('dialog', (dialog) => {
       list.push(`dialog: ${dialog.message()}`);
       void dialog.dismiss();
     });
     page.on('console', (message) => {
+      if (isIcon(message.text())) return;
       if (/Content Security Policy|Trusted ?(Types|HTML|Script)/i.test(message.text()))
         list.push(message.text());
     });

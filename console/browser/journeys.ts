@@ -183,7 +183,7 @@ export const journeys: Record<string, Journey> = {
     await walk.opens('/billing');
     await walk.type('Name', 'Katherine Johnson');
     await walk.type('Country', 'Netherlands');
-    await walk.page.keyboard.press('Enter');
+    await walk.press('Save');
     await walk.sees('Saved');
     await walk.opens('/billing');
     await walk.press('Choose Pro');

@@ -101,6 +101,21 @@ export const dropping: Record<string, Journey> = {
     await leave(page);
   },
 
+  'files that are dropped are read in any browser': async (browser) => {
+    const page = await visitor(browser, scene.login, '/');
+    await page.evaluate(() => {
+      const data = new DataTransfer();
+      data.items.add(new File(['<h1>x</h1>'], 'index.html'));
+      data.items.add(new File(['p {}'], 'style.css'));
+      for (const type of ['dragenter', 'dragover', 'drop'])
+        document.body.dispatchEvent(
+          new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer: data }),
+        );
+    });
+    await page.getByText(/^2 files/).waitFor();
+    await leave(page);
+  },
+
   'no part of the page needs what one browser alone has': async (browser) => {
     const { GLOBALS } = await import('../../build/globals.ts');
     const page = await visitor(browser, scene.login, '/');

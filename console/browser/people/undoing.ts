@@ -16,6 +16,7 @@ async function asked(
   const dialog = page.getByRole('dialog');
   await dialog.getByText(names).first().waitFor();
   // Enter alone destroys nothing.
+  await page.waitForFunction(() => /^(Cancel|Keep)/.test(document.activeElement?.textContent ?? ''));
   await page.keyboard.press('Enter');
   await dialog.waitFor({ state: 'hidden' });
   await pressed.click();
@@ -122,7 +123,8 @@ export const undoing: Record<string, Journey> = {
     await remove.click();
     await page.getByText('None was uploaded.').waitFor();
     if (!(await icon())) throw new Error('it was done before its time');
-    await page.goto(`${scene.console}/docs`);
+    await page.evaluate(() => location.assign('/docs'));
+    await page.getByRole('heading', { name: 'API' }).first().waitFor();
     await comes('the icon is removed', async () => !(await icon()), page);
     await page.context().close();
   },
