@@ -11,8 +11,12 @@ import { undoing } from './people/undoing.ts';
 
 const only = new RegExp(process.env['SVC_PEOPLE_ONLY'] ?? '');
 const journeys = { ...dropping, ...undoing, ...paying, ...many, ...surroundings };
-/** What only Chromium lets a test do: drag folders, and slow the line down. */
-const CHROMIUM_ONLY = new Set([...Object.keys(dropping), 'a slow line shows the frame before the rest']);
+/** What only Chromium lets a test do: drag folders, slow the line down, and ask again for a script that failed. */
+const CHROMIUM_ONLY = new Set([
+  ...Object.keys(dropping),
+  'a slow line shows the frame before the rest',
+  'a server that is gone is said, and the page goes on when it is back',
+]);
 CHROMIUM_ONLY.delete('files that are dropped are read in any browser');
 const failed: string[] = [];
 const browser = await (isFirefox ? launchFirefox() : launch());

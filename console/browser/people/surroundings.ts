@@ -59,7 +59,8 @@ export const surroundings: Record<string, Journey> = {
       throw new Error('what was typed is gone');
     await page.unroute(gone);
     await page.getByRole('link', { name: 'Statistics', exact: true }).click();
-    await page.getByRole('heading', { name: 'People and bots' }).waitFor();
+    const heading = page.getByRole('heading', { name: 'People and bots' });
+    await comes('the page goes on', () => heading.isVisible(), page);
     await page.context().close();
   },
 };

@@ -4,6 +4,14 @@ import type { Page } from 'playwright-core';
 import { scene } from '../scene.ts';
 import { asks, comes, leave, visitor, type Journey } from './visitor.ts';
 
+/** The question is answered, and nothing stands in the way. */
+async function closes(page: Page): Promise<void> {
+  const dialog = page.getByRole('dialog');
+  await dialog.waitFor({ state: 'hidden', timeout: 10_000 }).catch(async (cause: unknown) => {
+    throw new Error(`the question stays: ${await dialog.innerText()}`, { cause });
+  });
+}
+
 /** Presses, reads the question, keeps everything; then presses again, and goes through with it. */
 async function asked(
   page: Page,
@@ -11,6 +19,8 @@ async function asked(
   names: string | RegExp,
   action: string,
 ): Promise<void> {
+  // Firefox gives keys to the window in front alone.
+  await page.bringToFront();
   const pressed = page.getByRole('main').getByRole('button', { name: button }).first();
   await pressed.click();
   const dialog = page.getByRole('dialog');
@@ -18,10 +28,10 @@ async function asked(
   // Enter alone destroys nothing.
   await page.waitForFunction(() => /^(Cancel|Keep)/.test(document.activeElement?.textContent ?? ''));
   await page.keyboard.press('Enter');
-  await dialog.waitFor({ state: 'hidden' });
+  await closes(page);
   await pressed.click();
   await dialog.getByRole('button', { name: action, exact: true }).click();
-  await dialog.waitFor({ state: 'hidden' });
+  await closes(page);
 }
 
 export const undoing: Record<string, Journey> = {
