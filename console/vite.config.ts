@@ -26,7 +26,7 @@ export default defineConfig({
               groups: [
                 { name: 'runtime', test: /node_modules\/(svelte|esm-env|openapi-fetch)\// },
                 // What few pages show stays with them.
-                { name: 'parts', test: /src\/lib\/ui\/(?!BarChart|TopList|AuditList)/ },
+                { name: 'parts', test: /src\/lib\/ui\/(?!BarChart|TopList|Audit|audit|moments|Field)/ },
                 {
                   name: 'data',
                   test: /src\/lib\/(api|session\/(?!Sessions|Installation|Token|tokens)|live|store|format|form)/,

@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import type { AxeResults, RunOnly } from 'axe-core';
 import type { Page as Tab } from 'playwright-core';
 import { failures, launch, open, profile, signedIn, THEMES, WIDTHS } from './chromium.ts';
-import { complaints, watch } from './complaints.ts';
+import { complaints, moved, watch } from './complaints.ts';
 import { consolePages, serverPages } from './routes.ts';
 
 /** Two pages at a time: while one loads, the other is looked at. */
@@ -30,6 +30,7 @@ async function work(): Promise<void> {
   for (let next = waiting.shift(); next; next = waiting.shift()) {
     const tab = await (next.isSignedIn ? member : stranger).newPage();
     await open(tab, next.url);
+    found.push(...(await moved(tab)).map((text) => `${next.name}, ${WIDTHS[0]} px, ${text}`));
     found.push(...(await failures(tab)).map((text) => `${next.name} says: ${text}`));
     let isFirst = true;
     for (const width of WIDTHS) {
@@ -42,6 +43,12 @@ async function work(): Promise<void> {
     }
     found.push(...(await complaints(tab)).map((complaint) => `${next.name}: ${complaint}`));
     await tab.close();
+    // How a page moves while it loads is another thing on a phone.
+    const narrow = await (next.isSignedIn ? member : stranger).newPage();
+    await narrow.setViewportSize({ width: WIDTHS[1], height: 640 });
+    await open(narrow, next.url);
+    found.push(...(await moved(narrow)).map((text) => `${next.name}, ${WIDTHS[1]} px, ${text}`));
+    await narrow.close();
   }
 }
 

@@ -6,10 +6,13 @@ import { scene } from './scene.ts';
 export const THEMES = ['light', 'dark'] as const;
 export type Theme = (typeof THEMES)[number];
 export const WIDTHS = [1280, 320] as const;
-export type Width = (typeof WIDTHS)[number];
+export type Width = (typeof WIDTHS)[number] | 360;
 
 /** Bounds a hang; asserts no speed. */
 const PATIENCE_MS = 30_000;
+
+/** Whether the journeys are walked in Firefox. */
+export const isFirefox = process.env['SVC_BROWSER'] === 'firefox';
 
 /** Debian's Chromium, for which every name is this machine. */
 export function launch(more: string[] = []): Promise<Browser> {
@@ -35,15 +38,17 @@ type State = Awaited<ReturnType<BrowserContext['storageState']>>;
 /** A profile of its own, with the cookies of one that was signed in before. */
 export async function profile(
   browser: Browser,
-  options: { theme?: Theme; width?: Width; state?: State } = {},
+  options: { theme?: Theme; width?: Width; state?: State; locale?: string } = {},
 ): Promise<BrowserContext> {
-  const { theme = 'light', width = 1280, state } = options;
+  const { theme = 'light', width = 1280, state, locale = 'en-GB' } = options;
   const context = await browser.newContext({
     colorScheme: theme,
     reducedMotion: 'reduce',
     viewport: { width, height: width < 500 ? 640 : 860 },
-    locale: 'en-GB',
+    locale,
     timezoneId: 'Europe/Amsterdam',
+    // Chromium is told which keys to trust.
+    ignoreHTTPSErrors: isFirefox,
     ...(state ? { storageState: state } : {}),
   });
   context.setDefaultTimeout(PATIENCE_MS);

@@ -103,8 +103,8 @@ export const journeys: Record<string, Journey> = {
     await walk.sees('It is live');
     await walk.visits(siteUrl(), 'Second stage');
     await walk.opens(`/sites/${SITE}/deployments`);
-    await walk.press('Serve this');
-    await walk.sees(/live|Serving|serves/i);
+    await walk.press(/^Roll back/);
+    await walk.sees(/is live/);
     await walk.page.waitForFunction(() => !document.querySelector('[aria-busy="true"]'));
     await waitUntilServed(walk, 'First stage');
   },
@@ -153,7 +153,8 @@ export const journeys: Record<string, Journey> = {
     await guest.type("Operator's secret", scene.secret);
     await guest.page.keyboard.press('Enter');
     await guest.press('Join apollo');
-    await guest.sees('Welcome');
+    await guest.page.waitForURL(`${scene.console}/orgs/apollo*`);
+    await guest.sees('You are a member of apollo now');
     await context.close();
   },
 
@@ -181,18 +182,21 @@ export const journeys: Record<string, Journey> = {
   'pay with play money, and cancel': async (walk) => {
     await walk.opens('/billing');
     await walk.type('Name', 'Katherine Johnson');
-    await walk.type('Country', 'NL');
-    await walk.page.keyboard.press('Enter');
+    await walk.type('Country', 'Netherlands');
+    await walk.press('Save');
     await walk.sees('Saved');
     await walk.opens('/billing');
     await walk.press('Choose Pro');
     await walk.sees('NO MONEY MOVES HERE');
     await walk.press(/^Pay .* of play money$/);
-    await walk.page.waitForURL((url) => !url.pathname.startsWith('/play'));
-    await walk.opens('/billing');
-    await walk.press("Cancel at the month's end");
-    await walk.press('Go on with the plan');
-    await walk.sees("Cancel at the month's end");
+    await walk.sees('it is paid, and Pro applies');
+    await walk.press('Cancel the plan');
+    await walk.page.keyboard.press('Shift+Tab');
+    await walk.page.keyboard.press('Enter');
+    await walk.press('Resume the plan');
+    await walk.page.keyboard.press('Shift+Tab');
+    await walk.page.keyboard.press('Enter');
+    await walk.sees('Cancel the plan');
   },
 };
 

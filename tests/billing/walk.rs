@@ -13,7 +13,9 @@ async fn pay(world: &World, actor: &Actor, checkout_url: &str, plan: &str) {
     let person = world.person();
     let page = person.visit(checkout_url).await;
     page.assert_says("play money");
-    person.press(&page, 0, &[], "pay").await;
+    let back = person.press(&page, 0, &[], "pay").await;
+    let bill = world.console_url(&format!("/billing?checkout={plan}"));
+    assert!(back.trail.iter().any(|(url, _)| url.as_str() == bill), "the payer comes back to the bill: {back:?}");
     eventually(BACKGROUND, "the plan applies", async || actor.get("/billing").await.ok()["plan"] == plan).await;
 }
 

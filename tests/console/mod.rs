@@ -29,15 +29,23 @@ async fn world() -> World {
     World::builder().set("ADMIN__CONSOLE", DIST).start().await
 }
 
-/// The folder of the scripts that drive Chromium.
+/// Debian's Firefox.
+const FIREFOX: &str = "/usr/bin/firefox-esr";
+
+/// The folder of the scripts that drive browsers.
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../console/browser");
 
 impl Scene {
+    /// Runs a script in Chromium.
+    async fn run(&self, script: &str) {
+        self.run_in("chromium", script).await;
+    }
+
     /// Runs a script of `console/browser` on this scene, which must succeed. What it prints is shown.
     #[expect(clippy::print_stdout, reason = "its figures are read by whoever runs it")]
-    async fn run(&self, script: &str) {
+    async fn run_in(&self, browser: &str, script: &str) {
         let mut command = tools::node_file(&Path::new(SCRIPTS).join(script));
-        command.env("SVC_SCENE", self.description().await.to_string());
+        command.env("SVC_SCENE", self.description().await.to_string()).env("SVC_BROWSER", browser);
         let output = command.output().await.unwrap();
         println!("{}", String::from_utf8_lossy(&output.stdout));
         let problems = String::from_utf8_lossy(&output.stderr);
@@ -83,6 +91,25 @@ async fn people_see_each_others_changes_and_what_is_typed_is_kept() {
 }
 
 #[tokio::test]
+async fn people_get_through() {
+    let scene = Scene::with_rate_limits().await;
+    scene::many_sites(&scene).await;
+    scene.run("people.ts").await;
+}
+
+#[tokio::test]
+#[expect(clippy::print_stdout, reason = "says what was left out")]
+async fn people_get_through_in_firefox() {
+    if !Path::new(FIREFOX).exists() {
+        println!("left out: {FIREFOX} is not installed");
+        return;
+    }
+    let scene = Scene::with_rate_limits().await;
+    scene::many_sites(&scene).await;
+    scene.run_in("firefox", "people.ts").await;
+}
+
+#[tokio::test]
 async fn names_that_attack_are_text_on_every_page() {
     let mut scene = Scene::start().await;
     scene::plant_attacks(&mut scene).await;
@@ -95,6 +122,8 @@ async fn signing_out_leaves_nothing_on_the_page() {
     world.user("ada").await.publish("engine", &Site::page("one")).await;
     let browser = start(&world, "ada", "/account").await;
     browser.sees("Sign out everywhere").await;
+    // In the menu of the person.
+    browser.run("document.querySelector('header [popovertarget]').click()").await;
     browser.press("Sign out").await;
     browser.sees("A folder becomes a site").await;
     browser.open(&world.console_url("/sites/engine")).await;

@@ -13,3 +13,11 @@ async fn photographs() {
 async fn figures() {
     Scene::start().await.run("figures.ts").await;
 }
+
+#[tokio::test]
+#[ignore = "a world to look at, until its script ends"]
+async fn held() {
+    let scene = Scene::start().await;
+    super::scene::many_sites(&scene).await;
+    scene.run("held.ts").await;
+}

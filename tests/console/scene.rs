@@ -7,7 +7,7 @@ use super::DIST;
 use crate::{
     BACKGROUND,
     stubs::provider::Provider,
-    world::{Actor, OPERATOR_SECRET, Site, World, browser::presented_keys, eventually, org::token_of},
+    world::{Actor, Builder, OPERATOR_SECRET, Site, World, browser::presented_keys, eventually, org::token_of},
 };
 
 /// Rows that a year of traffic leaves, for the sites of the scene.
@@ -34,9 +34,18 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) async fn start() -> Self {
+        Self::of(World::builder()).await
+    }
+
+    /// A scene with the rate limits of an installation, where other tests have none.
+    pub(super) async fn with_rate_limits() -> Self {
+        Self::of(World::builder().set("LIMITS__API_PER_MIN", "600").set("LIMITS__API_ACCOUNT_PER_MIN", "3000")).await
+    }
+
+    async fn of(builder: Builder) -> Self {
         let provider = Provider::start().await;
         let authority = World::ca_folder().await;
-        let builder = World::builder().play_money().set("ADMIN__CONSOLE", DIST);
+        let builder = builder.play_money().set("ADMIN__CONSOLE", DIST);
         let builder = builder.set("GATEWAY__PROVIDER_URL", &provider.url).set("ACME__ISSUER", "local");
         // As `make up` does, whose domains under localhost lead to this machine.
         let builder = builder.set("ACME__LOCAL_DIR", authority.display()).set("LIMITS__PROBE_ALLOW_PRIVATE", "true");
@@ -176,6 +185,21 @@ async fn buy(world: &World, ada: &Actor) {
     let page = person.visit(checkout["checkout_url"].as_str().unwrap()).await;
     person.press(&page, 0, &[], "pay").await;
     eventually(BACKGROUND, "the plan applies", async || ada.get("/billing").await.ok()["plan"] == "pro").await;
+}
+
+/// Gives grace 500 sites that are live, all of which serve the same files.
+pub(super) async fn many_sites(scene: &Scene) {
+    let sql = "INSERT INTO projects SELECT (jsonb_populate_record(p, jsonb_build_object(
+                   'id', 'prj_' || lpad((10000000 + n)::text, 20, '0'), 'name', 'site-' || n,
+                   'user_id', (SELECT id FROM users WHERE vcs_login = 'grace'), 'active_deployment_id', NULL))).*
+               FROM projects p, generate_series(1, 500) n WHERE p.name = 'portfolio';
+               INSERT INTO deployments SELECT (jsonb_populate_record(d, jsonb_build_object(
+                   'id', 'dep_' || lpad((10000000 + n)::text, 20, '0'),
+                   'project_id', 'prj_' || lpad((10000000 + n)::text, 20, '0')))).*
+               FROM deployments d, generate_series(1, 500) n
+               WHERE d.id = (SELECT active_deployment_id FROM projects WHERE name = 'portfolio');
+               UPDATE projects SET active_deployment_id = 'dep_' || substr(id, 5) WHERE name LIKE 'site-%'";
+    scene.world.sql(sql).await;
 }
 
 /// Gives everything a name that tries to become markup, as far as the API takes it. The scene's pages are those of what has these

@@ -8,9 +8,13 @@ use db::{
         payments::{self, Payment},
         subscriptions,
     },
-    letters,
+    letters, orgs,
 };
-use domain::billing::payment::{PaymentState, Sequence};
+use domain::{
+    Account,
+    billing::payment::{PaymentState, Sequence},
+};
+use url::Url;
 
 use super::{
     Terms,
@@ -144,16 +148,30 @@ async fn ask(
     };
     let site = &app.config.site;
     let webhook_url = site.base_url.join("/webhooks/payments").map_err(|error| ChargeError::Own(error.into()))?;
+    let redirect_url = bill_page(app, payment).await.map_err(ChargeError::Own)?;
     let order = PaymentOrder {
         id: &payment.id,
         customer_id: &customer_id,
         sequence: payment.sequence,
         total: payment.total_cents,
         description: &terms.description(),
-        redirect_url: &site.console_url,
+        redirect_url: &redirect_url,
         webhook_url: &webhook_url,
     };
     Ok(Some(provider.create_payment(&order).await?))
+}
+
+/// Returns the console's page of the account's bill, which says what became of the payment. The provider sends the payer
+/// there, whether they paid or not.
+pub(super) async fn bill_page(app: &App, payment: &Payment) -> anyhow::Result<Url> {
+    let name = match &payment.account {
+        Account::User(_) => None,
+        Account::Org(id) => orgs::find_name(&app.db, id).await?,
+    };
+    let path = name.map_or_else(|| "/billing".to_owned(), |name| format!("/orgs/{name}/billing"));
+    let mut page = app.config.site.console_url.join(&path)?;
+    page.query_pairs_mut().append_pair("checkout", &payment.plan);
+    Ok(page)
 }
 
 /// Returns the provider's id of the account, which becomes a customer if it is none.

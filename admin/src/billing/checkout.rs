@@ -19,7 +19,7 @@ use url::Url;
 
 use super::{
     Payer, Terms, audit,
-    charge::{Answer, charge},
+    charge::{Answer, bill_page, charge},
     end::end,
     provider,
     schedule::after_silence,
@@ -46,7 +46,7 @@ pub async fn checkout(app: &App, actor: Actor<'_>, payer: &Payer, plan: &str) ->
         let intent = intend(app, actor, payer, plan, provider.kind()).await?;
         match charge(app, provider, &intent).await.map_err(ApiError::internal)? {
             Answer::Told(said) => match (said.state, said.checkout_url) {
-                (PaymentState::Paid, _) => return Ok(app.config.site.console_url.clone()),
+                (PaymentState::Paid, _) => return bill_page(app, &intent).await.map_err(ApiError::internal),
                 (PaymentState::Open | PaymentState::Intended, Some(url)) => return Ok(url),
                 (PaymentState::Open | PaymentState::Intended, None) => {
                     return Err(unavailable("no checkout page was made"));

@@ -79,7 +79,7 @@ pub(super) async fn show(
     Ok(html::page(StatusCode::OK, &page))
 }
 
-/// Accepts the invite for the person who is signed in.
+/// Accepts the invite for the person who is signed in, and leads them into the organization.
 pub(super) async fn accept(
     State(app): State<App>,
     person: WebUser,
@@ -89,6 +89,9 @@ pub(super) async fn accept(
         return Ok(invite_ended());
     }
     let (Joined { org, role, .. }, propagation) = join(&app, &person.into_caller(), &token).await?;
+    if app.console_files.is_some() {
+        return Ok((propagation, html::see_other(&format!("/orgs/{}?joined", org.name))).into_response());
+    }
     let title = org.display_name.as_ref().map_or_else(|| org.name.to_string(), ToString::to_string);
     let page = JoinedPage { org: &org.name, title: &title, role: with_article(role) };
     Ok((propagation, html::page(StatusCode::OK, &page)).into_response())

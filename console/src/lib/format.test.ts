@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { bytes, counted, GB, KB, MB, relative } from './format.ts';
 
@@ -39,4 +41,20 @@ test('times are told as seen from now', () => {
     'yesterday',
     'in 3 days',
   ]);
+});
+
+test('numbers and dates are in the language of the sentences, whatever the browser speaks', () => {
+  const folder = join(import.meta.dirname, '..');
+  const sources = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) =>
+    /\.(ts|svelte)$/.test(path),
+  );
+  const found = sources
+    .filter((path) => !path.endsWith('.test.ts'))
+    .filter((path) =>
+      /\.toLocale\w*\((undefined|\))|Intl\.\w+\((undefined|\))/.test(
+        readFileSync(join(folder, path), 'utf8'),
+      ),
+    );
+  expect(found).toEqual([]);
+  expect(relative(Date.UTC(2026, 0, 31), Date.UTC(2026, 0, 1))).toBe('next month');
 });

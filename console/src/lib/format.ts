@@ -1,4 +1,7 @@
-// Numbers and times as people read them, in the browser's language.
+// Numbers and times as people read them: in the language of the sentences around them, whatever the browser's is.
+
+/** The language of the console's sentences, with days before months and clocks of 24 hours. */
+export const LOCALE = 'en-GB';
 
 export const KB = 1024;
 export const MB = 1024 * KB;
@@ -15,11 +18,11 @@ export function bytes(count: number): string {
     unit += 1;
   }
   const digits = unit === 0 || value >= 99.95 ? 0 : 1;
-  return `${value.toLocaleString(undefined, { maximumFractionDigits: digits })} ${UNITS[unit]}`;
+  return `${value.toLocaleString(LOCALE, { maximumFractionDigits: digits })} ${UNITS[unit]}`;
 }
 
 export function count(value: number): string {
-  return value.toLocaleString();
+  return value.toLocaleString(LOCALE);
 }
 
 /** A count with its noun: `1 file`, `2 files`. */
@@ -29,7 +32,7 @@ export function counted(value: number, noun: string, plural = `${noun}s`): strin
 
 /** Euro cents: `€12.30`. */
 export function euros(cents: number): string {
-  return (cents / 100).toLocaleString(undefined, { style: 'currency', currency: 'EUR' });
+  return (cents / 100).toLocaleString(LOCALE, { style: 'currency', currency: 'EUR' });
 }
 
 const STEPS: [limit: number, seconds: number, unit: Intl.RelativeTimeFormatUnit][] = [
@@ -45,12 +48,17 @@ const STEPS: [limit: number, seconds: number, unit: Intl.RelativeTimeFormatUnit]
 export function relative(time: string | number | Date, now: number): string {
   const seconds = (new Date(time).getTime() - now) / 1000;
   if (Math.abs(seconds) < 10) return 'just now';
-  const format = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' });
+  const format = new Intl.RelativeTimeFormat(LOCALE, { numeric: 'auto' });
   const [, size, unit] = STEPS.find(([limit]) => Math.abs(seconds) < limit) ?? [0, 1, 'second'];
   return format.format(Math.round(seconds / size), unit);
 }
 
+/** The day of a time: `28 Dec 2026`. */
+export function day(time: string | number | Date): string {
+  return new Date(time).toLocaleDateString(LOCALE, { dateStyle: 'medium' });
+}
+
 /** A time to the second, in the reader's zone. */
 export function exact(time: string | number | Date): string {
-  return new Date(time).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'long' });
+  return new Date(time).toLocaleString(LOCALE, { dateStyle: 'medium', timeStyle: 'long' });
 }

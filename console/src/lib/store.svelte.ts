@@ -15,7 +15,11 @@ export class Resource<T> {
   /** Whether a call is on its way. */
   isLoading = $state(false);
 
-  #fetch: () => Promise<T>;
+  #fetch: (partial: (data: T) => void) => Promise<T>;
+  /** Changes that are shown and not sent yet, in their order. */
+  #overlays = $state.raw<((data: T) => T)[]>([]);
+  /** The time of the last answer. */
+  #answeredAt = -Infinity;
   #flight: Promise<void> | undefined;
   /** Counts changes made here: an answer to a call from before one of them says nothing new. */
   #version = 0;
@@ -35,7 +39,7 @@ export class Resource<T> {
   /** Whether an answer lasts: it is asked for again only by {@link refresh}. */
   #lasts: (data: T) => boolean;
 
-  constructor(fetch: () => Promise<T>, lasts: (data: T) => boolean = () => false) {
+  constructor(fetch: (partial: (data: T) => void) => Promise<T>, lasts: (data: T) => boolean = () => false) {
     this.#fetch = fetch;
     this.#lasts = lasts;
   }
@@ -43,7 +47,8 @@ export class Resource<T> {
   /** The last answer; `undefined` until the first one. */
   get data(): T | undefined {
     this.#watch();
-    return this.#data;
+    const data = this.#data;
+    return data === undefined ? data : this.#overlays.reduce<T>((shown, apply) => apply(shown), data);
   }
 
   /** Whether the page shows it at the moment. */
@@ -54,6 +59,17 @@ export class Resource<T> {
   /** Whether the last answer still holds, whatever has happened. */
   get isLasting(): boolean {
     return this.#data !== undefined && this.#lasts(this.#data);
+  }
+
+  /** Whether the last answer is younger than this, and nothing has been heard since that makes it old. */
+  isFresh(ms: number): boolean {
+    return this.#data !== undefined && !this.#isStale && Date.now() - this.#answeredAt < ms;
+  }
+
+  /** Shows a change that is not sent yet, over whatever is answered meanwhile. The function returned takes it away. */
+  overlay(apply: (data: T) => T): () => void {
+    this.#overlays = [...this.#overlays, apply];
+    return () => (this.#overlays = this.#overlays.filter((other) => other !== apply));
   }
 
   /** Asks again; a call on its way answers for all who ask meanwhile. */
@@ -105,8 +121,13 @@ export class Resource<T> {
     this.isLoading = true;
     this.#isStale = false;
     try {
-      const data = await this.#fetch();
+      const isFirst = this.#data === undefined;
+      const data = await this.#fetch((part) => {
+        // A beginning is better than nothing, and worse than all of what was known.
+        if (isFirst && version === this.#version) this.#data = part;
+      });
       if (version === this.#version && epoch === this.#epoch) this.#data = data;
+      this.#answeredAt = Date.now();
       this.problem = undefined;
     } catch (thrown) {
       this.problem = Problem.from(thrown);
@@ -120,8 +141,16 @@ export class Resource<T> {
 
 const kept = new Map<string, Pick<Resource<unknown>, 'expire' | 'isShown'>>();
 
-/** The resource of this key, made by the first who asks, and refreshed now. The key is the API's path, so one key has one type. */
-export function resource<T>(key: string, fetch: () => Promise<T>, lasts?: (data: T) => boolean): Resource<T> {
+/**
+ * The resource of this key, made by the first who asks, and refreshed now unless its answer is younger than `freshMs`. The key is the
+ * API's path, so one key has one type.
+ */
+export function resource<T>(
+  key: string,
+  fetch: (partial: (data: T) => void) => Promise<T>,
+  lasts?: (data: T) => boolean,
+  freshMs = 0,
+): Resource<T> {
   const known = kept.get(key) as Resource<T> | undefined;
   const found = known ?? new Resource(fetch, lasts);
   kept.delete(key);
@@ -133,7 +162,7 @@ export function resource<T>(key: string, fetch: () => Promise<T>, lasts?: (data:
   }
   // Asked for while a page derives what it shows: what changes by it is none of the page's own doing.
   untrack(() => {
-    if (!found.isLasting) void found.refresh();
+    if (!found.isLasting && !found.isFresh(freshMs)) void found.refresh();
   });
   return found;
 }

@@ -2,6 +2,7 @@
 
 import { call, client } from '#lib/api/client.ts';
 import type { AiLimit, AiModel, AiUsage, AiUsageDay } from '#lib/api/schema.d.ts';
+import { LOCALE } from '#lib/format.ts';
 import { resource, type Resource } from '#lib/store.svelte.ts';
 
 /** The use of one's own keys, or of an organization's, in a month (`2026-11`). */
@@ -49,5 +50,5 @@ export function months(now: number): string[] {
 
 /** `November 2026`. */
 export function monthName(month: string): string {
-  return new Date(`${month}-15T00:00:00Z`).toLocaleDateString(undefined, { month: 'long', year: 'numeric' });
+  return new Date(`${month}-15T00:00:00Z`).toLocaleDateString(LOCALE, { month: 'long', year: 'numeric' });
 }

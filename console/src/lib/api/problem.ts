@@ -1,5 +1,7 @@
 // What went wrong with a call, as a person is told.
 
+import { retryAfter } from './pace.svelte.ts';
+
 /** A call that failed: a sentence, the API's code, and the request's id for whoever is asked for help. */
 export class Problem extends Error {
   constructor(
@@ -14,6 +16,18 @@ export class Problem extends Error {
   static of(response: Response, body: unknown): Problem {
     const id = response.headers.get('X-Request-Id') ?? undefined;
     const error = envelope(body);
+    // The page waits by itself where it can: what is left is for a person, who reads no headers.
+    if (response.status === 429 || error?.message.includes('Retry-After')) {
+      const wait = Math.ceil((retryAfter(response.headers, Date.now()) ?? 0) / 1000);
+      const when =
+        wait > 1 ? `in ${wait < 100 ? `${wait} seconds` : `${Math.ceil(wait / 60)} minutes`}` : 'in a moment';
+      return new Problem(
+        error?.code ?? 'busy',
+        `The server is busy. Try again ${when}.`,
+        response.status,
+        id,
+      );
+    }
     if (error) return new Problem(error.code, error.message, response.status, id);
     return new Problem(
       'unreadable',

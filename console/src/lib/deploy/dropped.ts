@@ -1,12 +1,11 @@
 // The files of what was dropped on the page, or chosen with a button.
 
+import type { Dropped } from './handed.svelte.ts';
 import { isInstalled, isLeftOut, MOST_FILES, type Chosen } from './rules.ts';
 
-/** All files below the dropped entries. Has to be called while the drop is handled: later the browser forgets them. */
-export async function dropped(transfer: DataTransfer): Promise<Chosen[]> {
-  const entries = [...transfer.items]
-    .map((item) => item.webkitGetAsEntry())
-    .filter((entry) => entry !== null);
+/** All files below the dropped entries. */
+export async function dropped({ entries, files }: Dropped): Promise<Chosen[]> {
+  if (entries.length === 0) return files.map((file) => ({ path: file.name, file }));
   const found: Chosen[] = [];
   // A folder that was dropped alone is the root.
   const root = entries.length === 1 && entries[0]?.isDirectory ? -1 : 0;
@@ -17,6 +16,10 @@ export async function dropped(transfer: DataTransfer): Promise<Chosen[]> {
 export function picked(list: FileList): Chosen[] {
   return [...list].map((file) => ({ path: file.webkitRelativePath || file.name, file }));
 }
+
+// The classes of entries have no name in Chromium: what an entry is, it says itself.
+const isFile = (entry: FileSystemEntry): entry is FileSystemFileEntry => entry.isFile;
+const isFolder = (entry: FileSystemEntry): entry is FileSystemDirectoryEntry => entry.isDirectory;
 
 async function walk(
   entry: FileSystemEntry,
@@ -36,14 +39,12 @@ async function walk(
     found.push({ path, file: new File([], entry.name) });
     return;
   }
-  if (entry instanceof FileSystemFileEntry || entry.isFile) {
-    const file = await new Promise<File>((resolve, reject) =>
-      (entry as FileSystemFileEntry).file(resolve, reject),
-    );
-    found.push({ path, file });
+  if (isFile(entry)) {
+    found.push({ path, file: await new Promise<File>((resolve, reject) => entry.file(resolve, reject)) });
     return;
   }
-  const reader = (entry as FileSystemDirectoryEntry).createReader();
+  if (!isFolder(entry)) return;
+  const reader = entry.createReader();
   const children: FileSystemEntry[] = [];
   for (;;) {
     // A reader gives its entries in parts, an empty one at the end.

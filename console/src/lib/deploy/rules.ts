@@ -1,6 +1,6 @@
 // What may be in a site, judged before anything is sent; the API judges again.
 
-import { bytes, counted, MB } from '#lib/format.ts';
+import { bytes, count, counted, MB } from '#lib/format.ts';
 import { isPrivate } from './private.ts';
 
 export const FILE_BYTES = 25 * MB;
@@ -101,9 +101,7 @@ export function select(chosen: Chosen[]): Selection {
   const total = files.reduce((sum, { file }) => sum + file.size, 0);
   if (files.length === 0) problems.push('There is no file in it.');
   if (files.length > MOST_FILES)
-    problems.push(
-      `${counted(files.length, 'file')} are more than the ${MOST_FILES.toLocaleString()} a site may have.`,
-    );
+    problems.push(`${counted(files.length, 'file')} are more than the ${count(MOST_FILES)} a site may have.`);
   if (total > SITE_BYTES)
     problems.push(`The files are larger than the ${bytes(SITE_BYTES)} a site may have.`);
   return { files, bytes: total, leftOut: [...leftOut].sort(), problems: problems.slice(0, 20) };

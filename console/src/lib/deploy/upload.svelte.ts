@@ -27,6 +27,8 @@ export class Upload {
   step = $state<Step>('idle');
   /** The part of the present step that is done, from 0 to 1. */
   progress = $state(0);
+  /** The bytes of the present step. */
+  size = $state(0);
   problem = $state.raw<Problem | undefined>();
   outcome = $state.raw<Outcome | undefined>();
   #stop: (() => void) | undefined;
@@ -67,6 +69,7 @@ export class Upload {
   async #pack(selection: Selection): Promise<Blob> {
     const stop = new AbortController();
     this.#stop = () => stop.abort(stopped());
+    this.size = selection.bytes;
     const progress = (read: number) =>
       (this.progress = selection.bytes === 0 ? 1 : Math.min(1, read / selection.bytes));
     const work = { act: 'pack', files: selection.files } as const;
@@ -90,6 +93,7 @@ export class Upload {
   #send({ blob, type }: Body, target: Target): Promise<Outcome> {
     return new Promise((resolve, reject) => {
       const request = new XMLHttpRequest();
+      this.size = blob.size;
       this.#stop = () => request.abort();
       request.open('POST', address(target));
       request.setRequestHeader('Content-Type', type);
@@ -102,7 +106,7 @@ export class Upload {
       request.onerror = () => reject(Problem.offline());
       request.onload = () => {
         const headers = new Headers();
-        for (const name of ['X-Request-Id', 'X-Svc-Propagation']) {
+        for (const name of ['X-Request-Id', 'X-Svc-Propagation', 'Retry-After']) {
           const value = request.getResponseHeader(name);
           if (value) headers.set(name, value);
         }

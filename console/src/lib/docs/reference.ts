@@ -13,6 +13,14 @@ export interface Parameter {
   description: string;
 }
 
+/** A field of a body, under its path: `domain.status.state`. */
+export interface Field {
+  name: string;
+  type: string;
+  required: boolean;
+  description: string;
+}
+
 export interface Operation {
   /** Unique on the page, and the part of the address after `#`. */
   id: string;
@@ -24,6 +32,9 @@ export interface Operation {
   parameters: Parameter[];
   /** A body to begin with, when it takes one in JSON. */
   body: string | undefined;
+  /** The fields of that body, and of the answer when it succeeds. */
+  takes: Field[];
+  gives: Field[];
   answers: { status: string; description: string }[];
 }
 
@@ -56,9 +67,11 @@ export function operations(document: unknown): Operation[] {
         description: text(operation['description']),
         parameters: list(operation['parameters']).map(parameter),
         body: example(document, operation),
+        takes: fields(document, content(operation['requestBody'])),
+        gives: fields(document, content(succeeded(document, operation))),
         answers: Object.entries(object(operation['responses'])).map(([status, answer]) => ({
           status,
-          description: text(object(answer)['description']),
+          description: text(resolved(document, answer)['description']),
         })),
       });
     }
@@ -75,6 +88,79 @@ function parameter(value: unknown): Parameter {
     required: found['required'] === true,
     description: text(found['description']),
   };
+}
+
+/** What a reference stands for. */
+function resolved(document: unknown, value: unknown): Json {
+  const reference = text(object(value)['$ref']);
+  if (!reference.startsWith('#/')) return object(value);
+  const parts = reference.slice(2).split('/');
+  return object(parts.reduce<unknown>((part, key) => object(part)[key], document));
+}
+
+const content = (body: unknown): unknown =>
+  object(object(object(body)['content'])['application/json'])['schema'];
+
+function succeeded(document: unknown, operation: Json): Json {
+  const found = Object.entries(object(operation['responses'])).find(([status]) => status.startsWith('2'));
+  return resolved(document, found?.[1]);
+}
+
+/** How deep fields are followed. */
+const DEEPEST = 2;
+
+/** The fields of a schema, those of objects within it under their path. */
+function fields(document: unknown, schema: unknown, above = '', depth = 0): Field[] {
+  const found = shape(document, schema);
+  const required = list(found['required']);
+  return Object.entries(object(found['properties'])).flatMap(([key, value]) => {
+    const [inner, isList] = element(document, value);
+    const name = `${above}${key}`;
+    const field = {
+      name,
+      type: typeOf(document, value),
+      required: required.includes(key),
+      description: text(object(value)['description']) || text(described(value)) || text(inner['description']),
+    };
+    const within = depth < DEEPEST ? fields(document, inner, `${name}${isList ? '[]' : ''}.`, depth + 1) : [];
+    return [field, ...within];
+  });
+}
+
+/** The schema itself: references followed, what may be null without its null, and all parts of a whole together. */
+function shape(document: unknown, schema: unknown): Json {
+  const found = resolved(document, schema);
+  const parts = list(found['allOf']).map((part) => shape(document, part));
+  if (parts.length > 0) {
+    const properties = Object.assign({}, ...parts.map((part) => object(part['properties'])));
+    return { ...found, properties, required: parts.flatMap((part) => list(part['required'])) };
+  }
+  const either = list(found['oneOf'] ?? found['anyOf']).filter((part) => object(part)['type'] !== 'null');
+  return either.length === 1 ? shape(document, either[0]) : found;
+}
+
+/** The description that stands beside a reference within a choice. */
+const described = (value: unknown): unknown =>
+  list(object(value)['oneOf'] ?? object(value)['anyOf'])
+    .map((part) => object(part)['description'])
+    .find(Boolean);
+
+/** The schema of a list's elements, or the schema itself. */
+function element(document: unknown, value: unknown): [Json, isList: boolean] {
+  const found = shape(document, value);
+  return found['items'] ? [shape(document, found['items']), true] : [found, false];
+}
+
+function typeOf(document: unknown, value: unknown): string {
+  const [found, isList] = element(document, value);
+  const values = list(found['enum']);
+  const types = list(found['type']).concat(Array.isArray(found['type']) ? [] : [found['type']]);
+  const plain = types.map(text).filter((type) => type && type !== 'null');
+  const type =
+    values.length > 0 ? values.map((one) => JSON.stringify(one)).join(' | ') : plain.join(' or ') || 'any';
+  const either = list(object(value)['oneOf'] ?? object(value)['anyOf']);
+  const mayBeNull = types.includes('null') || either.some((part) => object(part)['type'] === 'null');
+  return `${isList ? `list of ${type}` : type}${mayBeNull ? ' or null' : ''}`;
 }
 
 function example(document: unknown, operation: Json): string | undefined {

@@ -1,5 +1,6 @@
 // One stream of events for the whole tab. What an event names is asked for again; without the stream everything shown is, now and then.
 
+import { pace } from '#lib/api/pace.svelte.ts';
 import { session } from '#lib/session/ended.svelte.ts';
 import { invalidate, invalidateAll } from '#lib/store.svelte.ts';
 import { affected, type Change } from './affected.ts';
@@ -41,6 +42,7 @@ class Stream {
     const listeners = new AbortController();
     const { signal } = listeners;
     this.isOffline = !navigator.onLine;
+    pace.onback = () => this.#back();
     addEventListener('online', () => this.#back(), { signal });
     addEventListener('offline', () => this.#away(), { signal });
     document.addEventListener('visibilitychange', () => this.#seen(), { signal });
@@ -67,6 +69,7 @@ class Stream {
     source.onerror = () => {
       this.isLive = false;
       this.#polls(true);
+      if (!this.isOffline) void pace.look();
       // Otherwise the browser connects again by itself, and tells where it was: nothing is missed.
       if (source.readyState === EventSource.CLOSED) this.#retry();
     };

@@ -3,6 +3,7 @@
 import { version } from '$app/env';
 import { navigating } from '$app/state';
 
+const VERSION = '/_app/version.json';
 const RELOADED = 'reloaded-from';
 
 /**
@@ -10,12 +11,16 @@ const RELOADED = 'reloaded-from';
  * does not turn in circles.
  */
 export function reloadOnce(): () => void {
-  const reload = () => {
+  const reload = async () => {
+    // Of a server that is away nothing can be loaded: the page stays, with what is typed on it.
+    const answer = await fetch(VERSION, { cache: 'no-store' }).catch(() => undefined);
+    if (!answer?.ok || ((await answer.json()) as { version: string }).version === version) return;
     if (sessionStorage.getItem(RELOADED) === version) return;
     sessionStorage.setItem(RELOADED, version);
     if (navigating.to) location.assign(navigating.to.url);
     else location.reload();
   };
-  addEventListener('vite:preloadError', reload);
-  return () => removeEventListener('vite:preloadError', reload);
+  const failed = () => void reload();
+  addEventListener('vite:preloadError', failed);
+  return () => removeEventListener('vite:preloadError', failed);
 }

@@ -13,6 +13,27 @@ test('what begins with the word comes first, then what has it', () => {
   expect(labels('engine')).not.toContain('shop');
 });
 
+test('a typing mistake is forgiven, when nothing is called like that', () => {
+  expect(labels('shop deploments')).toEqual(['shop deployments']);
+  expect(labels('stateinsg')).toEqual([]);
+});
+
+test('people find things by the words that they know', () => {
+  expect(labels('logout')).toEqual(['Sign out']);
+  expect(labels('shop rollback')).toEqual(['shop deployments']);
+  expect(labels('shop password')).toEqual(['shop access']);
+  expect(labels('invite')).not.toContain('Acme Works invites');
+});
+
+test('what was gone to lately comes first', () => {
+  const [shop] = matching(all, 'shop access');
+  expect(
+    matching(all, '', [shop?.id ?? '', 'gone'])
+      .slice(0, 2)
+      .map(({ label }) => label),
+  ).toEqual(['shop access', 'Sites']);
+});
+
 test('words are found in any order', () => {
   expect(labels('domains shop')[0]).toBe('shop domains');
   expect(labels('nothing like it')).toEqual([]);

@@ -1,6 +1,8 @@
 // The end of the session, wherever it came from: signed out in another tab, everywhere, or expired. The page keeps what was typed and
 // hides what it showed, until the same person has signed in again; the calls that were refused are then made again.
 
+import { pace } from '#lib/api/pace.svelte.ts';
+
 const LOOK_MS = 5_000;
 const CHANNEL = 'session';
 
@@ -83,7 +85,7 @@ export const session = new Session();
 /** Calls the API. When the session has ended, it waits for the next sign-in and calls again: nothing was done before. */
 export async function fetchSignedIn(request: Request): Promise<Response> {
   for (;;) {
-    const answer = await fetch(request.clone());
+    const answer = await pace.send(request, (again) => fetch(again));
     if (answer.status !== 401) return answer;
     await session.end();
   }

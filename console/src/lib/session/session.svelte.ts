@@ -22,8 +22,32 @@ export function scope(): string | undefined {
   return page.url.searchParams.get('org') ?? undefined;
 }
 
+/** The organization that was looked at last, for the pages that belong to nobody. */
+let last: string | undefined;
+
+/** For whom the console is looked at: as the address says, or as it was before on a page that belongs to nobody. */
+export function chosenScope(): string | undefined {
+  const route = page.route.id ?? '';
+  if (route.startsWith('/(app)/orgs/')) last = page.params['name'];
+  else if (NOBODYS.every((path) => !route.startsWith(path))) last = scope();
+  return last;
+}
+
+const NOBODYS = ['/(app)/docs', '/(app)/account', '/(app)/shares', '/(app)/sites/'];
+
+/** The pages of an organization, or of oneself. */
+export const placesOf = (org: string | undefined) => ({
+  sites: org ? `/?org=${encodeURIComponent(org)}` : '/',
+  ai: org ? `/orgs/${org}/usage` : '/ai',
+  billing: org ? `/orgs/${org}/billing` : '/billing',
+});
+
+/** Looks at the console for another, on the same page if there is one. */
 export function setScope(org: string | undefined): Promise<void> {
-  return goto(org ? `/?org=${encodeURIComponent(org)}` : '/');
+  const [path, places] = [page.url.pathname, placesOf(org)];
+  if (path.endsWith('/billing')) return goto(places.billing);
+  if (path === '/ai' || path.endsWith('/usage')) return goto(places.ai);
+  return goto(places.sites);
 }
 
 /** The role in an organization, as far as it is known; one is the owner of what is one's own. */

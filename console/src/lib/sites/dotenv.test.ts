@@ -24,3 +24,15 @@ test('a remark after a quoted value is no part of it', () => {
 test('lines that are no variables are told by their number', () => {
   expect(parseDotenv('A=1\nnothing\n1B=2').problems.map(({ line }) => line)).toEqual([2, 3]);
 });
+
+test('a quoted value may go over several lines', () => {
+  const text = 'A=1\nKEY="-----BEGIN KEY-----\nabc=\n-----END KEY-----"\nB=2';
+  expect(parseDotenv(text)).toEqual({
+    variables: [
+      { key: 'A', value: '1' },
+      { key: 'KEY', value: '-----BEGIN KEY-----\nabc=\n-----END KEY-----' },
+      { key: 'B', value: '2' },
+    ],
+    problems: [],
+  });
+});

@@ -19,7 +19,16 @@ const KEY = /^[A-Za-z_][A-Za-z0-9_]*$/;
 export function parseDotenv(text: string): { variables: Variable[]; problems: Wrong[] } {
   const variables = new Map<string, string>();
   const problems: Wrong[] = [];
-  for (const [index, raw] of text.split(/\r?\n/).entries()) {
+  const lines = text.split(/\r?\n/);
+  for (let index = 0, next = 0; index < lines.length; index = next) {
+    next = index + 1;
+    let raw = lines[index] ?? '';
+    // A quoted value goes on until its quotation mark is closed, as a key in PEM does.
+    for (let end = next; OPEN.test(valueOf(raw)) && end < lines.length; end += 1) {
+      raw = lines.slice(index, end + 1).join('\n');
+      if (!OPEN.test(valueOf(raw))) next = end + 1;
+    }
+    if (OPEN.test(valueOf(raw))) raw = lines[index] ?? '';
     const line = raw.trim().replace(/^export\s+/, '');
     if (line === '' || line.startsWith('#')) continue;
     const equals = line.indexOf('=');
@@ -34,6 +43,8 @@ export function parseDotenv(text: string): { variables: Variable[]; problems: Wr
   }
   return { variables: [...variables].map(([key, value]) => ({ key, value })), problems };
 }
+
+const valueOf = (line: string) => line.slice(line.indexOf('=') + 1).trim();
 
 function unquote(value: string): string {
   const quoted = QUOTED.exec(value);

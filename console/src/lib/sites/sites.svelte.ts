@@ -4,6 +4,7 @@ import { call, client } from '#lib/api/client.ts';
 import type {
   AuditEntry,
   CertificateStatus,
+  DeletedProject,
   DeployedFile,
   Deployment,
   DeploymentChanges,
@@ -18,20 +19,49 @@ import type {
 import { orgs } from '#lib/session/session.svelte.ts';
 import { resource, type Resource } from '#lib/store.svelte.ts';
 
-/** All sites that one sees, one's own and those of one's organizations, newest first. */
-export const sites = (): Resource<Project[]> =>
-  resource('/projects', async () => {
-    const all: Project[] = [];
-    let cursor: string | undefined;
-    do {
-      // The first call is under way before this is here (build/finish.ts).
-      const query = { all: true, ...(cursor ? { cursor } : {}) };
-      const part = await call(client.GET('/projects', { params: { query } }));
-      all.push(...part.projects);
-      cursor = part.next_cursor ?? undefined;
-    } while (cursor);
-    return all;
-  });
+/** Events say when a list has changed: between them it is asked for again this often. */
+const LIST_FRESH_MS = 10_000;
+/** What a row shows of its site may be this old. */
+const ROW_FRESH_MS = 60_000;
+
+/**
+ * What a row shows of its site. Servers that send it with the list spare the page two questions for each row; every field may be
+ * missing.
+ */
+export interface Summary {
+  /** Requests of the last 24 hours, by the hour. */
+  hours?: { hour: string; requests: number }[] | null;
+  /** The time of the deployment that is live. */
+  deployed_at?: string | null;
+  /** Whether the newest deployment failed. */
+  last_failed?: boolean | null;
+  /** Domains that wait for somebody, and those on their way by themselves. */
+  domains_blocked?: number | null;
+  domains_coming?: number | null;
+}
+
+export type ListedSite = Project & { summary?: Summary | null };
+
+/** All sites that one sees, one's own and those of one's organizations, newest first. Long lists are shown as far as they are here. */
+export const sites = (): Resource<ListedSite[]> =>
+  resource<ListedSite[]>(
+    '/projects',
+    async (partial) => {
+      const all: ListedSite[] = [];
+      let cursor: string | undefined;
+      do {
+        // The first call is under way before this is here (build/finish.ts).
+        const query = { all: true, ...(cursor ? { cursor } : {}) };
+        const part = await call(client.GET('/projects', { params: { query } }));
+        all.push(...part.projects);
+        cursor = part.next_cursor ?? undefined;
+        if (cursor) partial([...all]);
+      } while (cursor);
+      return all;
+    },
+    undefined,
+    LIST_FRESH_MS,
+  );
 
 /** One's own sites, and those of each of one's organizations. */
 async function ofEveryOwner<T>(ask: (org: string | undefined) => Promise<T[]>): Promise<T[]> {
@@ -44,13 +74,27 @@ async function ofEveryOwner<T>(ask: (org: string | undefined) => Promise<T[]>): 
   return [...own, ...theirs.flat()];
 }
 
-export const site = (name: string): Resource<ProjectDetail> =>
-  resource(`/projects/${name}`, () => call(client.GET('/projects/{name}', { params: { path: { name } } })));
-
-export const today = (name: string): Resource<LiveStats> =>
-  resource(`/projects/${name}/stats?hours=24`, () =>
-    call(client.GET('/projects/{name}/stats', { params: { path: { name }, query: { hours: 24 } } })),
+export const site = (name: string, freshMs = 0): Resource<ProjectDetail> =>
+  resource(
+    `/projects/${name}`,
+    () => call(client.GET('/projects/{name}', { params: { path: { name } } })),
+    undefined,
+    freshMs,
   );
+
+export const today = (name: string, freshMs = 0): Resource<LiveStats> =>
+  resource(
+    `/projects/${name}/stats?hours=24`,
+    () => call(client.GET('/projects/{name}/stats', { params: { path: { name }, query: { hours: 24 } } })),
+    undefined,
+    freshMs,
+  );
+
+/** What a row asks for when its list has not said it. */
+export const ofRow = (name: string, isLive: boolean) => ({
+  detail: site(name, ROW_FRESH_MS),
+  day: isLive ? today(name, ROW_FRESH_MS) : undefined,
+});
 
 export const deployments = (name: string): Resource<DeploymentList> =>
   resource(`/projects/${name}/deployments`, () =>
@@ -116,4 +160,11 @@ export const shares = (): Resource<Share[]> =>
 export const audit = (name: string): Resource<AuditEntry[]> =>
   resource(`/projects/${name}/audit`, async () => {
     return (await call(client.GET('/projects/{name}/audit', { params: { path: { name } } }))).entries;
+  });
+
+/** One's own sites that were deleted and can be restored, or an organization's. */
+export const deleted = (org: string | undefined): Resource<DeletedProject[]> =>
+  resource(`/deleted-projects?org=${org ?? ''}`, async () => {
+    const query = org ? { org } : {};
+    return (await call(client.GET('/deleted-projects', { params: { query } }))).projects;
   });

@@ -1,6 +1,8 @@
 // Moments of charts. Hours are the reader's; days are UTC's, wherever they are looked at.
 
-const format = (options: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat(undefined, options);
+import { LOCALE } from '#lib/format.ts';
+
+const format = (options: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat(LOCALE, options);
 
 // Made once: a year has hundreds of moments.
 const hour = format({ weekday: 'short', hour: '2-digit', minute: '2-digit' });

@@ -1,0 +1,51 @@
+// A person with a browser of their own, who is held to what every page is held to.
+
+import type { Browser, Page } from 'playwright-core';
+import { open, profile, signIn, type Width } from '../chromium.ts';
+import { complaints, watch } from '../complaints.ts';
+import { scene } from '../scene.ts';
+
+export type Journey = (browser: Browser) => Promise<void>;
+
+/** A narrow phone, and a desk. */
+export const BOTH: Width[] = [1280, 360];
+
+/** Somebody who is signed in and looks at `path`. */
+export async function visitor(
+  browser: Browser,
+  login: string,
+  path: string,
+  options: { width?: Width; locale?: string } = {},
+): Promise<Page> {
+  const context = await profile(browser, options);
+  await watch(context);
+  const page = await context.newPage();
+  await signIn(page, login);
+  await open(page, scene.console + path);
+  return page;
+}
+
+/** Ends the visit; the page must have nothing to complain of. */
+export async function leave(page: Page): Promise<void> {
+  const said = await complaints(page);
+  await page.context().close();
+  if (said.length > 0) throw new Error(said.join('\n'));
+}
+
+/** What must come true, looked at again and again. */
+export async function comes(what: string, holds: () => Promise<boolean>, page: Page): Promise<void> {
+  const end = Date.now() + 15_000;
+  while (!(await holds())) {
+    if (Date.now() > end)
+      throw new Error(`${what} does not come true:\n${await page.locator('body').innerText()}`);
+    await page.waitForTimeout(100);
+  }
+}
+
+/** The status of a call of the API, made as the person who is signed in. */
+export function asks(page: Page, path: string): Promise<{ status: number; text: string }> {
+  return page.evaluate(async (path) => {
+    const answer = await fetch(`/api${path}`);
+    return { status: answer.status, text: await answer.text() };
+  }, path);
+}
