@@ -78,8 +78,7 @@ async fn what_stays_of_requests_is_counted_for_the_account() {
     let spare = parse_secret(&ada.post("/tokens").json(&json!({ "kind": "cli" })).await.created()["token"]);
     let spare = ada.with_token(&spare);
     let create = |actor: &Actor, name: &str| {
-        let request = actor.post("/projects").header("idempotency-key", name).json(&json!({ "name": name }));
-        async { request.await }
+        actor.post("/projects").header("idempotency-key", name).json(&json!({ "name": name }))
     };
     create(&ada, "first").await.created();
     count_on(&world, "idempotency-key", 10_000).await;
