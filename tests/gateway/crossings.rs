@@ -171,7 +171,7 @@ async fn what_a_second_provider_begins_is_metered_and_traced_as_its_own() {
     let page = Page::of(crossed.metrics).await;
     let name = "svc_gateway_usage_contradictions_total";
     assert_eq!(page.labelled(name, "provider=\"mistral\""), Some(1.0));
-    assert_eq!(page.labelled(name, "provider=\"ovhcloud\"").unwrap_or(0.0), 0.0);
+    assert!(page.labelled(name, "provider=\"ovhcloud\"").is_none_or(|count| count < 0.5));
     for (id, provider, upstream, served) in [
         (&id, "mistral", "second-name", &crossed.second),
         (&id_of(&second), "mistral", "second-name", &crossed.second),

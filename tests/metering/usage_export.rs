@@ -56,7 +56,7 @@ async fn each_completion_is_sent_signed_until_it_is_taken() {
     })
     .await;
     let doctor = String::from_utf8(metered.world.operate(&["doctor"]).await.stdout).unwrap();
-    assert!(doctor.contains("1 tries in a row failed, 5 completions wait"), "{doctor}");
+    assert!(doctor.contains("failures in a row: 1, completions that wait: 5"), "{doctor}");
     assert!(doctor.contains("telemetry.usage_url answered 500"), "{doctor}");
     metered.world.sql("UPDATE usage_export SET due_at = since").await;
     eventually(BACKGROUND, "all is taken", async || taken(&listener).len() == 5).await;

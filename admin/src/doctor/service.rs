@@ -57,7 +57,7 @@ pub(super) async fn usage_export(db: PgPool, is_configured: bool) -> Finding {
         _ if !is_configured => Ok("usage is sent nowhere (telemetry.usage_url is not set)".to_owned()),
         Some(Standing { failures, error, due_at }) if failures > 0 => warn(
             format!(
-                "{failures} tries in a row failed, {count} completions wait, the next try is at {due_at}: {}",
+                "failures in a row: {failures}, completions that wait: {count}, next try: {due_at}; {}",
                 error.unwrap_or_default()
             ),
             "see to what telemetry.usage_url leads to; nothing is lost, and what waits is sent when it answers",
