@@ -109,7 +109,7 @@ export const undoing: Record<string, Journey> = {
     await page.getByText('edsger is an admin now.').waitFor();
     await page.keyboard.press('Control+z');
     await page.getByText('edsger is a member now.').waitFor();
-    if ((await role.inputValue()) !== 'member') throw new Error('the role is not shown as it is');
+    await comes('the role is shown as it is', async () => (await role.inputValue()) === 'member', page);
     await leave(page);
   },
 

@@ -136,11 +136,16 @@ export const changes = (name: string, id: string): Resource<DeploymentChanges> =
 
 /** The sites that the operator has taken down, one's own and those of one's organizations. */
 export const suspensions = (): Resource<SuspendedSite[]> =>
-  resource('/suspensions', () =>
-    ofEveryOwner(async (org) => {
-      const query = org ? { org } : {};
-      return (await call(client.GET('/suspensions', { params: { query } }))).suspensions;
-    }),
+  resource(
+    '/suspensions',
+    () =>
+      ofEveryOwner(async (org) => {
+        const query = org ? { org } : {};
+        return (await call(client.GET('/suspensions', { params: { query } }))).suspensions;
+      }),
+    undefined,
+    // A question for each organization: an event tells of what changes.
+    ROW_FRESH_MS,
   );
 
 /** The state in which visitors find a domain; a handshake is made for it, so a good one is looked at once. */
