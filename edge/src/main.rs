@@ -251,7 +251,8 @@ fn listeners(
         health: health.clone(),
         clock: clock.clone(),
     };
-    let tls = Tls::new(marks, db, key, clock, &config.site.site_domain, &shares, challenges)?;
+    let tls =
+        Tls::new(marks, db, key, clock, (&config.site.site_domain, config.site.addresses()), &shares, challenges)?;
     let memory_of = {
         let front = front.clone();
         move || front.memory_used()
