@@ -313,6 +313,11 @@ pub(crate) fn platform_refused(bound: &'static str) {
     counter!("svc_platform_refused_total", "bound" => bound).increment(1);
 }
 
+/// Counts a request for the platform whose turn was taken back, because its client let the others wait.
+pub(crate) fn platform_taken_back() {
+    counter!("svc_platform_taken_back_total").increment(1);
+}
+
 /// Counts a request that an admin did not answer.
 pub(crate) fn platform_failed(why: &'static str) {
     counter!("svc_platform_failed_total", "why" => why).increment(1);
