@@ -104,6 +104,10 @@ pub fn describe() {
         "Requests for the platform refused because too many were in flight, by whose bound: `connection`, `client`, `process`, `memory`."
     );
     describe_counter!(
+        "svc_platform_taken_back_total",
+        "Requests for the platform ended because turns ran short and their clients neither sent their bodies nor took the answers."
+    );
+    describe_counter!(
         "svc_platform_failed_total",
         "Requests that an admin did not answer: it was `unreached`, the connection `ended`, the answer was `late`, or the admin `hung`."
     );

@@ -7,7 +7,6 @@
 //! atomic operations; a lock is taken only where somebody waits.
 
 use std::{
-    collections::hash_map::Entry,
     fmt,
     pin::pin,
     sync::{
@@ -153,22 +152,14 @@ impl Shared {
         // Made without the lock, since its block's level may have to be made as well.
         let made = new();
         let mut clients = self.clients();
-        match clients.entry(client) {
-            Entry::Occupied(mut known) => match known.get().upgrade() {
-                Some(level) => {
-                    drop(clients);
-                    level
-                }
-                None => {
-                    known.insert(Arc::downgrade(&made));
-                    made
-                }
-            },
-            Entry::Vacant(vacant) => {
-                vacant.insert(Arc::downgrade(&made));
-                made
-            }
+        if let Some(known) = clients.get(&client).and_then(Weak::upgrade) {
+            // Before what was made in vain is let go of, which takes the lock.
+            drop(clients);
+            return known;
         }
+        clients.insert(client, Arc::downgrade(&made));
+        drop(clients);
+        made
     }
 
     /// Bytes that the client holds that holds the most.
@@ -232,7 +223,7 @@ impl Account {
         }
     }
 
-    /// The account of the connection's client, over all its connections: for what stands beside the bytes of answers. The same account
+    /// The account of the connection's client, over all its connections: for what stands beside the bytes of answers. The whole budget
     /// where there is no client.
     #[must_use]
     pub fn of_client(&self) -> Self {

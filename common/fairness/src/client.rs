@@ -35,6 +35,7 @@ impl Client {
     }
 
     /// The client's block, or the client itself where it is in none: what changes with nothing that a customer is given.
+    #[must_use]
     pub fn widest(self) -> Self {
         self.block().unwrap_or(self)
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use fairness::budget::Patience;
+
 /// Longest time to connect to an admin.
 pub(crate) const ADMIN_CONNECT: Duration = Duration::from_secs(2);
 /// Longest wait for an admin's next bytes of an answer to a GET or HEAD: longer than admin itself works on one, and than the pause
@@ -53,6 +55,8 @@ pub(crate) const ADMIN_RECEIVE_BYTES: usize = 16 * 1024;
 /// Bytes that a request which is handed on is charged as until its answer has ended: the pipe, what pingora-proxy reads ahead on both
 /// sides of it, and [`RELAYED_BYTES`]. What is read of a body beforehand is charged beside it.
 pub(crate) const HANDED_BYTES: u64 = 192 * 1024;
+/// Longest wait of a request for them.
+pub(crate) const HANDED_PATIENCE: Patience = Patience { own: super::FLIGHT_WAIT, others: super::FLIGHT_WAIT };
 /// [`HANDED_BYTES`] of a stream of events, of which there is hardly ever anything to be read.
 pub(crate) const EVENT_STREAM_BYTES: u64 = 64 * 1024;
 /// Bytes that are read of an answer ahead of its client.
@@ -103,6 +107,8 @@ pub(crate) const REFUSED_BODY_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) const CACHED_PATH_BYTES: usize = 512;
 /// Bytes of the largest body of admin's that is kept: the largest icon fits.
 pub(crate) const CACHED_ANSWER_BYTES: usize = 544 * 1024;
+/// Time for which the description of the API is kept: admins of two versions may have one each.
+pub(crate) const DOCUMENT_LIFE: Duration = Duration::from_secs(10);
 /// Bytes that a kept answer takes beside its body, its headers and its name, about.
 pub(crate) const CACHED_ENTRY_BYTES: u64 = 1024;
 /// Bytes of an ordinary answer of admin's that is kept, about, from which its memory estimates its entries.

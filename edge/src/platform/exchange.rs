@@ -28,7 +28,7 @@ use super::{
     answers::Failure,
     attempt::{ATTEMPT, Attempt, AttemptFailure},
     body::SharedBody,
-    held::{Held, Watched},
+    held::Held,
     proxy::Proxy,
     relay::HandedBody,
 };
@@ -196,7 +196,7 @@ impl Exchanges {
         if !body.is_whole() {
             head.headers.insert(header::EXPECT, HeaderValue::from_static("100-continue"));
         }
-        let request = Request::from_parts(head, Watched::new(body.attempt(attempt), held));
+        let request = Request::from_parts(head, body.attempt(attempt));
         let can_be_asked_again = request.method().is_safe() && has_other;
         let deadline = Instant::now() + if is_health { limits::HEALTH_ATTEMPT } else { limits::ADMIN_READ };
         let answered = tokio::select! {

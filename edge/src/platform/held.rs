@@ -142,7 +142,7 @@ impl Drop for Waits {
     }
 }
 
-/// A body on its way to admin, of which is known whether its client is waited for. A byte now and then is no progress.
+/// What has not been read of a request's body, of which is known whether its client is waited for. A byte now and then is no progress.
 pub(super) struct Watched<B> {
     body: B,
     state: Arc<State>,

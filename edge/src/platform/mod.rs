@@ -228,7 +228,7 @@ impl Platform {
         let (bytes, patience) = if is_to_be_read {
             (limits::HANDED_BYTES + BegunBody::most_read(&body), limits::BODY_PATIENCE)
         } else {
-            (limits::HANDED_BYTES, limits::FLIGHT_PATIENCE)
+            (limits::HANDED_BYTES, limits::HANDED_PATIENCE)
         };
         // The client's as a whole: an answer that waits is not to be in the way of a site's on the same connection.
         let Ok(mut grant) = account.of_client().take(bytes, patience).await else {
@@ -289,7 +289,7 @@ impl Platform {
         // Last: what is public has no fields of anybody but this one.
         self.prove(&mut request).map_err(unfit)?;
         let (head, body) = request.into_parts();
-        let mut response = self.exchanges.answer(head, body.share(), held, is_health).await?;
+        let mut response = self.exchanges.answer(head, body.watched(&held).share(), held, is_health).await?;
         strip_connection_fields(response.headers_mut());
         let headers = response.headers_mut();
         headers.remove(header::TRANSFER_ENCODING);

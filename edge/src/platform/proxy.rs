@@ -72,7 +72,7 @@ impl ProxyHttp for Proxy {
         Ok(cache::key(name))
     }
 
-    /// Calls every hit fresh: nothing in memory ages.
+    /// Calls every hit fresh: what has ended is not found.
     async fn cache_hit_filter(
         &self,
         _: &mut Session,
