@@ -187,7 +187,8 @@ fn listeners(
     let budget = Budget::new(shares.flight());
     let routes = Arc::new(Routes::new(marks.clone(), source, &shares, clock.clone()));
     let (hashes, account) = (config.edge.password_hashes, budget.common_account());
-    let gatekeeper = Gatekeeper::new(&key, members, &config.site.console_url, hashes, account, clock.clone());
+    let gatekeeper =
+        Gatekeeper::new(&key, members, &config.site.console_url, hashes, account, (Some(redis.clone()), clock.clone()));
     let sites =
         Sites::new(Arc::new(store.clone()), replica, &shares, &budget, routes.clone(), gatekeeper, clock.clone());
     let bounds = ConnectionBounds::of(&config.edge, &shares);
