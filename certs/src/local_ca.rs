@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeSet,
     io,
+    net::Ipv6Addr,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -11,8 +12,8 @@ use std::{
 use db::certificates::{self, NewCertificate};
 use domain::{Timestamp, certificates::CertificateSource, hostname};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, NameConstraints,
+    BasicConstraints, CertificateParams, CidrSubnet, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
+    GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints,
 };
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use secrets::MasterKey;
@@ -222,10 +223,20 @@ impl LocalCa {
         params.distinguished_name = distinguished_name("svc local CA");
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        // Whoever steals the key can forge names of this installation, not a bank's.
+        // Servers alone: not mail, nor programs, nor people.
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        // Whoever steals the key can forge names of this installation, not a bank's. A kind of name of which nothing is permitted is
+        // not constrained at all, so of addresses those of the machine itself are permitted, and of mailboxes those of a domain that
+        // nobody can have (RFC 6761).
         let domains: BTreeSet<&str> = domains(names).collect();
+        let beside = [
+            GeneralSubtree::IpAddress(CidrSubnet::from_v4_prefix([127, 0, 0, 0], 8)),
+            GeneralSubtree::IpAddress(CidrSubnet::from_v6_prefix(Ipv6Addr::LOCALHOST.octets(), 128)),
+            GeneralSubtree::Rfc822Name("invalid".to_owned()),
+        ];
+        let domains = domains.into_iter().map(|domain| GeneralSubtree::DnsName(domain.to_owned()));
         params.name_constraints = Some(NameConstraints {
-            permitted_subtrees: domains.into_iter().map(|domain| GeneralSubtree::DnsName(domain.to_owned())).collect(),
+            permitted_subtrees: domains.chain(beside).collect(),
             excluded_subtrees: Vec::new(),
         });
         params.not_before = (now - DAY).as_datetime();
@@ -292,6 +303,8 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> LocalCaError {
 
 #[cfg(test)]
 mod tests {
+    use rcgen::SanType;
+
     use super::*;
 
     #[test]
@@ -307,6 +320,53 @@ mod tests {
         for bad in ["https://shop.localhost", "shop.localhost:8443", "", "a b", "a..b", "-a.localhost"] {
             assert!(matches!(given(bad), Err(LocalCaError::NoHostname(_))), "{bad}");
         }
+    }
+
+    /// Has `openssl` judge a leaf with these names, signed with the authority's key, for this purpose. Returns what it says against it.
+    fn judge(ca: &LocalCa, names: &[SanType], usage: ExtendedKeyUsagePurpose, purpose: &str) -> Result<(), String> {
+        let folder = tempfile::tempdir().unwrap();
+        let issuer = Issuer::from_ca_cert_pem(&ca.certificate_pem, &ca.key).unwrap();
+        let mut params = CertificateParams::default();
+        params.subject_alt_names = names.to_vec();
+        params.extended_key_usages = vec![usage];
+        params.use_authority_key_identifier_extension = true;
+        let leaf = params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap();
+        let (root, leaf_file) = (folder.path().join("root.pem"), folder.path().join("leaf.pem"));
+        std::fs::write(&root, &ca.certificate_pem).unwrap();
+        std::fs::write(&leaf_file, leaf.pem()).unwrap();
+        let mut openssl = std::process::Command::new("openssl");
+        openssl.args(["verify", "-attime", "1800000000", "-purpose", purpose, "-CAfile"]).arg(&root).arg(&leaf_file);
+        let output = openssl.output().unwrap();
+        let said = || String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() { Ok(()) } else { Err(said()) }
+    }
+
+    #[test]
+    fn the_key_signs_servers_of_this_installation_alone() {
+        let now = Timestamp::from_unix_millis(1_800_000_000_000);
+        let ca = LocalCa::generate(&["*.a.localhost".to_owned(), "a.localhost".to_owned()], now).unwrap();
+        let name = |name: &str| SanType::DnsName(name.try_into().unwrap());
+        let mailbox = |name: &str| SanType::Rfc822Name(name.try_into().unwrap());
+        let address = |address: &str| SanType::IpAddress(address.parse().unwrap());
+        let server = |names: &[SanType]| judge(&ca, names, ExtendedKeyUsagePurpose::ServerAuth, "sslserver");
+        for good in [name("a.localhost"), name("www.a.localhost"), address("127.0.0.1"), address("::1")] {
+            assert_eq!(server(std::slice::from_ref(&good)), Ok(()), "{good:?}");
+        }
+        for bad in [
+            name("bank.example"),
+            address("1.1.1.1"),
+            address("10.0.0.1"),
+            address("2606:4700::1111"),
+            address("::ffff:1.1.1.1"),
+            mailbox("a@bank.example"),
+            mailbox("a@a.localhost"),
+        ] {
+            assert!(server(std::slice::from_ref(&bad)).is_err(), "{bad:?}");
+            assert!(server(&[name("a.localhost"), bad]).is_err(), "beside a good one");
+        }
+        let mail = judge(&ca, &[name("a.localhost")], ExtendedKeyUsagePurpose::EmailProtection, "smimesign");
+        let client = judge(&ca, &[name("a.localhost")], ExtendedKeyUsagePurpose::ClientAuth, "sslclient");
+        assert!(mail.is_err() && client.is_err());
     }
 
     #[test]

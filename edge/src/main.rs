@@ -187,7 +187,8 @@ fn listeners(
     let budget = Budget::new(shares.flight());
     let routes = Arc::new(Routes::new(marks.clone(), source, &shares, clock.clone()));
     let (hashes, account) = (config.edge.password_hashes, budget.common_account());
-    let gatekeeper = Gatekeeper::new(&key, members, &config.site.console_url, hashes, account, clock.clone());
+    let gatekeeper =
+        Gatekeeper::new(&key, members, &config.site.console_url, hashes, account, (Some(redis.clone()), clock.clone()));
     let sites =
         Sites::new(Arc::new(store.clone()), replica, &shares, &budget, routes.clone(), gatekeeper, clock.clone());
     let bounds = ConnectionBounds::of(&config.edge, &shares);
@@ -251,7 +252,8 @@ fn listeners(
         health: health.clone(),
         clock: clock.clone(),
     };
-    let tls = Tls::new(marks, db, key, clock, &config.site.site_domain, &shares, challenges)?;
+    let tls =
+        Tls::new(marks, db, key, clock, (&config.site.site_domain, config.site.addresses()), &shares, challenges)?;
     let memory_of = {
         let front = front.clone();
         move || front.memory_used()

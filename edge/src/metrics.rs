@@ -104,6 +104,10 @@ pub fn describe() {
         "Requests for the platform refused because too many were in flight, by whose bound: `connection`, `client`, `process`, `memory`."
     );
     describe_counter!(
+        "svc_platform_taken_back_total",
+        "Requests for the platform ended because turns ran short and their clients neither sent their bodies nor took the answers."
+    );
+    describe_counter!(
         "svc_platform_failed_total",
         "Requests that an admin did not answer: it was `unreached`, the connection `ended`, the answer was `late`, or the admin `hung`."
     );
@@ -311,6 +315,11 @@ pub(crate) fn connections_shed(which: &'static str, count: usize) {
 /// Refused a request for the platform, because the `connection`, the `client` or the `process` has too many in flight.
 pub(crate) fn platform_refused(bound: &'static str) {
     counter!("svc_platform_refused_total", "bound" => bound).increment(1);
+}
+
+/// Counts a request for the platform whose turn was taken back, because its client let the others wait.
+pub(crate) fn platform_taken_back() {
+    counter!("svc_platform_taken_back_total").increment(1);
 }
 
 /// Counts a request that an admin did not answer.

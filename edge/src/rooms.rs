@@ -1,9 +1,12 @@
-//! Tests that hold the floor plan: a room imports no room above it, and bounds stand in `limits/`.
+//! Tests that hold the floor plan: a room imports no room above it, bounds stand in `limits/`, and each names who pays.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
+
+use crate::limits::payers::{PAYERS, Payer};
 
 /// The rooms, the lowest first. `lib.rs` shows the same order.
 const ROOMS: [&str; 16] = [
@@ -26,7 +29,7 @@ const ROOMS: [&str; 16] = [
 ];
 
 /// Constants of a number or a duration that may stand outside `limits/`, each with the reason.
-const NO_BOUNDS: [(&str, &str); 35] = [
+const NO_BOUNDS: [(&str, &str); 36] = [
     ("AWAKE_FOR", "a bound in the unit of a clock"),
     ("CALM", "a code"),
     ("CREATED", "a date that the API's answers repeat"),
@@ -43,6 +46,7 @@ const NO_BOUNDS: [(&str, &str); 35] = [
     ("HOUR_SECONDS", "a unit"),
     ("KIND_WEIGHT", "an estimate"),
     ("LINE_LEN", "a format"),
+    ("MARK_LEN", "a format"),
     ("MARKS", "as many as the type of an index has values"),
     ("NUMBER_LEN", "a format"),
     ("PREFACE_LEN", "a format"),
@@ -67,6 +71,10 @@ const NO_BOUNDS: [(&str, &str); 35] = [
 /// The types of a bound.
 const BOUND_TYPES: [&str; 11] =
     ["Duration", "usize", "u8", "u16", "u32", "u64", "u128", "i32", "i64", "f64", "NonZeroU32"];
+
+/// What makes a bound on what is held at the same time.
+const SHARED: [&str; 6] =
+    ["Semaphore::new(", "Turns::new(", "Amounts::new(", "Room::new(", "Rates::new(", "Budget::new("];
 
 /// A source file: its path under `src/`, and its code without comments and tests.
 struct Source {
@@ -190,4 +198,21 @@ fn bounds_stand_in_limits() {
         }
     }
     assert!(found.is_empty(), "bounds outside limits/:\n{}", found.join("\n"));
+}
+
+#[test]
+fn every_bound_that_is_shared_names_who_pays() {
+    let mut made: BTreeMap<String, usize> = BTreeMap::new();
+    for source in sources().iter().filter(|source| source.path != Path::new("rooms.rs")) {
+        let count = SHARED.iter().map(|constructor| source.code.matches(constructor).count()).sum();
+        if count > 0 {
+            made.insert(source.path.display().to_string(), count);
+        }
+    }
+    let mut named: BTreeMap<String, usize> = BTreeMap::new();
+    for (file, what, payer) in PAYERS {
+        *named.entry(file.to_owned()).or_default() += 1;
+        assert!(!what.is_empty() && payer != Payer::Nobody(""), "{file}");
+    }
+    assert_eq!(made, named, "each bound has a row in limits/payers.rs");
 }

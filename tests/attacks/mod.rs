@@ -11,6 +11,8 @@ mod figures;
 mod flood_memory;
 mod foreign_up_file;
 mod greedy_clients;
+mod greedy_together;
+mod guessed_passwords;
 mod header_expansion;
 mod held_uploads;
 mod leaving_symlinks;

@@ -131,7 +131,7 @@ async fn answers_of_admin_that_are_not_taken_are_charged() {
     let world = World::builder().set("EDGE__METRICS_LISTEN", format!("127.0.0.1:{metrics_port}")).start().await;
     let mut held = Vec::new();
     for _ in 0..FULL {
-        held.push(Attacker::begin(&world, attacker(1), API, "/openapi.json").await.unwrap());
+        held.push(Attacker::begin(&world, attacker(1), API, "/docs").await.unwrap());
     }
     let charged = async || bytes_in_flight(metrics_port).await;
     eventually(PATIENCE, "all of them are charged", async || charged().await >= REQUESTS * BYTES).await;

@@ -50,7 +50,7 @@ pub(super) struct Attacker {
 }
 
 /// A request for `path`.
-fn get_path(stream: u32, host: &str, path: &str) -> Vec<u8> {
+pub(super) fn get_path(stream: u32, host: &str, path: &str) -> Vec<u8> {
     let mut block = vec![0x82, 0x87, 0x04, u8::try_from(path.len()).unwrap()];
     block.extend(path.as_bytes());
     block.extend([0x01, u8::try_from(host.len()).unwrap()]);

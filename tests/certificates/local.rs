@@ -1,8 +1,15 @@
 //! `acme.issuer = "local"`: the installation's own authority signs names under `localhost`.
 
+use std::sync::Arc;
+
+use rustls::version::TLS13;
+
 use crate::{
     BACKGROUND,
-    world::{Actor, Site, World, eventually},
+    world::{
+        Actor, Site, World, eventually,
+        socket::{connect_tls, tls},
+    },
 };
 
 async fn local() -> (World, Actor) {
@@ -37,4 +44,24 @@ async fn other_names_are_blocked_with_what_the_operator_can_do() {
         state.starts_with("blocked") && state.contains("certs import")
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_detached_domains_certificate_is_presented_no_more() {
+    let (world, ada) = local().await;
+    let domain = "www.shop.localhost";
+    ada.attach("engine", domain).await;
+    eventually(BACKGROUND, "it is live", async || state(&world, domain).await.starts_with("live")).await;
+    let config = Arc::new(tls(world.ca(), &[&TLS13], &[]));
+    let greets = async |name: &str| connect_tls(world.public_port(), name, config.clone()).await.is_ok();
+    for _ in 0..3 {
+        eventually(BACKGROUND, "its certificate is presented", async || greets(domain).await).await;
+        // The answer comes when every edge has applied the change.
+        ada.detach("engine", domain).await.assert_status(200);
+        assert!(!greets(domain).await, "the certificate is presented although the domain was detached");
+        assert!(greets("engine.svc.localhost").await, "others are presented as before");
+        ada.attach("engine", domain).await;
+    }
+    ada.delete("/projects/engine").await.assert_status(200);
+    assert!(!greets(domain).await, "the certificate is presented although the project was deleted");
 }

@@ -118,10 +118,11 @@ async fn a_detached_domain_is_gone_at_once_from_every_edge() {
     for round in 0..5 {
         for edge in &world.edges {
             edge.get(&url).await.assert_body(200, "home");
+            edge.get_http1(&url).await.assert_body(200, "home");
         }
         ada.detach("engine", DOMAIN).await;
         for edge in &world.edges {
-            // Over the connections that stand, and others.
+            // Over the connections that stand: at others no certificate is presented any more.
             let gone = edge.navigate(&url).await.assert_status(404);
             assert!(!gone.text().contains("home") && gone.text().contains("svc domains add"), "{round}: {gone:?}");
             edge.get_http1(&url).await.assert_status(404);

@@ -9,7 +9,7 @@ use std::{
 
 use ahash::HashMap;
 
-use super::Refused;
+use super::{Payer, Refused, payer::GROUP_DIVISOR};
 
 /// An amount that many share. Clones share it.
 pub struct Amounts<K: Eq + Hash> {
@@ -21,6 +21,7 @@ pub struct Amounts<K: Eq + Hash> {
 pub struct Held<K: Eq + Hash> {
     shared: Arc<Shared<K>>,
     key: K,
+    group: Option<K>,
     amount: u64,
 }
 
@@ -32,7 +33,7 @@ struct Shared<K: Eq + Hash> {
 
 struct State<K> {
     held: u64,
-    /// The keys that hold something.
+    /// The keys that hold something, and their groups.
     keys: HashMap<K, u64>,
 }
 
@@ -42,7 +43,7 @@ impl<K: Eq + Hash> Clone for Amounts<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Amounts<K> {
+impl<K: Payer> Amounts<K> {
     /// An amount of which all keys together hold `total` at most, and one key `share`.
     pub fn new(total: u64, share: u64) -> Self {
         let state = Mutex::new(State { held: 0, keys: HashMap::default() });
@@ -51,7 +52,7 @@ impl<K: Clone + Eq + Hash> Amounts<K> {
 
     /// Begins with nothing, to which [`Held::grow`] adds.
     pub fn hold(&self, key: K) -> Held<K> {
-        Held { shared: self.shared.clone(), key, amount: 0 }
+        Held { shared: self.shared.clone(), group: key.group(), key, amount: 0 }
     }
 
     /// What all keys hold together.
@@ -60,7 +61,7 @@ impl<K: Clone + Eq + Hash> Amounts<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Held<K> {
+impl<K: Payer> Held<K> {
     /// Takes `by` more. Nothing changes when that is refused.
     pub fn grow(&mut self, by: u64) -> Result<(), Refused> {
         if by == 0 {
@@ -68,15 +69,20 @@ impl<K: Clone + Eq + Hash> Held<K> {
         }
         let mut state = self.shared.state();
         let in_all = state.held.saturating_add(by);
-        let its = state.keys.get(&self.key).copied().unwrap_or_default().saturating_add(by);
-        if its > self.shared.share {
+        let Shared { total, share, .. } = *self.shared;
+        let with = |key: &K| state.keys.get(key).copied().unwrap_or_default().saturating_add(by);
+        let its = with(&self.key);
+        let of_group = self.group.as_ref().map(|group| (group.clone(), with(group)));
+        let group_share = share.max(total / GROUP_DIVISOR as u64);
+        if its > share || of_group.as_ref().is_some_and(|(_, held)| *held > group_share) {
             return Err(Refused::Share);
         }
-        if in_all > self.shared.total {
+        if in_all > total {
             return Err(Refused::Full);
         }
         state.held = in_all;
         state.keys.insert(self.key.clone(), its);
+        state.keys.extend(of_group);
         self.amount += by;
         Ok(())
     }
@@ -96,10 +102,12 @@ impl<K: Eq + Hash> Drop for Held<K> {
         }
         let mut state = self.shared.state();
         state.held -= self.amount;
-        if let Some(its) = state.keys.get_mut(&self.key) {
-            *its -= self.amount;
-            if *its == 0 {
-                state.keys.remove(&self.key);
+        for key in std::iter::once(&self.key).chain(&self.group) {
+            if let Some(its) = state.keys.get_mut(key) {
+                *its -= self.amount;
+                if *its == 0 {
+                    state.keys.remove(key);
+                }
             }
         }
     }
@@ -133,6 +141,17 @@ mod tests {
         drop(first);
         assert_eq!((second.grow(4), amounts.held()), (Ok(()), 10));
         assert_eq!(second.grow(u64::MAX), Err(Refused::Share));
+    }
+
+    #[test]
+    fn a_group_has_a_share_too() {
+        let amounts = Amounts::new(40, 6);
+        let (mut first, mut second, mut other) =
+            (amounts.hold("block/a"), amounts.hold("block/b"), amounts.hold("other/a"));
+        assert_eq!((first.grow(6), second.grow(5), second.grow(4)), (Ok(()), Err(Refused::Share), Ok(())));
+        assert_eq!(other.grow(6), Ok(()));
+        drop((first, second, other));
+        assert!(amounts.shared.state().keys.is_empty());
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! A budget of bytes, in all, per client, and per connection, with waiting for what others give back.
+//! A budget of bytes, in all, per client and its block, and per connection, with waiting for what others give back.
 //!
-//! Bytes are drawn at a connection's [`Account`], which draws them at its client and at the whole as well. What is drawn is a
+//! Bytes are drawn at a connection's [`Account`], which draws them at its client and at the whole as well. What a client may have
+//! shrinks with what is left of the whole, so that a few that are greedy together leave something to the others; and where hardly
+//! anything is left, those who hold the most give up what nobody takes of it ([`Account::is_pressed`]). What is drawn is a
 //! [`Grant`]: whoever holds the bytes holds it, and the last one to let go gives them back. Drawing and giving back are a few
 //! atomic operations; a lock is taken only where somebody waits.
 
 use std::{
-    collections::hash_map::Entry,
     fmt,
     pin::pin,
     sync::{
@@ -21,14 +22,21 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::Client;
+use crate::{Client, Payer as _, payer::GROUP_DIVISOR};
+
+/// Interval at which one looks again who waits for a share to grow: what others give back wakes those alone who wait for that.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// One of so many parts of its share a client has in any case, as long as the whole has it.
+const LEAST_DIVISOR: u64 = 32;
+/// Hundredths of the whole that are held beyond which those who hold the most are pressed.
+const PRESSED_PERCENT: u64 = 90;
 
 /// The limits of a budget, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes that all connections together hold.
     pub total: u64,
-    /// Bytes that the connections of one client hold.
+    /// Bytes that the connections of one client hold while nobody else holds any. It shrinks in proportion to what is left of the whole.
     pub client: u64,
     /// Bytes that one connection holds.
     pub connection: u64,
@@ -80,6 +88,8 @@ pub struct Grant {
 /// A bound and what of it is drawn.
 struct Level {
     limit: u64,
+    /// The whole, and the factor by which the limit is larger than in proportion to what is left of it.
+    shrinks: Option<(Arc<Level>, u64)>,
     used: AtomicU64,
     /// Those who wait for bytes of this level.
     waiting: AtomicUsize,
@@ -89,10 +99,17 @@ struct Level {
     client: Option<(Weak<Shared>, Client)>,
 }
 
+/// Why a level has no room.
+struct Full<'l> {
+    level: &'l Level,
+    /// Whether it would have room if others held less.
+    has_shrunk: bool,
+}
+
 impl Budget {
     /// A budget of which nothing is drawn.
     pub fn new(limits: Limits) -> Self {
-        let all = Arc::new(Level::new(limits.total, None, None));
+        let all = Arc::new(Level::new(limits.total, None, None, None));
         Self(Arc::new(Shared { limits, all, clients: Mutex::default() }))
     }
 
@@ -109,7 +126,7 @@ impl Budget {
     /// An account of a connection of `client`; of none, where many clients share a connection.
     pub fn account(&self, client: Option<Client>) -> Account {
         let above = client.map_or_else(|| self.0.all.clone(), |client| self.0.client(client));
-        Account(Arc::new(Level::new(self.0.limits.connection, Some(above), None)))
+        Account(Arc::new(Level::new(self.0.limits.connection, None, Some(above), None)))
     }
 
     /// An account that only the whole budget bounds: for work that is nobody's in particular.
@@ -119,21 +136,38 @@ impl Budget {
 }
 
 impl Shared {
+    /// The level of a client, or of a block of clients.
     fn client(self: &Arc<Self>, client: Client) -> Arc<Level> {
-        let new =
-            || Arc::new(Level::new(self.limits.client, Some(self.all.clone()), Some((Arc::downgrade(self), client))));
-        match self.clients().entry(client) {
-            Entry::Occupied(mut known) => known.get().upgrade().unwrap_or_else(|| {
-                let level = new();
-                known.insert(Arc::downgrade(&level));
-                level
-            }),
-            Entry::Vacant(vacant) => {
-                let level = new();
-                vacant.insert(Arc::downgrade(&level));
-                level
-            }
+        let new = || {
+            let Limits { total, client: limit, .. } = self.limits;
+            let above = client.group().map_or_else(|| self.all.clone(), |block| self.client(block));
+            let (limit, factor) =
+                if client.is_block() { (limit.max(total / GROUP_DIVISOR as u64), 2) } else { (limit, 1) };
+            let shrinks = Some((self.all.clone(), factor));
+            Arc::new(Level::new(limit, shrinks, Some(above), Some((Arc::downgrade(self), client))))
+        };
+        if let Some(known) = self.clients().get(&client).and_then(Weak::upgrade) {
+            return known;
         }
+        // Made without the lock, since its block's level may have to be made as well.
+        let made = new();
+        let mut clients = self.clients();
+        if let Some(known) = clients.get(&client).and_then(Weak::upgrade) {
+            // Before what was made in vain is let go of, which takes the lock.
+            drop(clients);
+            return known;
+        }
+        clients.insert(client, Arc::downgrade(&made));
+        drop(clients);
+        made
+    }
+
+    /// Bytes that the client holds that holds the most.
+    fn most(&self) -> u64 {
+        // Let go of without the lock: the last to do so takes it.
+        let levels: Vec<Arc<Level>> = self.clients().values().filter_map(Weak::upgrade).collect();
+        let clients = levels.iter().filter(|level| level.client.as_ref().is_some_and(|(_, client)| !client.is_block()));
+        clients.map(|level| level.used.load(Ordering::Relaxed)).max().unwrap_or(0)
     }
 
     fn clients(&self) -> MutexGuard<'_, HashMap<Client, Weak<Level>>> {
@@ -169,7 +203,7 @@ impl Account {
         // Whatever becomes of this one: what it was woken for, another can use.
         let _pass_on = PassOn(&self.0);
         loop {
-            let full = match self.0.take(bytes) {
+            let Full { level: full, has_shrunk } = match self.0.take(bytes) {
                 Ok(()) => return Ok(Grant { level: self.0.clone(), bytes }),
                 Err(full) => full,
             };
@@ -181,9 +215,32 @@ impl Account {
                 continue;
             }
             let own: &Level = &self.0;
-            let patience = if std::ptr::eq(full, own) { patience.own } else { patience.others };
-            timeout_at(start + patience, freed).await.map_err(|_| Exhausted)?;
+            let until = start + if std::ptr::eq(full, own) { patience.own } else { patience.others };
+            let next = if has_shrunk { until.min(Instant::now() + LOOK_AGAIN) } else { until };
+            if timeout_at(next, freed).await.is_err() && next == until {
+                return Err(Exhausted);
+            }
         }
+    }
+
+    /// The account of the connection's client, over all its connections: for what stands beside the bytes of answers. The whole budget
+    /// where there is no client.
+    #[must_use]
+    pub fn of_client(&self) -> Self {
+        Self(self.0.above.as_ref().unwrap_or(&self.0).clone())
+    }
+
+    /// Whether hardly anything is left of the whole, and the client is one of those who hold the most: it is to give up what it does not
+    /// take.
+    pub fn is_pressed(&self) -> bool {
+        let Some(client) = self.0.upwards().find(|level| level.client.is_some()) else { return false };
+        let Some((all, _)) = &client.shrinks else { return false };
+        if all.used.load(Ordering::Relaxed) < all.limit / 100 * PRESSED_PERCENT {
+            return false;
+        }
+        let most = client.client.as_ref().and_then(|(shared, _)| shared.upgrade()).map_or(0, |shared| shared.most());
+        // Not the first alone: a crowd that is equally greedy would be gone through one by one.
+        client.used.load(Ordering::Relaxed) > most / 2
     }
 
     /// Bytes that the account may hold.
@@ -202,6 +259,22 @@ impl Grant {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    /// Draws `more` if they are there. Nothing changes when they are not.
+    pub fn try_grow(&mut self, more: u64) -> Result<(), Exhausted> {
+        self.level.take(more).map_err(|_| Exhausted)?;
+        self.bytes += more;
+        Ok(())
+    }
+
+    /// Gives back what is held beyond `bytes`.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        let Some(less) = self.bytes.checked_sub(bytes).filter(|less| *less > 0) else { return };
+        self.bytes = bytes;
+        for level in self.level.upwards() {
+            level.give_back(less);
+        }
+    }
 }
 
 impl Drop for Grant {
@@ -213,9 +286,14 @@ impl Drop for Grant {
 }
 
 impl Level {
-    fn new(limit: u64, above: Option<Arc<Self>>, client: Option<(Weak<Shared>, Client)>) -> Self {
+    fn new(
+        limit: u64,
+        shrinks: Option<(Arc<Self>, u64)>,
+        above: Option<Arc<Self>>,
+        client: Option<(Weak<Shared>, Client)>,
+    ) -> Self {
         let (used, waiting, freed) = Default::default();
-        Self { limit, used, waiting, freed, above, client }
+        Self { limit, shrinks, used, waiting, freed, above, client }
     }
 
     /// This level and those above it.
@@ -228,8 +306,16 @@ impl Level {
         self.upwards().map(|level| level.limit).fold(bytes, u64::min)
     }
 
+    /// The limit by what is left of the whole.
+    fn limit_now(&self) -> u64 {
+        let Some((all, times)) = &self.shrinks else { return self.limit };
+        let free = all.limit.saturating_sub(all.used.load(Ordering::Relaxed));
+        let shrunk = u128::from(self.limit) * u128::from(*times) * u128::from(free) / u128::from(all.limit.max(1));
+        u64::try_from(shrunk).unwrap_or(u64::MAX).clamp(self.limit / LEAST_DIVISOR, self.limit)
+    }
+
     /// Draws at every level, or at none. The error is the level that is full.
-    fn take(&self, bytes: u64) -> Result<(), &Self> {
+    fn take(&self, bytes: u64) -> Result<(), Full<'_>> {
         for level in self.upwards() {
             if level.add(bytes) {
                 continue;
@@ -237,23 +323,29 @@ impl Level {
             for drawn in self.upwards().take_while(|drawn| !std::ptr::eq(*drawn, level)) {
                 drawn.give_back(bytes);
             }
-            return Err(level);
+            return Err(Full { level, has_shrunk: level.has_shrunk(bytes) });
         }
         Ok(())
     }
 
     fn add(&self, bytes: u64) -> bool {
-        let add = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        let limit = self.limit_now();
+        let add = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit);
         self.used.fetch_update(Ordering::SeqCst, Ordering::Relaxed, add).is_ok()
     }
 
     fn has_room(&self, bytes: u64) -> bool {
-        self.used.load(Ordering::SeqCst).saturating_add(bytes) <= self.limit
+        self.used.load(Ordering::SeqCst).saturating_add(bytes) <= self.limit_now()
+    }
+
+    /// Whether `bytes` would fit if others held less.
+    fn has_shrunk(&self, bytes: u64) -> bool {
+        self.shrinks.is_some() && self.used.load(Ordering::Relaxed).saturating_add(bytes) <= self.limit
     }
 
     /// Whether half of the limit is left once `bytes` more are drawn.
     fn has_spare(&self, bytes: u64) -> bool {
-        self.used.load(Ordering::Relaxed).saturating_add(bytes) <= self.limit / 2
+        self.used.load(Ordering::Relaxed).saturating_add(bytes) <= self.limit_now() / 2
     }
 
     fn give_back(&self, bytes: u64) {

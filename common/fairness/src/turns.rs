@@ -1,4 +1,5 @@
-//! A bound on concurrent use of one resource, in all and per key, with waiting that goes round robin over the keys.
+//! A bound on concurrent use of one resource, in all, per key and per group of keys, with waiting that goes round robin over the
+//! keys. Shares shrink once half of the turns are taken.
 
 use std::{
     collections::VecDeque,
@@ -14,12 +15,17 @@ use std::{
 use ahash::HashMap;
 use tokio::{sync::oneshot, time::timeout};
 
+use super::{
+    Payer,
+    payer::{GROUP_DIVISOR, share_now},
+};
+
 /// The bounds of one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Turns that all keys together hold.
     pub total: usize,
-    /// Turns that one key holds.
+    /// Turns that one key holds, while half of them all are free.
     pub share: usize,
     /// Those of all keys that wait for a turn.
     pub waiting: usize,
@@ -56,7 +62,7 @@ pub struct Turns<K: Eq + Hash> {
 
 /// The right to use the resource, given back when it is dropped.
 #[must_use = "a turn that is dropped is given back"]
-pub struct Turn<K: Clone + Eq + Hash> {
+pub struct Turn<K: Payer> {
     shared: Arc<Shared<K>>,
     key: K,
 }
@@ -74,7 +80,9 @@ struct State<K> {
     next_waiter: u64,
     /// The keys that hold or wait for a turn.
     keys: HashMap<K, Holdings>,
-    /// The keys that wait and have not used up their share, in the order of their turns. Each is there once.
+    /// Turns that the keys of a group hold.
+    groups: HashMap<K, usize>,
+    /// The keys that wait, in the order of their turns. Each is there once.
     order: VecDeque<K>,
 }
 
@@ -86,7 +94,7 @@ struct Holdings {
 }
 
 /// A place in the queue, left when it is dropped.
-struct Waiter<'t, K: Clone + Eq + Hash> {
+struct Waiter<'t, K: Payer> {
     shared: &'t Arc<Shared<K>>,
     key: &'t K,
     number: u64,
@@ -99,11 +107,11 @@ impl<K: Eq + Hash> Clone for Turns<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Turns<K> {
+impl<K: Payer> Turns<K> {
     /// Turns within `bounds`, none of them taken.
     pub fn new(bounds: Bounds) -> Self {
-        let state =
-            State { taken: 0, waiting: 0, next_waiter: 0, keys: HashMap::default(), order: VecDeque::default() };
+        let (keys, groups, order) = Default::default();
+        let state = State { taken: 0, waiting: 0, next_waiter: 0, keys, groups, order };
         Self { shared: Arc::new(Shared { bounds, taken: AtomicUsize::new(0), state: Mutex::new(state) }) }
     }
 
@@ -155,7 +163,7 @@ impl<K: Clone + Eq + Hash> Turns<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Turn<K> {
+impl<K: Payer> Turn<K> {
     /// The key that holds the turn.
     pub fn key(&self) -> &K {
         &self.key
@@ -182,24 +190,42 @@ impl<K: Eq + Hash> Shared<K> {
 
     fn turn(self: &Arc<Self>, key: &K) -> Turn<K>
     where
-        K: Clone,
+        K: Payer,
     {
         Turn { shared: self.clone(), key: key.clone() }
     }
 }
 
-impl<K: Clone + Eq + Hash> State<K> {
-    fn take(&mut self, key: &K, bounds: &Bounds) -> Result<(), Refused> {
+impl<K: Payer> State<K> {
+    /// Whether the key may have another turn.
+    fn allows(&self, key: &K, bounds: &Bounds) -> Result<(), Refused> {
+        let free = bounds.total.saturating_sub(self.taken);
         let held = self.keys.get(key).map_or(0, |holdings| holdings.taken);
-        if held >= bounds.share {
+        if held >= share_now(bounds.share, free, bounds.total) {
             return Err(Refused::Share);
         }
-        if self.taken >= bounds.total {
-            return Err(Refused::Full);
+        if let Some(group) = key.group() {
+            let share = bounds.share.max(bounds.total / GROUP_DIVISOR);
+            let held = self.groups.get(&group).copied().unwrap_or(0);
+            if held >= share_now(share, free, bounds.total) {
+                return Err(Refused::Share);
+            }
         }
+        if free == 0 { Err(Refused::Full) } else { Ok(()) }
+    }
+
+    fn take(&mut self, key: &K, bounds: &Bounds) -> Result<(), Refused> {
+        self.allows(key, bounds)?;
+        self.hold(key);
+        Ok(())
+    }
+
+    fn hold(&mut self, key: &K) {
         self.taken += 1;
         self.keys.entry(key.clone()).or_default().taken += 1;
-        Ok(())
+        if let Some(group) = key.group() {
+            *self.groups.entry(group).or_default() += 1;
+        }
     }
 
     fn enqueue(&mut self, key: &K, bounds: &Bounds) -> Result<(u64, oneshot::Receiver<()>), Refused> {
@@ -214,16 +240,15 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.next_waiter += 1;
         self.waiting += 1;
         self.keys.entry(key.clone()).or_default().waiting.push_back((number, grant));
-        self.line_up(key, bounds);
+        self.line_up(key);
         Ok((number, granted))
     }
 
-    /// Puts a key into the order if it waits and may have another turn.
-    fn line_up(&mut self, key: &K, bounds: &Bounds) {
+    /// Puts a key into the order if it waits.
+    fn line_up(&mut self, key: &K) {
         if let Some(holdings) = self.keys.get_mut(key)
             && !holdings.is_in_order
             && !holdings.waiting.is_empty()
-            && holdings.taken < bounds.share
         {
             holdings.is_in_order = true;
             self.order.push_back(key.clone());
@@ -231,30 +256,49 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     fn release(&mut self, key: &K, bounds: &Bounds) {
+        let had_its_all = self.allows(key, bounds) == Err(Refused::Share);
         self.taken -= 1;
         if let Some(holdings) = self.keys.get_mut(key) {
             holdings.taken -= 1;
+            // The others have waited for longer than it has not had its all.
+            if had_its_all && holdings.is_in_order {
+                self.order.retain(|waiting| waiting != key);
+                self.order.push_back(key.clone());
+            }
         }
-        self.line_up(key, bounds);
+        if let Some(group) = key.group()
+            && let Some(held) = self.groups.get_mut(&group)
+        {
+            *held -= 1;
+            if *held == 0 {
+                self.groups.remove(&group);
+            }
+        }
         self.forget_if_idle(key);
         self.grant(bounds);
     }
 
-    /// Gives what is free to the keys that wait, one turn to each before any gets a second.
+    /// Gives what is free to the keys that wait and have not used up their share, one turn to each before any gets a second.
     fn grant(&mut self, bounds: &Bounds) {
+        // A share only shrinks with what is granted: those that were passed over need not be looked at again.
+        let mut at = 0;
         while self.taken < bounds.total {
-            let Some(key) = self.order.pop_front() else { return };
+            let Some(key) = self.order.get(at).cloned() else { return };
+            if self.allows(&key, bounds).is_err() {
+                at += 1;
+                continue;
+            }
+            self.order.remove(at);
             let Some(holdings) = self.keys.get_mut(&key) else { continue };
             holdings.is_in_order = false;
             if let Some((_, waiter)) = holdings.waiting.pop_front() {
                 self.waiting -= 1;
                 // A waiter that has gone is about to leave the queue by itself.
                 if waiter.send(()).is_ok() {
-                    holdings.taken += 1;
-                    self.taken += 1;
+                    self.hold(&key);
                 }
             }
-            self.line_up(&key, bounds);
+            self.line_up(&key);
             self.forget_if_idle(&key);
         }
     }
@@ -279,7 +323,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Waiter<'_, K> {
+impl<K: Payer> Waiter<'_, K> {
     async fn granted(mut self) -> Result<Turn<K>, Refused> {
         // The sender stays in the queue for as long as this place does, so it cannot go without a word.
         (&mut self.granted).await.map_err(|_| Refused::Full)?;
@@ -287,7 +331,7 @@ impl<K: Clone + Eq + Hash> Waiter<'_, K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Drop for Waiter<'_, K> {
+impl<K: Payer> Drop for Waiter<'_, K> {
     fn drop(&mut self) {
         let (key, number, granted) = (self.key, self.number, &mut self.granted);
         self.shared.change(|state, bounds| {
@@ -301,19 +345,19 @@ impl<K: Clone + Eq + Hash> Drop for Waiter<'_, K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Drop for Turn<K> {
+impl<K: Payer> Drop for Turn<K> {
     fn drop(&mut self) {
         self.shared.change(|state, bounds| state.release(&self.key, bounds));
     }
 }
 
-impl<K: Clone + Eq + Hash> fmt::Debug for Turns<K> {
+impl<K: Payer> fmt::Debug for Turns<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Turns").field("bounds", &self.shared.bounds).field("taken", &self.taken()).finish()
     }
 }
 
-impl<K: Clone + Eq + Hash + fmt::Debug> fmt::Debug for Turn<K> {
+impl<K: Payer + fmt::Debug> fmt::Debug for Turn<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Turn").field(&self.key).finish()
     }

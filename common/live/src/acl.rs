@@ -1,6 +1,6 @@
 //! What edges may do in Redis: the rules of a user of their own (`ACL SETUSER`, Redis 7).
 //!
-//! An edge hears changes and cannot announce any. It reaches the keys of the AI gateway and what edges report of themselves, reads
+//! An edge hears changes and cannot announce any. It reaches the keys of the AI gateway, the guesses at sites' passwords and what edges report of themselves, reads
 //! whose Redis it is, and no other keys: not the counters of rate limits, nor the stream of events. Scripts run with these rules, too.
 //! A test runs edges as this user.
 
@@ -15,13 +15,13 @@ use super::{
 };
 
 /// The keys that edges write and read, and those that they only read.
-const WRITTEN: [&str; 2] = ["svc:ai:*", Program::Edge.key()];
+const WRITTEN: [&str; 3] = ["svc:ai:*", "svc:gate:*", Program::Edge.key()];
 const READ: [&str; 2] = [name::NAME, "svc:ping*"];
 
 /// The commands that edges use, in scripts as well. SCAN, for what a dead edge left open, tells the names of all keys.
 const COMMANDS: &str = "+ping +hello +auth +select +info +time \
      +cluster|slots +cluster|shards +cluster|nodes +cluster|myid +asking +readonly +readwrite +subscribe +unsubscribe +eval +evalsha \
-     +script|load +exists +get +set +psetex +del +pexpire +sadd +srem +smembers +hget +hgetall +hmget +hset +hsetnx +hdel +hexists +hincrby \
+     +script|load +exists +get +set +psetex +del +pexpire +pttl +pfadd +scard +sismember +sadd +srem +smembers +hget +hgetall +hmget +hset +hsetnx +hdel +hexists +hincrby \
      +hvals +scan +lindex +llen +lpop +lpush +lrange +lrem +lset +rpop";
 
 /// Returns what follows `ACL SETUSER`, or `user` in Redis's configuration, for edges that log in as `user` with `password`. Of the

@@ -236,28 +236,7 @@ impl Redis {
             }
             answer => answer,
         };
-        let (status, requests, frees, resets, tokens, at, spares): (u8, u64, i64, i64, i64, i64, i64) = answer?;
-        let used = Used {
-            requests,
-            frees_in: millis(frees),
-            resets_in: millis(resets),
-            tokens: u64::try_from(tokens).unwrap_or(0),
-        };
-        let verdict = match status {
-            0 => Verdict::Unknown,
-            1 => Verdict::Minute(used),
-            2 => Verdict::Day(used),
-            3 => Verdict::Month(used),
-            5 => Verdict::AccountLimit(used),
-            6 => Verdict::KeyLimit(used),
-            _ => Verdict::Admitted(used),
-        };
-        let spares = match verdict {
-            Verdict::Admitted(_) => SpareStatus::Made(usize::try_from(spares).unwrap_or(0)),
-            _ if spares < 0 => SpareStatus::NotInTheWay,
-            _ => SpareStatus::InTheWayFor(millis(spares)),
-        };
-        Ok(Judgement { verdict, at: Timestamp::from_unix_millis(at), spares })
+        judgement(answer?, spares.len())
     }
 
     /// The script of admission for the memory of Redis that is known.
@@ -327,7 +306,13 @@ impl Redis {
                 }
                 call.arg("").arg("").arg("").arg("").arg("").arg(0);
             });
-            released.extend(rows.into_iter().zip(closed.await?.into_iter().map(outcome)));
+            let closed = closed.await?;
+            if closed.len() != rows.len() {
+                return Err(unknown_answer());
+            }
+            for (row, closed) in rows.into_iter().zip(closed) {
+                released.push((row, outcome(closed)?));
+            }
         }
         Ok(released)
     }
@@ -394,15 +379,74 @@ fn or_empty(number: Option<u64>) -> String {
     number.map(|number| number.to_string()).unwrap_or_default()
 }
 
+/// What the script of admission returns: the verdict, the requests of the minute, the time until the first and until all of them are
+/// a minute old, the tokens of the day, the time of the admission, and what it says of spares.
+type Admission = (u8, u64, i64, i64, i64, i64, i64);
+
+/// Reads an admission. Only the words that the script has are understood: an answer of another program under the same name, or of a
+/// later version of the script, admits nobody.
+fn judgement(
+    (status, requests, frees, resets, tokens, at, spares): Admission,
+    wanted: usize,
+) -> Result<Judgement, RedisError> {
+    let used = Used {
+        requests,
+        frees_in: millis(frees),
+        resets_in: millis(resets),
+        tokens: u64::try_from(tokens).map_err(|_| unknown_answer())?,
+    };
+    let verdict = match status {
+        0 => Verdict::Unknown,
+        1 => Verdict::Minute(used),
+        2 => Verdict::Day(used),
+        3 => Verdict::Month(used),
+        4 => Verdict::Admitted(used),
+        5 => Verdict::AccountLimit(used),
+        6 => Verdict::KeyLimit(used),
+        _ => return Err(unknown_answer()),
+    };
+    let spares = match verdict {
+        Verdict::Admitted(_) => {
+            let made = usize::try_from(spares).ok().filter(|made| *made <= wanted);
+            SpareStatus::Made(made.ok_or_else(unknown_answer)?)
+        }
+        _ if spares < 0 => SpareStatus::NotInTheWay,
+        _ => SpareStatus::InTheWayFor(millis(spares)),
+    };
+    Ok(Judgement { verdict, at: Timestamp::from_unix_millis(at), spares })
+}
+
 /// What the script says became of a reservation.
-fn outcome(closed: u8) -> Release {
+fn outcome(closed: u8) -> Result<Release, RedisError> {
     match closed {
-        0 => Release::Missing,
-        1 => Release::Released,
-        _ => Release::Claimed,
+        0 => Ok(Release::Missing),
+        1 => Ok(Release::Released),
+        2 => Ok(Release::Claimed),
+        _ => Err(unknown_answer()),
     }
+}
+
+fn unknown_answer() -> RedisError {
+    (ErrorKind::UnexpectedReturnType, "a script's answer is not one that this version knows").into()
 }
 
 fn millis(number: i64) -> Duration {
     Duration::from_millis(u64::try_from(number).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_not_known_admits_nobody() {
+        let answer = |status, tokens, spares| judgement((status, 1, 0, 0, tokens, 0, spares), 2);
+        for status in 0..=u8::MAX {
+            let admitted = answer(status, 0, 0).map(|judgement| matches!(judgement.verdict, Verdict::Admitted(_)));
+            assert_eq!(admitted.ok(), (status <= 6).then_some(status == 4), "{status}");
+            assert_eq!(outcome(status).is_ok(), status <= 2, "{status}");
+        }
+        assert!(answer(4, -1, 0).is_err() && answer(4, 0, -1).is_err(), "nothing is taken for zero");
+        assert!(answer(4, 0, 2).is_ok() && answer(4, 0, 3).is_err(), "no more spares than were wanted");
+    }
 }

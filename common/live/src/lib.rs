@@ -12,6 +12,7 @@ pub mod connection;
 pub mod counters;
 pub mod events;
 mod eviction;
+pub mod guesses;
 pub mod leases;
 mod name;
 pub mod reports;

@@ -1,7 +1,7 @@
 //! What an operator wants to know of Redis: whether it keeps what it has, and what time it is there.
 
 use domain::Timestamp;
-use redis::RedisError;
+use redis::{ErrorKind, RedisError};
 
 use super::Redis;
 
@@ -40,7 +40,9 @@ impl Redis {
     /// Returns the time by Redis's clock.
     pub async fn time(&self) -> Result<Timestamp, RedisError> {
         let nodes = self.nodes().await?;
-        let Some(node) = nodes.first() else { return Ok(Timestamp::from_unix_millis(0)) };
+        let Some(node) = nodes.first() else {
+            return Err((ErrorKind::ClusterConnectionNotFound, "no node can be asked for the time").into());
+        };
         let (seconds, micros): (i64, i64) = self.ask(*node, redis::cmd("TIME")).await?;
         Ok(Timestamp::from_unix_millis(seconds.saturating_mul(1_000).saturating_add(micros / 1_000)))
     }

@@ -130,7 +130,7 @@ impl HttpBody for Body {
         match &mut *self {
             Self::Site(body) => Pin::new(body).poll_frame(cx),
             Self::Counted(body) => body.poll_next(cx, BLOCK_BYTES).map(|next| next.map(|bytes| bytes.map(Frame::data))),
-            Self::Handed(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+            Self::Handed(body) => Pin::new(body).poll_frame(cx),
             Self::Gateway(body) => Pin::new(body).poll_frame(cx),
         }
     }

@@ -1,7 +1,7 @@
 //! How often one client may guess wrong at one site's passwords.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     net::IpAddr,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -10,14 +10,35 @@ use domain::ProjectId;
 use fairness::Client;
 use tokio::time::Instant;
 
-use crate::limits::{GUESS_INTERVAL, GUESSERS, GUESSES_PER_MINUTE};
+use crate::limits::{GUESS_INTERVAL, GUESSERS, GUESSERS_LOOKED_AT, GUESSES_PER_MINUTE};
 
 type Guesser = (ProjectId, Client);
 
 /// Counts wrong guesses.
 pub(super) struct Guesses {
-    tallies: Mutex<HashMap<Guesser, Tally>>,
+    tallies: Mutex<Tallies>,
     capacity: usize,
+}
+
+#[derive(Default)]
+struct Tallies {
+    of: HashMap<Guesser, Tally>,
+    /// The same ones, in the order in which it is looked whether they still need memory.
+    order: VecDeque<Guesser>,
+}
+
+impl Tallies {
+    /// Forgets those who have all their guesses again, of a few of them: no guess pays for a walk over all.
+    fn forget_some(&mut self, now: Instant) {
+        for _ in 0..GUESSERS_LOOKED_AT {
+            let Some(guesser) = self.order.pop_front() else { return };
+            match self.of.get(&guesser) {
+                Some(tally) if tally.pending > 0 || tally.full_at > now => self.order.push_back(guesser),
+                Some(_) => drop(self.of.remove(&guesser)),
+                None => {}
+            }
+        }
+    }
 }
 
 /// The guesses of one client at one site.
@@ -72,21 +93,23 @@ impl Guesses {
 
     /// The seconds that a client has to wait for another guess, if it has none left.
     pub(super) fn wait(&self, project: &ProjectId, client: IpAddr) -> Option<u64> {
-        self.tallies().get(&(project.clone(), client.into()))?.wait(Instant::now())
+        self.tallies().of.get(&(project.clone(), client.into()))?.wait(Instant::now())
     }
 
     /// Begins a guess.
     pub(super) fn begin(&self, project: &ProjectId, client: IpAddr) -> Result<Attempt<'_>, Refusal> {
         let (guesser, now) = ((project.clone(), client.into()), Instant::now());
         let mut tallies = self.tallies();
-        if tallies.len() >= self.capacity && !tallies.contains_key(&guesser) {
-            // Those who have all their guesses again need no memory.
-            tallies.retain(|_, tally| tally.pending > 0 || tally.full_at > now);
-            if tallies.len() >= self.capacity {
-                return Err(Refusal::Crowded);
+        if !tallies.of.contains_key(&guesser) {
+            if tallies.of.len() >= self.capacity {
+                tallies.forget_some(now);
+                if tallies.of.len() >= self.capacity {
+                    return Err(Refusal::Crowded);
+                }
             }
+            tallies.order.push_back(guesser.clone());
         }
-        let tally = tallies.entry(guesser.clone()).or_insert(Tally { full_at: now, pending: 0 });
+        let tally = tallies.of.entry(guesser.clone()).or_insert(Tally { full_at: now, pending: 0 });
         if let Some(seconds) = tally.wait(now) {
             return Err(Refusal::Spent(seconds));
         }
@@ -99,7 +122,7 @@ impl Guesses {
         Ok(Attempt { guesses: self, guesser, is_right: false })
     }
 
-    fn tallies(&self) -> MutexGuard<'_, HashMap<Guesser, Tally>> {
+    fn tallies(&self) -> MutexGuard<'_, Tallies> {
         self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -115,12 +138,10 @@ impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         let now = Instant::now();
         let mut tallies = self.guesses.tallies();
-        let Some(tally) = tallies.get_mut(&self.guesser) else { return };
+        let Some(tally) = tallies.of.get_mut(&self.guesser) else { return };
         tally.pending = tally.pending.saturating_sub(1);
         if !self.is_right {
             tally.full_at = tally.full_at.max(now) + GUESS_INTERVAL;
-        } else if tally.pending == 0 && tally.full_at <= now {
-            tallies.remove(&self.guesser);
         }
     }
 }
@@ -175,12 +196,24 @@ mod tests {
         for _ in 0..10 * GUESSES_PER_MINUTE {
             guesses.begin(&site, client).map(Attempt::was_right).unwrap();
         }
-        assert!(guesses.tallies().is_empty(), "and need no memory");
+        guesses.tallies().forget_some(Instant::now());
+        assert!(guesses.tallies().of.is_empty(), "and need no memory");
         let under_way: Vec<_> = (0..GUESSES_PER_MINUTE).map(|_| guesses.begin(&site, client).unwrap()).collect();
         assert_eq!(wrong(&guesses, &site, client), Err(Refusal::Crowded), "each may be wrong");
         assert_eq!(guesses.wait(&site, client), None, "nobody is said to have been wrong");
         drop(under_way);
         assert!(matches!(wrong(&guesses, &site, client), Err(Refusal::Spent(_))), "each was");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_memory_makes_room_of_those_who_need_none() {
+        let (guesses, site) = (Guesses::with_capacity(3), site());
+        for last in 0..100 {
+            assert_eq!(wrong(&guesses, &site, [192, 0, 2, last]), Ok(()), "{last}");
+            tokio::time::advance(GUESS_INTERVAL).await;
+        }
+        let tallies = guesses.tallies();
+        assert!(tallies.of.len() <= 3 && tallies.order.len() <= 3);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod guesses;
 mod member;
 mod org;
 mod paths;
+mod site_guesses;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ use http::{
     request::Parts,
 };
 use http_body::Body;
+use live::Redis;
 use secrets::{EdgeKey, passwords};
 use url::Url;
 
@@ -39,6 +41,7 @@ use self::{
     form::{Note, Submitted},
     guesses::{Guesses, Refusal},
     org::OrgGate,
+    site_guesses::SiteGuesses,
 };
 use crate::{
     http::{SiteBody, Visit, accepts_html, pages, reserved::FORM_PATH},
@@ -56,6 +59,7 @@ pub struct Gatekeeper {
     cookies: Cookies,
     verified: Verified,
     guesses: Guesses,
+    site_guesses: SiteGuesses,
     hashing: Turns<Client>,
     /// Where the memory is charged that hashes take.
     account: Account,
@@ -69,20 +73,22 @@ enum Guess {
     Wrong,
     /// This client has guessed wrong too often; seconds to wait.
     TooMany(u64),
+    /// Everybody together has guessed wrong too often; seconds to wait.
+    TooManyByAll(u64),
     /// Too many guesses are being checked at once, or too many clients guess.
     Busy,
 }
 
 impl Gatekeeper {
     /// With nobody verified yet. Members sign in at `console_url`. Up to `hashes` passwords are hashed at a time, one a core when that
-    /// is 0; the memory that they take is charged to `account`.
+    /// is 0; the memory that they take is charged to `account`. Guesses at a site are counted in `redis`, over all edges.
     pub fn new(
         key: &EdgeKey,
         members: Arc<dyn Members>,
         console_url: &Url,
         hashes: usize,
         account: Account,
-        clock: Clock,
+        (redis, clock): (Option<Redis>, Clock),
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(LEAST_HASHES, usize::from);
         let hashes = if hashes == 0 { cores.max(LEAST_HASHES) } else { hashes };
@@ -91,6 +97,7 @@ impl Gatekeeper {
             cookies: Cookies::new(&key),
             verified: Verified::new(&key),
             guesses: Guesses::new(),
+            site_guesses: SiteGuesses::new(&key, redis),
             hashing: Turns::new(Bounds {
                 total: hashes,
                 // No more than may be wrong: those who are right do not wait for one another's outcome.
@@ -167,6 +174,7 @@ impl Gatekeeper {
             }
             Guess::Wrong => form::page(StatusCode::UNAUTHORIZED, &return_to, Note::Wrong),
             Guess::TooMany(seconds) => too_many(seconds),
+            Guess::TooManyByAll(seconds) => too_many_by_all(seconds),
             Guess::Busy => pages::unavailable(),
         }
     }
@@ -195,6 +203,7 @@ impl Gatekeeper {
             }
             Guess::Wrong => Err(Box::new(refused(head))),
             Guess::TooMany(seconds) => Err(Box::new(too_many(seconds))),
+            Guess::TooManyByAll(seconds) => Err(Box::new(too_many_by_all(seconds))),
             Guess::Busy => Err(Box::new(pages::unavailable())),
         }
     }
@@ -206,6 +215,10 @@ impl Gatekeeper {
         if let Some(seconds) = self.guesses.wait(&site.project, visit.client) {
             return Guess::TooMany(seconds);
         }
+        let by_all = match self.site_guesses.begin(site, visit.client.into()).await {
+            Ok(begun) => begun,
+            Err(wait) => return Guess::TooManyByAll(wait.as_secs() + 1),
+        };
         let Ok(turn) = self.hashing.take(&visit.client.into(), HASH_WAIT).await else { return Guess::Busy };
         let attempt = match self.guesses.begin(&site.project, visit.client) {
             Ok(attempt) => attempt,
@@ -216,7 +229,7 @@ impl Gatekeeper {
             metrics::exhausted();
             return Guess::Busy;
         };
-        let hash = hash.clone();
+        let (hash, by_all) = (hash.clone(), by_all.made());
         // Turn and memory go along: they end with the hash, even when the visitor leaves before.
         let verify = move || {
             let right = passwords::verify(&hash, &password);
@@ -226,6 +239,7 @@ impl Gatekeeper {
         match tokio::task::spawn_blocking(verify).await {
             Ok(true) if may_be_right => {
                 attempt.was_right();
+                by_all.was_right();
                 Guess::Right
             }
             Ok(_) => Guess::Wrong,
@@ -287,6 +301,16 @@ fn refused(head: &Parts) -> Response<SiteBody> {
 /// Tells programs of `Basic`. Not browsers: they would show their own dialogue instead of the form.
 fn challenging(page: Response<SiteBody>) -> Response<SiteBody> {
     pages::with(page, WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"site\", charset=\"UTF-8\""))
+}
+
+fn too_many_by_all(seconds: u64) -> Response<SiteBody> {
+    let minutes = seconds.div_ceil(60);
+    let text = format!(
+        "Too many wrong passwords were tried at this site. Visitors who entered before can still enter from the same network; \
+         everybody else can try again in {minutes} min."
+    );
+    let page = pages::page(StatusCode::TOO_MANY_REQUESTS, "Too many tries", &text);
+    pages::with(page, RETRY_AFTER, seconds.into())
 }
 
 fn too_many(seconds: u64) -> Response<SiteBody> {

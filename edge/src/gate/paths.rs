@@ -12,7 +12,7 @@ use http::{
 use packs::manifest::Account;
 use subtle::{Choice, ConstantTimeEq as _};
 
-use super::{Gatekeeper, Guess, SEC_FETCH_MODE, SEC_FETCH_SITE, credentials, to_https, too_many};
+use super::{Gatekeeper, Guess, SEC_FETCH_MODE, SEC_FETCH_SITE, credentials, to_https, too_many, too_many_by_all};
 use crate::http::{SiteBody, Visit, pages};
 
 impl Gatekeeper {
@@ -51,6 +51,7 @@ impl Gatekeeper {
             }
             Guess::Wrong => Err(Box::new(challenge(head))),
             Guess::TooMany(seconds) => Err(Box::new(too_many(seconds))),
+            Guess::TooManyByAll(seconds) => Err(Box::new(too_many_by_all(seconds))),
             Guess::Busy => Err(Box::new(pages::unavailable())),
         }
     }

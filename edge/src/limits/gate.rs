@@ -28,6 +28,25 @@ pub(crate) const GUESSES_PER_MINUTE: u32 = 10;
 pub(crate) const GUESS_INTERVAL: Duration = Duration::from_millis(60_000 / GUESSES_PER_MINUTE as u64);
 /// Clients whose guesses are counted. While there are as many, new ones have to wait.
 pub(crate) const GUESSERS: usize = 100_000;
+/// Guesses that are looked at for one that needs no memory, when as many are counted as may be.
+pub(crate) const GUESSERS_LOOKED_AT: usize = 16;
+/// Wrong guesses at one site's password in [`SITE_GUESSES_EVERY`], by all clients at all edges. A password of four digits is found in a
+/// day and a half at best; visitors with a cookie guess nothing.
+pub(crate) const SITE_GUESSES: u32 = 300;
+/// The time for which wrong guesses at one site's password are counted.
+pub(crate) const SITE_GUESSES_EVERY: Duration = Duration::from_hours(1);
+/// First guesses of clients in the same time, once as many were wrong as may be.
+pub(crate) const SITE_FIRST_GUESSES: u32 = 300;
+/// Time for which it is remembered that a client has had its first guess.
+pub(crate) const SITE_FIRST_KEPT: Duration = Duration::from_hours(24);
+/// Clients that are remembered to have given a site's password, who may guess whatever others do.
+pub(crate) const SITE_PROVED: u32 = 10_000;
+/// Time for which they are remembered, since the last one was added.
+pub(crate) const SITE_PROVED_KEPT: Duration = Duration::from_hours(30 * 24);
+/// Longest wait for Redis to count a guess. Beyond it this edge counts for itself.
+pub(crate) const SITE_GUESS_WAIT: Duration = Duration::from_millis(500);
+/// Sites at which guesses are counted while Redis does not answer.
+pub(crate) const GUESSED_SITES: usize = 10_000;
 /// Concurrent computations of password hashes at least, unless `edge.password_hashes` says otherwise: each takes tens of milliseconds of
 /// a core. One client has half of them.
 pub(crate) const LEAST_HASHES: usize = 2;

@@ -64,6 +64,12 @@ pub(crate) const LINGER: Duration = Duration::from_secs(15);
 pub(crate) const STALL: Duration = Duration::from_secs(30);
 /// Bytes that a visitor takes within [`STALL`]: a kilobyte a second.
 pub(crate) const STALL_BYTES: u64 = 30 * 1024;
+/// Wait of an answer for its visitor after which it is cut where hardly any memory is left, if the visitor is one of those who hold the
+/// most, instead of after [`STALL`].
+pub(crate) const PRESSED_AFTER: Duration = Duration::from_secs(2);
+/// Bytes of memory that a stream over HTTP/2 takes while its answer waits for something: its task, and what h2 and the TLS records hold
+/// of it. Held beside the bytes of the answer.
+pub(crate) const STREAM_BYTES: u64 = 20 * 1000;
 /// Time without a request after which an HTTP/2 connection is asked to end.
 pub(crate) const H2_IDLE: Duration = Duration::from_mins(2);
 /// Interval at which an HTTP/2 visitor is pinged.

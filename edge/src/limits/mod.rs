@@ -14,6 +14,8 @@ mod listen;
 mod memory;
 mod meter;
 mod metrics;
+#[cfg(test)]
+pub(crate) mod payers;
 mod platform;
 mod resume;
 mod shares;

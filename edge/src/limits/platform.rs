@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use fairness::budget::Patience;
+
 /// Longest time to connect to an admin.
 pub(crate) const ADMIN_CONNECT: Duration = Duration::from_secs(2);
 /// Longest wait for an admin's next bytes of an answer to a GET or HEAD: longer than admin itself works on one, and than the pause
@@ -47,17 +49,34 @@ pub(crate) const REFUSAL_BYTES: usize = 16 * 1024;
 pub(crate) const REFUSAL_WAIT: Duration = Duration::from_secs(2);
 /// Bytes that wait in each direction of the pipe between hyper and pingora-proxy.
 pub(crate) const HANDOVER_BYTES: usize = 16 * 1024;
-/// Bytes that a request which is handed on is charged as, for as long as its answer is not read: the pipe, and what pingora-proxy
-/// reads ahead on both sides of it. As many as a connection has places for fit into what a connection may hold. What is read of a body
-/// beforehand is charged beside it.
-pub(crate) const HANDED_BYTES: u64 = 60 * 1024;
+/// Bytes that the kernel holds of admin's answer on a connection, and so the most that pingora-proxy reads in one step, of which it
+/// keeps eight.
+pub(crate) const ADMIN_RECEIVE_BYTES: usize = 16 * 1024;
+/// Bytes that a request which is handed on is charged as until its answer has ended: the pipe, what pingora-proxy reads ahead on both
+/// sides of it, and [`RELAYED_BYTES`]. What is read of a body beforehand is charged beside it.
+pub(crate) const HANDED_BYTES: u64 = 192 * 1024;
+/// Longest wait of a request for them.
+pub(crate) const HANDED_PATIENCE: Patience = Patience { own: super::FLIGHT_WAIT, others: super::FLIGHT_WAIT };
+/// [`HANDED_BYTES`] of a stream of events, of which there is hardly ever anything to be read.
+pub(crate) const EVENT_STREAM_BYTES: u64 = 64 * 1024;
+/// Bytes that are read of an answer ahead of its client.
+pub(crate) const RELAYED_BYTES: usize = 32 * 1024;
+/// Bytes of an answer that is read whole, however slowly its client takes it, so that admin and others need not wait for that: if there is
+/// memory for it.
+pub(crate) const RELAYED_WHOLE_BYTES: u64 = 1024 * 1024;
+/// Hundredths of the requests in flight from which on they are taken back from clients that let the others wait.
+pub(crate) const PLATFORM_CROWDED_PERCENT: usize = 75;
+/// Time for which a client may let a request wait that others need the turn of.
+pub(crate) const HOLD_UP: Duration = Duration::from_secs(2);
+/// Bytes of a request's body that count as going on.
+pub(crate) const HOLD_UP_BYTES: usize = 8 * 1024;
 /// Requests for the platform in flight at most, unless `edge.platform_requests` says otherwise. Each takes an open file.
 pub(crate) const PLATFORM_REQUESTS: usize = 1_024;
 /// The part of the files that the process may open which requests for the platform may take: one in so many.
 pub(crate) const PLATFORM_FILES_SHARE: usize = 8;
 /// The part of the files that the process may open which requests for the platform never exceed: one in so many.
 pub(crate) const PLATFORM_MOST_FILES_SHARE: usize = 2;
-/// Requests for the platform in flight of one client.
+/// Requests for the platform in flight of one client, while half of them all are free; its /48 has a quarter of all.
 pub(crate) const PLATFORM_REQUESTS_PER_CLIENT: usize = 64;
 /// Streams of events of one client, which are requests in flight as well. All clients' together are half of all requests.
 pub(crate) const PLATFORM_EVENT_STREAMS_PER_CLIENT: usize = 32;
@@ -88,6 +107,8 @@ pub(crate) const REFUSED_BODY_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) const CACHED_PATH_BYTES: usize = 512;
 /// Bytes of the largest body of admin's that is kept: the largest icon fits.
 pub(crate) const CACHED_ANSWER_BYTES: usize = 544 * 1024;
+/// Time for which the description of the API is kept: admins of two versions may have one each.
+pub(crate) const DOCUMENT_LIFE: Duration = Duration::from_secs(10);
 /// Bytes that a kept answer takes beside its body, its headers and its name, about.
 pub(crate) const CACHED_ENTRY_BYTES: u64 = 1024;
 /// Bytes of an ordinary answer of admin's that is kept, about, from which its memory estimates its entries.

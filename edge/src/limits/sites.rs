@@ -19,6 +19,8 @@ pub(crate) const BLOCK_BYTES: usize = 60 * 1024;
 pub(crate) const DECODED_BYTES: u64 = 16 * 1024 * 1024;
 /// Bodies that are decoded and sent so at the same time.
 pub(crate) const DECODED_AT_ONCE: usize = 4;
+/// [`DECODED_AT_ONCE`] of the sites of one account, as long as half of them are free.
+pub(crate) const DECODED_OF_ACCOUNT: usize = DECODED_AT_ONCE;
 /// Bytes that are read of a body when a visitor takes hardly anything of it.
 pub(crate) const SMALL_READ_BYTES: usize = 4 * 1024;
 /// Blocks of an answer over HTTP/1.1 that are handed on together.
@@ -41,8 +43,16 @@ pub(crate) const USUAL_MANIFEST_BYTES: u64 = 128 * 1024;
 pub(crate) const MANIFEST_SHARD_BYTES: u64 = 48 * 1024 * 1024;
 /// Concurrent reads of bodies into memory.
 pub(crate) const LOADS_AT_ONCE: usize = 64;
+/// [`LOADS_AT_ONCE`] of the sites of one account, as long as half of them are free: two thirds, where no other reads.
+pub(crate) const LOADS_OF_ACCOUNT: usize = LOADS_AT_ONCE;
+/// Reads into memory that wait for their turn. Of each block, or manifest, there is one, whoever asks for it.
+pub(crate) const LOADS_WAITING: usize = 20_000;
+/// [`LOADS_WAITING`] of the sites of one account.
+pub(crate) const LOADS_WAITING_OF_ACCOUNT: usize = 4_096;
 /// Concurrent reads of manifests into memory. The largest takes some 50 MB while it is read.
 pub(crate) const MANIFEST_LOADS_AT_ONCE: usize = 4;
+/// [`MANIFEST_LOADS_AT_ONCE`] of the sites of one account, as long as half of them are free: three, where no other reads.
+pub(crate) const MANIFEST_LOADS_OF_ACCOUNT: usize = MANIFEST_LOADS_AT_ONCE;
 /// The part of the bytes in flight that the read of one manifest takes at most: one in so many. So the largest can be read also where
 /// others are at work, in as little memory as an edge may have.
 pub(crate) const MANIFEST_FLIGHT_DIVISOR: u64 = 2;

@@ -6,7 +6,10 @@
 use std::sync::Arc;
 
 use db::certificates::{self, Certificate};
-use domain::Clock;
+use domain::{
+    Clock,
+    addresses::{Addresses, HostKey, HostKind},
+};
 use fairness::Client;
 use rustls::{
     crypto::CryptoProvider,
@@ -34,6 +37,8 @@ pub struct CertificateStore {
     pub clock: Clock,
     /// Loads the private keys.
     pub provider: Arc<CryptoProvider>,
+    /// Tells which names are somebody's domains: their certificates are presented only while they are attached.
+    pub addresses: Addresses,
 }
 
 /// The certificates of this edge, each as the `V` that a listener presents, read through from the store.
@@ -118,11 +123,12 @@ impl<V: Clone> Certificates<V> {
     async fn read(&self, name: &str) -> Result<Read<Box<str>, V>, RecallError> {
         let wildcard = wildcard_of(name).map(|parent| format!("*{parent}"));
         let names: Vec<String> = std::iter::once(name.to_owned()).chain(wildcard).collect();
-        let CertificateStore { marks, db, clock, .. } = &self.store;
+        let CertificateStore { marks, db, clock, addresses, .. } = &self.store;
         let failed = |error| RecallError::database("certificates", &error);
         // Before the certificate: what is read may be newer than the reading says, never older. By how much is known after it.
         let first = db::edges::routes::newest(db).await.map_err(failed)?;
-        let covering = certificates::covering(db, &names, clock.now()).await.map_err(failed)?;
+        let is_domain = matches!(addresses.classify(name), HostKind::Site(HostKey::Domain(_)));
+        let covering = certificates::presented(db, &names, is_domain, clock.now()).await.map_err(failed)?;
         let last_extent = db::edges::routes::newest(db).await.map_err(failed)?;
         let reading = |depends_on| marks.reading_between(&first, &last_extent, depends_on);
         let last = names.last().map_or(name, String::as_str);

@@ -1,4 +1,4 @@
-//! Bodies on the way between a client and an admin.
+//! Bodies of requests on the way to an admin.
 
 use std::{
     pin::Pin,
@@ -7,14 +7,16 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use fairness::{Client, Turn, budget::Grant};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
-use tokio::{sync::OwnedSemaphorePermit, time::timeout};
+use tokio::time::timeout;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::{answers::Failure, attempt::Attempt};
+use super::{
+    answers::Failure,
+    attempt::Attempt,
+    held::{Held, Watched},
+};
 use crate::{http::BodyError, limits};
 
 /// The body of a request of which the beginning has been read: most bodies are read whole.
@@ -71,6 +73,16 @@ where
 }
 
 impl<B: Body<Data = Bytes>> BegunBody<B> {
+    /// The same body, of which `held` knows when its client is waited for.
+    pub(super) fn watched(self, held: &Held) -> BegunBody<Watched<B>> {
+        BegunBody { first: self.first, rest: self.rest.map(|rest| Watched::new(rest, held)) }
+    }
+
+    /// Bytes that have been read.
+    pub(super) fn held(&self) -> usize {
+        self.first.len()
+    }
+
     /// Makes it the body of a request that may be made several times.
     pub(super) fn share(self) -> SharedBody<B> {
         SharedBody { first: self.first, is_whole: self.rest.is_none(), rest: Arc::new(Mutex::new(self.rest)) }
@@ -178,67 +190,6 @@ where
             hint.set_upper(upper.saturating_add(first));
         }
         hint
-    }
-}
-
-/// The body of admin's answer. With it ends the request, and what the request held.
-pub struct HandedBody {
-    answer: AnswerBody,
-    _held: Arc<Held>,
-}
-
-enum AnswerBody {
-    /// As it comes.
-    Streamed(Incoming),
-    /// Read whole.
-    Whole(Bytes),
-}
-
-/// What a request for the platform holds while it is in flight.
-pub(super) struct Held {
-    pub(super) _turn: Turn<Client>,
-    /// Its turn among the streams of events, if it is one.
-    pub(super) _event_stream: Option<Turn<Client>>,
-    /// Its place on its connection.
-    pub(super) _place: Option<OwnedSemaphorePermit>,
-    /// The memory of the way to admin.
-    pub(super) _grant: Grant,
-}
-
-impl HandedBody {
-    pub(super) fn streamed(answer: Incoming, held: Arc<Held>) -> Self {
-        Self { answer: AnswerBody::Streamed(answer), _held: held }
-    }
-
-    pub(super) fn whole(answer: Bytes, held: Arc<Held>) -> Self {
-        Self { answer: AnswerBody::Whole(answer), _held: held }
-    }
-}
-
-impl Body for HandedBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match &mut self.answer {
-            AnswerBody::Streamed(answer) => Pin::new(answer).poll_frame(cx),
-            AnswerBody::Whole(answer) if answer.is_empty() => Poll::Ready(None),
-            AnswerBody::Whole(answer) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(answer))))),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match &self.answer {
-            AnswerBody::Streamed(answer) => answer.is_end_stream(),
-            AnswerBody::Whole(answer) => answer.is_empty(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.answer {
-            AnswerBody::Streamed(answer) => answer.size_hint(),
-            AnswerBody::Whole(answer) => SizeHint::with_exact(answer.len() as u64),
-        }
     }
 }
 

@@ -27,8 +27,10 @@ use super::{
     admins::{Admins, State},
     answers::Failure,
     attempt::{ATTEMPT, Attempt, AttemptFailure},
-    body::{HandedBody, Held, SharedBody},
+    body::SharedBody,
+    held::Held,
     proxy::Proxy,
+    relay::HandedBody,
 };
 use crate::{http::BodyError, limits, metrics};
 
@@ -70,6 +72,23 @@ impl Exchanges {
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
         let held = Arc::new(held);
+        tokio::select! {
+            biased;
+            () = held.taken_back() => Err(Failure::Busy),
+            answered = self.ask(head, body, held.clone(), is_health) => answered,
+        }
+    }
+
+    async fn ask<B>(
+        &self,
+        head: Parts,
+        body: SharedBody<B>,
+        held: Arc<Held>,
+        is_health: bool,
+    ) -> Result<Response<HandedBody>, Failure>
+    where
+        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
+    {
         let (mut tried, mut begun, mut refusal, mut failure) = (Vec::new(), 0, None, Failure::NoAdmin);
         let mut is_last = false;
         loop {
@@ -92,7 +111,11 @@ impl Exchanges {
             let has_other = self.admins.has_healthy(&tried);
             let attempt = Attempt::new(admin);
             match self.attempt(&head, &body, &attempt, &held, has_other, is_health).await {
-                Outcome::Answer(answer) => return Ok(answer.map(|answer| HandedBody::streamed(answer, held))),
+                Outcome::Answer(answer) => {
+                    let (head, answer) = answer.into_parts();
+                    let answer = HandedBody::relayed(answer, &head.headers, held);
+                    return Ok(Response::from_parts(head, answer));
+                }
                 Outcome::Refusal(refused) => {
                     if has_other {
                         metrics::platform_asked_again("refused");
@@ -153,13 +176,14 @@ impl Exchanges {
         let (ours, theirs) = tokio::io::duplex(limits::HANDOVER_BYTES);
         // All tasks end with the pipe: when the answer is read, the visitor gone, or the attempt over. The turn is given back when the
         // last of what it stands for ends: the connection to admin, or what waits in the pipe.
-        let (proxy, stops, proxied, held) = (self.proxy.clone(), self.stops.clone(), attempt.clone(), held.clone());
+        let (proxy, stops, proxied, holds) = (self.proxy.clone(), self.stops.clone(), attempt.clone(), held.clone());
         let working = async move {
             tokio::select! {
                 _ = proxy.process_new(Box::new(theirs), &stops) => {}
                 () = proxied.over() => {}
+                () = holds.taken_back() => {}
             }
-            drop(held);
+            drop(holds);
         };
         tokio::spawn(ATTEMPT.scope(attempt.clone(), working));
         let mut client = hyper::client::conn::http1::Builder::new();

@@ -6,8 +6,9 @@
 //! at them. A request is given up once its admin has hung.
 //!
 //! Every request that is handed over takes an open file, so they have turns: so many in all, of a client, and on a
-//! connection. A body that is small has come before its request takes one. What is the same for everybody is kept ([`cache`]), and
-//! asked for again without any of that. Start with [`Platform::hand_over`].
+//! connection. A body that is small has come before its request takes one, and it is given back when admin's answer has ended, which
+//! then waits for its client in counted memory ([`relay`]). Where they run short nonetheless, they are taken back from clients that
+//! let the others wait ([`held`]). What is the same for everybody is kept ([`cache`]), and asked for again without any of that. Start with [`Platform::hand_over`].
 
 mod admins;
 mod answers;
@@ -16,9 +17,11 @@ mod body;
 mod cache;
 mod exchange;
 mod health;
+mod held;
 mod proxy;
+mod relay;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use domain::Clock;
@@ -34,12 +37,13 @@ use tokio::{sync::Semaphore, time::timeout};
 use self::{
     admins::Admins,
     answers::{Asked, Failure},
-    body::{BegunBody, Held},
+    body::BegunBody,
     cache::{CACHE_NAME, PlatformCache, SURROGATE_KEY},
     exchange::{ELSEWHERE, Exchanges},
+    held::{Held, Holders},
     proxy::Proxy,
 };
-pub use self::{admins::Upstreams, body::HandedBody};
+pub use self::{admins::Upstreams, relay::HandedBody};
 pub(crate) use self::{answers::refusal, cache::PublicName};
 use crate::{
     clients::Talkers,
@@ -74,6 +78,7 @@ pub struct Platform {
     cache: PlatformCache,
     /// Requests in flight.
     requests: Turns<Client>,
+    holders: Holders,
     /// Those of them whose answers are streams of events, which end when their clients leave.
     event_streams: Turns<Client>,
     /// Requests whose bodies are being read.
@@ -115,8 +120,8 @@ impl Platform {
             ..waiting
         });
         let (requests, bodies) = (Turns::new(waiting), Turns::new(bodies));
-        let request_ids = RequestIds::new();
-        Self { exchanges, cache, requests, event_streams, bodies, request_ids, key, clock, talkers }
+        let (request_ids, holders) = (RequestIds::new(), Holders::default());
+        Self { exchanges, cache, requests, holders, event_streams, bodies, request_ids, key, clock, talkers }
     }
 
     /// As many requests as may be in flight where the process may open `files`: those that are `configured`, unless that is 0.
@@ -223,9 +228,10 @@ impl Platform {
         let (bytes, patience) = if is_to_be_read {
             (limits::HANDED_BYTES + BegunBody::most_read(&body), limits::BODY_PATIENCE)
         } else {
-            (limits::HANDED_BYTES, limits::FLIGHT_PATIENCE)
+            (limits::HANDED_BYTES, limits::HANDED_PATIENCE)
         };
-        let Ok(grant) = account.take(bytes, patience).await else {
+        // The client's as a whole: an answer that waits is not to be in the way of a site's on the same connection.
+        let Ok(mut grant) = account.of_client().take(bytes, patience).await else {
             metrics::exhausted();
             return Err(busy("memory"));
         };
@@ -235,12 +241,28 @@ impl Platform {
         } else {
             (BegunBody::unread(body), None)
         };
+        self.make_room();
         let turn = self.requests.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
         drop(reading);
-        Ok((
-            Request::from_parts(head, body),
-            Held { _turn: turn, _event_stream: event_stream, _place: place, _grant: grant },
-        ))
+        grant.shrink_to(limits::HANDED_BYTES + body.held() as u64);
+        let held = Held {
+            holder: self.holders.add(client),
+            _turn: turn,
+            _event_stream: event_stream,
+            _place: place,
+            grant: Mutex::new(Some(grant)),
+        };
+        Ok((Request::from_parts(head, body), held))
+    }
+
+    /// Takes a turn back where hardly any are left.
+    fn make_room(&self) {
+        let bounds = self.requests.bounds();
+        if self.requests.taken() * 100 >= bounds.total * limits::PLATFORM_CROWDED_PERCENT
+            && self.holders.take_one_back()
+        {
+            metrics::platform_taken_back();
+        }
     }
 
     async fn exchange<B>(
@@ -267,7 +289,7 @@ impl Platform {
         // Last: what is public has no fields of anybody but this one.
         self.prove(&mut request).map_err(unfit)?;
         let (head, body) = request.into_parts();
-        let mut response = self.exchanges.answer(head, body.share(), held, is_health).await?;
+        let mut response = self.exchanges.answer(head, body.watched(&held).share(), held, is_health).await?;
         strip_connection_fields(response.headers_mut());
         let headers = response.headers_mut();
         headers.remove(header::TRANSFER_ENCODING);

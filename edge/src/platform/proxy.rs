@@ -72,7 +72,7 @@ impl ProxyHttp for Proxy {
         Ok(cache::key(name))
     }
 
-    /// Calls every hit fresh: nothing in memory ages.
+    /// Calls every hit fresh: what has ended is not found.
     async fn cache_hit_filter(
         &self,
         _: &mut Session,
@@ -105,6 +105,8 @@ impl ProxyHttp for Proxy {
         peer.options.read_timeout = Some(if only_reads { limits::ADMIN_ANSWER } else { limits::ADMIN_READ });
         peer.options.write_timeout = Some(limits::ADMIN_WRITE);
         peer.options.idle_timeout = Some(limits::ADMIN_IDLE);
+        // Pingora reads what there is, up to 64 KB at a time, and several times ahead of what its client takes. So there is less at a time.
+        peer.options.tcp_recv_buf = Some(limits::ADMIN_RECEIVE_BYTES);
         peer.options.tcp_keepalive = Some(TcpKeepalive {
             idle: limits::ADMIN_PROBE_AFTER,
             interval: limits::ADMIN_PROBE_EVERY,

@@ -2,16 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use domain::DeploymentId;
-use fairness::budget::{Account, Budget, Grant};
-use packs::{Encoding, Span, StoredBody};
-use quick_cache::{
-    DefaultHashBuilder, OptionsBuilder, Weighter,
-    sync::{Cache, DefaultLifecycle},
-};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
 use super::{
     copies::Copies,
     pack::{Pack, PackData},
@@ -19,10 +9,22 @@ use super::{
 };
 use crate::{
     limits::{
-        BLOCK_BYTES, CACHE_SHARDS, CACHED_BODY_BYTES, DECODED_AT_ONCE, DECODED_BYTES, LOAD_BYTES, LOADS_AT_ONCE,
-        MANIFEST_LOADS_AT_ONCE, MANIFEST_SHARD_BYTES, Shares, USUAL_BODY_BYTES, USUAL_MANIFEST_BYTES,
+        BLOCK_BYTES, CACHE_SHARDS, CACHED_BODY_BYTES, DECODED_AT_ONCE, DECODED_BYTES, DECODED_OF_ACCOUNT, LOAD_BYTES,
+        LOADS_AT_ONCE, LOADS_OF_ACCOUNT, LOADS_WAITING, LOADS_WAITING_OF_ACCOUNT, MANIFEST_LOADS_AT_ONCE,
+        MANIFEST_LOADS_OF_ACCOUNT, MANIFEST_SHARD_BYTES, STORE_WAIT, Shares, USUAL_BODY_BYTES, USUAL_MANIFEST_BYTES,
     },
     metrics,
+};
+use bytes::Bytes;
+use domain::{Account as Owner, DeploymentId};
+use fairness::{
+    Bounds, Turn, Turns,
+    budget::{Account, Budget, Grant},
+};
+use packs::{Encoding, Span, StoredBody};
+use quick_cache::{
+    DefaultHashBuilder, OptionsBuilder, Weighter,
+    sync::{Cache, DefaultLifecycle},
 };
 
 /// Bytes that an entry takes beside its body, about.
@@ -31,7 +33,8 @@ const ENTRY_WEIGHT: u64 = 128;
 /// The memory of packs. Asked at every request, hence caches whose look-up writes nothing but one mark.
 pub(crate) struct PackCache {
     manifests: Cache<DeploymentId, Arc<Pack>, ByBytes>,
-    loads: Semaphore,
+    /// Turns of reads, of the accounts whose sites they are.
+    loads: Turns<Owner>,
     bodies: Arc<Bodies>,
 }
 
@@ -41,9 +44,10 @@ pub(crate) struct Bodies {
     pub(crate) packs: Copies,
     /// By deployment (its id as a number: nothing to allocate for a look-up) and offset in its data.
     blocks: Cache<(u128, u64), Bytes, ByBytes>,
-    loads: Semaphore,
+    /// Turns of reads, of the accounts whose sites they are.
+    loads: Turns<Owner>,
     /// Turns of bodies that are decoded.
-    decodings: Arc<Semaphore>,
+    decodings: Turns<Owner>,
     /// The account that a read is charged to until its bytes have become blocks.
     account: Account,
 }
@@ -80,34 +84,40 @@ where
     }
 }
 
+/// So many turns in all, and of one account.
+fn turns(total: usize, share: usize) -> Turns<Owner> {
+    Turns::new(Bounds { total, share, waiting: LOADS_WAITING, waiting_share: LOADS_WAITING_OF_ACCOUNT })
+}
+
 impl PackCache {
     /// Empty, with room as in `shares`. Reads of bodies are charged to `budget`.
     pub(crate) fn new(packs: Copies, shares: &Shares, budget: &Budget) -> Self {
         let manifest_shards = usize::try_from(shares.manifests / MANIFEST_SHARD_BYTES).unwrap_or(CACHE_SHARDS);
         Self {
             manifests: cache(shares.manifests, USUAL_MANIFEST_BYTES, manifest_shards.clamp(1, CACHE_SHARDS)),
-            loads: Semaphore::new(MANIFEST_LOADS_AT_ONCE),
+            loads: turns(MANIFEST_LOADS_AT_ONCE, MANIFEST_LOADS_OF_ACCOUNT),
             bodies: Arc::new(Bodies {
                 packs,
                 blocks: cache(shares.bodies, USUAL_BODY_BYTES, CACHE_SHARDS),
-                loads: Semaphore::new(LOADS_AT_ONCE),
-                decodings: Arc::new(Semaphore::new(DECODED_AT_ONCE)),
+                loads: turns(LOADS_AT_ONCE, LOADS_OF_ACCOUNT),
+                decodings: turns(DECODED_AT_ONCE, DECODED_OF_ACCOUNT),
                 account: budget.common_account(),
             }),
         }
     }
 
-    /// A deployment's pack. Nobody holds one across a wait: what was evicted would be counted nowhere for as long.
-    pub(crate) async fn pack(&self, id: &DeploymentId) -> Result<Arc<Pack>, PackError> {
+    /// The pack of a deployment, which is read at the expense of `owner`. Nobody holds one across a wait: what was evicted would be counted
+    /// nowhere for as long.
+    pub(crate) async fn pack(&self, id: &DeploymentId, owner: &Owner) -> Result<Arc<Pack>, PackError> {
         if let Some(pack) = self.manifests.get(id) {
             return Ok(pack);
         }
         // Whoever waits for another's read, and sees it fail, reads next: so the whole wait is bounded, not one read.
         let load = async {
-            let _turn = self.loads.acquire().await.map_err(PackError::unavailable)?;
+            let _turn = self.loads.take(owner, STORE_WAIT).await.map_err(PackError::unavailable)?;
             // Given back when the pack is there, which the memory of manifests counts from then on.
             let (manifest, _grant) = self.bodies.packs.manifest(id, &self.bodies.account).await?;
-            Ok(Arc::new(Pack::new(id.clone(), manifest, self.bodies.clone())))
+            Ok(Arc::new(Pack::new((id.clone(), owner.clone()), manifest, self.bodies.clone())))
         };
         Box::pin(in_time(self.manifests.get_or_insert_async(id, load))).await
     }
@@ -127,7 +137,7 @@ impl PackCache {
 /// A body that was decoded, with its turn and its memory for as long as anybody holds a part of it.
 struct Decoded {
     bytes: Vec<u8>,
-    _turn: OwnedSemaphorePermit,
+    _turn: Turn<Owner>,
     _grant: Grant,
 }
 
@@ -150,7 +160,7 @@ impl Bodies {
             return Ok(None);
         }
         let work = async {
-            let turn = self.decodings.clone().acquire_owned().await.map_err(PackError::unavailable)?;
+            let turn = self.decodings.take(&data.owner, STORE_WAIT).await.map_err(PackError::unavailable)?;
             let grant = room_for(whole.span.len + DECODED_BYTES, &self.account).await?;
             let mut stored = Vec::with_capacity(usize::try_from(whole.span.len).unwrap_or_default());
             while (stored.len() as u64) < whole.span.len {
@@ -192,7 +202,7 @@ impl Bodies {
     pub(crate) async fn block(&self, data: &PackData, whole: &StoredBody, start: u64) -> Result<Bytes, PackError> {
         let key = (data.number, whole.span.offset + start);
         let load = async {
-            let _turn = self.loads.acquire().await.map_err(PackError::unavailable)?;
+            let _turn = self.loads.take(&data.owner, STORE_WAIT).await.map_err(PackError::unavailable)?;
             // A body without digests of blocks is read whole, to be checked.
             let (from, len) = if whole.is_checked_by_block() {
                 (start, (whole.span.len - start).min(LOAD_BYTES))

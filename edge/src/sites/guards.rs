@@ -135,7 +135,7 @@ impl Sites {
         let Some(live) = site.live.as_ref().filter(|live| site.deployment.as_ref() != Some(*live)) else {
             return Ok(None);
         };
-        match self.packs.pack(live).await {
+        match self.packs.pack(live, &site.owner).await {
             Ok(pack) => Ok(Some(pack.guards.clone()).filter(|guards| !guards.is_empty())),
             // What is known of the site is older than its packs.
             Err(PackError::Missing) => Err(PackError::unavailable("the live deployment has no pack")),

@@ -7,7 +7,7 @@ use std::{
     time::SystemTime,
 };
 
-use domain::{DeploymentId, traffic::agents::Agent};
+use domain::{Account as Owner, DeploymentId, traffic::agents::Agent};
 use http::{
     HeaderMap, HeaderValue, Uri,
     header::{
@@ -54,6 +54,8 @@ pub(crate) struct PackData {
     pub(crate) id: DeploymentId,
     /// The id as a number.
     pub(crate) number: u128,
+    /// The account that owned the site when the manifest was read, at whose expense bodies are.
+    pub(crate) owner: Owner,
     /// Where the bodies are, in memory and in the store.
     pub(crate) bodies: Arc<Bodies>,
 }
@@ -146,7 +148,7 @@ pub(crate) struct Form {
 
 impl Pack {
     /// Of a manifest.
-    pub(crate) fn new(id: DeploymentId, mut manifest: Manifest, bodies: Arc<Bodies>) -> Self {
+    pub(crate) fn new((id, owner): (DeploymentId, Owner), mut manifest: Manifest, bodies: Arc<Bodies>) -> Self {
         let mut met = Met::default();
         manifest.headers = rules::headers::within_bounds(manifest.headers);
         let redirects = rules::redirects::within_bounds(manifest.take_redirects());
@@ -169,7 +171,7 @@ impl Pack {
         let spellings = Spellings::of(files.keys().map(|path| &**path));
         let Met { kinds, dates, .. } = met;
         Self {
-            data: Arc::new(PackData { number: number(&id), id, bodies }),
+            data: Arc::new(PackData { number: number(&id), id, owner, bodies }),
             redirects: Rules::new(redirects.into_iter().map(Redirect::new).collect()),
             has_conditions,
             guards,

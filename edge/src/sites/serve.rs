@@ -43,7 +43,7 @@ impl Sites {
             let live_guards = self.live_guards(site).await?;
             let asked = Asked { live_guards: live_guards.as_deref(), ..asked };
             if is_options {
-                self.options(deployment, asked).await
+                self.options(deployment, asked, site).await
             } else {
                 self.answer_of(deployment, uri, asked, site).await
             }
@@ -68,8 +68,13 @@ impl Sites {
 
     /// The answer to OPTIONS: the methods, and what the site's `_headers` say of other origins at this path. Whether there is a file
     /// makes no difference: a preflight asks what a request would be allowed.
-    async fn options(&self, deployment: &DeploymentId, asked: Asked<'_>) -> Result<Response<SiteBody>, PackError> {
-        let pack = self.packs.pack(deployment).await?;
+    async fn options(
+        &self,
+        deployment: &DeploymentId,
+        asked: Asked<'_>,
+        site: &Site,
+    ) -> Result<Response<SiteBody>, PackError> {
+        let pack = self.packs.pack(deployment, &site.owner).await?;
         let mut said = HeaderMap::new();
         // A preflight has no credentials: of a guarded path it learns the methods alone.
         if !pack.headers.is_empty() && pack.admit(asked).is_ok() {
@@ -91,7 +96,7 @@ impl Sites {
         site: &Site,
     ) -> Result<Response<SiteBody>, PackError> {
         let (look, varying) = {
-            let pack = self.packs.pack(deployment).await?;
+            let pack = self.packs.pack(deployment, &site.owner).await?;
             let mut look = look_up(&pack, uri, asked, may_be_lent(asked, site))?;
             if asked.agent.is_some_and(|agent| pack.disallows(agent, uri)) {
                 look.disallow();
@@ -118,7 +123,7 @@ impl Sites {
             return Ok(lent);
         }
         let mut decided = {
-            let pack = self.packs.pack(live).await?;
+            let pack = self.packs.pack(live, &site.owner).await?;
             match missing.rewritten {
                 Some((to, status)) => rewritten(&pack, &to, status, asked)?,
                 None => missing_in(&pack, asked)?,
@@ -142,10 +147,10 @@ impl Sites {
     ) -> Result<Option<Response<SiteBody>>, PackError> {
         let path = asked.path.strip_prefix('/').unwrap_or(asked.path);
         // The lender may write the path otherwise than it was asked for.
-        let live_guards = self.packs.pack(live).await?.guards.clone();
+        let live_guards = self.packs.pack(live, &site.owner).await?.guards.clone();
         let asked = Asked { live_guards: Some(&live_guards), ..asked };
         for id in self.recent.recent(&site.project).await.iter().filter(|id| *id != live) {
-            let decided = match self.packs.pack(id).await {
+            let decided = match self.packs.pack(id, &site.owner).await {
                 Ok(pack) => {
                     let Some(file) = pack.file(path).filter(|file| file.is_lent) else { continue };
                     send(&pack, file, asked, Role::Found)

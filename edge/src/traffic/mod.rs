@@ -32,7 +32,7 @@ use std::{
 };
 
 use ahash::HashMap;
-use domain::{Clock, ProjectId, traffic::Count};
+use domain::{Clock, ProjectId, site::Site, traffic::Count};
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
@@ -90,7 +90,7 @@ impl Counts {
     }
 
     fn add(&mut self, answer: &Answer, count: Count, asked: Option<&Asked<'_>>, outcome: &Outcome) {
-        let Some((tally, room)) = self.tally(&answer.site.project) else {
+        let Some((tally, room)) = self.tally(&answer.site) else {
             self.dropped += count.requests;
             return;
         };
@@ -108,20 +108,21 @@ impl Counts {
 
     fn add_settled(&mut self, kind: ClientKind, settled: &Waiting) {
         // Without room, its project's answers were dropped, too.
-        if let Some((tally, room)) = self.tally(&settled.site.project) {
+        if let Some((tally, room)) = self.tally(&settled.site) {
             tally.add_settled(kind, settled, room);
         }
     }
 
     /// The tally of a project, and the room that is left; none when there is no room for one more.
-    fn tally(&mut self, project: &ProjectId) -> Option<(&mut Tally, &mut Room)> {
+    fn tally(&mut self, site: &Site) -> Option<(&mut Tally, &mut Room)> {
+        let project = &site.project;
         if self.projects.get(self.last).is_none_or(|(last, _)| last != project) {
             self.last = match self.places.get(project) {
                 Some(place) => *place,
-                None if !self.room.take_for_project() => return None,
                 None => {
+                    let tally = self.room.take_for_project(&site.owner)?;
                     self.places.insert(project.clone(), self.projects.len());
-                    self.projects.push((project.clone(), Tally::default()));
+                    self.projects.push((project.clone(), tally));
                     self.projects.len() - 1
                 }
             };

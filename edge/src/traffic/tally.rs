@@ -1,7 +1,10 @@
 //! The sums of one project, and what they are made of: bounded, with the rest in one place.
 
 use ahash::HashMap;
-use domain::traffic::{AgentKey, Count, Entry, EntryKind, HourTraffic, OTHER, Sums, sketch::Register};
+use domain::{
+    Account,
+    traffic::{AgentKey, Count, Entry, EntryKind, HourTraffic, OTHER, Sums, sketch::Register},
+};
 
 use super::{
     Answer, Country,
@@ -20,9 +23,16 @@ pub(super) struct Room {
     all: usize,
     /// By keys.
     keys: usize,
-    /// By the keys of one project.
-    project_keys: usize,
+    /// By the keys of one account's projects.
+    account_keys: usize,
+    /// Bytes that the keys of each account have taken, and its place among them.
+    accounts: Vec<usize>,
+    places: HashMap<Account, usize>,
 }
+
+/// The account that pays for a project's keys, by its place in [`Room`].
+#[derive(Clone, Copy, Default)]
+pub(super) struct Place(usize);
 
 /// Traffic of one project.
 #[derive(Default)]
@@ -35,8 +45,8 @@ pub(super) struct Tally {
     countries: Vec<(Country, Count)>,
     clients: Vec<ClientCount>,
     visitors: Vec<Register>,
-    /// Bytes of its keys.
-    weight: usize,
+    /// Who pays for its keys.
+    payer: Place,
 }
 
 /// Answers to clients of one kind.
@@ -71,16 +81,19 @@ impl Room {
     /// So many bytes of keys, and the sums of as many projects as are counted.
     pub(super) fn of(keys: usize) -> Self {
         let all = keys + limits::COUNTED_PROJECTS * ENTRY_WEIGHT_OF_PROJECT;
-        Self { all, keys, project_keys: keys / 100 * limits::PROJECT_KEYS_PERCENT }
+        let (accounts, places) = Default::default();
+        Self { all, keys, account_keys: keys / 100 * limits::ACCOUNT_KEYS_PERCENT, accounts, places }
     }
 
-    /// Takes what a project needs before its first key.
-    pub(super) fn take_for_project(&mut self) -> bool {
-        let is_there = self.all >= ENTRY_WEIGHT_OF_PROJECT;
-        if is_there {
-            self.all -= ENTRY_WEIGHT_OF_PROJECT;
-        }
-        is_there
+    /// Takes what a project of `owner` needs before its first key; none where there is no room.
+    pub(super) fn take_for_project(&mut self, owner: &Account) -> Option<Tally> {
+        self.all = self.all.checked_sub(ENTRY_WEIGHT_OF_PROJECT)?;
+        let place = self.places.get(owner).copied().unwrap_or_else(|| {
+            self.accounts.push(0);
+            self.places.insert(owner.clone(), self.accounts.len() - 1);
+            self.accounts.len() - 1
+        });
+        Some(Tally { payer: Place(place), ..Tally::default() })
     }
 
     /// Takes so many bytes of those for keys.
@@ -93,9 +106,10 @@ impl Room {
         is_there
     }
 
-    fn take_for_key(&mut self, key: &str, taken: &mut usize) -> bool {
+    fn take_for_key(&mut self, key: &str, payer: Place) -> bool {
         let weight = key.len() + ENTRY_WEIGHT;
-        let is_there = self.keys >= weight && self.all >= weight && *taken + weight <= self.project_keys;
+        let Some(taken) = self.accounts.get_mut(payer.0) else { return false };
+        let is_there = self.keys >= weight && self.all >= weight && *taken + weight <= self.account_keys;
         if is_there {
             self.keys -= weight;
             self.all -= weight;
@@ -107,10 +121,10 @@ impl Room {
 
 impl Keys {
     /// Adds to a key, or to the others where there is no room for one more.
-    fn add(&mut self, key: &str, count: Count, most: usize, taken: &mut usize, room: &mut Room) {
+    fn add(&mut self, key: &str, count: Count, most: usize, payer: Place, room: &mut Room) {
         if let Some(known) = self.counts.get_mut(key) {
             known.add(count);
-        } else if self.counts.len() < most && room.take_for_key(key, taken) {
+        } else if self.counts.len() < most && room.take_for_key(key, payer) {
             self.counts.insert(key.into(), count);
         } else {
             self.other.add(count);
@@ -135,11 +149,11 @@ impl Tally {
             CacheUse::Miss => self.sums.cache_misses += requests,
             CacheUse::None => {}
         }
-        let taken = &mut self.weight;
-        self.hostnames.add(&answer.host, count, limits::COUNTED_HOSTNAMES, taken, room);
+        let payer = self.payer;
+        self.hostnames.add(&answer.host, count, limits::COUNTED_HOSTNAMES, payer, room);
         match answer.path_kind() {
-            Some(EntryKind::Path) => self.paths.add(&answer.path(), count, limits::COUNTED_PATHS, taken, room),
-            Some(EntryKind::Error) => self.errors.add(&answer.error_key(), count, limits::COUNTED_ERRORS, taken, room),
+            Some(EntryKind::Path) => self.paths.add(&answer.path(), count, limits::COUNTED_PATHS, payer, room),
+            Some(EntryKind::Error) => self.errors.add(&answer.error_key(), count, limits::COUNTED_ERRORS, payer, room),
             _ => {}
         }
         self.add_country(answer.country, count);
@@ -196,7 +210,7 @@ impl Tally {
 
     fn add_view(&mut self, key: &str, count: Count, room: &mut Room) {
         self.sums.pageviews += count.requests;
-        self.views.add(key, count, limits::COUNTED_VIEWS, &mut self.weight, room);
+        self.views.add(key, count, limits::COUNTED_VIEWS, self.payer, room);
     }
 
     /// The counts of a kind of clients: few, because the table of agents is short.
@@ -226,7 +240,7 @@ impl Tally {
 
     /// Makes rows of it.
     pub(super) fn into_traffic(self, hour: domain::Timestamp, project: domain::ProjectId) -> HourTraffic {
-        let Self { sums, hostnames, paths, errors, views, countries, clients, visitors, weight: _ } = self;
+        let Self { sums, hostnames, paths, errors, views, countries, clients, visitors, payer: _ } = self;
         let countries = countries.into_iter().map(|(country, count)| Entry {
             kind: EntryKind::Country,
             key: country.as_str().into(),

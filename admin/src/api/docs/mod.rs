@@ -35,8 +35,9 @@ impl OpenApiJson {
         (status = 200, description = "The OpenAPI 3.1 document", content_type = "application/json", body = Object),
     ),
 )]
-pub async fn openapi(Extension(document): Extension<OpenApiJson>) -> ([(HeaderName, &'static str); 1], Bytes) {
-    ([(header::CONTENT_TYPE, "application/json")], document.0)
+pub async fn openapi(Extension(document): Extension<OpenApiJson>) -> ([(HeaderName, &'static str); 2], Bytes) {
+    // The same for everybody, so that edges keep it for a while.
+    ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "public, max-age=60")], document.0)
 }
 
 /// Names the service and links to its documentation.

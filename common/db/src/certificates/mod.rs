@@ -136,6 +136,31 @@ pub async fn covering(pool: &PgPool, names: &[String], now: Timestamp) -> Result
     .await
 }
 
+/// Returns the certificate of [`covering`] that is presented at the first of `names`. Where the first is somebody's domain
+/// (`is_domain`), one that was made for it alone is not presented unless the domain is attached.
+pub async fn presented(
+    pool: &PgPool,
+    names: &[String],
+    is_domain: bool,
+    now: Timestamp,
+) -> Result<Option<Certificate>, sqlx::Error> {
+    sqlx::query_as!(
+        Certificate,
+        "SELECT id, names, chain_pem, sealed_key, not_before,
+                  not_after, created_at, revoked_at
+           FROM certificates
+           WHERE names && $1
+             AND (NOT $3 OR names <> $1[1:1] OR EXISTS (SELECT FROM custom_domains WHERE domain = $1[1]))
+           ORDER BY not_before <= $2 AND not_after > $2 DESC, revoked_at IS NULL DESC, $1[1] = ANY (names) DESC,
+                    created_at DESC LIMIT 1",
+        names,
+        now,
+        is_domain,
+    )
+    .fetch_optional(pool)
+    .await
+}
+
 /// A certificate as an operator sees it.
 #[derive(Debug, Clone)]
 pub struct Listed {

@@ -2,7 +2,10 @@ use std::net::IpAddr;
 
 use super::*;
 
+/// So much for a client that it has its all whatever others hold: its share is what is tested further below.
 const LIMITS: Limits = Limits { total: 100, client: 60, connection: 40 };
+/// As an edge has them.
+const SHARES: Limits = Limits { total: 102_400, client: 25_600, connection: 20_000 };
 const PATIENCE: Patience = Patience { own: Duration::from_secs(100), others: Duration::from_secs(10) };
 
 fn of(budget: &Budget, address: &str) -> Account {
@@ -14,16 +17,15 @@ fn every_level_bounds_what_is_drawn_and_gets_it_back() {
     let budget = Budget::new(LIMITS);
     let (first, second) = (of(&budget, "2001:db8::1"), of(&budget, "2001:db8::2"));
     let proxy = budget.account(None);
-    let held = first.try_take(40).unwrap();
-    assert!(first.try_take(1).is_err(), "the connection has its all");
-    let more = second.try_take(20).unwrap();
-    assert!(second.try_take(1).is_err(), "the client has its all, over both connections");
-    let others = proxy.try_take(40).unwrap();
+    let held = first.try_take(30).unwrap();
+    assert!(first.try_take(11).is_err(), "the connection has its all");
+    let more = second.try_take(12).unwrap();
+    assert!(second.try_take(1).is_err(), "the client has its all, over both connections: 60 of each 100 that are free");
+    let others = [proxy.try_take(40).unwrap(), budget.common_account().try_take(18).unwrap()];
     assert!(of(&budget, "192.0.2.1").try_take(1).is_err(), "there is no more");
     assert_eq!(budget.used(), 100);
     drop(held);
-    assert_eq!((first.used(), budget.used()), (0, 60), "what was refused has left nothing behind");
-    drop(second.try_take(20).unwrap());
+    assert_eq!((first.used(), budget.used()), (0, 70), "what was refused has left nothing behind");
     drop((more, others));
     assert_eq!(budget.used(), 0);
     assert!(first.try_take(40).is_ok() && second.try_take(40).is_ok());
@@ -36,11 +38,11 @@ fn what_can_be_done_without_leaves_half_of_every_level() {
     assert!(first.try_take_spare(21).is_err(), "more than half of the connection's");
     let held = first.try_take_spare(20).unwrap();
     assert!(first.try_take_spare(1).is_err(), "the connection has half of its all");
-    assert!(second.try_take_spare(11).is_err(), "more than half of the client's");
-    let more = second.try_take_spare(10).unwrap();
-    let others = of(&budget, "192.0.2.1").try_take_spare(20).unwrap();
+    assert!(second.try_take_spare(5).is_err(), "more than half of what the client may have of 80");
+    let more = second.try_take_spare(4).unwrap();
+    let others = budget.common_account().try_take_spare(26).unwrap();
     assert!(of(&budget, "192.0.2.2").try_take_spare(1).is_err(), "half of everything is drawn");
-    assert!(first.try_take(20).is_ok(), "what is needed is there");
+    assert!(first.try_take(6).is_ok(), "what is needed is there");
     drop((held, more, others));
     assert_eq!(budget.used(), 0);
 }
@@ -61,13 +63,14 @@ fn a_client_is_forgotten_with_its_last_account_and_grant() {
     let budget = Budget::new(LIMITS);
     let account = of(&budget, "192.0.2.1");
     let grant = account.try_take(10).unwrap();
+    assert!(!account.is_pressed());
     let clone = account.clone();
     drop(account);
     drop(clone);
     assert_eq!(budget.0.clients().len(), 1);
     let again = of(&budget, "192.0.2.1");
-    let most = again.try_take(40).unwrap();
-    assert!(of(&budget, "192.0.2.1").try_take(11).is_err(), "what the first connection left behind counts");
+    let most = again.try_take(30).unwrap();
+    assert!(of(&budget, "192.0.2.1").try_take(1).is_err(), "what the first connection left behind counts");
     drop((grant, most, again));
     assert_eq!(budget.0.clients().len(), 0);
 }
@@ -91,7 +94,7 @@ async fn one_who_waits_is_woken_at_whichever_level_it_waits() {
     ] {
         let waiter = waiter.unwrap_or_else(|| holder.clone());
         let held = holder.try_take(100).unwrap();
-        assert!(waiter.try_take(31).is_err());
+        assert!(waiter.try_take(31).is_err(), "{holder:?}");
         let start = Instant::now();
         let waiting = tokio::spawn(async move { waiter.take(31, PATIENCE).await.unwrap().bytes() });
         tokio::time::sleep(Duration::from_secs(5)).await;
@@ -154,4 +157,86 @@ async fn one_who_gives_up_leaves_nothing_and_keeps_nobody_waiting() {
     assert_eq!(stays.await.unwrap(), Ok(40));
     let _ = gone.await;
     assert_eq!((account.used(), account.0.waiting.load(Ordering::SeqCst)), (0, 0));
+}
+
+/// What each of `greedy` clients gets who take as much as they can, a hundred at a time.
+fn drawn(budget: &Budget, greedy: u32) -> Vec<Vec<Grant>> {
+    let accounts: Vec<_> = (0..greedy)
+        .map(|number| budget.account(Some(IpAddr::from((0xc000_0200 + number).to_be_bytes()).into())))
+        .collect();
+    let mut drawn: Vec<Vec<Grant>> = accounts.iter().map(|_| Vec::new()).collect();
+    loop {
+        let mut is_over = true;
+        for (account, drawn) in accounts.iter().zip(&mut drawn) {
+            if let Ok(grant) = account.of_client().try_take(100) {
+                drawn.push(grant);
+                is_over = false;
+            }
+        }
+        if is_over {
+            return drawn;
+        }
+    }
+}
+
+#[test]
+fn a_clients_share_shrinks_as_the_budget_fills() {
+    for (greedy, least_left) in [(1, 75), (5, 40), (16, 18), (50, 6)] {
+        let budget = Budget::new(SHARES);
+        let held = drawn(&budget, greedy);
+        let left = SHARES.total - budget.used();
+        assert!(left * 100 >= SHARES.total * least_left, "{greedy} leave {left}");
+        let late = of(&budget, "198.51.100.1");
+        assert!(late.try_take(SHARES.client / 32).is_ok(), "who comes later has something");
+        let most = held.iter().map(|grants| grants.len() as u64 * 100).max().unwrap();
+        assert!(budget.used() * 4 < SHARES.total * 3 || most <= SHARES.total / 16, "{greedy}: one has {most}");
+    }
+}
+
+#[test]
+fn a_block_has_a_quarter_however_many_clients_it_is() {
+    let budget = Budget::new(SHARES);
+    let accounts: Vec<_> = (0..64).map(|number| of(&budget, &format!("2001:db8:1:{number:x}::1"))).collect();
+    let held: Vec<_> = accounts.iter().filter_map(|account| account.try_take(1_000).ok()).collect();
+    assert_eq!(held.len(), 25);
+    assert!(of(&budget, "2001:db8:2::1").try_take(10_000).is_ok(), "another block is another payer");
+    drop((accounts, held));
+    assert_eq!((budget.used(), budget.0.clients().len()), (0, 0));
+}
+
+#[test]
+fn those_who_hold_the_most_are_pressed_when_hardly_anything_is_left() {
+    let budget = Budget::new(SHARES);
+    let (greedy, modest) = (of(&budget, "192.0.2.1"), of(&budget, "192.0.2.2"));
+    let _held = [greedy.try_take(8_000).unwrap(), modest.try_take(1_000).unwrap()];
+    assert!(!greedy.is_pressed(), "there is enough");
+    let _rest = budget.common_account().try_take(SHARES.total * 9 / 10).unwrap();
+    assert!(greedy.is_pressed() && !modest.is_pressed() && !budget.account(None).is_pressed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_whose_share_has_shrunk_goes_on_when_others_give_back() {
+    let budget = Budget::new(SHARES);
+    let account = of(&budget, "192.0.2.1");
+    let held = account.try_take(2_000).unwrap();
+    let others = budget.common_account().try_take(SHARES.total * 9 / 10).unwrap();
+    let waiting = tokio::spawn(async move { account.take(10_000, PATIENCE).await.map(|grant| grant.bytes()) });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    drop(others);
+    assert_eq!(waiting.await.unwrap(), Ok(10_000));
+    drop(held);
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn a_grant_grows_and_shrinks() {
+    let budget = Budget::new(LIMITS);
+    let account = of(&budget, "192.0.2.1");
+    let mut grant = account.try_take(10).unwrap();
+    assert_eq!((grant.try_grow(31), grant.try_grow(20), grant.bytes()), (Err(Exhausted), Ok(()), 30));
+    grant.shrink_to(40);
+    grant.shrink_to(5);
+    assert_eq!((grant.bytes(), account.used(), budget.used()), (5, 5, 5));
+    drop(grant);
+    assert_eq!(budget.used(), 0);
 }

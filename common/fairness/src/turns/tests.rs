@@ -119,3 +119,45 @@ async fn many_tasks_never_hold_more_than_the_bounds() {
     let state = turns.shared.state();
     assert_eq!((state.taken, state.waiting, state.keys.len(), state.order.len()), (0, 0, 0, 0));
 }
+
+#[tokio::test]
+async fn shares_shrink_as_the_whole_fills() {
+    const TOTAL: usize = 1_024;
+    let turns = Turns::<&str>::new(Bounds { total: TOTAL, share: 64, waiting: 0, waiting_share: 0 });
+    let names: Vec<&'static str> = (0..100).map(|name: usize| &*name.to_string().leak()).collect();
+    for (greedy, left) in [(1, TOTAL - 64), (8, TOTAL / 2), (17, 300), (100, 60)] {
+        let mut held = Vec::new();
+        // In turns, as they come.
+        while let added @ 1.. =
+            names[..greedy].iter().filter_map(|name| turns.try_take(name).ok()).map(|turn| held.push(turn)).count()
+        {
+            assert!(added <= greedy);
+        }
+        assert!(TOTAL - turns.taken() >= left, "{greedy} keys leave {}", TOTAL - turns.taken());
+        let mut late = Vec::new();
+        while let Ok(turn) = turns.try_take(&"late") {
+            late.push(turn);
+        }
+        assert!(late.len() * 4 >= held.len() / greedy, "who comes later has {}", late.len());
+    }
+    assert_eq!(turns.taken(), 0);
+}
+
+#[tokio::test]
+async fn a_group_has_a_quarter_however_many_keys_it_is() {
+    const TOTAL: usize = 100;
+    let turns = Turns::<&str>::new(Bounds { total: TOTAL, share: 10, waiting: 100, waiting_share: 10 });
+    let names: Vec<&'static str> = (0..50).map(|name: usize| &*format!("block/{name}").leak()).collect();
+    let held: Vec<_> = names.iter().filter_map(|name| turns.try_take(name).ok()).collect();
+    assert_eq!((held.len(), turns.try_take(&"block/50").unwrap_err()), (25, Refused::Share));
+    let mut waiting = Box::pin(turns.take(&"block/51", PATIENCE));
+    assert!(poll(waiting.as_mut()).is_pending());
+    let other: Vec<_> = (0..10).map(|_| turns.try_take(&"other/1").unwrap()).collect();
+    drop(other);
+    assert!(poll(waiting.as_mut()).is_pending(), "it waits for one of its own group");
+    drop(held);
+    assert!(matches!(poll(waiting.as_mut()), Poll::Ready(Ok(_))));
+    drop(waiting);
+    let state = turns.shared.state();
+    assert_eq!((state.taken, state.groups.len(), state.keys.len(), state.order.len()), (0, 0, 0, 0));
+}

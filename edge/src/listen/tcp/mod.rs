@@ -222,7 +222,7 @@ impl Acceptor {
         let first_byte = self.seats.first_byte(self.tls.is_none());
         let Some(tls) = &self.tls else {
             let (stream, connection) = (
-                Attended::new(Stall::new(stream), seat.clone(), first_byte),
+                Attended::new(Stall::new(stream).charged_to(account.clone()), seat.clone(), first_byte),
                 Connection::new(peer, false, account, completions),
             );
             return http::serve(stream, Protocol::Http1, connection, seat.clone(), self.front, self.stop).await;
@@ -231,7 +231,8 @@ impl Acceptor {
         if !matches!(timeout(first_byte, stream.peek(&mut [0])).await, Ok(Ok(1..))) {
             return tracing::debug!("no handshake began");
         }
-        let stream = match timeout(limits::HANDSHAKE, Box::pin(tls.handshake(Stall::new(stream), peer))).await {
+        let stream = Stall::new(stream).charged_to(account.clone());
+        let stream = match timeout(limits::HANDSHAKE, Box::pin(tls.handshake(stream, peer))).await {
             Ok(Ok(Some(stream))) => stream,
             Ok(Ok(None)) => return,
             Ok(Err(error)) => return tracing::debug!(%error, "handshake failed"),

@@ -8,17 +8,20 @@ use std::{
     task::{Context, Poll},
 };
 
+use fairness::budget::Account;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Instant, Sleep, sleep},
 };
 
 use super::super::pace::Pace;
-use crate::limits::JOINED_WRITE_BYTES;
+use crate::limits::{JOINED_WRITE_BYTES, PRESSED_AFTER};
 
 /// Cuts off readers that do not read.
 pub(crate) struct Stall<S> {
     inner: S,
+    /// Where what the other side does not take is charged.
+    account: Option<Account>,
     /// There from the first write that waits, until the other side has caught up.
     behind: Option<Box<Behind>>,
 }
@@ -33,7 +36,13 @@ struct Behind {
 
 impl<S> Stall<S> {
     pub(crate) fn new(inner: S) -> Self {
-        Self { inner, behind: None }
+        Self { inner, account: None, behind: None }
+    }
+
+    /// Cuts sooner where others need what is charged to `account`.
+    pub(crate) fn charged_to(mut self, account: Account) -> Self {
+        self.account = Some(account);
+        self
     }
 
     fn judge(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -56,12 +65,19 @@ impl<S> Stall<S> {
             let pace = Pace::default();
             Box::new(Behind { pace, since: None, patience: Box::pin(sleep(pace.left())) })
         });
-        if behind.since.is_none() {
+        let since = *behind.since.get_or_insert_with(|| {
             let now = Instant::now();
-            behind.since = Some(now);
-            behind.patience.as_mut().reset(now + behind.pace.left());
+            behind.patience.as_mut().reset(now + behind.pace.left().min(PRESSED_AFTER));
+            now
+        });
+        loop {
+            std::task::ready!(behind.patience.as_mut().poll(cx));
+            let now = Instant::now();
+            if now >= since + behind.pace.left() || self.account.as_ref().is_some_and(Account::is_pressed) {
+                return Poll::Ready(io::ErrorKind::TimedOut.into());
+            }
+            behind.patience.as_mut().reset((now + PRESSED_AFTER).min(since + behind.pace.left()));
         }
-        behind.patience.as_mut().poll(cx).map(|()| io::ErrorKind::TimedOut.into())
     }
 }
 
@@ -194,6 +210,21 @@ mod tests {
             assert_eq!(end, is_cut.then_some(io::ErrorKind::TimedOut), "{step} bytes a second");
             assert!(!is_cut || (29..=31).contains(&start.elapsed().as_secs()), "{step}: {:?}", start.elapsed());
             assert!(written >= step);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_holds_what_others_need_is_cut_sooner() {
+        use fairness::budget::{Budget, Limits};
+        let budget = Budget::new(Limits { total: 1_000, client: 250, connection: 250 });
+        let account = budget.account(Some(std::net::IpAddr::from([192, 0, 2, 1]).into()));
+        let _held = account.try_take(20).unwrap();
+        for (others, seconds) in [(500, 30), (900, 2)] {
+            let _others = budget.common_account().try_take(others).unwrap();
+            let (start, never) = (Instant::now(), Box::pin(sleep(std::time::Duration::from_hours(1))));
+            let mut socket = Stall::new(Slow { step: 1, sleep: never }).charged_to(account.clone());
+            assert_eq!(socket.write(&[0; 100]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            assert_eq!(start.elapsed().as_secs(), seconds, "{others}");
         }
     }
 

@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use domain::Clock;
+use domain::{Clock, addresses::Addresses};
 use rustls::{
     ServerConfig,
     crypto::CryptoProvider,
@@ -56,7 +56,7 @@ impl Tls {
         db: PgPool,
         key: EdgeKey,
         clock: Clock,
-        site_domain: &str,
+        (site_domain, addresses): (&str, Addresses),
         shares: &Shares,
         challenges: Arc<Challenges>,
     ) -> Result<Self, rustls::Error> {
@@ -64,7 +64,7 @@ impl Tls {
         let tickets = Arc::new(Tickets::new(key.clone(), clock.clone()));
         let refusal = Arc::new(server_config(&provider, &tickets, Arc::new(NoCertificate))?);
         let validations = Validations::new(challenges, provider.clone());
-        let store = CertificateStore { marks, db, key, clock, provider: provider.clone() };
+        let store = CertificateStore { marks, db, key, clock, provider: provider.clone(), addresses };
         let certificates = Certificates::new(store, shares, move |certificate| {
             server_config(&provider, &tickets, Arc::new(One(Arc::new(certificate)))).map(Arc::new)
         });

@@ -110,7 +110,7 @@ async fn reads_and_waiting_keys_are_bounded() {
             world.reads.fetch_add(1, Ordering::SeqCst);
             std::future::pending()
         };
-        world.recall.find(&key, asker(1), read).await
+        world.recall.find(&key, asker(u8::try_from(key).unwrap()), read).await
     });
     let stuck = futures_util::future::join_all(stuck);
     let refused = async {

@@ -11,7 +11,7 @@ use std::{
         Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU64, Ordering},
     },
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use async_trait::async_trait;
@@ -28,6 +28,7 @@ use pingora::{
     http::ResponseHeader,
     prelude::{Error, ErrorType},
 };
+use tokio::time::Instant;
 
 use crate::{
     limits,
@@ -54,6 +55,8 @@ pub(super) struct Kept {
     body: Bytes,
     /// The state at its start, by which a purge that overtook it is noticed; none when nothing can overtake it.
     reading: Option<Reading>,
+    /// When it is kept no longer, where nothing else ends it.
+    until: Option<Instant>,
     /// Bytes that are taken while it is kept.
     bytes: u64,
 }
@@ -64,6 +67,7 @@ pub(super) struct Admission {
     room: Arc<Room>,
     len: usize,
     reading: Option<Reading>,
+    life: Option<Duration>,
 }
 
 /// Room for an answer, given back when the last of its bytes is let go of.
@@ -121,11 +125,17 @@ impl Memory {
     }
 
     /// Admits an answer with a body of `len` bytes and so many bytes of headers and name, if there is room.
-    pub(super) fn admit(&self, len: usize, beside: usize, reading: Option<Reading>) -> Option<Admission> {
+    /// It is kept for this life, or for as long as its reading is current.
+    pub(super) fn admit(
+        &self,
+        len: usize,
+        beside: usize,
+        (reading, life): (Option<Reading>, Option<Duration>),
+    ) -> Option<Admission> {
         let bytes = (len + beside) as u64 + limits::CACHED_ENTRY_BYTES;
         let room = Room { held: self.held.clone(), bytes };
         let before = self.held.fetch_add(bytes, Ordering::AcqRel);
-        (before + bytes <= self.share).then(|| Admission { room: Arc::new(room), len, reading })
+        (before + bytes <= self.share).then(|| Admission { room: Arc::new(room), len, reading, life })
     }
 
     /// The current answer under `key`, which counts as a use of it.
@@ -137,6 +147,10 @@ impl Memory {
 
     fn current(&self, key: &HashBinary) -> Option<Arc<Kept>> {
         let kept = self.read(key).get(key).cloned()?;
+        if kept.until.is_some_and(|until| until <= Instant::now()) {
+            self.remove(key, Some(&kept.key));
+            return None;
+        }
         let Some(reading) = &kept.reading else { return Some(kept) };
         if !self.marks.is_current(reading) {
             self.remove(key, Some(&kept.key));
@@ -323,13 +337,14 @@ impl HandleMiss for Miss {
     }
 
     async fn finish(self: Box<Self>) -> pingora::Result<MissFinishType> {
-        let Self { memory, hash, key, headers, body, admission: Admission { room, len, reading }, .. } = *self;
+        let Self { memory, hash, key, headers, body, admission: Admission { room, len, reading, life }, .. } = *self;
         if body.len() != len {
             return Err(Error::explain(ErrorType::InternalError, "the body is shorter than it said"));
         }
         let bytes = room.bytes;
         let body = Bytes::from_owner(Body { bytes: body, _room: room });
-        let kept = Kept { key, headers, body, reading, bytes };
+        let until = life.map(|life| Instant::now() + life);
+        let kept = Kept { key, headers, body, reading, until, bytes };
         let weight = kept.weight();
         memory.insert(hash, kept);
         Ok(MissFinishType::Created(weight))

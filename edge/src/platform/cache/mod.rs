@@ -1,4 +1,5 @@
-//! The cache of admin's answers: files of the console that have a hash in their name, and icons of organizations.
+//! The cache of admin's answers: files of the console that have a hash in their name, icons of organizations, and, for a few seconds, the
+//! description of the API.
 //!
 //! [`name`] decides what may be kept, and under which name, by the form of the address alone; [`memory`] keeps it within its share of
 //! `edge.memory`. A miss goes through pingora-cache in [`super::proxy`], under its lock: whoever asks for the same name
@@ -161,7 +162,7 @@ impl PlatformCache {
         }
         let headers = only(&answer.headers, &KEPT_HEADERS);
         let beside = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>();
-        let admission = self.memory.admit(len, beside + name.text().len(), reading);
+        let admission = self.memory.admit(len, beside + name.text().len(), (reading, name.life()));
         let admission = admission.ok_or(NoCacheReason::Custom("no room"))?;
         let mut head =
             ResponseHeader::build(answer.status, Some(headers.len())).map_err(|_| NoCacheReason::InternalError)?;

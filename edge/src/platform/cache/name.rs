@@ -1,6 +1,6 @@
 //! The names under which answers of admin may be kept: exact forms of addresses whose answers are the same for everybody.
 
-use std::str::FromStr as _;
+use std::{str::FromStr as _, time::Duration};
 
 use domain::{OrgName, addresses::HostKind};
 use http::{HeaderValue, Method, Request};
@@ -16,6 +16,8 @@ use crate::{
 const ASSETS: &str = "/_app/immutable/";
 /// Hexadecimal digits of the version in an icon's address.
 const VERSION_LEN: usize = 16;
+/// The description of the API, which is the same for everybody and changes with admin's program alone.
+const DOCUMENT: &str = "/openapi.json";
 
 /// The name of a public answer of admin: its coding, host, path and query, each in one form only. An address in any other
 /// form has no name and passes the cache by.
@@ -36,6 +38,8 @@ enum Kind {
     Icon,
     /// The icon of an organization whose version the address names.
     VersionedIcon,
+    /// The description of the API.
+    Document,
 }
 
 impl PublicName {
@@ -54,6 +58,7 @@ impl PublicName {
         let kind = match place {
             HostKind::Console if path.starts_with(ASSETS) => asset(path, query)?,
             HostKind::Console => icon(path.strip_prefix("/api")?, query)?,
+            HostKind::Api if path == DOCUMENT && query.is_none() => Kind::Document,
             HostKind::Api => icon(path, query)?,
             HostKind::Gateway | HostKind::Site(_) | HostKind::Unknown => return None,
         };
@@ -75,6 +80,7 @@ impl PublicName {
         let (coding, _host, target) = (parts.next()?, parts.next()?, parts.next()?);
         let kind = match target {
             asset if asset.starts_with(ASSETS) => Kind::Asset,
+            DOCUMENT => Kind::Document,
             icon if icon.contains('?') => Kind::VersionedIcon,
             _ => Kind::Icon,
         };
@@ -98,13 +104,18 @@ impl PublicName {
 
     /// Whether what it stands for may become another: then its answer has to name what changes it.
     pub(super) fn can_change(&self) -> bool {
-        self.kind != Kind::Asset
+        matches!(self.kind, Kind::Icon | Kind::VersionedIcon)
+    }
+
+    /// For how long an answer is kept under the name where no change is heard of that ends it.
+    pub(super) fn life(&self) -> Option<Duration> {
+        (self.kind == Kind::Document).then_some(limits::DOCUMENT_LIFE)
     }
 
     /// Whether only an answer that calls itself immutable may be kept under the name. One with another version than the
     /// current is not, or whoever makes up versions would fill the cache with one icon.
     pub(super) fn needs_immutable(&self) -> bool {
-        self.kind != Kind::Icon
+        matches!(self.kind, Kind::Asset | Kind::VersionedIcon)
     }
 }
 
@@ -157,6 +168,7 @@ mod tests {
             (&console, "/_app/immutable/a.js", Some("identity, br;q=0.5"), "identity app.x /_app/immutable/a.js"),
             (&console, "/_app/immutable/a.js", Some("*"), "br app.x /_app/immutable/a.js"),
             (&console, "/api/orgs/acme/icon", Some("br"), "identity app.x /api/orgs/acme/icon"),
+            (&api, "/openapi.json", Some("br"), "identity app.x /openapi.json"),
             (&api, "/orgs/acme/icon?v=0123456789abcdef", None, "identity app.x /orgs/acme/icon?v=0123456789abcdef"),
         ] {
             assert_eq!(named(place, target, accepted).as_deref(), Some(expected), "{target} {accepted:?}");
@@ -182,6 +194,7 @@ mod tests {
             "/_APP/immutable/a.js",
             "/_app%2fimmutable/a.js",
             "/_app/version.json",
+            "/openapi.json",
             "/index.html",
             "/orgs/acme/icon",
             "/api/orgs/acme/icon/",
@@ -197,7 +210,7 @@ mod tests {
         ] {
             assert_eq!(named(&HostKind::Console, target, None), None, "{target}");
         }
-        for target in ["/_app/immutable/a.js", "/api/orgs/acme/icon"] {
+        for target in ["/_app/immutable/a.js", "/api/orgs/acme/icon", "/openapi.json?x", "/openapi.json/"] {
             assert_eq!(named(&HostKind::Api, target, None), None, "{target}");
         }
         assert_eq!(named(&HostKind::Gateway, "/orgs/acme/icon", None), None);

@@ -252,3 +252,15 @@ fn nothing_of_a_visitor_goes_along() {
     assert_eq!(names, ["accept-encoding", "host", "range", "x-svc-cache-name"]);
     assert_eq!(headers["accept-encoding"], "br");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_description_of_the_api_is_kept_for_a_while() {
+    let (cache, _marks) = cache();
+    let request = Request::get("/openapi.json").body(Empty::<Bytes>::new()).unwrap();
+    let visitor = Visitor { address: std::net::Ipv4Addr::LOCALHOST.into(), tls: true };
+    let document = PublicName::of(&request, "api.x", &HostKind::Api, visitor).unwrap();
+    assert!(fill(&cache, &document, &answer(2, &[("cache-control", "public, max-age=60")]), b"{}").await);
+    assert_eq!(kept(&cache, &document).await.as_deref(), Some(&b"{}"[..]));
+    tokio::time::advance(limits::DOCUMENT_LIFE).await;
+    assert_eq!(kept(&cache, &document).await, None);
+}

@@ -232,7 +232,7 @@ async fn differences(world: &World, case: &Case, verdict: &Verdict) -> Vec<(Stri
     };
     let id = DeploymentId::new(now());
     world.shelf.packs.lock().unwrap().insert(id.clone(), (manifest, Vec::new()));
-    let pack = world.sites.packs.pack(&id).await.unwrap();
+    let pack = world.sites.packs.pack(&id, &world.site.owner).await.unwrap();
     for (target, theirs) in case.requests.iter().zip(&verdict.answers) {
         let ours = outcome(&pack, target, &names);
         if (&ours.redirect, &ours.rewrite) != (&theirs.redirect, &theirs.rewrite) {

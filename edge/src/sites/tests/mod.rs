@@ -294,7 +294,7 @@ impl World {
         let shares = Shares::least();
         let budget = Budget::new(shares.flight());
         let (key, account) = (EdgeKey::generate(), budget.common_account());
-        let gatekeeper = Gatekeeper::new(&key, club.clone(), &console, 0, account, clock.clone());
+        let gatekeeper = Gatekeeper::new(&key, club.clone(), &console, 0, account, (None, clock.clone()));
         Self {
             sites: Sites::new(shelf.clone(), Some(replica.clone()), &shares, &budget, shelf.clone(), gatekeeper, clock),
             budget,

@@ -171,7 +171,7 @@ async fn bodies_of_many_blocks_arrive_whole_and_part_by_part_also_when_nobody_ta
 
 /// The manifest that is in memory, let go of there.
 async fn evicted(world: &World) -> Weak<Pack> {
-    let pack = world.sites.packs.pack(world.site.deployment.as_ref().unwrap()).await.unwrap();
+    let pack = world.sites.packs.pack(world.site.deployment.as_ref().unwrap(), &world.site.owner).await.unwrap();
     world.sites.packs.forget_manifests();
     Arc::downgrade(&pack)
 }
@@ -199,7 +199,7 @@ async fn a_request_that_waits_for_the_store_does_not_hold_the_manifest() {
     let world = World::new(Folder::of(&["x", "404.html"]));
     *world.shelf.recent.lock().unwrap() = vec![world.publish(Folder::of(&["app-h4sh3d1.js"]))];
     for target in ["/x", "/missing", "/app-h4sh3d1.js"] {
-        world.sites.packs.pack(world.site.deployment.as_ref().unwrap()).await.unwrap();
+        world.sites.packs.pack(world.site.deployment.as_ref().unwrap(), &world.site.owner).await.unwrap();
         world.shelf.hangs.store(true, SeqCst);
         let mut waiting = pin!(world.get(target));
         for _ in 0..10 {

@@ -19,6 +19,7 @@ use fairness::budget::{Account, Exhausted, Grant};
 use h2::{Reason, SendStream};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::multiplexed::Answering;
 use crate::{
     front::Body,
     http::{Chunk, charge},
@@ -69,6 +70,18 @@ impl Flow {
     pub(super) fn new(account: Account) -> Self {
         let (waits, served, sent) = (AtomicU64::new(1), AtomicU64::new(0), AtomicU64::new(0));
         Self { account, waits, served, sent, task: tokio::task::try_id() }
+    }
+
+    /// Makes an answer that has to wait a task, whose memory is charged to the client. Where that is refused, the answer is dropped: h2
+    /// resets its stream.
+    pub(super) fn wait_for(&self, answering: Answering) {
+        match self.account.of_client().try_take(limits::STREAM_BYTES) {
+            Ok(grant) => drop(tokio::spawn(async move {
+                answering.await;
+                drop(grant);
+            })),
+            Err(Exhausted) => metrics::exhausted(),
+        }
     }
 
     fn number(&self) -> u64 {
@@ -234,6 +247,8 @@ impl Sending<'_> {
                 is_parked = true;
                 // What others had on its way when this wait began has been handed over by now.
                 sent_before = self.flow.sent.load(Ordering::Relaxed);
+            } else if since.elapsed() >= limits::PRESSED_AFTER && self.flow.account.is_pressed() {
+                return Err(Cut::Stalled);
             } else if since.elapsed() >= self.pace.left() {
                 let is_passed_over = self.flow.served.load(Ordering::Relaxed) > number;
                 let is_everything_still = self.flow.sent.load(Ordering::Relaxed) == sent_before;
@@ -245,7 +260,7 @@ impl Sending<'_> {
                 sent_before = self.flow.sent.load(Ordering::Relaxed);
             }
             let patience = if is_parked { self.pace.left().max(limits::PARK_AFTER) } else { limits::PARK_AFTER };
-            until = since + patience;
+            until = (since + patience).min(Instant::now() + limits::PRESSED_AFTER);
         }
     }
 

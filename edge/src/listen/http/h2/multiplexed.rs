@@ -112,7 +112,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Future for Multiplex
             }
             for mut answering in begun {
                 if is_pending(&mut answering) {
-                    tokio::spawn(answering);
+                    this.flow.wait_for(answering);
                 }
             }
         }

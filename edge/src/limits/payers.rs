@@ -1,0 +1,63 @@
+//! Who pays for what is scarce. A bound that all share and nobody pays for is had by whoever is greedy, so each names its payer here; a
+//! test in [`crate::rooms`] finds those that do not.
+
+/// The payer of a bound: those with a share of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Payer {
+    /// A client, and its /48.
+    Client,
+    /// A connection, of which a client has a bounded number.
+    Connection,
+    /// The account whose site, key or visitors it is for.
+    Account,
+    /// Nobody: the reason why that lets nobody keep it from the others.
+    Nobody(&'static str),
+}
+
+use Payer::{Account, Client, Connection, Nobody};
+
+/// Every bound on what is held at the same time, in the order of its file: where it is made, what it is of, and who pays.
+pub(crate) const PAYERS: [(&str, &str, Payer); 26] = [
+    ("gate/mod.rs", "computations of password hashes", Client),
+    ("gate/org.rs", "look-ups of tickets", Client),
+    ("gateway/drains.rs", "streams that are read without their clients", Account),
+    (
+        "gateway/drains.rs",
+        "connections to providers that wait for an end",
+        Nobody("a refusal closes a connection that would have been used again, and nothing else"),
+    ),
+    (
+        "gateway/meter/mod.rs",
+        "reads of totals",
+        Nobody("an account's totals are read once for all its requests that wait"),
+    ),
+    ("gateway/mod.rs", "memory for answers that are read whole", Account),
+    ("gateway/mod.rs", "completions under way", Account),
+    ("gateway/mod.rs", "memory for large bodies of requests", Account),
+    ("gateway/resume/mod.rs", "memory for answers that are kept", Account),
+    ("gateway/resume/store.rs", "memory for answers that are kept", Account),
+    ("gateway/upstream/pace.rs", "requests that wait for a provider's rate", Account),
+    ("http/pacing.rs", "bytes a second beyond a plan's bandwidth", Account),
+    (
+        "listen/tcp/seats.rs",
+        "connections",
+        Nobody("a client's own bound stands beside it, and the greediest client's are shed"),
+    ),
+    ("listen/tcp/seats.rs", "connections of plain HTTP", Nobody("a client's own bound stands beside it")),
+    ("listen/tcp/seats.rs", "connections of a client", Client),
+    ("listen/tls/validation.rs", "handshakes of authorities", Client),
+    ("main.rs", "bytes in flight", Client),
+    ("memory/challenges.rs", "reads of answers to challenges", Client),
+    ("memory/recall.rs", "those who wait for reads", Client),
+    ("memory/recall.rs", "reads from Postgres", Client),
+    (
+        "memory/sites.rs",
+        "looks whether a deployment is kept",
+        Nobody("without an answer in time the deployment counts as kept, which is what it nearly always is"),
+    ),
+    ("platform/mod.rs", "streams of events", Client),
+    ("platform/mod.rs", "requests for the platform", Client),
+    ("platform/mod.rs", "requests of which the body is read", Client),
+    ("platform/mod.rs", "requests for the platform on a connection", Connection),
+    ("sites/cache.rs", "reads of manifests and of bodies, and bodies that are decoded", Account),
+];

@@ -1,0 +1,227 @@
+//! What a request for the platform holds, and how it is taken back from clients that let the others wait.
+//!
+//! A turn is given back when admin's answer has ended. Until then a client may hold it up: it sends its body slowly, or does not take
+//! the answer. Such a request is known to [`Holders`], which end it when turns run short: one of those of the client that has most.
+
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use fairness::{Client, Turn, budget::Grant};
+use http_body::{Body, Frame, SizeHint};
+use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use crate::limits;
+
+/// What a request for the platform holds while it is in flight.
+pub(super) struct Held {
+    pub(super) holder: Holder,
+    pub(super) _turn: Turn<Client>,
+    /// Its turn among the streams of events, if it is one.
+    pub(super) _event_stream: Option<Turn<Client>>,
+    /// Its place on its connection.
+    pub(super) _place: Option<OwnedSemaphorePermit>,
+    /// The memory of the way to admin, until the answer takes it over.
+    pub(super) grant: Mutex<Option<Grant>>,
+}
+
+impl Held {
+    /// The memory of the way to admin.
+    pub(super) fn take_grant(&self) -> Option<Grant> {
+        self.grant.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Done when others need the turn.
+    pub(super) async fn taken_back(&self) {
+        self.holder.state.taken_back.cancelled().await;
+    }
+
+    /// Says that nothing goes on before the client takes or sends something, until what is returned is dropped.
+    pub(super) fn waits_for_client(&self) -> Waits {
+        Waits::new(self.holder.state.clone())
+    }
+}
+
+/// The requests that hold a turn.
+#[derive(Clone, Default)]
+pub(super) struct Holders(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    next: u64,
+    holders: HashMap<u64, Arc<State>>,
+}
+
+/// A request among the holders, until it is dropped.
+pub(super) struct Holder {
+    holders: Holders,
+    number: u64,
+    pub(super) state: Arc<State>,
+}
+
+/// What is known of a request.
+pub(super) struct State {
+    client: Client,
+    taken_back: CancellationToken,
+    begun: Instant,
+    /// When the request began to wait for its client, in milliseconds since `begun` and one more; 0 while it does not.
+    waits_since: AtomicU64,
+}
+
+/// A wait for the client.
+pub(super) struct Waits(Arc<State>);
+
+impl Holders {
+    /// Adds a request of `client`.
+    pub(super) fn add(&self, client: Client) -> Holder {
+        let (taken_back, begun, waits_since) = (CancellationToken::new(), Instant::now(), AtomicU64::new(0));
+        let state = Arc::new(State { client, taken_back, begun, waits_since });
+        let mut known = self.known();
+        let number = known.next;
+        known.next += 1;
+        known.holders.insert(number, state.clone());
+        Holder { holders: self.clone(), number, state }
+    }
+
+    /// Takes the turn back of the request that has waited the longest for its client, of the client that has most such requests. Returns
+    /// false when there is none: a client has [`limits::HOLD_UP`] to go on.
+    pub(super) fn take_one_back(&self) -> bool {
+        let now = Instant::now();
+        let known = self.known();
+        let waiting = |state: &&Arc<State>| state.waits_for(now).is_some_and(|waited| waited >= limits::HOLD_UP);
+        let mut of_clients: HashMap<Client, usize> = HashMap::new();
+        for state in known.holders.values().filter(waiting) {
+            *of_clients.entry(state.client.widest()).or_default() += 1;
+        }
+        let Some((greediest, _)) = of_clients.into_iter().max_by_key(|(_, count)| *count) else { return false };
+        let its = known.holders.values().filter(waiting).filter(|state| state.client.widest() == greediest);
+        let longest = its.max_by_key(|state| state.waits_for(now));
+        longest.inspect(|state| state.taken_back.cancel()).is_some()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // Nothing panics while the lock is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.holders.known().holders.remove(&self.number);
+    }
+}
+
+impl State {
+    /// For how long the request has waited for its client; none if it does not, or is taken back already.
+    fn waits_for(&self, now: Instant) -> Option<std::time::Duration> {
+        let since = self.waits_since.load(Ordering::Relaxed).checked_sub(1)?;
+        let since = self.begun + std::time::Duration::from_millis(since);
+        (!self.taken_back.is_cancelled()).then(|| now.saturating_duration_since(since))
+    }
+}
+
+impl Waits {
+    fn new(state: Arc<State>) -> Self {
+        let since = u64::try_from(state.begun.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1;
+        state.waits_since.store(since, Ordering::Relaxed);
+        Self(state)
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.waits_since.store(0, Ordering::Relaxed);
+    }
+}
+
+/// What has not been read of a request's body, of which is known whether its client is waited for. A byte now and then is no progress.
+pub(super) struct Watched<B> {
+    body: B,
+    state: Arc<State>,
+    waits: Option<Waits>,
+    /// Bytes that have come since the wait began.
+    come: usize,
+}
+
+impl<B> Watched<B> {
+    pub(super) fn new(body: B, held: &Held) -> Self {
+        Self { body, state: held.holder.state.clone(), waits: None, come: 0 }
+    }
+}
+
+impl<B> Body for Watched<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let this = &mut *self;
+        let frame = Pin::new(&mut this.body).poll_frame(cx);
+        match &frame {
+            Poll::Pending if this.waits.is_none() => {
+                this.come = 0;
+                this.waits = Some(Waits::new(this.state.clone()));
+            }
+            Poll::Pending => {}
+            Poll::Ready(Some(Ok(frame))) => {
+                this.come += frame.data_ref().map_or(0, Bytes::len);
+                if this.come >= limits::HOLD_UP_BYTES {
+                    this.waits = None;
+                }
+            }
+            Poll::Ready(_) => this.waits = None,
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::IpAddr, time::Duration};
+
+    use super::*;
+
+    fn client(last: u8) -> Client {
+        Client::from(IpAddr::from([192, 0, 2, last]))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn turns_are_taken_back_from_the_greediest_that_lets_the_others_wait() {
+        let holders = Holders::default();
+        let add = |last| holders.add(client(last));
+        let (modest, greedy, busy) = (add(1), [add(2), add(2), add(2)], [add(3), add(3), add(3), add(3)]);
+        let waits = |holder: &Holder| Waits::new(holder.state.clone());
+        let _waiting = [waits(&modest), waits(&greedy[1])];
+        tokio::time::advance(Duration::from_millis(10)).await;
+        let third = waits(&greedy[2]);
+        assert!(!holders.take_one_back(), "each has its time");
+        tokio::time::advance(limits::HOLD_UP).await;
+        let is_taken = |holder: &Holder| holder.state.taken_back.is_cancelled();
+        assert!(holders.take_one_back() && is_taken(&greedy[1]), "the one that has waited the longest");
+        drop(third);
+        assert!(holders.take_one_back() && is_taken(&modest), "the only one that waits");
+        assert!(
+            !holders.take_one_back() && busy.iter().chain([&greedy[0], &greedy[2]]).all(|holder| !is_taken(holder))
+        );
+        drop((modest, greedy, busy));
+        assert!(holders.known().holders.is_empty());
+    }
+}

@@ -1,0 +1,235 @@
+//! The body of admin's answer, read by a task of its own: the request ends with admin's answer, however slowly its client takes that.
+//!
+//! What is read and waits for the client is charged as bytes in flight. An answer for which there is that much memory is read whole;
+//! of a larger one, or where memory is short, no more is read than the client takes, and the request lasts as long.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use fairness::budget::Grant;
+use http::{HeaderMap, HeaderValue, header};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::sync::{Notify, mpsc};
+
+use super::held::Held;
+use crate::{http::BodyError, limits};
+
+/// The media type of a stream of events, of which hardly anything is ever read ahead.
+const EVENTS: &[u8] = b"text/event-stream";
+
+/// Why an answer breaks off: others need the turn that it holds.
+#[derive(Debug, thiserror::Error)]
+#[error("others need the turn of this answer, which is not being taken")]
+struct TakenBack;
+
+/// The client's end of an answer.
+pub(super) struct Relayed {
+    pieces: mpsc::UnboundedReceiver<Result<Bytes, BodyError>>,
+    shared: Arc<Shared>,
+    /// Bytes that are still to come, if admin has said how many there are.
+    left: Option<u64>,
+    is_over: bool,
+}
+
+/// What both ends of an answer know.
+struct Shared {
+    /// Bytes that were read and wait for the client.
+    queued: AtomicUsize,
+    taken: Notify,
+    memory: Mutex<Memory>,
+}
+
+/// The memory of an answer on its way.
+struct Memory {
+    grant: Option<Grant>,
+    /// Whether admin's answer has ended: then nothing is held but what waits.
+    has_ended: bool,
+}
+
+impl Shared {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        // Nothing panics while the lock is held.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self) {
+        self.memory().has_ended = true;
+        self.give_back();
+    }
+
+    /// Gives back what is not needed for what waits, once admin's answer has ended.
+    fn give_back(&self) {
+        let mut memory = self.memory();
+        let queued = self.queued.load(Ordering::Acquire);
+        if memory.has_ended
+            && let Some(grant) = &mut memory.grant
+        {
+            grant.shrink_to(queued as u64);
+        }
+    }
+}
+
+/// Begins to read `answer`, whose headers are `headers`, for a request that holds `held`.
+pub(super) fn relay(answer: Incoming, headers: &HeaderMap, held: Arc<Held>) -> Relayed {
+    let left = answer.size_hint().exact();
+    let mut grant = held.take_grant();
+    let mut room = limits::RELAYED_BYTES;
+    let is_event_stream =
+        headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).is_some_and(|kind| kind.starts_with(EVENTS));
+    if let Some(grant) = &mut grant {
+        if is_event_stream {
+            grant.shrink_to(limits::EVENT_STREAM_BYTES);
+        } else if let Some(left) = left.filter(|left| *left <= limits::RELAYED_WHOLE_BYTES)
+            && grant.try_grow(left).is_ok()
+        {
+            room = usize::MAX;
+        }
+    }
+    let memory = Mutex::new(Memory { grant, has_ended: false });
+    let shared = Arc::new(Shared { queued: AtomicUsize::new(0), taken: Notify::new(), memory });
+    let (sender, pieces) = mpsc::unbounded_channel();
+    tokio::spawn(read(answer, sender, shared.clone(), held, room));
+    Relayed { pieces, shared, left, is_over: false }
+}
+
+/// Reads `answer` to its end, at most `room` bytes ahead of the client.
+async fn read(
+    mut answer: Incoming,
+    pieces: mpsc::UnboundedSender<Result<Bytes, BodyError>>,
+    shared: Arc<Shared>,
+    held: Arc<Held>,
+    room: usize,
+) {
+    loop {
+        let frame = tokio::select! {
+            biased;
+            () = pieces.closed() => return,
+            () = held.taken_back() => Some(Err(TakenBack.into())),
+            frame = answer.frame() => frame.map(|frame| frame.map_err(BodyError::from)),
+        };
+        match frame {
+            None => break,
+            Some(Err(error)) => {
+                let _ = pieces.send(Err(error));
+                break;
+            }
+            Some(Ok(frame)) => {
+                // Trailers are passed on to nobody.
+                if let Ok(bytes) = frame.into_data()
+                    && !bytes.is_empty()
+                {
+                    shared.queued.fetch_add(bytes.len(), Ordering::AcqRel);
+                    let _ = pieces.send(Ok(bytes));
+                }
+            }
+        }
+        if shared.queued.load(Ordering::Acquire) < room {
+            continue;
+        }
+        let _waits = held.waits_for_client();
+        while shared.queued.load(Ordering::Acquire) >= room {
+            tokio::select! {
+                () = shared.taken.notified() => {}
+                () = pieces.closed() => return,
+                () = held.taken_back() => {
+                    let _ = pieces.send(Err(TakenBack.into()));
+                    return shared.end();
+                }
+            }
+        }
+    }
+    // In this order: whoever waits for the turn also needs memory.
+    shared.end();
+    drop(held);
+}
+
+impl Relayed {
+    pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let piece = ready!(self.pieces.poll_recv(cx));
+        let Some(Ok(bytes)) = piece else {
+            self.is_over = true;
+            return Poll::Ready(piece.map(|failed| failed.map(Frame::data)));
+        };
+        self.shared.queued.fetch_sub(bytes.len(), Ordering::AcqRel);
+        self.shared.taken.notify_one();
+        self.shared.give_back();
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(bytes.len() as u64);
+        }
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+
+    pub(super) fn is_end_stream(&self) -> bool {
+        self.is_over || self.left == Some(0)
+    }
+
+    pub(super) fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::new, SizeHint::with_exact)
+    }
+}
+
+/// The body of admin's answer. What it holds is charged until it is taken.
+pub struct HandedBody {
+    answer: AnswerBody,
+}
+
+enum AnswerBody {
+    /// Nothing.
+    Empty,
+    /// As it comes.
+    Relayed(Relayed),
+    /// Read whole, while the request holds what it held.
+    Whole { bytes: Bytes, _held: Arc<Held> },
+}
+
+impl HandedBody {
+    /// The body `answer` of an answer with these headers.
+    pub(super) fn relayed(answer: Incoming, headers: &HeaderMap, held: Arc<Held>) -> Self {
+        let answer =
+            if answer.is_end_stream() { AnswerBody::Empty } else { AnswerBody::Relayed(relay(answer, headers, held)) };
+        Self { answer }
+    }
+
+    pub(super) fn whole(answer: Bytes, held: Arc<Held>) -> Self {
+        Self { answer: AnswerBody::Whole { bytes: answer, _held: held } }
+    }
+}
+
+impl Body for HandedBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match &mut self.answer {
+            AnswerBody::Empty => Poll::Ready(None),
+            AnswerBody::Relayed(answer) => answer.poll_frame(cx),
+            AnswerBody::Whole { bytes, .. } if bytes.is_empty() => Poll::Ready(None),
+            AnswerBody::Whole { bytes, .. } => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.answer {
+            AnswerBody::Empty => true,
+            AnswerBody::Relayed(answer) => answer.is_end_stream(),
+            AnswerBody::Whole { bytes, .. } => bytes.is_empty(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.answer {
+            AnswerBody::Empty => SizeHint::with_exact(0),
+            AnswerBody::Relayed(answer) => answer.size_hint(),
+            AnswerBody::Whole { bytes, .. } => SizeHint::with_exact(bytes.len() as u64),
+        }
+    }
+}
