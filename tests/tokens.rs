@@ -18,8 +18,9 @@ fn assert_record(record: &Value) {
 async fn me_is_the_account_behind_the_token() {
     let world = World::start().await;
     let me = world.user("ada").await.get("/me").await.ok();
-    assert_keys(&me, "id vcs_id vcs_login email token_kind org created_at");
+    assert_keys(&me, "id vcs_id vcs_login email token_kind token_id org created_at");
     parse_id(&me["id"], "usr_");
+    parse_id(&me["token_id"], "tok_");
     parse_timestamp(&me["created_at"]);
     assert_eq!(me["vcs_login"], "ada");
     assert_eq!(me["token_kind"], "cli");

@@ -73,6 +73,7 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::deployments::list))
         .routes(routes!(api::deployments::show, api::deployments::delete))
         .routes(routes!(api::deployments::activate))
+        .routes(routes!(api::deployments::lookup::project))
         .routes(routes!(api::access::set_access))
         .routes(routes!(api::access::set_password, api::access::delete_password))
         .routes(routes!(api::transfer::transfer))

@@ -22,11 +22,12 @@ Examples:
   svc rollback --project my-site        go back to what was live before
   svc share report.html --ttl 1         publish one page for a day
   svc --json projects | jq              every command speaks JSON
+  source <(svc completions bash)        complete commands, projects, organizations, deployments
 
 Files:
   .svcignore     what not to publish, in gitignore's syntax; a line such as !.npmrc publishes what is
                  usually left out
-  .svcproject    the project's name, so that --project can be left out
+  .svcproject    the project's name, so that --project can be left out; --save writes it
 
 Exit codes:
   0  done                        4  not found
@@ -45,6 +46,7 @@ pub(crate) struct Args {
 }
 
 /// The options that every command takes.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = EVERYWHERE)]
 pub(crate) struct Global {
@@ -57,13 +59,22 @@ pub(crate) struct Global {
     /// Print one JSON document, for programs
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Do not ask for confirmation
+    #[arg(long, short, global = true)]
+    pub(crate) yes: bool,
+    /// Print results, warnings and failures only
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// Tell every request and its answer on stderr
+    #[arg(long, short, global = true, env = "SVC_DEBUG", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) verbose: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Sign in through the browser
     Login(login::Login),
-    /// Forget the login that is saved on this machine
+    /// Sign out: end the token of the login that is saved on this machine, and forget it
     Logout,
     /// Show who you are signed in as
     Whoami,
@@ -113,7 +124,7 @@ pub(crate) enum Command {
     Ai(ai::Ai),
     /// Teach coding agents to publish pages
     Skill(skill::Skill),
-    /// Print the completion script of a shell
+    /// Print the script that has a shell complete commands and names
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -131,6 +142,8 @@ mod tests {
                 Args::try_parse_from(["svc", "invites", verb, &end]).unwrap();
                 Args::try_parse_from(["svc", "invites", verb, "--json", &end]).unwrap();
                 Args::try_parse_from(["svc", "invites", verb, &end, "--json"]).unwrap();
+                let args = Args::try_parse_from(["svc", "invites", verb, &end]).unwrap();
+                assert!(!args.global.quiet, "the secret is not read as options");
             }
         }
         assert!(Args::try_parse_from(["svc", "invites", "accept", "--nonsense"]).is_err());

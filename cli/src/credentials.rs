@@ -5,7 +5,7 @@
 //! and a token. Those three belong together: none of them is ever used with a token or a login from elsewhere.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env, fs,
     io::{self, IsTerminal as _, Write as _},
     path::{Path, PathBuf},
@@ -23,6 +23,9 @@ use crate::{
     failure::Failure,
     up::{self, Up},
 };
+
+/// Most `up.json` files that are remembered.
+const KNOWN_UP_FILES: usize = 100;
 
 /// The part of a connection that the command line and the environment determine.
 #[derive(Debug, Default)]
@@ -42,6 +45,17 @@ pub(crate) struct Connection {
     pub(crate) up_file: Option<PathBuf>,
     /// The AI gateway's address, when the login or `up.json` names it.
     pub(crate) ai: Option<Url>,
+    /// What is said of the requests that are sent.
+    pub(crate) voice: Voice,
+}
+
+/// What is said on stderr of requests that are under way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Voice {
+    /// Whether every request and its answer is told.
+    pub(crate) is_verbose: bool,
+    /// Whether somebody watches who wonders about a silence.
+    pub(crate) is_watched: bool,
 }
 
 /// The saved logins, as their file holds them.
@@ -54,6 +68,9 @@ pub(crate) struct Logins {
     /// The AI keys that svc made for itself, by API address and by whom they were made for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     ai_keys: BTreeMap<String, String>,
+    /// The `up.json` files near a working folder that the person was told of.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    known_up_files: BTreeSet<PathBuf>,
 }
 
 /// A login at one API address.
@@ -119,11 +136,13 @@ impl Connection {
                 ca_file: wanted.ca_file.or_else(|| login.and_then(|login| login.ca_file.clone())),
                 up_file: None,
                 ai: None,
+                voice: Voice::default(),
                 api,
             });
         };
         let Up { file, ai_url, token, ca_file, .. } = up;
-        Ok(Self { api, token, ca_file: wanted.ca_file.or(ca_file), up_file: Some(file), ai: ai_url })
+        let ca_file = wanted.ca_file.or(ca_file);
+        Ok(Self { api, token, ca_file, up_file: Some(file), ai: ai_url, voice: Voice::default() })
     }
 
     /// The AI gateway's address: the one that was named, or the API's with `ai.` in place of `api.`.
@@ -191,6 +210,14 @@ impl Logins {
         let of_api = format!("{} ", key(api));
         self.ai_keys.retain(|name, _| !name.starts_with(&of_api));
         self.by_api.remove(&key(api))
+    }
+
+    /// Remembers that the person was told of this `up.json`; false when they were before.
+    pub(crate) fn meet(&mut self, up_file: &Path) -> bool {
+        if self.known_up_files.len() >= KNOWN_UP_FILES {
+            self.known_up_files.pop_first();
+        }
+        self.known_up_files.insert(up_file.to_owned())
     }
 
     /// The saved AI key for this connection.
@@ -370,7 +397,14 @@ mod tests {
     #[test]
     fn an_ai_key_is_kept_for_whom_it_was_made() {
         let token = |letter: &str| Some(format!("svc_{}", letter.repeat(43)));
-        let connection = |token| Connection { api: url(API), token, ca_file: None, up_file: None, ai: None };
+        let connection = |token| Connection {
+            api: url(API),
+            token,
+            ca_file: None,
+            up_file: None,
+            ai: None,
+            voice: Voice::default(),
+        };
         let mut saved = logins(API);
         saved.keep_ai_key(&connection(token("a")), "key".into());
         assert_eq!(saved.ai_key(&connection(token("a"))), Some("key"));

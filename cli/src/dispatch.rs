@@ -1,7 +1,8 @@
 //! Runs the command that was parsed: one arm per command.
 
-use clap::CommandFactory as _;
-use domain::BRAND;
+use std::path::Path;
+
+use domain::token::TokenSecret;
 
 use crate::{
     args::{Args, Command, Global},
@@ -10,7 +11,9 @@ use crate::{
         access, ai, audit, billing, deploy, deployments, domains, env, invites, login, members, orgs, projects, repo,
         sessions, share, shares, skill, stats, tokens, transfer, vcs,
     },
-    credentials::{Connection, Wanted},
+    complete,
+    credentials::{self, Connection, Logins, Voice, Wanted},
+    failure::Failure,
     output::{self, Output},
 };
 
@@ -21,8 +24,12 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
     let client = || Client::new(connection()?);
     match command {
         Command::Login(login) => login::login(login, connection()?, output).await,
-        Command::Logout => login::logout(&connection()?, output),
-        Command::Whoami => login::whoami(&client()?, output).await,
+        Command::Logout => login::logout(connection()?, output).await,
+        Command::Whoami => {
+            let connection = connection()?;
+            let up_file = connection.up_file.clone();
+            login::whoami(&Client::new(connection)?, up_file.as_deref(), output).await
+        }
         Command::Deploy(deploy) => deploy::run(deploy, &client()?, output).await,
         Command::Projects(projects) => projects::run(projects, &client()?, output).await,
         Command::Deployments(deployments) => deployments::run(deployments, &client()?, output).await,
@@ -51,17 +58,49 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
 }
 
 fn connection(global: &Global) -> anyhow::Result<Connection> {
-    let token = std::env::var("SVC_TOKEN").ok().filter(|token| !token.is_empty());
-    let connection = Connection::find(Wanted { api: global.api.clone(), ca_file: global.ca_file.clone(), token })?;
+    let token = std::env::var("SVC_TOKEN").ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
+    if token.as_ref().is_some_and(|token| TokenSecret::parse(token).is_none()) {
+        return Err(Failure::not_signed_in("SVC_TOKEN does not hold a whole token.")
+            .with_hint(
+                "A token is svc_ and 43 characters; `svc tokens create` makes one. Or unset it, and run `svc login`.",
+            )
+            .into());
+    }
+    let wanted = Wanted { api: global.api.clone(), ca_file: global.ca_file.clone(), token };
+    let mut connection = Connection::find(wanted)?;
+    connection.voice = Voice {
+        is_verbose: global.verbose,
+        is_watched: !global.quiet && !global.json && console::user_attended_stderr(),
+    };
     if let Some(file) = &connection.up_file {
-        output::tell(&format!("Using the `make up` of {}", file.display()));
+        introduce(file, global.verbose);
     }
     Ok(connection)
 }
 
+/// Says which `make up` is used: a person has to know that a file near the folder was believed, and need not be told again.
+fn introduce(up_file: &Path, always: bool) {
+    let remembered = || -> anyhow::Result<bool> {
+        // The folder was named by whoever set it.
+        if std::env::var_os("SVC_STATE_DIR").is_some() {
+            return Ok(true);
+        }
+        let file = credentials::file()?;
+        let mut logins = Logins::load(&file)?;
+        let is_new = logins.meet(up_file);
+        if is_new {
+            logins.save(&file)?;
+        }
+        Ok(!is_new)
+    };
+    // What cannot be remembered is said again.
+    if always || !remembered().unwrap_or(false) {
+        output::tell(&format!("Using the `make up` of {}", up_file.display()));
+    }
+}
+
 fn completions(shell: clap_complete::Shell, output: Output) -> anyhow::Result<()> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), BRAND, &mut script);
-    let script = String::from_utf8(script)?;
+    let script = complete::script(&shell.to_string())?;
+    let script = script.ok_or_else(|| Failure::usage(format!("There are no completions for {shell}.")))?;
     output.result(&serde_json::json!({"shell": shell.to_string(), "script": script}), || script.clone())
 }

@@ -35,6 +35,10 @@ impl Failure {
         Self::new(Kind::Usage, "usage", message)
     }
 
+    pub(crate) fn refused(code: &str, message: impl Into<String>) -> Self {
+        Self::new(Kind::Refused, code, message)
+    }
+
     pub(crate) fn not_signed_in(message: impl Into<String>) -> Self {
         Self::new(Kind::NotSignedIn, "not_signed_in", message)
     }
@@ -68,6 +72,11 @@ impl Failure {
         self
     }
 }
+
+/// A failure of which the printed result tells already: only the exit code is left to give.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the result tells of the failure")]
+pub(crate) struct Told(pub(crate) Kind);
 
 /// The failure inside `error`, or one made of it: an unforeseen error still gets a code and a sentence.
 pub(crate) fn of(error: &anyhow::Error) -> Failure {

@@ -6,12 +6,14 @@
 mod args;
 mod client;
 mod commands;
+mod complete;
 mod credentials;
 mod dispatch;
 mod failure;
 mod options;
 mod output;
 mod pack;
+mod pointers;
 mod project;
 mod up;
 
@@ -20,21 +22,30 @@ use std::{env, process::ExitCode};
 use clap::{Parser as _, error::ErrorKind};
 use domain::Clock;
 
-use crate::{args::Args, failure::Failure, output::Output};
+use crate::{
+    args::Args,
+    failure::{Failure, Told},
+    output::Output,
+    pointers::Mistake,
+};
 
 /// The exit status that shells report for a program ended by Ctrl-C: 128 + SIGINT.
 const INTERRUPTED: i32 = 130;
 
 fn main() -> ExitCode {
+    complete::answer();
     let clock = Clock::system();
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(error) => return misused(&error, Output::new(env::args().any(|arg| arg == "--json"), clock.now())),
+        Err(error) => return misused(error, Output::new(env::args().any(|arg| arg == "--json"), clock.now())),
     };
-    let output = Output::new(args.global.json, clock.now());
+    let output = Output::new(args.global.json, clock.now()).quiet(args.global.quiet).agreeing(args.global.yes);
     match run(args, output) {
         Ok(code) => code,
         Err(error) => {
+            if let Some(Told(kind)) = error.downcast_ref::<Told>() {
+                return ExitCode::from(*kind as u8);
+            }
             let failure = failure::of(&error);
             output.failure(&failure);
             ExitCode::from(failure.kind as u8)
@@ -47,6 +58,7 @@ async fn run(args: Args, output: Output) -> anyhow::Result<ExitCode> {
     tokio::select! {
         done = dispatch::run(args, output) => done.map(|()| ExitCode::SUCCESS),
         _ = tokio::signal::ctrl_c() => {
+            output::leave_line();
             // Blocking work (packing) has no one left to finish for; its temporary file has no name.
             std::process::exit(INTERRUPTED)
         }
@@ -54,15 +66,20 @@ async fn run(args: Args, output: Output) -> anyhow::Result<ExitCode> {
 }
 
 /// `--help` and `--version` are answers; everything else that clap says is a mistake of usage.
-fn misused(error: &clap::Error, output: Output) -> ExitCode {
+fn misused(error: clap::Error, output: Output) -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let Mistake { error, pointer } = pointers::explain(error, &words);
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if output.is_json() && !is_answer {
         let message = error.render().to_string();
         let message = message.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        output.failure(&Failure::usage(message).with_hint("See `svc --help`."));
+        output.failure(&Failure::usage(message).with_hint(pointer.unwrap_or("See `svc --help`.")));
         return ExitCode::from(failure::Kind::Usage as u8);
     }
     // A closed stdout is no reason to complain.
     let _ = error.print();
+    if let Some(pointer) = pointer {
+        output::tell(&format!("\n{pointer}"));
+    }
     ExitCode::from(if is_answer { 0 } else { failure::Kind::Usage as u8 })
 }

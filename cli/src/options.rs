@@ -1,28 +1,43 @@
 //! Options and help lines that several commands share.
 
+use clap_complete::engine::ArgValueCandidates;
 use domain::{OrgName, ProjectName};
 
-use crate::{failure::Failure, project};
+use crate::{complete, failure::Failure, project};
 
 /// The last line of the help of a command that lists when no subcommand is given.
 pub(crate) const LIST_IS_DEFAULT: &str = "Without a command: list.";
 /// The last line of the help of a command that shows its subject when no subcommand is given.
 pub(crate) const SHOW_IS_DEFAULT: &str = "Without a command: show.";
 
-/// `--project`, for the commands that need one.
+/// `--project`, for the commands that need one. [`crate::project`] has what is done without it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProjectOption {
-    /// The project, by name or address [default: what .svcproject says]
-    #[arg(long, short, global = true, env = "SVC_PROJECT", value_name = "NAME", value_parser = project::parse)]
+    /// The project, by name or address [default: what .svcproject says, else asked for on a terminal]
+    #[arg(
+        long, short, global = true, env = "SVC_PROJECT", value_name = "NAME", value_parser = project::parse,
+        add = ArgValueCandidates::new(complete::projects),
+    )]
     pub(crate) project: Option<ProjectName>,
+    /// Keep the project's name in .svcproject in the current folder
+    #[arg(long, global = true)]
+    pub(crate) save: bool,
 }
 
-/// `--org`, for the commands that need one.
+/// `--org`, for the commands that are about an organization.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OrgOption {
     /// The organization, by name
-    #[arg(long, global = true, env = "SVC_ORG", value_name = "ORG")]
+    #[arg(long, global = true, env = "SVC_ORG", value_name = "ORG", add = ArgValueCandidates::new(complete::orgs))]
     org: Option<OrgName>,
+}
+
+/// `--org`, for the commands that are about what is your own unless it is given.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OwnerOption {
+    /// The organization that is meant, instead of you
+    #[arg(long, global = true, value_name = "ORG", add = ArgValueCandidates::new(complete::orgs))]
+    pub(crate) org: Option<OrgName>,
 }
 
 impl OrgOption {

@@ -5,6 +5,8 @@
 //! Much of what is printed came from a server, and a terminal obeys control characters: they set its title and its
 //! clipboard, and hide or repaint what stands above. So every text goes through [`Stream::print`], which leaves them out.
 
+mod columns;
+
 use std::{
     collections::BTreeMap,
     fmt::{self, Write as _},
@@ -12,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use console::{Style, Term, measure_text_width, user_attended_stderr};
+use console::{Style, Term, measure_text_width, truncate_str, user_attended_stderr};
 use domain::Timestamp;
 pub(crate) use domain::size;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle, style::ProgressTracker};
@@ -20,6 +22,8 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Report};
 
+/// The narrowest terminal that tables are fitted to; in a narrower one lines wrap.
+const LEAST_WIDTH: usize = 24;
 /// The pause between two frames of a spinner.
 const TICK: Duration = Duration::from_millis(80);
 /// Before and after words that are dimmed on a terminal. A private-use character and no escape sequence: what a server
@@ -39,12 +43,29 @@ enum Stream {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     json: bool,
+    quiet: bool,
+    yes: bool,
     now: Timestamp,
 }
 
 impl Output {
     pub(crate) fn new(json: bool, now: Timestamp) -> Self {
-        Self { json, now }
+        Self { json, quiet: false, yes: false, now }
+    }
+
+    /// This output, without commentary and progress when `quiet`: what remains are results, warnings and failures.
+    pub(crate) fn quiet(self, quiet: bool) -> Self {
+        Self { quiet, ..self }
+    }
+
+    /// This output, with every question answered beforehand when `yes`.
+    pub(crate) fn agreeing(self, yes: bool) -> Self {
+        Self { yes, ..self }
+    }
+
+    /// Whether `--yes` was given.
+    pub(crate) fn is_agreed(self) -> bool {
+        self.yes
     }
 
     /// Whether `--json` was given.
@@ -85,14 +106,14 @@ impl Output {
 
     /// Prints commentary on what is happening or was decided. With `--json` it is left out: the document says it.
     pub(crate) fn note(self, text: &str) {
-        if !self.json {
+        if !self.json && !self.quiet {
             tell(text);
         }
     }
 
     /// Prints commentary that something succeeded.
     pub(crate) fn success(self, text: &str) {
-        if !self.json {
+        if !self.json && !self.quiet {
             tell_after(&Style::new().green(), "✓", text);
         }
     }
@@ -110,15 +131,33 @@ impl Output {
         }
     }
 
-    /// Asks a question that is answered with yes or no; whatever is not a yes is a no, and so is nobody there.
+    /// Asks a question that is answered with yes or no; whatever is not a yes is a no, and so is nobody there. `--yes` does not
+    /// answer it: where it does, [`Output::is_agreed`] is asked first.
     pub(crate) fn confirm(self, question: &str) -> anyhow::Result<bool> {
+        let answer = self.ask(&format!("{question} [y/N] "))?.unwrap_or_default();
+        Ok(["y", "yes"].contains(&answer.to_ascii_lowercase().as_str()))
+    }
+
+    /// Has the person type `name` before what `what` says is done, unless `--yes` was given. Fails when something else is typed, and
+    /// when nobody is there.
+    pub(crate) fn confirm_by_name(self, what: &str, name: &str) -> anyhow::Result<()> {
+        if self.yes {
+            return Ok(());
+        }
+        let Some(typed) = self.ask(&format!("{what} Type its name: "))? else {
+            return Err(Failure::usage(format!("{what} Nobody is here to confirm it.")).with_hint("Add --yes.").into());
+        };
+        if typed == name { Ok(()) } else { Err(Failure::refused("not_confirmed", "Nothing was changed.").into()) }
+    }
+
+    /// Asks for a line; none when nobody is there to write one.
+    pub(crate) fn ask(self, question: &str) -> anyhow::Result<Option<String>> {
         if !self.can_ask() {
-            return Ok(false);
+            return Ok(None);
         }
         let terminal = Term::stderr();
-        terminal.write_str(&drawn(&format!("{question} [y/N] "), false))?;
-        let answer = terminal.read_line()?;
-        Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
+        terminal.write_str(&drawn(question, false))?;
+        Ok(Some(terminal.read_line()?.trim().to_owned()))
     }
 
     /// A spinner beside `message`; hidden when stderr is no terminal.
@@ -140,7 +179,7 @@ impl Output {
     }
 
     fn bar(self, len: Option<u64>, template: &str) -> ProgressBar {
-        if self.json || !user_attended_stderr() {
+        if self.json || self.quiet || !user_attended_stderr() {
             return ProgressBar::hidden();
         }
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -267,6 +306,20 @@ pub(crate) fn tell(text: &str) {
     let _ = Stream::Err.print(text);
 }
 
+/// Leaves the line on which a progress bar or a question stands, and shows the cursor that it hid.
+pub(crate) fn leave_line() {
+    let terminal = Term::stderr();
+    if terminal.is_term() {
+        // What cannot be cleared stays.
+        let _ = terminal.clear_line().and_then(|()| terminal.show_cursor());
+    }
+}
+
+/// Prints dimmed commentary to stderr, for `--verbose`.
+pub(crate) fn trace(text: &str) {
+    tell(&format!("{DIM}{text}{DIM}"));
+}
+
 /// Clears the terminal, so that what is printed next takes the place of what was there. Does nothing to a pipe or a file.
 pub(crate) fn clear() {
     let terminal = Term::stdout();
@@ -293,26 +346,34 @@ pub(crate) fn lines<T>(items: &[T], headings: &[&str], nothing: &str, line: impl
     table(headings, &rows, nothing)
 }
 
-/// Formats rows as aligned columns under `headings`; `nothing` when there are no rows.
+/// Formats rows as aligned columns under `headings`; `nothing` when there are no rows. On a terminal the columns fit its width.
 pub(crate) fn table(headings: &[&str], rows: &[Vec<String>], nothing: &str) -> String {
+    table_within(width(), headings, rows, nothing)
+}
+
+/// The width of the terminal that results are printed to; none for a pipe or a file, whose reader wants all of it.
+pub(crate) fn width() -> Option<usize> {
+    let terminal = Term::stdout();
+    let (_, columns) = terminal.is_term().then(|| terminal.size_checked())??;
+    Some(usize::from(columns).max(LEAST_WIDTH))
+}
+
+fn table_within(room: Option<usize>, headings: &[&str], rows: &[Vec<String>], nothing: &str) -> String {
     if rows.is_empty() {
         return nothing.to_owned();
     }
     // A line break in a cell would begin a row that nobody sent.
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| drawn(cell, false).replace(['\n', '\t'], " ")).collect()).collect();
-    let mut widths: Vec<usize> = headings.iter().map(|heading| measure_text_width(heading)).collect();
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(measure_text_width(cell));
-        }
-    }
+    let columns = columns::fit(room, headings, &rows);
     let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let padded: Vec<String> = cells
-            .zip(&widths)
-            .map(|(cell, &width)| format!("{cell}{}", " ".repeat(width.saturating_sub(measure_text_width(cell)))))
-            .collect();
-        padded.join("  ").trim_end().to_owned()
+        let shown = cells.zip(&columns).filter_map(|(cell, width)| {
+            let width = (*width)?;
+            let cell = truncate_str(cell, width, "…");
+            let padding = " ".repeat(width.saturating_sub(measure_text_width(&cell)));
+            Some(format!("{cell}{padding}"))
+        });
+        shown.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     let heading = format!("{DIM}{}{DIM}", line(&mut headings.iter().copied()));
     let body = rows.iter().map(|row| line(&mut row.iter().map(String::as_str)));
@@ -371,6 +432,26 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1..], ["a   x", "öl  y"]);
         assert_eq!(table(&["N"], &[], "No projects."), "No projects.");
+    }
+
+    #[test]
+    fn a_row_never_is_wider_than_the_terminal() {
+        let row = |name: &str| {
+            let cells = [name, "deployed", "3 hours ago", "https://a-name-of-a-site.svc.example.com", "", "████████"];
+            cells.map(str::to_owned).to_vec()
+        };
+        let rows = [row("one"), row("öl-und-essig-versandhandel-münchen")];
+        let headings = ["NAME", "STATE", "CREATED", "ADDRESS", "NOTE", ""];
+        for room in [24, 30, 40, 60, 80, 100, 140] {
+            let text = drawn(&table_within(Some(room), &headings, &rows, ""), false);
+            assert!(text.lines().all(|line| measure_text_width(line) <= room), "{room}:\n{text}");
+            assert!(text.contains("one"), "{room}:\n{text}");
+        }
+        let whole = drawn(&table_within(None, &headings, &rows, ""), false);
+        assert!(whole.contains("münchen") && whole.contains("example.com") && whole.contains("NOTE"), "{whole}");
+        let sixty = drawn(&table_within(Some(60), &headings, &rows, ""), false);
+        assert!(sixty.contains('…') && !sixty.contains("NOTE") && !sixty.contains('█'), "{sixty}");
+        assert!(sixty.contains("deployed"), "{sixty}");
     }
 
     #[test]

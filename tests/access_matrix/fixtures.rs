@@ -100,6 +100,12 @@ impl<'w> Fixtures<'w> {
                 }
                 values.insert("{name}", project);
             }
+            "deployments" => {
+                let project = format!("project-{number}");
+                let org = matches!(whose, Whose::Org).then_some(&org);
+                owner.post("/projects").json(&json!({ "name": project, "org": org })).await.created();
+                values.insert("{id}", owner.deploy(&project, &Site::page("one")).await.id);
+            }
             "deleted-projects" if path.contains("{id}") => {
                 let project = format!("project-{number}");
                 let org = matches!(whose, Whose::Org).then_some(&org);

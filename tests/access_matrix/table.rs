@@ -44,6 +44,7 @@ pub(super) const TABLE: &[Row] = &[
     Row("GET /projects/{name}/deployments", Project(Member), 200, Empty),
     Row("POST /projects/{name}/deployments", Project(Deploy), 201, Gzip),
     Row("GET /projects/{name}/deployments/{id}", Project(Member), 200, Empty),
+    Row("GET /deployments/{id}", Project(Member), 200, Empty),
     Row("GET /projects/{name}/deployments/{id}/files", Project(Member), 200, Empty),
     Row("GET /projects/{name}/deployments/{id}/changes", Project(Member), 200, Empty),
     Row("GET /projects/{name}/deployments/{id}/icon", Project(Member), 204, Empty),

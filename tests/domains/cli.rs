@@ -1,6 +1,6 @@
 //! `svc domains`, end to end.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{attach, certificate::anywhere};
@@ -61,6 +61,13 @@ async fn domains_are_attached_listed_and_detached() {
     assert_eq!(shell.json(&["domains", "remove", "www.example.com"]).await, json!({ "ok": true }));
 }
 
+/// What a command prints that finds something broken, and says so by its exit code too.
+async fn broken(shell: &Shell, args: &[&str]) -> String {
+    let found = shell.run(args).await;
+    assert_eq!(found.code, 1, "svc {args:?}: {}{}", found.out, found.err);
+    found.out
+}
+
 #[tokio::test]
 async fn the_doctor_tells_what_to_change_and_refresh_what_came_of_it() {
     let folder = TempDir::with_prefix("svc-names-").unwrap();
@@ -81,7 +88,7 @@ async fn the_doctor_tells_what_to_change_and_refresh_what_came_of_it() {
     // Before it is attached.
     let eve = world.user("eve").await;
     eve.create_project("rival").await;
-    let told = shell.text(&["domains", "doctor", "https://www.shop.example/"]).await;
+    let told = broken(&shell, &["domains", "doctor", "https://www.shop.example/"]).await;
     for said in [
         "www.shop.example leads to 203.0.113.9, not here",
         &names.address(),
@@ -92,7 +99,8 @@ async fn the_doctor_tells_what_to_change_and_refresh_what_came_of_it() {
     ] {
         assert!(told.contains(said), "`{said}` is not said: {told}");
     }
-    let document = shell.json(&["domains", "doctor", "www.shop.example"]).await;
+    let document: Value =
+        serde_json::from_str(&broken(&shell, &["--json", "domains", "doctor", "www.shop.example"]).await).unwrap();
     assert_eq!((&document["verdict"], &document["attached"]), (&json!("waiting"), &json!(false)), "{document}");
 
     names.cname("www.shop.example", "edge.platform.example").await;
@@ -103,9 +111,10 @@ async fn the_doctor_tells_what_to_change_and_refresh_what_came_of_it() {
     assert!(unknown.code == 4 && unknown.err.contains("no domain www.shop.example"), "{}", unknown.err);
     shell.text(&["domains", "add", "www.shop.example"]).await;
     let other = Shell::new(&world, eve.token);
-    let told = other.text(&["domains", "doctor", "www.shop.example", "--project", "rival"]).await;
+    let doctor = ["domains", "doctor", "www.shop.example", "--project", "rival", "--json"];
+    let told = broken(&other, &doctor[..5]).await;
     assert!(told.contains("attached to another project") && told.contains("claim"), "{told}");
-    let document = other.json(&["domains", "doctor", "www.shop.example", "--project", "rival"]).await;
+    let document: Value = serde_json::from_str(&broken(&other, &doctor).await).unwrap();
     assert_eq!((&document["attached"], &document["taken"]), (&json!(false), &json!(true)), "{document}");
     let refreshed = shell.run(&["domains", "refresh", "www.shop.example"]).await;
     assert!(refreshed.code == 0 && refreshed.err.contains("certs import"), "{}", refreshed.err);
@@ -194,7 +203,7 @@ async fn the_certificate_that_visitors_are_given_is_shown() {
     let shell = Shell::new(&world, ada.token.clone());
     shell.write(".svcproject", "engine\n");
 
-    let without = shell.text(&["domains", "certificate", domain]).await;
+    let without = broken(&shell, &["domains", "certificate", domain]).await;
     assert!(without.starts_with(&format!("{domain} cannot be reached over HTTPS: ")), "{without}");
 
     world.certify(&[domain]).await;

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use url::Url;
 
-use super::{ANSWER_BYTES, REFUSAL_BYTES, body, connection, lines::Lines};
+use super::{ANSWER_BYTES, REFUSAL_BYTES, body, connection, lines::Lines, trace};
 use crate::{
-    credentials::Connection,
+    credentials::{Connection, Voice},
     failure::{Failure, Kind},
 };
 
@@ -26,6 +26,7 @@ pub(crate) struct Gateway {
     http: reqwest::Client,
     address: Url,
     key: String,
+    voice: Voice,
 }
 
 /// A model that the gateway offers.
@@ -108,7 +109,7 @@ struct Delta {
 impl Gateway {
     pub(crate) fn new(connection: &Connection, key: String) -> anyhow::Result<Self> {
         let address = connection.gateway()?;
-        Ok(Self { http: connection::build(connection)?, address, key })
+        Ok(Self { http: connection::build(connection)?, address, key, voice: connection.voice })
     }
 
     /// Lists the models of the gateway.
@@ -143,7 +144,8 @@ impl Gateway {
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
-        let sent = tokio::time::timeout(WORD_TIMEOUT, request.bearer_auth(&self.key).send()).await;
+        let sending = trace::send(&self.http, request.bearer_auth(&self.key), self.voice);
+        let sent = tokio::time::timeout(WORD_TIMEOUT, sending).await;
         let response = sent.map_err(|_| self.unreachable("no answer in time"))?.map_err(|error| {
             let mut cause: &dyn std::error::Error = &error;
             while let Some(source) = cause.source() {

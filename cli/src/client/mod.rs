@@ -5,6 +5,7 @@ mod connection;
 mod events;
 pub(crate) mod gateway;
 mod lines;
+mod trace;
 mod upload;
 
 use std::{
@@ -23,7 +24,7 @@ pub(crate) use events::{Events, News};
 pub(crate) use upload::Upload;
 
 use crate::{
-    credentials::Connection,
+    credentials::{Connection, Voice},
     failure::{Failure, Kind},
     output,
 };
@@ -44,6 +45,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const SAY_AFTER: Duration = Duration::from_secs(5);
 /// Most bytes of a list, over all its pages.
 const LIST_BYTES: u64 = 4 * ANSWER_BYTES;
+/// A pause from which somebody at a terminal is told what is waited for.
+const FELT_PAUSE: Duration = Duration::from_secs(1);
 /// Most pages of a list that are fetched, of 100 rows each.
 const MAX_PAGES: usize = 100;
 
@@ -54,6 +57,7 @@ pub(crate) struct Client {
     pub(crate) api: Url,
     token: Option<String>,
     up_file: Option<PathBuf>,
+    voice: Voice,
 }
 
 /// A successful answer of the API.
@@ -75,14 +79,14 @@ pub(crate) struct Propagation {
 impl Client {
     pub(crate) fn new(connection: Connection) -> anyhow::Result<Self> {
         let http = connection::build(&connection)?;
-        let Connection { api, token, up_file, .. } = connection;
-        Ok(Self { http, api, token, up_file })
+        let Connection { api, token, up_file, voice, .. } = connection;
+        Ok(Self { http, api, token, up_file, voice })
     }
 
     /// This client with another token.
     pub(crate) fn with_token(&self, token: String) -> Self {
         let (http, api, up_file) = (self.http.clone(), self.api.clone(), self.up_file.clone());
-        Self { http, api, token: Some(token), up_file }
+        Self { http, api, token: Some(token), up_file, voice: self.voice }
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
@@ -241,7 +245,7 @@ impl Client {
         let mut attempt = 1;
         loop {
             let since = Instant::now();
-            let (failure, wait) = match request()?.send().await {
+            let (failure, wait) = match trace::send(&self.http, request()?, self.voice).await {
                 Ok(response) if response.status().is_success() => return Ok(response),
                 Ok(response) => {
                     let (status, asked) = (response.status(), retry_after(response.headers()));
@@ -259,8 +263,9 @@ impl Client {
             };
             match wait {
                 Some(wait) if attempt < ATTEMPTS && wait <= LONGEST_PAUSE => {
-                    // Somebody who has waited for so long wonders what for.
-                    if since.elapsed() >= SAY_AFTER {
+                    // Somebody who has waited for so long wonders what for; somebody at a terminal sooner.
+                    let is_felt = attempt > 1 || wait >= FELT_PAUSE;
+                    if since.elapsed() >= SAY_AFTER || (self.voice.is_watched && is_felt) {
                         output::warning(&format!("{} Trying again ({} of {ATTEMPTS}).", failure.message, attempt + 1));
                     }
                     tokio::time::sleep(jittered(wait)).await;

@@ -6,7 +6,7 @@ use domain::{ProjectName, access::AccessMode};
 use serde_json::json;
 
 use super::{password, projects};
-use crate::{client::Client, options::ProjectOption, output::Output, project};
+use crate::{client::Client, failure::Failure, options::ProjectOption, output::Output};
 
 /// Show or change who may see a site.
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ enum Mode {
 }
 
 pub(crate) async fn run(access: Access, client: &Client, output: Output) -> anyhow::Result<()> {
-    let name = project::named_or_remembered(access.project.project, None)?;
+    let name = access.project.choose(client, output).await?;
     match access.mode {
         None => {
             let mode = projects::detail(&name, client).await?.access.mode;
@@ -62,10 +62,15 @@ pub(crate) async fn run(access: Access, client: &Client, output: Output) -> anyh
 async fn change(name: &ProjectName, body: &serde_json::Value, client: &Client, output: Output) -> anyhow::Result<()> {
     let answer = client.put::<AccessChanged>(&format!("/projects/{name}/access"), body).await;
     let answer = answer.map_err(|failure| match &*failure.code {
-        "invalid_request" if body["mode"] == "org" => {
-            failure.with_hint(format!("Move it into an organization first: svc transfer ORG --project {name}"))
+        "invalid_request" if body["mode"] == "org" => Failure {
+            message: format!("{name} is personal: it has no organization whose members could see it."),
+            ..failure
         }
-        "invalid_request" => failure.with_hint(format!("Give one: svc access password - --project {name}")),
+        .with_hint(format!("Move it into an organization first: svc transfer ORG --project {name}")),
+        "invalid_request" if failure.message.contains("is missing") => {
+            Failure { message: format!("{name} has no password yet that could be kept."), ..failure }
+                .with_hint(format!("Give one: svc access password - --project {name}"))
+        }
         _ => projects::unknown(name, failure),
     })?;
     let told = match answer.body.mode {

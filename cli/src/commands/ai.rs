@@ -78,6 +78,8 @@ enum Action {
     },
     /// Ask a model something; the prompt is what follows, or what is piped in
     Chat(chat::Chat),
+    /// List your AI keys, or an organization's, or revoke one
+    Keys(super::keys::Keys),
     /// Create keys for other programs
     Key {
         #[command(subcommand)]
@@ -124,6 +126,7 @@ pub(crate) async fn run(ai: Ai, connection: Connection, output: Output) -> anyho
         Action::Requests { limit, org } => requests::list(limit, org, &Client::new(connection)?, output).await,
         Action::Aliases { aliases: wanted, org } => aliases::run(wanted, org, &Client::new(connection)?, output).await,
         Action::Chat(said) => chat::run(said, connection, output).await,
+        Action::Keys(keys) => super::keys::run(keys, connection, output).await,
         Action::Limit { limit: wanted, org } => limit(wanted, &org, &Client::new(connection)?, output).await,
         Action::Key { action: KeyAction::Create { org, label, monthly_limit, sizes } } => {
             create_key(org, label, monthly_limit, sizes, connection, output).await
@@ -162,6 +165,7 @@ async fn at_gateway<T>(
     let mut logins = Logins::load(&file)?;
     logins.keep_ai_key(&connection, created.token.clone());
     logins.save(&file)?;
+    output::tell(&format!("Made the AI key {} for svc itself; `svc ai keys` lists it.", created.record.id));
     Ok(act(&Gateway::new(&connection, created.token)?).await?)
 }
 

@@ -1,16 +1,17 @@
 //! `svc audit`.
 
 use api::audit::{AuditActor, AuditEntry, AuditLog};
+use clap_complete::engine::ArgValueCandidates;
 use domain::{OrgName, audit::ActorKind};
 use serde_json::{Map, Value};
 
 use super::projects;
 use crate::{
     client::Client,
+    complete,
     failure::{Failure, Kind},
     options::ProjectOption,
     output::Output,
-    project,
 };
 
 /// Rows of one page of the API.
@@ -20,7 +21,7 @@ const PAGE: usize = 100;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Audit {
     /// An organization, with all its projects
-    #[arg(long, value_name = "ORG", conflicts_with = "project")]
+    #[arg(long, value_name = "ORG", add = ArgValueCandidates::new(complete::orgs))]
     org: Option<OrgName>,
     /// How many of the newest entries to show
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -35,7 +36,7 @@ pub(crate) async fn run(audit: Audit, client: &Client, output: Output) -> anyhow
         let entries = read(&format!("/orgs/{org}/audit"), wanted, client).await;
         entries.map_err(|failure| no_org(org, failure))?
     } else {
-        let name = project::named_or_remembered(audit.project.project, None)?;
+        let name = audit.project.choose(client, output).await?;
         let entries = read(&format!("/projects/{name}/audit"), wanted, client).await;
         entries.map_err(|failure| projects::unknown(&name, failure))?
     };

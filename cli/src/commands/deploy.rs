@@ -3,16 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use api::projects::{Project, ProjectDetail};
+use clap_complete::engine::ArgValueCandidates;
 use domain::{OrgName, ProjectName, site::Suspension};
 use serde::Serialize;
 
 use super::{
-    propagation,
+    browser, propagation,
     publish::{self, Consents, Published},
     suspensions::{self, Suspensions},
 };
 use crate::{
     client::Client,
+    complete,
     failure::{Failure, Kind},
     options::ProjectOption,
     output::Output,
@@ -29,15 +31,15 @@ pub(crate) struct Deploy {
     project: ProjectOption,
     #[command(flatten)]
     consents: Consents,
-    /// The organization that will own the project, when it is created
-    #[arg(long, value_name = "ORG")]
+    /// The organization that owns the project, or will when it is created
+    #[arg(long, value_name = "ORG", add = ArgValueCandidates::new(complete::orgs))]
     org: Option<OrgName>,
     /// Fail when there is no such project, instead of creating it
     #[arg(long)]
     no_create: bool,
-    /// Keep the project's name in .svcproject in the current folder
+    /// Open the site in the browser once it is live
     #[arg(long)]
-    save: bool,
+    open: bool,
 }
 
 #[derive(Serialize)]
@@ -59,12 +61,16 @@ pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyh
         let hint = format!("Run `svc deploy {build}`, or `svc deploy .` to publish this folder as it is.");
         return Err(Failure::usage(message).with_hint(hint).into());
     }
-    let name = project::named_or_remembered(deploy.project.project, Some(dir))?;
+    let save = deploy.project.save;
+    let name = deploy.project.choose_for(dir, client, output).await?;
 
     // Whether the project is there is asked while the folder is being packed; it is made when there is something to put
     // into it.
     let (package, known) = tokio::join!(publish::package(dir, deploy.consents, output), known(&name, client));
     let (package, known) = (package?, known?);
+    if let (Some(known), Some(org)) = (&known, &deploy.org) {
+        check_owner(known, org)?;
+    }
     let created = known.is_none();
     if created {
         if deploy.no_create {
@@ -88,12 +94,26 @@ pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyh
         ));
     }
 
-    if deploy.save {
+    if save {
         project::remember(&name)?;
         output.note(&format!("Kept the name in {PROJECT_FILE}: from now on, `svc deploy` is enough."));
     }
     let url = published.uploaded.url.clone();
+    if deploy.open && !browser::open(&url) {
+        output.note("No browser was found to open it in.");
+    }
     output.result(&Deployed { project: name, created, suspended, published }, || url)
+}
+
+/// Refuses to publish to another owner's project of that name, which `--org` did not mean.
+fn check_owner(project: &Project, wanted: &OrgName) -> Result<(), Failure> {
+    if project.org.as_ref() == Some(wanted) {
+        return Ok(());
+    }
+    let owner = project.org.as_ref().map_or("you".to_owned(), ToString::to_string);
+    let message = format!("{} belongs to {owner}, not to {wanted}. Nothing was published.", project.name);
+    Err(Failure::new(Kind::Conflict, "other_owner", message)
+        .with_hint(format!("Leave --org out, or move it: svc transfer {wanted} --project {}", project.name)))
 }
 
 async fn known(name: &ProjectName, client: &Client) -> Result<Option<Project>, Failure> {

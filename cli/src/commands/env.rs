@@ -26,7 +26,6 @@ use crate::{
     failure::{Failure, Kind},
     options::ProjectOption,
     output::Output,
-    project,
 };
 
 /// The longest value, in the bytes of its longest characters, and one more: what is longer is refused, not cut.
@@ -36,6 +35,9 @@ const INPUT_BYTES: u64 = 4 * ENV_VALUE_CHARS as u64 + 1;
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Env {
+    /// Show the values in the list too
+    #[arg(long)]
+    values: bool,
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
@@ -79,14 +81,11 @@ enum Action {
         /// The variable's name
         key: EnvKey,
     },
-    /// Write all variables to a dotenv file, readable by you alone
+    /// Write all variables to a dotenv file, readable by you alone; --yes replaces one that exists
     Pull {
         /// The file, or - for stdout
         #[arg(default_value = ".env")]
         file: PathBuf,
-        /// Replace the file when it exists
-        #[arg(long, short)]
-        yes: bool,
     },
 }
 
@@ -111,8 +110,8 @@ impl From<Scope> for EnvScope {
 }
 
 pub(crate) async fn run(env: Env, client: &Client, output: Output) -> anyhow::Result<()> {
-    let name = project::named_or_remembered(env.project.project, None)?;
-    match env.action.unwrap_or(Action::List { values: false }) {
+    let name = env.project.choose(client, output).await?;
+    match env.action.unwrap_or(Action::List { values: env.values }) {
         Action::List { values } => list(&name, values, client, output).await,
         Action::Get { key } => get(&name, &key, client, output).await,
         Action::Set { key, value, file, scope } => {
@@ -123,7 +122,7 @@ pub(crate) async fn run(env: Env, client: &Client, output: Output) -> anyhow::Re
             set(&name, &key, SetEnv { value, scope: scope.map(Into::into) }, client, output).await
         }
         Action::Rm { key } => remove(&name, &key, client, output).await,
-        Action::Pull { file, yes } => pull(&name, &file, yes, client, output).await,
+        Action::Pull { file } => pull(&name, &file, client, output).await,
     }
 }
 
@@ -172,7 +171,7 @@ async fn remove(name: &ProjectName, key: &EnvKey, client: &Client, output: Outpu
     output.result(&answer.body, String::new)
 }
 
-async fn pull(name: &ProjectName, file: &Path, yes: bool, client: &Client, output: Output) -> anyhow::Result<()> {
+async fn pull(name: &ProjectName, file: &Path, client: &Client, output: Output) -> anyhow::Result<()> {
     let env = variables(name, client).await?;
     let lines = env.iter().map(|variable| format!("{}={}", variable.key, quoted(variable.value.expose())));
     // A line break after each.
@@ -182,7 +181,9 @@ async fn pull(name: &ProjectName, file: &Path, yes: bool, client: &Client, outpu
     }
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);
-    if yes {
+    let is_replaced =
+        output.is_agreed() || (file.exists() && output.confirm(&format!("{} exists. Replace it?", file.display()))?);
+    if is_replaced {
         options.create(true).truncate(true)
     } else {
         options.create_new(true)

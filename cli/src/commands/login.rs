@@ -1,8 +1,12 @@
 //! `svc login`, `logout` and `whoami`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use api::{
+    Done,
     account::Account,
     device::{DevicePoll, DeviceStart, DeviceToken},
 };
@@ -50,23 +54,54 @@ pub(crate) async fn login(args: Login, connection: Connection, output: Output) -
     output.result(&json!({"api": client.api, "login": account.vcs_login}), String::new)
 }
 
-pub(crate) fn logout(connection: &Connection, output: Output) -> anyhow::Result<()> {
+/// Ends the token of the saved login at the service, and forgets it here, also when the service cannot be told.
+pub(crate) async fn logout(connection: Connection, output: Output) -> anyhow::Result<()> {
     let file = credentials::file()?;
     let mut logins = Logins::load(&file)?;
-    let was_signed_in = logins.remove(&connection.api).is_some();
-    if was_signed_in {
-        logins.save(&file)?;
-        output.success(&format!("Signed out of {}.", connection.api));
-        output.note("The token itself still works; `svc tokens revoke` ends one.");
-    } else {
-        output.note(&format!("There is no saved login for {}.", connection.api));
+    let api = connection.api.clone();
+    let Some(saved) = logins.remove(&api) else {
+        output.note(&format!("There is no saved login for {api}."));
+        let document = json!({"ok": true, "api": api, "was_signed_in": false, "token_ended": false});
+        return output.result(&document, String::new);
+    };
+    let ended = end(saved.token, connection).await;
+    logins.save(&file)?;
+    let is_ended = ended.is_ok();
+    match ended {
+        Ok(()) => output.success(&format!("Signed out of {api}. Its token works no more.")),
+        Err(why) => {
+            output.success(&format!("Signed out of {api} on this machine."));
+            output::warning(&format!(
+                "The token could not be ended at the service, and still works: {why}\n\
+                 End it once you are signed in again (`svc tokens`, `svc tokens revoke ID`), or in the console."
+            ));
+        }
     }
-    output.result(&json!({"ok": true, "api": connection.api, "was_signed_in": was_signed_in}), String::new)
+    let document = json!({"ok": true, "api": api, "was_signed_in": true, "token_ended": is_ended});
+    output.result(&document, String::new)
 }
 
-pub(crate) async fn whoami(client: &Client, output: Output) -> anyhow::Result<()> {
+/// Revokes a token by itself. One that the service does not know or has revoked has ended already.
+async fn end(token: String, connection: Connection) -> anyhow::Result<()> {
+    let client = Client::new(connection)?.with_token(token);
+    let id = match client.get::<Account>("/me").await {
+        Ok(account) => account.body.token_id,
+        Err(failure) if failure.kind == Kind::NotSignedIn => return Ok(()),
+        Err(failure) => return Err(failure.into()),
+    };
+    let id = id.ok_or_else(|| Failure::refused("unknown_token", "the service does not say which token it is."))?;
+    match client.delete::<Done>(&format!("/tokens/{id}")).await {
+        Err(failure) if !matches!(failure.kind, Kind::NotFound | Kind::NotSignedIn) => Err(failure.into()),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) async fn whoami(client: &Client, up_file: Option<&Path>, output: Output) -> anyhow::Result<()> {
     let account = client.get::<Account>("/me").await?.body;
-    output.note(&format!("At {}", client.api));
+    output.note(&match up_file {
+        Some(file) => format!("At {}, the `make up` of {}", client.api, file.display()),
+        None => format!("At {}", client.api),
+    });
     output.result(&account, || name(&account))
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod deployments;
 pub(crate) mod domains;
 pub(crate) mod env;
 pub(crate) mod invites;
+pub(crate) mod keys;
 pub(crate) mod login;
 pub(crate) mod members;
 pub(crate) mod orgs;

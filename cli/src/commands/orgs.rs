@@ -7,11 +7,12 @@ use api::{
     orgs::{CreateOrg, IconStored, Org, OrgDetail, OrgList, RenameOrg},
 };
 use clap::{ArgGroup, Subcommand};
-use console::Term;
+use clap_complete::engine::ArgValueCandidates;
 use domain::{OrgName, limits::ICON_BYTES, orgs::DisplayName};
 
 use crate::{
     client::Client,
+    complete,
     failure::{Failure, Kind},
     output::{Output, count, size},
 };
@@ -40,12 +41,14 @@ enum Action {
     /// Show an organization and its members
     Show {
         /// The organization's name
+        #[arg(add = ArgValueCandidates::new(complete::orgs))]
         org: OrgName,
     },
     /// Change an organization's display name
     #[command(group = ArgGroup::new("what").required(true))]
     Rename {
         /// The organization's name
+        #[arg(add = ArgValueCandidates::new(complete::orgs))]
         org: OrgName,
         /// The new display name
         #[arg(group = "what")]
@@ -58,6 +61,7 @@ enum Action {
     #[command(group = ArgGroup::new("icon").required(true))]
     Icon {
         /// The organization's name
+        #[arg(add = ArgValueCandidates::new(complete::orgs))]
         org: OrgName,
         /// A PNG, JPEG, WebP or GIF image of at most 512 KB
         #[arg(group = "icon")]
@@ -70,10 +74,8 @@ enum Action {
     #[command(alias = "rm", alias = "remove")]
     Delete {
         /// The organization's name
+        #[arg(add = ArgValueCandidates::new(complete::orgs))]
         org: OrgName,
-        /// Do not ask for confirmation
-        #[arg(long, short)]
-        yes: bool,
     },
 }
 
@@ -84,7 +86,7 @@ pub(crate) async fn run(orgs: Orgs, client: &Client, output: Output) -> anyhow::
         Action::Show { org } => show(&org, client, output).await,
         Action::Rename { org, display_name, clear: _ } => rename(&org, display_name, client, output).await,
         Action::Icon { org, file, remove: _ } => icon(&org, file, client, output).await,
-        Action::Delete { org, yes } => delete(&org, yes, client, output).await,
+        Action::Delete { org } => delete(&org, client, output).await,
     }
 }
 
@@ -180,7 +182,11 @@ async fn icon(name: &OrgName, file: Option<PathBuf>, client: &Client, output: Ou
     }
     let image = std::fs::read(&file).map_err(unreadable)?;
     let stored = client.put_bytes::<IconStored>(&path, image).await.map_err(|failure| match &*failure.code {
-        "unsupported_media_type" => failure.with_hint("Convert it to PNG, JPEG, WebP or GIF; SVG is not accepted."),
+        "unsupported_media_type" => Failure {
+            message: format!("{} is not an image that can be an icon, or is damaged.", file.display()),
+            ..failure
+        }
+        .with_hint("Convert it to PNG, JPEG, WebP or GIF; SVG is not accepted."),
         _ => unknown(name, failure),
     })?;
     output.success(&format!("Set the icon of {name}."));
@@ -188,19 +194,9 @@ async fn icon(name: &OrgName, file: Option<PathBuf>, client: &Client, output: Ou
     output.result(&stored.body, || url)
 }
 
-async fn delete(name: &OrgName, yes: bool, client: &Client, output: Output) -> anyhow::Result<()> {
-    if !yes {
-        let question =
-            format!("Delete the organization {name}, its members, invites and tokens for good? Type its name: ");
-        if !output.can_ask() {
-            return Err(Failure::usage(format!("Deleting {name} cannot be undone.")).with_hint("Add --yes.").into());
-        }
-        let terminal = Term::stderr();
-        terminal.write_str(&question)?;
-        if terminal.read_line()?.trim() != name.as_str() {
-            return Err(Failure::new(Kind::Refused, "not_confirmed", "Nothing was deleted.").into());
-        }
-    }
+async fn delete(name: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
+    let what = format!("Deleting the organization {name} ends its members, invites and tokens for good.");
+    output.confirm_by_name(&what, name.as_str())?;
     let answer = client.delete::<Done>(&format!("/orgs/{name}")).await.map_err(|failure| match &*failure.code {
         "org_not_empty" => failure.with_hint(format!(
             "`svc projects list --org {name}` lists them; `svc transfer` moves one, `svc projects rm` deletes one."

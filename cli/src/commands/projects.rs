@@ -1,5 +1,7 @@
 //! `svc projects` and `svc open`.
 
+use std::collections::HashMap;
+
 use api::{
     Done,
     projects::{
@@ -7,17 +9,19 @@ use api::{
     },
 };
 use clap::Subcommand;
-use console::Term;
+use clap_complete::engine::ArgValueCandidates;
 use domain::{Hostname, OrgName, ProjectName, names::NewProjectName};
 use serde_json::json;
 
 use super::{
     browser,
-    suspensions::{self, Suspensions},
+    suspensions::{self, Listed, Suspensions},
 };
 use crate::{
     client::Client,
+    complete,
     failure::{Failure, Kind},
+    options::{OwnerOption, ProjectOption},
     output::Output,
     project,
 };
@@ -26,6 +30,11 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Projects {
+    #[command(flatten)]
+    owner: OwnerOption,
+    /// List the organizations' projects too, with the owner of each
+    #[arg(long, conflicts_with = "org")]
+    all: bool,
     #[command(subcommand)]
     action: Option<Action>,
 }
@@ -35,41 +44,28 @@ enum Action {
     /// List the projects, newest first
     #[command(alias = "ls")]
     List {
-        /// The organization whose projects are listed, instead of your own
-        #[arg(long, value_name = "ORG")]
-        org: Option<OrgName>,
+        /// List the organizations' projects too, with the owner of each
+        #[arg(long, conflicts_with = "org")]
+        all: bool,
     },
     /// Create an empty project
     Create {
         /// 3 to 40 characters of a-z, 0-9 and -; it becomes the subdomain
         name: NewProjectName,
-        /// The organization that will own the project
-        #[arg(long, value_name = "ORG")]
-        org: Option<OrgName>,
     },
     /// Remove a project with everything it ever published
     #[command(alias = "remove", alias = "delete")]
     Rm {
         /// The project's name or address
-        #[arg(value_parser = project::parse)]
+        #[arg(value_parser = project::parse, add = ArgValueCandidates::new(complete::projects))]
         name: ProjectName,
-        /// Do not ask for confirmation
-        #[arg(long, short)]
-        yes: bool,
     },
     /// List the projects that were deleted and can be restored
-    Deleted {
-        /// The organization whose projects are listed, instead of your own
-        #[arg(long, value_name = "ORG")]
-        org: Option<OrgName>,
-    },
+    Deleted,
     /// Restore a deleted project with all its deployments
     Restore {
         /// The name that it had
         name: ProjectName,
-        /// The organization that it belonged to
-        #[arg(long, value_name = "ORG")]
-        org: Option<OrgName>,
         /// The name that it gets, when the former one is taken
         #[arg(long = "as", value_name = "NAME")]
         new_name: Option<NewProjectName>,
@@ -79,28 +75,35 @@ enum Action {
 /// Open a project in the browser.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Open {
-    /// The project's name or address [default: what .svcproject says]
-    #[arg(value_parser = project::parse)]
-    project: Option<ProjectName>,
+    /// The project's name or address, as --project has it
+    #[arg(value_name = "NAME", value_parser = project::parse, add = ArgValueCandidates::new(complete::projects))]
+    name: Option<ProjectName>,
+    #[command(flatten)]
+    project: ProjectOption,
 }
 
 pub(crate) async fn run(projects: Projects, client: &Client, output: Output) -> anyhow::Result<()> {
-    match projects.action.unwrap_or(Action::List { org: None }) {
-        Action::List { org } => list(org.as_ref(), client, output).await,
-        Action::Create { name, org } => {
-            let project = create(&name.into(), org.as_ref(), client).await?;
+    let org = projects.owner.org.as_ref();
+    match projects.action.unwrap_or(Action::List { all: projects.all }) {
+        Action::List { all: true } => list_all(client, output).await,
+        Action::List { all: false } => list(org, client, output).await,
+        Action::Create { name } => {
+            let project = create(&name.into(), org, client).await?;
             output.success(&format!("Created project {}.", project.name));
             output.note(&format!("Publish a folder there: svc deploy DIR --project {}", project.name));
             output.result(&project, || project.url.clone())
         }
-        Action::Rm { name, yes } => remove(&name, yes, client, output).await,
-        Action::Deleted { org } => list_deleted(org.as_ref(), client, output).await,
-        Action::Restore { name, org, new_name } => restore(&name, org.as_ref(), new_name, client, output).await,
+        Action::Rm { name } => remove(&name, client, output).await,
+        Action::Deleted => list_deleted(org, client, output).await,
+        Action::Restore { name, new_name } => restore(&name, org, new_name, client, output).await,
     }
 }
 
 pub(crate) async fn open(open: Open, client: &Client, output: Output) -> anyhow::Result<()> {
-    let name = project::named_or_remembered(open.project, None)?;
+    let name = match open.name {
+        Some(name) => name,
+        None => open.project.choose(client, output).await?,
+    };
     let project = detail(&name, client).await?.project;
     let opened = !output.is_json() && browser::open(&project.url);
     output.result(&json!({"project": name, "url": project.url, "opened": opened}), || project.url.clone())
@@ -117,12 +120,24 @@ pub(super) async fn create(name: &ProjectName, org: Option<&OrgName>, client: &C
     let name: NewProjectName =
         name.as_str().parse().map_err(|why| Failure::usage(format!("{name} cannot be a project: {why}.")))?;
     let body = CreateProject { name: name.clone(), org: org.map(ToString::to_string) };
-    let answer = client.post("/projects", &body).await.map_err(|failure| match &*failure.code {
-        "not_found" => failure.with_hint("`svc orgs` lists the organizations that you belong to."),
-        "name_taken" => failure.with_hint(format!("{name} cannot be had; choose another name.")),
-        _ => failure,
-    });
-    Ok(answer?.body)
+    match client.post("/projects", &body).await {
+        Ok(answer) => Ok(answer.body),
+        Err(failure) => Err(match &*failure.code {
+            "not_found" => failure.with_hint("`svc orgs` lists the organizations that you belong to."),
+            "name_taken" => taken(&name, failure, client).await,
+            _ => failure,
+        }),
+    }
+}
+
+/// Says who has a name that is taken, when it is the person or an organization of theirs.
+async fn taken(name: &NewProjectName, failure: Failure, client: &Client) -> Failure {
+    let Ok(known) = client.get::<Project>(&format!("/projects/{name}")).await else {
+        return Failure { message: format!("{name} is taken."), ..failure }.with_hint("Please choose another name.");
+    };
+    let owner = known.body.org.map_or("You have".to_owned(), |org| format!("{org} has"));
+    Failure { message: format!("{owner} a project {name} already."), ..failure }
+        .with_hint(format!("Publish a folder there: svc deploy DIR --project {name}"))
 }
 
 /// Adds the next step to a 404 of one of the project's routes.
@@ -134,6 +149,45 @@ pub(super) fn unknown(name: &ProjectName, failure: Failure) -> Failure {
     failure
 }
 
+/// Lists the projects of the person and of all their organizations.
+async fn list_all(client: &Client, output: Output) -> anyhow::Result<()> {
+    let projects = client.list("/projects?all=true", |page: ProjectList| (page.projects, page.next_cursor)).await?;
+    let mut owners: Vec<Option<OrgName>> = projects.iter().map(|project| project.org.clone()).collect();
+    owners.sort();
+    owners.dedup();
+    let mut suspensions = HashMap::new();
+    for owner in owners {
+        suspensions.insert(owner.clone(), Suspensions::fetch(owner.as_ref(), client).await);
+    }
+    let listed: Vec<_> = projects
+        .into_iter()
+        .filter_map(|project| {
+            let known = suspensions.get(&project.org)?;
+            Some(known.mark(&project.name.clone(), project))
+        })
+        .collect();
+    let headings = ["NAME", "OWNER", "STATE", "CREATED", "ADDRESS"];
+    output.list("projects", &listed, &headings, NO_PROJECTS, |listed| {
+        let project = &listed.site;
+        let owner = project.org.as_ref().map_or("you".to_owned(), ToString::to_string);
+        let is_known = suspensions.get(&project.org).is_some_and(Suspensions::is_known);
+        let state = state(listed, is_known);
+        vec![project.name.to_string(), owner, state, output.relative(project.created_at), project.url.clone()]
+    })
+}
+
+/// The word for what a project shows.
+fn state(listed: &Listed<Project>, suspensions_are_known: bool) -> String {
+    match (listed.suspended, &listed.site.active_deployment_id) {
+        (Some(reason), _) => suspensions::word(reason),
+        (None, None) => "empty".to_owned(),
+        (None, Some(_)) if suspensions_are_known => "live".to_owned(),
+        (None, Some(_)) => "deployed".to_owned(),
+    }
+}
+
+const NO_PROJECTS: &str = "No projects yet. Publish a folder: svc deploy DIR --project NAME";
+
 async fn list(org: Option<&OrgName>, client: &Client, output: Output) -> anyhow::Result<()> {
     let path = org.map_or("/projects".to_owned(), |org| format!("/projects?org={org}"));
     let projects = client.list(&path, |page: ProjectList| (page.projects, page.next_cursor)).await?;
@@ -143,33 +197,18 @@ async fn list(org: Option<&OrgName>, client: &Client, output: Output) -> anyhow:
     let none = match org {
         Some(org) => format!("No projects yet. Publish a folder: svc deploy DIR --project NAME --org {org}"),
         None => "No projects of your own yet. Publish a folder: svc deploy DIR --project NAME\n\
-                 An organization's: svc projects list --org ORG"
+                 All, the organizations' included: svc projects --all"
             .to_owned(),
     };
     output.list("projects", &projects, &["NAME", "STATE", "CREATED", "ADDRESS"], &none, |listed| {
         let project = &listed.site;
-        let state = match (listed.suspended, &project.active_deployment_id) {
-            (Some(reason), _) => suspensions::word(reason),
-            (None, None) => "empty".to_owned(),
-            (None, Some(_)) if suspensions.is_known() => "live".to_owned(),
-            (None, Some(_)) => "deployed".to_owned(),
-        };
+        let state = state(listed, suspensions.is_known());
         vec![project.name.to_string(), state, output.relative(project.created_at), project.url.clone()]
     })
 }
 
-async fn remove(name: &ProjectName, yes: bool, client: &Client, output: Output) -> anyhow::Result<()> {
-    if !yes {
-        let question = format!("Remove {name}, its site and all its deployments? Type its name: ");
-        if !output.can_ask() {
-            return Err(Failure::usage(format!("Removing {name} takes its site down.")).with_hint("Add --yes.").into());
-        }
-        let terminal = Term::stderr();
-        terminal.write_str(&question)?;
-        if terminal.read_line()?.trim() != name.as_str() {
-            return Err(Failure::new(Kind::Refused, "not_confirmed", "Nothing was removed.").into());
-        }
-    }
+async fn remove(name: &ProjectName, client: &Client, output: Output) -> anyhow::Result<()> {
+    output.confirm_by_name(&format!("Removing {name} takes down its site and all its deployments."), name.as_str())?;
     let path = format!("/projects/{name}");
     // Whose it is, for what is said below; what is wrong with it the removal tells.
     let org = client.get::<Project>(&path).await.ok().and_then(|project| project.body.org);

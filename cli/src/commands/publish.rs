@@ -162,6 +162,7 @@ fn allow_linked(linked: &[Linked], consents: Consents, output: Output) -> anyhow
         more => format!(", and {} more", count(more as u64, "symlink")),
     };
     let what = format!("{} leads out of the folder, to {}{others}.", first.name, first.target.display());
+    // `--yes` is no answer: it was given with other questions in mind.
     if output.confirm(&format!("{what} Publish it?"))? {
         return Ok(());
     }

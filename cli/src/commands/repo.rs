@@ -9,7 +9,7 @@ use domain::{
 use serde_json::json;
 
 use super::{projects, vcs};
-use crate::{client::Client, failure::Failure, options::ProjectOption, output::Output, project};
+use crate::{client::Client, failure::Failure, options::ProjectOption, output::Output};
 
 /// Show or change the repository that a project deploys from.
 #[derive(Debug, clap::Args)]
@@ -44,7 +44,7 @@ enum Action {
 }
 
 pub(crate) async fn run(repo: Repo, client: &Client, output: Output) -> anyhow::Result<()> {
-    let name = project::named_or_remembered(repo.project.project, None)?;
+    let name = repo.project.choose(client, output).await?;
     match repo.action.unwrap_or(Action::Show) {
         Action::Show => show(&name, client, output).await,
         Action::Link { repo, branch, directory, installation } => {

@@ -23,6 +23,7 @@ use super::orgs;
 use crate::{
     client::Client,
     failure::{Failure, Kind as FailureKind},
+    options::OwnerOption,
     output::Output,
 };
 
@@ -30,9 +31,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Tokens {
-    /// The organization whose tokens are meant, instead of your own
-    #[arg(long, global = true, value_name = "ORG")]
-    org: Option<OrgName>,
+    #[command(flatten)]
+    owner: OwnerOption,
     #[command(subcommand)]
     action: Option<Action>,
 }
@@ -130,7 +130,7 @@ enum Kind {
 }
 
 pub(crate) async fn run(tokens: Tokens, client: &Client, output: Output) -> anyhow::Result<()> {
-    let org = tokens.org.as_ref();
+    let org = tokens.owner.org.as_ref();
     match (tokens.action.unwrap_or(Action::List), org) {
         (Action::List, None) => list(client, output).await,
         (Action::List, Some(org)) => list_of_org(org, client, output).await,
@@ -191,7 +191,7 @@ async fn list_of_org(org: &OrgName, client: &Client, output: Output) -> anyhow::
 }
 
 /// What an AI key has cost this month, and what it may cost.
-fn spent(token: &Token) -> String {
+pub(super) fn spent(token: &Token) -> String {
     let cost = cents(token.month_cents);
     match (token.kind, token.monthly_limit_cents) {
         (TokenKind::Ai, Some(limit)) => format!("{cost} of {}", limit.cents()),
@@ -292,7 +292,7 @@ fn tell_limit(id: &TokenId, token: &Token, output: Output) {
     }
 }
 
-async fn revoke(org: Option<&OrgName>, id: &TokenId, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(super) async fn revoke(org: Option<&OrgName>, id: &TokenId, client: &Client, output: Output) -> anyhow::Result<()> {
     let answer = client.delete::<Done>(&path_of(org, id)).await.map_err(|failure| unknown(org, id, failure))?;
     output.success(&format!("Revoked {id}."));
     super::propagation::report(output, "Gone", answer.propagation);

@@ -1,18 +1,25 @@
 //! `svc transfer`.
 
 use api::projects::{Project, TransferProject};
+use clap_complete::engine::ArgValueCandidates;
 use domain::{OrgName, ProjectName};
 use serde_json::json;
 
 use super::projects;
-use crate::{client::Client, failure::Failure, options::ProjectOption, output::Output, project};
+use crate::{client::Client, complete, failure::Failure, options::ProjectOption, output::Output};
 
 /// Move a project into an organization, or out of one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Transfer {
     /// The organization that will own the project; you must belong to it
-    #[arg(value_name = "ORG", required_unless_present = "personal", conflicts_with = "personal")]
+    #[arg(
+        value_name = "ORG", required_unless_present_any = ["personal", "to"], conflicts_with_all = ["personal", "to"],
+        add = ArgValueCandidates::new(complete::orgs),
+    )]
     org: Option<OrgName>,
+    /// The organization, as the other commands name it
+    #[arg(long = "org", id = "to", value_name = "ORG", conflicts_with = "personal", add = ArgValueCandidates::new(complete::orgs))]
+    to: Option<OrgName>,
     /// Make it your personal project; you must be an admin of the organization
     #[arg(long)]
     personal: bool,
@@ -21,8 +28,8 @@ pub(crate) struct Transfer {
 }
 
 pub(crate) async fn run(transfer: Transfer, client: &Client, output: Output) -> anyhow::Result<()> {
-    let name = project::named_or_remembered(transfer.project.project, None)?;
-    let org = transfer.org.filter(|_| !transfer.personal).map(|org| org.to_string());
+    let name = transfer.project.choose(client, output).await?;
+    let org = transfer.org.or(transfer.to).filter(|_| !transfer.personal).map(|org| org.to_string());
     let body = TransferProject { org: org.clone() };
     let answer = client.post::<Project>(&format!("/projects/{name}/transfer"), &body).await;
     let answer = answer.map_err(|failure| explain(&name, org.as_deref(), failure))?;

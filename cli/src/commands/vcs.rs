@@ -10,6 +10,7 @@ use domain::OrgName;
 use crate::{
     client::Client,
     failure::{Failure, Kind},
+    options::OrgOption,
     output::Output,
 };
 
@@ -17,6 +18,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Vcs {
+    #[command(flatten)]
+    org: OrgOption,
     #[command(subcommand)]
     action: Option<Action>,
 }
@@ -31,26 +34,21 @@ enum Action {
         /// The installation's id: `svc vcs` shows it
         #[arg(value_parser = id)]
         id: i64,
-        /// The organization
-        #[arg(long, value_name = "NAME")]
-        org: OrgName,
     },
     /// Stop sharing an installation; the organization's projects that are linked through it are unlinked
     Unshare {
         /// The installation's id
         #[arg(value_parser = id)]
         id: i64,
-        /// The organization
-        #[arg(long, value_name = "NAME")]
-        org: OrgName,
     },
 }
 
 pub(crate) async fn run(vcs: Vcs, client: &Client, output: Output) -> anyhow::Result<()> {
     match vcs.action.unwrap_or(Action::List) {
         Action::List => list(client, output).await,
-        Action::Share { id, org } => share(id, &org, client, output).await,
-        Action::Unshare { id, org } => {
+        Action::Share { id } => share(id, &vcs.org.named()?, client, output).await,
+        Action::Unshare { id } => {
+            let org = vcs.org.named()?;
             let path = format!("/orgs/{org}/installations/{id}");
             let answer = client.delete::<Done>(&path).await.map_err(|failure| unknown(id, failure))?;
             output.success(&format!("{org} can use installation {id} no more."));

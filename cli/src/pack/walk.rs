@@ -74,6 +74,10 @@ pub(crate) struct Selection {
 /// Selects the files of `path`, and fails when they exceed the service's limits.
 pub(crate) fn select(path: &Path, anyway: bool) -> anyhow::Result<Selection> {
     let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
+    if path.canonicalize().is_ok_and(|path| path.parent().is_none()) {
+        let failure = Failure::usage(format!("{} is the whole of this machine.", path.display()));
+        return Err(failure.with_hint("Name the folder that holds your index.html.").into());
+    }
     if !metadata.is_dir() && !metadata.is_file() {
         let message = format!("{} is neither a file nor a folder.", path.display());
         let failure = Failure::new(Kind::Refused, "not_a_file", message);

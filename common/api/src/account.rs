@@ -1,6 +1,6 @@
 //! `GET /me` and `GET /health`.
 
-use domain::{OrgName, Timestamp, token::TokenKind};
+use domain::{OrgName, Timestamp, TokenId, token::TokenKind};
 use serde::{Deserialize, Serialize};
 
 /// The account that a token speaks for: a person, or an organization.
@@ -17,6 +17,9 @@ pub struct Account {
     pub email: Option<String>,
     /// The kind of the token that asked.
     pub token_kind: TokenKind,
+    /// The id of the token that asked; absent in a session of the console.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_id: Option<TokenId>,
     /// The name of the organization that owns the token; null for a person's token.
     pub org: Option<OrgName>,
     /// The time at which the account was created.

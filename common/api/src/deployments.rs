@@ -1,6 +1,6 @@
 //! `/projects/:name/deployments`.
 
-use domain::{DeploymentId, Timestamp, deployment::DeploymentStatus};
+use domain::{DeploymentId, ProjectName, Timestamp, deployment::DeploymentStatus};
 use serde::{Deserialize, Serialize};
 
 /// A deployment: one immutable set of files.
@@ -34,6 +34,16 @@ pub struct Deployment {
     /// The reason why the deployment failed; absent unless it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+}
+
+/// The project that a deployment belongs to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DeploymentProject {
+    /// The deployment's id.
+    pub id: DeploymentId,
+    /// The project's name.
+    pub project: ProjectName,
 }
 
 /// A page of a project's deployments, newest first.

@@ -1,8 +1,9 @@
 //! `/projects/:name/deployments`: listing, showing, activating and deleting them; uploading one is in [`upload`],
-//! what one holds in [`files`], its icon in [`icon`].
+//! what one holds in [`files`], its icon in [`icon`], its project in [`lookup`].
 
 pub mod files;
 pub mod icon;
+pub mod lookup;
 pub mod upload;
 
 use std::time::Duration;

@@ -3,6 +3,7 @@
 mod details;
 mod invoices;
 mod ledger;
+mod limits;
 mod plan;
 mod show;
 
@@ -17,6 +18,7 @@ use super::orgs;
 use crate::{
     client::Client,
     failure::{Failure, Kind},
+    options::OwnerOption,
     output::Output,
 };
 
@@ -24,9 +26,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::SHOW_IS_DEFAULT)]
 pub(crate) struct Billing {
-    /// The organization whose plan is meant, instead of your own
-    #[arg(long, global = true, value_name = "ORG")]
-    org: Option<OrgName>,
+    #[command(flatten)]
+    owner: OwnerOption,
     #[command(subcommand)]
     action: Option<Action>,
 }
@@ -78,7 +79,7 @@ enum Action {
 }
 
 pub(crate) async fn run(billing: Billing, client: &Client, output: Output) -> anyhow::Result<()> {
-    let scope = Scope { org: billing.org.as_ref(), client };
+    let scope = Scope { org: billing.owner.org.as_ref(), client };
     match billing.action.unwrap_or(Action::Show) {
         Action::Show => show::show(&scope, output).await,
         Action::Plans => plan::list(&scope, output).await,
@@ -121,6 +122,11 @@ impl Scope<'_> {
             ("not_found", Some(org)) if failure.message.contains("organization") => orgs::unknown(org, failure),
             ("billing_unavailable", _) => Failure { kind: Kind::Refused, ..failure }
                 .with_hint("Plans, invoices and details can be looked at all the same: svc billing"),
+            // The API names its own calls too, for whoever makes them.
+            ("invalid_request", _) if failure.message.starts_with("There is no subscription") => {
+                Failure { message: "There is no subscription yet.".to_owned(), ..failure }
+                    .with_hint(format!("Buy a plan first: svc billing checkout{} PLAN", self.option()))
+            }
             _ => failure,
         }
     }

@@ -1,33 +1,40 @@
 //! `svc billing plans`, and the changes of a subscription.
 
 use api::billing::{BillingOverview, CatalogPlan, ChangedPlan, Checkout, ChoosePlan, Subscription, TakesEffect};
-use domain::billing::Cents;
 use serde_json::json;
 
-use super::{Scope, price, show};
+use super::{Scope, limits, price, show};
 use crate::{
     failure::Failure,
-    output::{Output, size},
+    output::{Output, table},
 };
 
 pub(super) async fn list(scope: &Scope<'_>, output: Output) -> anyhow::Result<()> {
     let BillingOverview { plan, catalog, .. } = scope.overview().await?;
-    let headings = ["PLAN", "NAME", "PRICE", "PROJECTS", "DOMAINS", "READY APPS", "BANDWIDTH", "AI CREDIT", ""];
-    output.list("plans", &catalog, &headings, "There are no plans here.", |offered: &CatalogPlan| {
-        let limits = &offered.limits;
-        let is_own = plan.as_ref() == Some(&offered.id);
-        vec![
-            offered.id.clone(),
-            offered.name.clone(),
-            price(offered.price_cents),
-            limits.projects.to_string(),
-            limits.domains.to_string(),
-            limits.ready_apps.to_string(),
-            size(limits.bandwidth_bytes),
-            Cents::from(limits.ai_credit_cents).to_string(),
-            if is_own { "yours".to_owned() } else { String::new() },
-        ]
-    })
+    output.result(&json!({ "plans": catalog }), || compared(&catalog, plan.as_deref(), scope.org.is_some()))
+}
+
+/// The plans side by side: a column each, and a row for everything that a plan limits.
+fn compared(catalog: &[CatalogPlan], own: Option<&str>, is_org: bool) -> String {
+    if catalog.is_empty() {
+        return "There are no plans here.".to_owned();
+    }
+    let row = |what: &str, of: &dyn Fn(&CatalogPlan) -> String| -> Vec<String> {
+        std::iter::once(what.to_owned()).chain(catalog.iter().map(of)).collect()
+    };
+    let mut rows = vec![row("id", &|plan| plan.id.clone()), row("price", &|plan| price(plan.price_cents))];
+    rows.extend(
+        limits::ALL
+            .iter()
+            .filter(|limit| limit.concerns(is_org))
+            .map(|limit| row(limit.what, &|plan| (limit.written)((limit.allowed)(&plan.limits)))),
+    );
+    let headings: Vec<String> = catalog
+        .iter()
+        .map(|plan| if own == Some(&plan.id) { format!("{} (yours)", plan.name) } else { plan.name.clone() })
+        .collect();
+    let headings: Vec<&str> = std::iter::once("PLAN").chain(headings.iter().map(String::as_str)).collect();
+    table(&headings, &rows, "")
 }
 
 pub(super) async fn checkout(scope: &Scope<'_>, plan: String, output: Output) -> anyhow::Result<()> {
@@ -81,9 +88,12 @@ fn hinted(scope: &Scope<'_>, failure: Failure) -> Failure {
     let option = scope.option();
     match &*failure.code {
         "invalid_request" if failure.message.contains("billing details") => {
-            failure.with_hint(format!("For example: svc billing details{option} --name NAME --country CODE"))
+            Failure { message: "Invoices need to know whom they are made out to first.".to_owned(), ..failure }
+                .with_hint(format!("For example: svc billing details{option} --name NAME --country CODE"))
         }
-        "subscription_active" => failure.with_hint(format!("svc billing change{option} PLAN")),
+        "subscription_active" => Failure { message: "There is a subscription already.".to_owned(), ..failure }
+            .with_hint(format!("Change its plan instead: svc billing change{option} PLAN")),
+        "invalid_request" if failure.message.starts_with("There is no subscription") => scope.explain(failure),
         "invalid_request" => failure.with_hint(format!("`svc billing plans{option}` lists the plans.")),
         "plan_limit_reached" => failure.with_hint(format!("`svc billing{option}` shows what is used.")),
         _ => scope.explain(failure),

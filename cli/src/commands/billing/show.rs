@@ -1,24 +1,47 @@
 //! `svc billing show`.
 
-use api::billing::{BillingOverview, NextInvoice, Subscription};
+use api::{
+    billing::{BillingOverview, NextInvoice, Subscription},
+    invites::InviteList,
+    orgs::OrgDetail,
+    shares::ShareList,
+};
 use domain::{
     OrgName, Timestamp,
     billing::{Cents, subscription::SubscriptionStatus},
 };
 
-use super::{Scope, invoices, price};
+use super::{
+    Scope, invoices,
+    limits::{self, Counted, Meter},
+    price,
+};
 use crate::{
     commands::stats::bar,
-    output::{Output, bold, size, table},
+    output::{Output, bold, table},
 };
 
 pub(super) async fn show(scope: &Scope<'_>, output: Output) -> anyhow::Result<()> {
     let overview = scope.overview().await?;
-    output.result(&overview, || draw(&overview, scope.org.map(OrgName::as_str), &scope.option(), output))
+    let counted = if output.is_json() { Counted::default() } else { count(scope).await };
+    output.result(&overview, || draw(&overview, counted, scope.org.map(OrgName::as_str), &scope.option(), output))
 }
 
-fn draw(overview: &BillingOverview, org: Option<&str>, option: &str, output: Output) -> String {
-    let mut parts = vec![headline(overview, org, output), meters(overview)];
+/// Counts what has lists of its own. What cannot be had is not shown.
+async fn count(scope: &Scope<'_>) -> Counted {
+    let Some(org) = scope.org else {
+        let shares = scope.client.list("/shares", |page: ShareList| (page.shares, page.next_cursor)).await;
+        return Counted { shares: shares.ok().map(|shares| shares.len() as u64), members: None };
+    };
+    let invites = format!("/orgs/{org}/invites");
+    let invites = scope.client.list(&invites, |page: InviteList| (page.invites, page.next_cursor)).await;
+    let detail = scope.client.get::<OrgDetail>(&format!("/orgs/{org}")).await;
+    let members = detail.ok().zip(invites.ok()).map(|(detail, invites)| detail.body.members.len() + invites.len());
+    Counted { shares: None, members: members.map(|members| members as u64) }
+}
+
+fn draw(overview: &BillingOverview, counted: Counted, org: Option<&str>, option: &str, output: Output) -> String {
+    let mut parts = vec![headline(overview, org, output), meters(overview, org.is_some(), counted)];
     if let Some(next) = &overview.next_invoice {
         parts.push(announce(next, overview, output));
     }
@@ -70,23 +93,20 @@ pub(super) fn day(at: Timestamp) -> String {
     at.as_datetime().date().to_string()
 }
 
-/// A line for each limit that something counts against, with a bar of what is used.
-fn meters(overview: &BillingOverview) -> String {
-    let (usage, limits) = (&overview.usage, &overview.limits);
-    let number = |number: u64| indicatif::HumanCount(number).to_string();
-    let euros = |cents: u64| Cents(i64::try_from(cents).unwrap_or(i64::MAX)).to_string();
-    let rows = [
-        ("projects", usage.projects, u64::from(limits.projects), &number as &dyn Fn(u64) -> String),
-        ("domains", usage.domains, limits.domains.into(), &number),
-        ("ready apps", usage.ready_apps, limits.ready_apps.into(), &number),
-        ("bandwidth this month", usage.bandwidth_bytes, limits.bandwidth_bytes, &size),
-        ("AI credit this month", usage.ai_credit_cents, limits.ai_credit_cents.into(), &euros),
-    ];
-    // What the plan has not, and nobody uses, is no news.
-    let rows = rows.into_iter().filter(|(_, used, most, _)| *used > 0 || *most > 0);
-    let rows: Vec<Vec<String>> = rows
-        .map(|(what, used, most, written)| {
-            vec![what.to_owned(), written(used), written(most), percent(used, most), meter(used, most)]
+/// A line for each limit, with a bar of what is used where that is counted.
+fn meters(overview: &BillingOverview, is_org: bool, counted: Counted) -> String {
+    let rows: Vec<Vec<String>> = limits::of(overview, is_org, counted)
+        // What the plan has not, and nobody uses, is no news.
+        .filter(|limit| limit.allowed > 0 || limit.used.is_some_and(|used| used > 0))
+        .map(|Meter { what, used, allowed, written }| {
+            let shown = |cell: &dyn Fn(u64) -> String| used.map(cell).unwrap_or_default();
+            vec![
+                what.to_owned(),
+                shown(&written),
+                written(allowed),
+                shown(&|used| percent(used, allowed)),
+                shown(&|used| meter(used, allowed)),
+            ]
         })
         .collect();
     table(&["LIMIT", "USED", "ALLOWED", "", ""], &rows, "The plan allows nothing.")
@@ -153,7 +173,9 @@ mod tests {
 
     fn drawn(overview: &serde_json::Value, org: Option<&str>) -> String {
         let now: Timestamp = serde_json::from_value(json!("2026-11-23T00:00:00Z")).unwrap();
-        let text = draw(&serde_json::from_value(overview.clone()).unwrap(), org, "", Output::new(false, now));
+        let counted = Counted { shares: Some(4), members: Some(2) };
+        let overview = serde_json::from_value(overview.clone()).unwrap();
+        let text = draw(&overview, counted, org, "", Output::new(false, now));
         text.chars().filter(|c| !('\u{f000}'..='\u{f8ff}').contains(c)).collect()
     }
 
@@ -162,15 +184,23 @@ mod tests {
         let text = drawn(&overview(), Some("acme"));
         for part in [
             "Pro of acme: €20.00 a month, renews in 12 days (2026-12-05).",
-            "projects              125     500      25%   █████···············",
-            "bandwidth this month  150 GB  100 GB   150%  ████████████████████",
-            "AI credit this month  €0.00   €30.00   0%    ····················",
+            "projects                    125     500           25%   █████···············",
+            "bandwidth a month           150 GB  100 GB        150%  ████████████████████",
+            "AI credit a month           €0.00   €30.00        0%    ····················",
+            "storage                             5 GB",
+            "members, with invites       2       25            8%",
+            "kept deployments a project          20",
             "Next invoice: €24.20 for Pro in 12 days (2026-12-05), €20.00 and €4.20 VAT.",
             "2026-000001",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
-        assert!(!text.contains("ready apps"), "{text}");
+        assert!(!text.contains("ready apps") && !text.contains("shares"), "{text}");
+        let text = drawn(&overview(), None);
+        assert!(
+            text.contains("shares") && text.contains("organizations you create") && !text.contains("members"),
+            "{text}"
+        );
     }
 
     #[test]

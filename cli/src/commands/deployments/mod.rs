@@ -1,19 +1,22 @@
 //! `svc deployments` and `svc rollback`.
 
 mod files;
+mod reference;
 
 use api::deployments::{Activated, Deployment, DeploymentList};
 use clap::Subcommand;
+use clap_complete::engine::ArgValueCandidates;
 use domain::{DeploymentId, ProjectName, deployment::DeploymentStatus};
 use serde_json::json;
 
+use self::reference::Reference;
 use super::{projects, propagation};
 use crate::{
     client::Client,
+    complete,
     failure::{Failure, Kind},
     options::ProjectOption,
     output::{Output, count, size},
-    project,
 };
 
 /// Characters of a commit id that are shown.
@@ -37,17 +40,17 @@ enum Action {
     /// List the files of a deployment
     Files {
         /// The deployment, by id or address
-        #[arg(value_parser = deployment_id)]
-        deployment: DeploymentId,
+        #[arg(add = ArgValueCandidates::new(complete::deployments))]
+        deployment: Reference,
     },
     /// Show how the files of a deployment differ from those of another
     Diff {
         /// The deployment, by id or address
-        #[arg(value_parser = deployment_id)]
-        deployment: DeploymentId,
+        #[arg(add = ArgValueCandidates::new(complete::deployments))]
+        deployment: Reference,
         /// The deployment to compare with, by id or address [default: the one made before]
-        #[arg(value_parser = deployment_id)]
-        other: Option<DeploymentId>,
+        #[arg(add = ArgValueCandidates::new(complete::deployments))]
+        other: Option<Reference>,
     },
 }
 
@@ -55,19 +58,22 @@ enum Action {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rollback {
     /// The deployment, by id or address [default: the newest one before the live one]
-    #[arg(value_parser = deployment_id)]
-    deployment: Option<DeploymentId>,
+    #[arg(add = ArgValueCandidates::new(complete::deployments))]
+    deployment: Option<Reference>,
     #[command(flatten)]
     project: ProjectOption,
 }
 
 pub(crate) async fn run(args: Deployments, client: &Client, output: Output) -> anyhow::Result<()> {
-    let name = project::named_or_remembered(args.project.project, None)?;
     match args.action {
-        None => list(&name, args.limit, client, output).await,
-        Some(Action::Files { deployment }) => files::list(&name, &deployment, client, output).await,
+        None => list(&args.project.choose(client, output).await?, args.limit, client, output).await,
+        Some(Action::Files { deployment }) => {
+            let name = deployment.project(args.project, client, output).await?;
+            files::list(&name, &deployment.id, client, output).await
+        }
         Some(Action::Diff { deployment, other }) => {
-            files::diff(&name, &deployment, other.as_ref(), client, output).await
+            let name = deployment.project(args.project, client, output).await?;
+            files::diff(&name, &deployment.id, other.as_ref().map(|other| &other.id), client, output).await
         }
     }
 }
@@ -85,10 +91,12 @@ async fn list(name: &ProjectName, limit: u8, client: &Client, output: Output) ->
 }
 
 pub(crate) async fn rollback(args: Rollback, client: &Client, output: Output) -> anyhow::Result<()> {
-    let name = project::named_or_remembered(args.project.project, None)?;
-    let id = match args.deployment {
-        Some(id) => id,
-        None => previous(&name, &projects::detail(&name, client).await?.deployments)?,
+    let (name, id) = if let Some(deployment) = args.deployment {
+        (deployment.project(args.project, client, output).await?, deployment.id)
+    } else {
+        let name = args.project.choose(client, output).await?;
+        let id = previous(&name, &projects::detail(&name, client).await?.deployments)?;
+        (name, id)
     };
     let path = format!("/projects/{name}/deployments/{id}/activate");
     let answer = client.post::<Activated>(&path, &json!({})).await.map_err(|failure| match failure.kind {
@@ -123,19 +131,23 @@ fn previous(name: &ProjectName, newest_first: &[Deployment]) -> Result<Deploymen
         })
 }
 
-fn line(deployment: &Deployment, output: Output) -> Vec<String> {
-    let marker = if deployment.active { "●" } else { "" };
-    let status = match deployment.status {
+/// The word for a deployment's state.
+pub(crate) fn word(status: DeploymentStatus) -> &'static str {
+    match status {
         DeploymentStatus::Uploading => "uploading",
         DeploymentStatus::Live => "live",
         DeploymentStatus::Superseded => "superseded",
         DeploymentStatus::Failed => "failed",
-    };
+    }
+}
+
+fn line(deployment: &Deployment, output: Output) -> Vec<String> {
+    let marker = if deployment.active { "●" } else { "" };
     let commit = deployment.git_sha.as_deref().map(|sha| sha.chars().take(SHORT_SHA).collect()).unwrap_or_default();
     vec![
         marker.to_owned(),
         deployment.id.to_string(),
-        status.to_owned(),
+        word(deployment.status).to_owned(),
         output.relative(deployment.created_at),
         count(deployment.files.into(), "file"),
         size(deployment.bytes),
@@ -145,15 +157,6 @@ fn line(deployment: &Deployment, output: Output) -> Vec<String> {
         deployment.expires_at.map(|end| output.relative(end)).unwrap_or_default(),
         deployment.failure.clone().unwrap_or_default(),
     ]
-}
-
-/// Reads a deployment's id from the command line: with or without its prefix, or from a deployment's own address.
-fn deployment_id(text: &str) -> Result<DeploymentId, String> {
-    let label = project::first_label(text).unwrap_or(text);
-    let body = label.split_once("--").map_or(label, |(body, _)| body);
-    body.parse()
-        .or_else(|_| DeploymentId::from_body(body))
-        .map_err(|_| "a deployment is named by its id (dep_…) or its own address".to_owned())
 }
 
 #[cfg(test)]
@@ -192,14 +195,5 @@ mod tests {
         assert!(previous(&name, &history(&[Live, Failed])).is_err());
         assert!(previous(&name, &history(&[Superseded, Live])).is_err());
         assert!(previous(&name, &[]).is_err());
-    }
-
-    #[test]
-    fn deployments_are_named_by_id_or_address() {
-        let id = "dep_0123456789abcdefghij";
-        for text in [id, "0123456789abcdefghij", "https://0123456789abcdefghij--docs.svc.localhost:8443/x"] {
-            assert_eq!(deployment_id(text).unwrap().as_str(), id);
-        }
-        assert!(deployment_id("https://docs.svc.localhost").is_err());
     }
 }

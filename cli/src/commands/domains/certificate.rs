@@ -4,14 +4,19 @@ use api::domains::CertificateStatus;
 use domain::{Hostname, ProjectName, Timestamp};
 
 use super::no_domain;
-use crate::{client::Client, output::Output};
+use crate::{
+    client::Client,
+    failure::{Kind, Told},
+    output::Output,
+};
 
 pub(super) async fn run(name: &ProjectName, domain: &Hostname, client: &Client, output: Output) -> anyhow::Result<()> {
     let spinner = output.spinner(format!("Connecting to {domain}"));
     let answer = client.get::<CertificateStatus>(&format!("/projects/{name}/domains/{domain}/certificate")).await;
     spinner.finish_and_clear();
     let status = answer.map_err(|failure| no_domain(name, domain, failure))?.body;
-    output.result(&status, || report(&status))
+    output.result(&status, || report(&status))?;
+    if status.reachable && status.valid { Ok(()) } else { Err(Told(Kind::Refused).into()) }
 }
 
 fn report(status: &CertificateStatus) -> String {

@@ -2,12 +2,13 @@
 
 use std::{fmt::Write as _, net::IpAddr};
 
-use api::domains::{Diagnosis, DnsFinding, DnsRecord, Fix, FixAction, ResolverView};
+use api::domains::{Diagnosis, DnsFinding, DnsRecord, DnsVerdict, Fix, FixAction, ResolverView};
 use domain::{Hostname, ProjectName};
 
 use super::{no_domain, words};
 use crate::{
     client::Client,
+    failure::{Kind, Told},
     output::{self, Output},
 };
 
@@ -16,7 +17,14 @@ pub(super) async fn run(name: &ProjectName, domain: &Hostname, client: &Client, 
     let answer = client.get::<Diagnosis>(&format!("/projects/{name}/domains/{domain}/diagnosis")).await;
     spinner.finish_and_clear();
     let diagnosis = answer.map_err(|failure| no_domain(name, domain, failure))?.body;
-    output.result(&diagnosis, || report(&diagnosis, output))
+    output.result(&diagnosis, || report(&diagnosis, output))?;
+    if is_sound(&diagnosis) { Ok(()) } else { Err(Told(Kind::Refused).into()) }
+}
+
+/// Whether nothing is in the way: what stands in DNS, and, once it is attached, of its certificate.
+fn is_sound(diagnosis: &Diagnosis) -> bool {
+    let has_obstacle = diagnosis.status.as_ref().is_some_and(|status| status.has_obstacle);
+    diagnosis.verdict == DnsVerdict::Leads && !has_obstacle && !diagnosis.taken
 }
 
 fn report(diagnosis: &Diagnosis, output: Output) -> String {

@@ -2,6 +2,7 @@
 
 mod certificate;
 mod doctor;
+mod holder;
 mod progress;
 
 use std::time::Duration;
@@ -20,7 +21,6 @@ use crate::{
     failure::{Failure, Kind},
     options::ProjectOption,
     output::Output,
-    project,
 };
 
 /// Serve a project at hostnames of your own.
@@ -58,14 +58,15 @@ enum Action {
         #[arg(value_parser = parse)]
         domain: Hostname,
     },
-    /// Say what stands in DNS for a hostname, what should, and what is in the way; before it is attached, too
+    /// Say what stands in DNS for a hostname, what should, and what is in the way; before it is attached, too. Exits with 1 when
+    /// something is
     #[command(alias = "diagnose")]
     Doctor {
         /// The hostname
         #[arg(value_parser = parse)]
         domain: Hostname,
     },
-    /// Show the certificate that visitors of a hostname are given, over a handshake made now
+    /// Show the certificate that visitors of a hostname are given, over a handshake made now. Exits with 1 when it is not valid
     Certificate {
         /// The hostname
         #[arg(value_parser = parse)]
@@ -81,7 +82,7 @@ enum Action {
 }
 
 pub(crate) async fn run(domains: Domains, client: &Client, output: Output) -> anyhow::Result<()> {
-    let name = project::named_or_remembered(domains.project.project, None)?;
+    let name = domains.project.choose(client, output).await?;
     match domains.action.unwrap_or(Action::List) {
         Action::List => list(&name, client, output).await,
         Action::Add { domain, wait, timeout } => {
@@ -125,8 +126,13 @@ async fn add(
     // Before the domain is attached, so that nothing of it is missed.
     let events = if patience.is_some() { client.events().await } else { None };
     let body = AttachDomain { domain };
-    let answer = client.post::<Domain>(&format!("/projects/{name}/domains"), &body).await;
-    let answer = answer.map_err(|failure| projects::unknown(name, failure))?;
+    let answer = match client.post::<Domain>(&format!("/projects/{name}/domains"), &body).await {
+        Ok(answer) => answer,
+        Err(failure) if failure.code == "domain_taken" => {
+            return Err(holder::explain(name, &body.domain, failure, client).await.into());
+        }
+        Err(failure) => return Err(projects::unknown(name, failure).into()),
+    };
     let attached = answer.body;
     output.success(&format!("Attached {} to {name}.", attached.domain));
     super::propagation::report(output, "Known", answer.propagation);

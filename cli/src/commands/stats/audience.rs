@@ -4,7 +4,7 @@ use api::stats::AudienceStats;
 use domain::Timestamp;
 
 use super::{
-    draw::{bars, line_of_time},
+    draw::{bars, country, line_of_time},
     midnight,
 };
 use crate::output::{bold, count, lines};
@@ -33,7 +33,11 @@ pub(super) fn draw(audience: &AudienceStats) -> String {
         line_of_time(&views, &begins, "page views by day", &audience.deployments),
         bars("PAGE", "VIEWS", audience.top_pages.iter().map(|page| (&*page.path, page.views))),
         referrers,
-        bars("COUNTRY", "VIEWS", audience.top_countries.iter().map(|country| (&*country.country, country.views))),
+        bars(
+            "COUNTRY",
+            "VIEWS",
+            audience.top_countries.iter().map(|counted| (country(&counted.country), counted.views)),
+        ),
         days,
     ]
     .join("\n\n")

@@ -3,7 +3,7 @@
 use api::stats::DeploymentMark;
 use domain::Timestamp;
 
-use crate::output::table;
+use crate::output::{self, table};
 
 /// Marks of a sparkline, from nothing to the most.
 const MARKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -11,6 +11,8 @@ const MARKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', 
 const DEPLOYED: char = '▲';
 /// Eighths of a character that a bar ends with.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+/// Characters beside a line of time and its meaning: two between them, and how many times a mark has.
+const MEANING_MARGIN: usize = 2 + ", 999 a mark".len();
 /// Characters of the longest bar.
 const BAR: usize = 20;
 
@@ -33,7 +35,23 @@ pub(super) fn line_of_time(
     meaning: &str,
     deployments: &[DeploymentMark],
 ) -> String {
-    let line = format!("{}  {meaning}", sparkline(numbers));
+    line_within(output::width(), numbers, begins, meaning, deployments)
+}
+
+fn line_within(
+    room: Option<usize>,
+    numbers: &[u64],
+    begins: &[Timestamp],
+    meaning: &str,
+    deployments: &[DeploymentMark],
+) -> String {
+    // Times that have no room are summed up, a mark for several.
+    let room = room.map_or(usize::MAX, |room| room.saturating_sub(meaning.chars().count() + MEANING_MARGIN));
+    let together = numbers.len().div_ceil(room.max(1)).max(1);
+    let meaning = if together > 1 { format!("{meaning}, {together} a mark") } else { meaning.to_owned() };
+    let numbers: Vec<u64> = numbers.chunks(together).map(|part| part.iter().sum()).collect();
+    let begins: Vec<Timestamp> = begins.iter().step_by(together).copied().collect();
+    let line = format!("{}  {meaning}", sparkline(&numbers));
     let mut places = vec![' '; begins.len()];
     for mark in deployments {
         let place = begins.partition_point(|begin| *begin <= mark.at);
@@ -53,6 +71,11 @@ pub(in crate::commands) fn bar(number: u64, most: u64) -> String {
     let eighths = (u128::from(number) * BAR as u128 * 8).div_ceil(u128::from(most.max(1)));
     let eighths = usize::try_from(eighths).unwrap_or(0).min(BAR * 8);
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+/// The name of a country in a table: its two letters, or a word for `XX`, which stands for addresses of no known one.
+pub(super) fn country(code: &str) -> &str {
+    if code == "XX" { "unknown" } else { code }
 }
 
 /// A table of names and numbers, the numbers as bars as well. The most comes first.
@@ -88,6 +111,17 @@ mod tests {
         let marks = [mark(hour(0)), mark(hour(2) + Duration::from_mins(59)), mark(hour(4))];
         assert_eq!(line_of_time(&[1, 1, 1, 1], &begins, "requests", &marks), "████  requests\n ▲ ▲  deployments");
         assert_eq!(line_of_time(&[1], &begins[..1], "requests", &marks[..1]), "█  requests");
+    }
+
+    #[test]
+    fn a_line_of_time_fits_the_terminal() {
+        let begins: Vec<Timestamp> =
+            (0..365).map(|day| Timestamp::from_unix_millis(0) + Duration::from_hours(24 * day)).collect();
+        let marks = [DeploymentMark { id: DeploymentId::new(begins[364]), at: begins[364], git_sha: None }];
+        let text = line_within(Some(60), &[1; 365], &begins, "requests by day", &marks);
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        assert!(text.contains("requests by day, 12 a mark") && text.contains('▲'), "{text}");
+        assert_eq!(line_within(Some(60), &[1, 1], &begins[..2], "requests", &[]), "██  requests");
     }
 
     #[test]

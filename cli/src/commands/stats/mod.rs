@@ -4,11 +4,14 @@ mod audience;
 mod bots;
 mod draw;
 mod errors;
+mod export;
+mod public;
 mod requests;
 
 use std::time::Duration;
 
 use api::stats::{AudienceStats, BotsStats, ErrorsStats, LiveStats, StatsHistory};
+use clap::Subcommand;
 use domain::{ProjectName, Timestamp};
 use serde::{Serialize, de::DeserializeOwned};
 use url::form_urlencoded;
@@ -20,7 +23,6 @@ use crate::{
     failure::{self, Failure, Kind},
     options::ProjectOption,
     output::{self, Output},
-    project,
 };
 
 /// The pause between two looks with `--watch`: what was answered shows within so long.
@@ -32,6 +34,28 @@ const PAUSE: Duration = Duration::from_secs(5);
     after_help = "Without --hours and --days: the last 24 hours; of --audience, --bots and --errors the last 30 days."
 )]
 pub(crate) struct Stats {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    report: Report,
+    #[command(flatten)]
+    project: ProjectOption,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Export what was counted by day, as comma-separated values or JSON
+    Export(export::Export),
+    /// Show the public link to the statistics, which needs no account, or turn it on or off
+    Public {
+        /// Whether there is to be a link; one that is turned off never works again
+        state: Option<public::State>,
+    },
+}
+
+/// What is shown, and of which time.
+#[derive(Debug, clap::Args)]
+struct Report {
     /// The last hours, the present one included
     #[arg(
         long, value_name = "N", conflicts_with_all = ["days", "audience", "bots", "errors"],
@@ -42,15 +66,13 @@ pub(crate) struct Stats {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=365))]
     days: Option<u16>,
     #[command(flatten)]
-    report: ReportOption,
+    kind: ReportOption,
     /// Only the traffic of this hostname, or the pages viewed there
     #[arg(long, value_name = "HOST", conflicts_with_all = ["bots", "errors"])]
     hostname: Option<String>,
     /// Show it anew every five seconds, until interrupted
     #[arg(long)]
     watch: bool,
-    #[command(flatten)]
-    project: ProjectOption,
 }
 
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -68,17 +90,23 @@ struct ReportOption {
 }
 
 pub(crate) async fn run(stats: Stats, client: &Client, output: Output) -> anyhow::Result<()> {
-    if stats.watch && output.is_json() {
+    if stats.report.watch && output.is_json() {
         return Err(Failure::usage("--watch shows it anew and anew, and --json prints one document.").into());
     }
-    let name = project::named_or_remembered(stats.project.project.clone(), None)?;
-    stats.show(&name, client, output).await?;
-    if !stats.watch {
+    let Stats { project, action, report } = stats;
+    let name = project.choose(client, output).await?;
+    match action {
+        None => {}
+        Some(Action::Export(wanted)) => return export::run(wanted, &name, client, output).await,
+        Some(Action::Public { state }) => return public::run(state, &name, client, output).await,
+    }
+    report.show(&name, client, output).await?;
+    if !report.watch {
         return Ok(());
     }
     loop {
         tokio::time::sleep(PAUSE).await;
-        match stats.show(&name, client, output).await {
+        match report.show(&name, client, output).await {
             // The service may be back at the next look.
             Err(error) if failure::of(&error).kind == Kind::Unreachable => output::warning(&error.to_string()),
             shown => shown?,
@@ -86,10 +114,10 @@ pub(crate) async fn run(stats: Stats, client: &Client, output: Output) -> anyhow
     }
 }
 
-impl Stats {
+impl Report {
     /// Asks for the report, and prints it.
     async fn show(&self, name: &ProjectName, client: &Client, output: Output) -> anyhow::Result<()> {
-        let ReportOption { audience, bots, errors } = self.report;
+        let ReportOption { audience, bots, errors } = self.kind;
         let look = Look { name, client, output, clear: self.watch };
         if audience {
             look.at::<AudienceStats>("stats/audience", &self.query(), audience::draw).await

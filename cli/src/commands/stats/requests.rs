@@ -5,7 +5,7 @@ use domain::Timestamp;
 
 use super::{
     bots,
-    draw::{bars, line_of_time},
+    draw::{bars, country, line_of_time},
     midnight,
 };
 use crate::output::{bold, count, lines, size, table};
@@ -28,7 +28,7 @@ pub(super) fn draw_live(live: &LiveStats) -> String {
         vec![host.hostname.clone(), host.requests.to_string(), size(host.bytes)]
     }));
     parts.extend(live.top_countries.as_ref().map(|countries| {
-        bars("COUNTRY", "REQUESTS", countries.iter().map(|country| (&*country.country, country.requests)))
+        bars("COUNTRY", "REQUESTS", countries.iter().map(|counted| (country(&counted.country), counted.requests)))
     }));
     parts.extend(live.bots.as_ref().map(|bots| bots::classes(&bots.classes)));
     parts.extend(live.status.zip(live.cache).map(|(status, cache)| statuses(status, cache)));

@@ -10,6 +10,7 @@ pub mod deployments;
 pub mod domains;
 pub mod env;
 mod lifecycle;
+pub mod lookup;
 pub(crate) mod project;
 pub mod shares;
 pub mod suspension;

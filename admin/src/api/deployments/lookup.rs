@@ -1,0 +1,33 @@
+//! `/deployments/:id`: the project of a deployment, for whoever knows only the deployment's id.
+
+use api::deployments::DeploymentProject;
+use axum::extract::State;
+use domain::{Account, DeploymentId};
+
+use crate::{
+    app::App,
+    auth::CliUser,
+    error::ApiError,
+    extract::{Json, Path},
+};
+
+/// Says which project a deployment belongs to.
+#[utoipa::path(
+    get, path = "/deployments/{id}", tag = "Deployments",
+    params(("id" = String, Path, description = "The deployment's id")),
+    responses((status = 200, description = "The project", body = DeploymentProject)),
+    extensions(("x-errors" = json!({
+        "not_found": "no such deployment, or none of a project of yours",
+    }))),
+)]
+pub async fn project(
+    State(app): State<App>,
+    caller: CliUser,
+    Path(id): Path<DeploymentId>,
+) -> Result<Json<DeploymentProject>, ApiError> {
+    let now = app.clock.now();
+    let project =
+        db::in_time(db::projects::lookup::project_of(&app.db, &Account::User(caller.user.id), &id, now)).await?;
+    let project = project.ok_or_else(|| ApiError::not_found("deployment"))?;
+    Ok(Json(DeploymentProject { id, project }))
+}

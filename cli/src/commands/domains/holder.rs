@@ -1,0 +1,31 @@
+//! Who has a domain that is taken, when it is another project of the same person.
+
+use api::projects::{ProjectDetail, ProjectList};
+use domain::{Hostname, ProjectName};
+use futures_util::{StreamExt as _, stream};
+
+use crate::{client::Client, failure::Failure};
+
+/// Most projects that are looked at: it is for a better sentence only.
+const LOOKED_AT: usize = 60;
+/// Projects that are looked at together.
+const TOGETHER: usize = 6;
+
+/// The refusal of a domain, with the command that frees it when the person has it elsewhere.
+pub(super) async fn explain(name: &ProjectName, domain: &Hostname, failure: Failure, client: &Client) -> Failure {
+    let Some(holder) = find(name, domain, client).await else { return failure };
+    Failure { message: format!("{domain} is attached to your project {holder}."), ..failure }.with_hint(format!(
+        "Move it: svc domains remove {domain} --project {holder}, then svc domains add {domain} --project {name}"
+    ))
+}
+
+async fn find(name: &ProjectName, domain: &Hostname, client: &Client) -> Option<ProjectName> {
+    let projects = client.get::<ProjectList>("/projects?all=true").await.ok()?.body.projects;
+    let others = projects.into_iter().map(|project| project.name).filter(|other| other != name).take(LOOKED_AT);
+    let holders = stream::iter(others).map(|other| async move {
+        let detail = client.get::<ProjectDetail>(&format!("/projects/{other}")).await.ok()?.body;
+        detail.domains.iter().any(|attached| attached.domain == *domain).then_some(other)
+    });
+    let mut holders = std::pin::pin!(holders.buffer_unordered(TOGETHER).filter_map(std::future::ready));
+    holders.next().await
+}

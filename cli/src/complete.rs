@@ -1,0 +1,161 @@
+//! Completions that know names: what a shell offers for a project, an organization or a deployment is asked of the API.
+//!
+//! The shell runs `svc` for every press of the key, so an answer that is slow, refused or cannot be had is no candidate
+//! and no message. Nothing here prints.
+
+use std::{env, time::Duration};
+
+use api::{
+    deployments::DeploymentList,
+    orgs::OrgList,
+    projects::{Project, ProjectList},
+};
+use clap::{CommandFactory as _, builder::StyledStr};
+use clap_complete::{
+    CompleteEnv,
+    engine::CompletionCandidate,
+    env::{EnvCompleter, Shells},
+};
+use domain::BRAND;
+
+use crate::{
+    args::Args,
+    client::Client,
+    commands::deployments,
+    credentials::{Connection, Wanted},
+    failure::Failure,
+    project,
+};
+
+/// Longest wait for an answer: a key was pressed.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The variable in which a shell's completion script names the shell.
+const VARIABLE: &str = "COMPLETE";
+
+/// Answers a shell that asks for completions, and ends the program; does nothing when none asks.
+pub(crate) fn answer() {
+    CompleteEnv::with_factory(Args::command).var(VARIABLE).complete();
+}
+
+/// The script that has a shell ask for completions; none for a shell that cannot.
+pub(crate) fn script(shell: &str) -> anyhow::Result<Option<String>> {
+    let shells = Shells::builtins();
+    let Some(shell) = shells.completer(shell) else { return Ok(None) };
+    let mut script = Vec::new();
+    EnvCompleter::write_registration(shell, VARIABLE, BRAND, BRAND, BRAND, &mut script)?;
+    Ok(Some(String::from_utf8(script)?))
+}
+
+/// The names of the caller's projects, the organizations' included.
+pub(crate) fn projects() -> Vec<CompletionCandidate> {
+    asked(async |client| {
+        let projects = all_projects(&client).await?;
+        Ok(projects
+            .into_iter()
+            .map(|project| candidate(project.name.as_str(), project.org.map(|org| org.to_string())))
+            .collect())
+    })
+}
+
+/// The names of the caller's organizations.
+pub(crate) fn orgs() -> Vec<CompletionCandidate> {
+    asked(async |client| {
+        let orgs = client.get::<OrgList>("/orgs").await?.body.orgs;
+        let described = |org: api::orgs::Org| {
+            candidate(org.name.as_str(), Some(org.display_name.map_or(org.role.to_string(), |shown| shown.to_string())))
+        };
+        Ok(orgs.into_iter().map(described).collect())
+    })
+}
+
+/// The ids of deployments: of the project that the line or `.svcproject` names, else those that projects serve.
+pub(crate) fn deployments() -> Vec<CompletionCandidate> {
+    let named = option(&["--project", "-p"]).or_else(|| env::var("SVC_PROJECT").ok());
+    let named = named.and_then(|name| project::parse(&name).ok());
+    let project = named.or_else(|| project::remembered(None).ok().flatten());
+    asked(async move |client| {
+        let Some(name) = project else {
+            let live = all_projects(&client).await?.into_iter().filter_map(|project| {
+                let live = project.active_deployment_id?;
+                Some(candidate(live.as_str(), Some(project.name.to_string())))
+            });
+            return Ok(live.collect());
+        };
+        let list = client.get::<DeploymentList>(&format!("/projects/{name}/deployments?limit=20")).await?.body;
+        let described = list.deployments.into_iter().map(|deployment| {
+            let state = deployments::word(deployment.status);
+            candidate(deployment.id.as_str(), Some(format!("{state}, {}", deployment.created_at)))
+        });
+        Ok(described.collect())
+    })
+}
+
+async fn all_projects(client: &Client) -> Result<Vec<Project>, Failure> {
+    Ok(client.get::<ProjectList>("/projects?all=true").await?.body.projects)
+}
+
+fn candidate(value: &str, help: Option<String>) -> CompletionCandidate {
+    CompletionCandidate::new(value).help(help.map(StyledStr::from))
+}
+
+/// The candidates that `question` finds; none when it fails or takes too long.
+fn asked(question: impl AsyncFnOnce(Client) -> Result<Vec<CompletionCandidate>, Failure>) -> Vec<CompletionCandidate> {
+    let ask = || -> anyhow::Result<Vec<CompletionCandidate>> {
+        let client = Client::new(connection()?)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let asked = runtime.block_on(async { tokio::time::timeout(PATIENCE, question(client)).await });
+        Ok(asked??)
+    };
+    ask().unwrap_or_default()
+}
+
+/// The connection that the command would have. Its options are read by hand: the line is not whole yet.
+fn connection() -> anyhow::Result<Connection> {
+    let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    Connection::find(Wanted {
+        api: option(&["--api"]).or_else(|| set("SVC_API_URL")).map(|api| api.parse()).transpose()?,
+        ca_file: option(&["--ca-file"]).or_else(|| set("SVC_CA_FILE")).map(Into::into),
+        token: set("SVC_TOKEN"),
+    })
+}
+
+/// The value of an option on the line that is being completed.
+fn option(names: &[&str]) -> Option<String> {
+    value_of(names, env::args().skip_while(|word| word != "--").skip(1))
+}
+
+fn value_of(names: &[&str], words: impl Iterator<Item = String>) -> Option<String> {
+    let mut words = words;
+    while let Some(word) = words.next() {
+        if names.contains(&word.as_str()) {
+            return words.next().filter(|value| !value.is_empty());
+        }
+        let attached = word.split_once('=').filter(|(name, _)| names.contains(name));
+        if let Some((_, value)) = attached {
+            return Some(value.to_owned());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_of_an_unfinished_line_is_read() {
+        let value = |line: &str| value_of(&["--project", "-p"], line.split(' ').map(str::to_owned));
+        assert_eq!(value("svc rollback -p docs dep_").as_deref(), Some("docs"));
+        assert_eq!(value("svc rollback --project=docs").as_deref(), Some("docs"));
+        assert_eq!(value("svc rollback --project "), None);
+        assert_eq!(value("svc rollback dep_"), None);
+    }
+
+    #[test]
+    fn each_shell_has_a_script() {
+        for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+            assert!(script(shell).unwrap().is_some_and(|script| script.contains("svc")), "{shell}");
+        }
+        assert!(script("tcsh").unwrap().is_none());
+    }
+}
