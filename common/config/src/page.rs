@@ -172,3 +172,27 @@ fn the_page_of_keys_is_current() {
     }
     assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), page, "SVC_WRITE_KEYS=1 cargo test -p config");
 }
+
+#[test]
+fn every_example_in_the_documentation_is_a_configuration() {
+    let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"))];
+    let mut examples = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            // What another program reads says so behind its language.
+            for block in text.split("```toml\n").skip(1) {
+                let block = block.split("```").next().unwrap();
+                let read = Config::from_parts(&path, block, std::iter::empty());
+                assert!(read.is_ok(), "{}: {}\n{block}", path.display(), read.unwrap_err());
+                examples += 1;
+            }
+        }
+    }
+    assert!(examples > 12, "{examples} examples");
+}
