@@ -37,6 +37,7 @@ pages! {
     teams = "docs/guides/teams.md";
     statistics = "docs/guides/statistics.md";
     ai_gateway = "docs/guides/ai-gateway.md";
+    client = "docs/guides/client.md";
     plans_and_bills = "docs/guides/plans-and-bills.md";
     api = "docs/guides/api.md";
     store = "docs/operate/store.md";

@@ -74,7 +74,6 @@ mod programs;
 mod projects;
 mod proxy_protocol;
 mod readiness;
-mod readme;
 mod redis_cluster;
 mod redis_logins;
 mod reload;
