@@ -80,7 +80,7 @@ error_codes! {
     UnsupportedParameter = "unsupported_parameter", BAD_REQUEST, "invalid_request_error";
     /// The provider's content filter holds the prompt back.
     ContentFilter = "content_filter", BAD_REQUEST, "invalid_request_error";
-    /// The request shows no key, or one that is not valid here.
+    /// The request shows no key, or one that is not valid here, or whose account is suspended.
     InvalidApiKey = "invalid_api_key", UNAUTHORIZED, "invalid_request_error";
     /// The path does not exist.
     UnknownUrl = "unknown_url", NOT_FOUND, "invalid_request_error";
@@ -182,6 +182,12 @@ impl ApiError {
     pub(super) fn invalid_key() -> Self {
         let message = "Incorrect API key provided. The gateway takes tokens of kind `ai` that are not revoked, and no \
                        others.";
+        Self::new(ErrorCode::InvalidApiKey, message)
+    }
+
+    pub(super) fn suspended_account() -> Self {
+        let message = "The account of this API key is suspended by the operator of the service, so that none of its keys \
+                       works. Ask the operator.";
         Self::new(ErrorCode::InvalidApiKey, message)
     }
 

@@ -38,6 +38,8 @@ pub struct GatewayKey {
     pub account_limit: Option<Microcents>,
     /// What the key may ask less of than its plan allows.
     pub asks: KeyLimits,
+    /// Whether the operator has suspended the account.
+    pub is_suspended: bool,
 }
 
 /// Why it is not known whose a key is.
@@ -106,8 +108,8 @@ impl Keys {
         let pool = if is_retry { &self.primary } else { &self.near };
         let found = db::gateway::ai_keys::find(pool, &hash).await;
         let AsOf { value, extent } = found.map_err(|error| RecallError::database("keys", &error))?;
-        let value = value.map(|AiKey { token, account, subscribed, limit, account_limit, asks }| {
-            Arc::new(GatewayKey { token, account, subscribed, limit, account_limit, asks })
+        let value = value.map(|AiKey { token, account, subscribed, limit, account_limit, asks, is_suspended }| {
+            Arc::new(GatewayKey { token, account, subscribed, limit, account_limit, asks, is_suspended })
         });
         let plan = value.as_ref().map(|key| AccountPlan::from(key.account.clone()));
         let names = match (&value, &plan) {

@@ -25,17 +25,20 @@ pub struct AiKey {
     pub account_limit: Option<Microcents>,
     /// What the key may ask less of than its plan allows.
     pub asks: KeyLimits,
+    /// Whether the operator has suspended the account.
+    pub is_suspended: bool,
 }
 
 /// Returns the `ai` token with this secret, unless it was revoked; with the reading's place in the order of changes.
 pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey>>, sqlx::Error> {
     // A function, because an edge's role may not read the table.
     let row = sqlx::query!(
-        r#"SELECT epoch AS "epoch!: Epoch", seq AS "seq!", seq_end AS "end!", token_id AS "id?: TokenId", user_id AS "user_id?: UserId",
+        r#"SELECT k.epoch AS "epoch!: Epoch", seq AS "seq!", seq_end AS "end!", token_id AS "id?: TokenId", user_id AS "user_id?: UserId",
                   org_id AS "org_id?: OrgId", limit_cents AS "limit_cents?: MonthlyLimit",
                   account_limit_cents AS "account_limit_cents?: MonthlyLimit", plan AS "plan?",
-                  body_bytes AS "body_bytes?: BodyLimit", max_tokens AS "max_tokens?: TokenLimit"
-           FROM find_gateway_key($1)"#,
+                  body_bytes AS "body_bytes?: BodyLimit", max_tokens AS "max_tokens?: TokenLimit",
+                  EXISTS (SELECT FROM account_suspensions s WHERE s.account = COALESCE(k.user_id, k.org_id)) AS "is_suspended!"
+           FROM find_gateway_key($1) k"#,
         secret.as_bytes(),
     )
     .fetch_one(pool)
@@ -48,6 +51,7 @@ pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey
         limit: row.limit_cents.map(Microcents::from),
         account_limit: row.account_limit_cents.map(Microcents::from),
         asks: KeyLimits { body_bytes: row.body_bytes, max_tokens: row.max_tokens },
+        is_suspended: row.is_suspended,
     });
     Ok(AsOf { value, extent: Extent::of((row.epoch, row.seq, row.end)) })
 }
