@@ -84,6 +84,7 @@ mod shares;
 mod shutdown;
 mod sign_in;
 mod statements;
+mod states;
 mod stats;
 mod store_damage;
 mod stubs;

@@ -1,12 +1,15 @@
 //! `admin suspend` and `admin resume`: what the operator takes down is served by no edge, until it is resumed.
 
+use domain::role::Role;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::{
     cli::Shell,
     world::{
         Actor, Site, World,
-        answer::{assert_keys, parse_timestamp},
+        answer::{Answer, assert_keys, parse_timestamp},
+        name_server::NameServer,
     },
 };
 
@@ -47,8 +50,8 @@ async fn a_suspended_site_is_served_by_no_edge_until_it_is_resumed() {
             }
             edge.get(&other.url).await.assert_body(200, "good");
         }
-        // Its owner goes on owning it, and what is deployed meanwhile is not served either.
-        ada.deploy("engine", &Site::page("poison")).await;
+        // Its owner goes on owning it, as it is.
+        ada.upload("engine", &Site::page("cure")).await.assert_error(409, "suspended");
         world.edge().get(&site.url).await.assert_status(status);
         let said = operate(&world, &["resume", "engine"]).await.unwrap();
         assert!(said.starts_with("engine is served again; edges: 2/2; "), "{said}");
@@ -81,13 +84,205 @@ async fn shares_are_suspended_by_their_words_or_their_project() {
     world.edge().get(&share.url).await.assert_body(200, "poison");
 }
 
+/// What somebody tries to go on with, and the code that refuses it.
+type Attempt<'a> = (&'a str, Answer);
+
+fn assert_refused(attempts: Vec<Attempt<'_>>) {
+    for (what, answer) in attempts {
+        let message = answer.assert_error(409, "suspended");
+        assert!(message.contains("operator") && message.contains("abuse"), "{what}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_suspended_site_stays_as_it_is() {
+    let folder = TempDir::new().unwrap();
+    let names = NameServer::start(folder.path(), "").await;
+    let world = World::builder().set("EDGE__HTTP_MODE", "serve").set("ACME__RESOLVERS", names.address());
+    let world = world.set("LIMITS__PROBE_ALLOW_PRIVATE", true).start().await;
+    let (ada, bob) = (world.user("ada").await, world.user("bob").await);
+    ada.create_org("acme").await;
+    let first = ada.publish("engine", &Site::page("poison")).await;
+    let second = ada.deploy("engine", &Site::page("poison")).await;
+    ada.create_project("motor").await;
+    ada.attach("engine", "www.example.com").await;
+    let share = ada.share(&Site::page("poison"), 1).await;
+    for name in ["engine", share.share_name().as_str()] {
+        operate(&world, &["suspend", name, "--reason", "abuse"]).await.unwrap();
+    }
+
+    let deployment = |id: &str| format!("/projects/engine/deployments/{id}");
+    let attach = |project: &str| format!("/projects/{project}/domains");
+    let domain = json!({ "domain": "www.example.com" });
+    assert_refused(vec![
+        ("delete", ada.delete("/projects/engine").await),
+        ("transfer", ada.post("/projects/engine/transfer").json(&json!({ "org": "acme" })).await),
+        ("upload", ada.upload("engine", &Site::page("poison")).await),
+        ("activate", ada.activate("engine", &first.id).await),
+        ("activate the live one", ada.activate("engine", &second.id).await),
+        ("delete a deployment", ada.delete(&deployment(&first.id)).await),
+        ("detach", ada.delete("/projects/engine/domains/www.example.com").await),
+        ("attach", ada.post(&attach("engine")).json(&json!({ "domain": "more.example.com" })).await),
+        ("delete a share", ada.delete(&format!("/shares/{}", share.share_name())).await),
+    ]);
+    // A refused upload leaves no deployment behind, failed or not.
+    let deployments = ada.get("/projects/engine/deployments").await.ok();
+    assert_eq!(deployments["deployments"].as_array().unwrap().len(), 2);
+    // Nor does a proof move its domain to another project of the same hands; somebody else, whose domain it is, may have it.
+    let record = "_svc-challenge.www.example.com";
+    let code = |message: &str| message.split("TXT ").nth(1).unwrap().split('`').next().unwrap().to_owned();
+    let message = ada.post(&attach("motor")).json(&domain).await.assert_error(409, "domain_taken");
+    names.txt(record, &code(&message)).await;
+    assert_refused(vec![("claim", ada.post(&attach("motor")).json(&domain).await)]);
+    for url in [first.url.as_str(), "http://www.example.com/", share.url.as_str()] {
+        world.edge().get(url).await.assert_status(403);
+    }
+    bob.publish("shop", &Site::page("bob's")).await;
+    let message = bob.post(&attach("shop")).json(&domain).await.assert_error(409, "domain_taken");
+    names.txt(record, &code(&message)).await;
+    bob.post(&attach("shop")).json(&domain).await.created();
+    world.edge().get("http://www.example.com/").await.assert_body(200, "bob's");
+
+    // It is still read, and it ends. The same request is looked at anew.
+    ada.get("/projects/engine").await.ok();
+    let moved = async || {
+        let request = ada.post("/projects/engine/transfer").header("idempotency-key", "move");
+        request.json(&json!({ "org": "acme" })).await
+    };
+    assert_refused(vec![("transfer with a key", moved().await)]);
+    operate(&world, &["resume", "engine"]).await.unwrap();
+    moved().await.ok();
+    ada.delete("/projects/engine").await.ok();
+}
+
+#[tokio::test]
+async fn a_suspended_person_publishes_nothing_anywhere() {
+    let world = World::builder().edges(2).start().await;
+    let (ada, bob) = (world.user("ada").await, world.user("bob").await);
+    // An organization that is not suspended, which both belong to.
+    let org = bob.create_org("acme").await;
+    org.admit(&ada, Role::Admin).await;
+    ada.create_project_in(&org, "crane").await;
+    let crane = ada.deploy("crane", &Site::page("theirs")).await;
+    let site = ada.publish("engine", &Site::page("poison")).await;
+    let share = ada.share(&Site::page("poison"), 1).await;
+    ada.publish("gone", &Site::page("poison")).await;
+    ada.delete("/projects/gone").await.ok();
+    let gone = ada.get("/deleted-projects").await.ok()["projects"][0]["id"].as_str().unwrap().to_owned();
+    let key = async || {
+        let token = ada.post("/tokens").json(&json!({ "kind": "ai" })).await.created();
+        token["token"].as_str().unwrap().to_owned()
+    };
+    let models = format!("https://ai.svc.localhost:{}/v1/models", world.public_port());
+    let before = key().await;
+    for edge in &world.edges {
+        edge.get(&models).bearer(&before).await.assert_status(200);
+        edge.get(&site.url).await.assert_body(200, "poison");
+    }
+
+    let said = operate(&world, &["suspend", "--account", "ADA", "--reason", "abuse"]).await.unwrap();
+    assert!(said.starts_with("the account ada (usr_") && said.contains("is suspended (abuse); edges: 2/2; "), "{said}");
+    let after = key().await;
+    for edge in &world.edges {
+        for url in [&site.url, &site.permanent_url(), &share.url] {
+            edge.get(url).await.assert_status(403);
+        }
+        for key in [&before, &after] {
+            let refused = edge.get(&models).bearer(key).await.assert_status(401);
+            assert!(refused.text().contains("suspended by the operator"), "{}", refused.text());
+        }
+        edge.get(&crane.url).await.assert_body(200, "theirs");
+    }
+    let in_acme = json!({ "name": "second", "org": "acme" });
+    assert_refused(vec![
+        ("create", ada.post("/projects").json(&json!({ "name": "second" })).await),
+        ("create in an organization", ada.post("/projects").json(&in_acme).await),
+        ("create an organization", ada.post("/orgs").json(&json!({ "name": "second" })).await),
+        ("upload", ada.upload("engine", &Site::page("poison")).await),
+        ("upload for an organization", ada.upload("crane", &Site::page("poison")).await),
+        ("activate for an organization", ada.activate("crane", &crane.id).await),
+        ("share", ada.post("/shares").upload(Site::page("poison").tarball()).await),
+        ("hand a token out", ada.post("/orgs/acme/tokens").json(&json!({ "kind": "deploy" })).await),
+        (
+            "attach for an organization",
+            ada.post("/projects/crane/domains").json(&json!({ "domain": "a.example" })).await,
+        ),
+        ("give away", ada.post("/projects/engine/transfer").json(&json!({ "org": "acme" })).await),
+        ("take", ada.post("/projects/crane/transfer").json(&json!({ "org": null })).await),
+        ("delete", ada.delete("/projects/engine").await),
+        ("delete a share", ada.delete(&format!("/shares/{}", share.share_name())).await),
+        ("restore", ada.post(&format!("/deleted-projects/{gone}/restore")).json(&json!({})).await),
+    ]);
+    // They sign in, read, export and see their bills.
+    let again = world.user("ada").await;
+    for path in ["/me", "/projects", "/projects/engine", "/tokens", "/billing", "/orgs/acme", "/projects/engine/audit"]
+    {
+        again.get(path).await.assert_status(200);
+    }
+    assert_eq!(again.get("/suspensions").await.ok()["account"]["reason"], "abuse");
+    let logged =
+        "SELECT string_agg(action || ' ' || actor_kind || ' ' || coalesce(detail->>'reason', ''), ', ' ORDER BY id)
+                  FROM audit_log WHERE user_id = (SELECT id FROM users WHERE vcs_login = 'ada')";
+    assert_eq!(world.sql_text(logged).await, "account.suspend platform abuse");
+
+    let said = operate(&world, &["resume", "--account", "ada"]).await.unwrap();
+    assert!(said.contains("is suspended no more; edges: 2/2; "), "{said}");
+    for edge in &world.edges {
+        edge.get(&site.url).await.assert_body(200, "poison");
+        edge.get(&models).bearer(&after).await.assert_status(200);
+    }
+    ada.deploy("engine", &Site::page("cured")).await;
+    assert_eq!(world.sql_text(logged).await, "account.suspend platform abuse, account.resume platform ");
+}
+
+#[tokio::test]
+async fn a_suspended_organization_cannot_be_left_with_what_it_has() {
+    let world = World::start().await;
+    let (ada, bob) = (world.user("ada").await, world.user("bob").await);
+    let org = ada.create_org("acme").await;
+    org.admit(&bob, Role::Owner).await;
+    ada.create_project_in(&org, "crane").await;
+    let site = ada.deploy("crane", &Site::page("poison")).await;
+    let (robot, key) = (org.robot("deploy").await, org.create_token("ai").await["token"].as_str().unwrap().to_owned());
+    // A person may be called like an organization: the id says which is meant.
+    world.user("acme").await;
+    let said = operate(&world, &["suspend", "--account", "acme", "--reason", "abuse"]).await.unwrap_err();
+    assert!(said.contains("more than one account") && said.contains("usr_"), "{said}");
+    let id = said[said.find("org_").unwrap()..].split([',', ' ', '"']).next().unwrap().trim().to_owned();
+    operate(&world, &["suspend", "--account", &id, "--reason", "abuse"]).await.unwrap();
+    for (account, word) in [("nobody", "no person or organization"), ("", "no person or organization")] {
+        let said = operate(&world, &["resume", "--account", account]).await.unwrap_err();
+        assert!(said.contains(word), "{said}");
+    }
+    world.edge().get(&site.url).await.assert_status(403);
+    let models = format!("https://ai.svc.localhost:{}/v1/models", world.public_port());
+    world.edge().get(&models).bearer(&key).await.assert_status(401);
+    assert_refused(vec![
+        ("upload", robot.upload("crane", &Site::page("poison")).await),
+        ("create", bob.post("/projects").json(&json!({ "name": "second", "org": "acme" })).await),
+        ("take", bob.post("/projects/crane/transfer").json(&json!({ "org": null })).await),
+        ("delete", bob.delete("/projects/crane").await),
+        ("delete the organization", bob.delete("/orgs/acme").await),
+    ]);
+    // Its people leave it, and publish elsewhere; it stays suspended.
+    ada.delete("/orgs/acme/members/ada").await.ok();
+    ada.publish("engine", &Site::page("mine")).await;
+    world.edge().get(&site.url).await.assert_status(403);
+    assert_eq!(bob.get("/orgs/acme/audit").await.ok()["entries"][1]["action"], "account.suspend");
+    operate(&world, &["resume", "--account", &id]).await.unwrap();
+    robot.deploy("crane", &Site::page("cured")).await;
+    world.edge().get(&site.url).await.assert_body(200, "cured");
+}
+
 #[tokio::test]
 async fn what_is_not_there_or_has_no_reason_is_not_suspended() {
     let world = World::start().await;
     let ada = world.user("ada").await;
     let site = ada.publish("engine", &Site::page("fine")).await;
     for (arguments, word) in [
-        (&["suspend", "motor", "--reason", "abuse"][..], "no project or share called motor"),
+        (&["suspend", "--reason", "abuse"][..], "--account"),
+        (&["suspend", "engine", "--account", "ada", "--reason", "abuse"], "cannot be used with"),
+        (&["suspend", "motor", "--reason", "abuse"], "no project or share called motor"),
         (&["resume", "no-such-share"], "no project or share"),
         (&["suspend", "Not A Name", "--reason", "abuse"], "neither the name"),
         (&["suspend", "engine"], "--reason"),
@@ -118,7 +313,8 @@ async fn owners_see_which_of_their_sites_are_suspended() {
     }
     ada.post("/projects").json(&json!({ "name": "crane", "org": "acme" })).await.created();
     let words = ada.share(&Site::page("poison"), 1).await.share_name();
-    assert_eq!(ada.get("/suspensions").await.ok(), json!({ "suspensions": [], "next_cursor": null }));
+    let none = json!({ "account": null, "suspensions": [], "next_cursor": null });
+    assert_eq!(ada.get("/suspensions").await.ok(), none);
     for (name, reason) in [("engine", "legal"), ("wheel", "abuse"), ("crane", "payment"), (words.as_str(), "abuse")] {
         operate(&world, &["suspend", name, "--reason", reason]).await.unwrap();
     }
@@ -139,9 +335,18 @@ async fn owners_see_which_of_their_sites_are_suspended() {
     let listed = ada.get("/projects").await.ok();
     assert_keys(&listed["projects"][0], "id name org url active_deployment_id expires_at created_at");
 
-    operate(&world, &["resume", "wheel"]).await.unwrap();
-    ada.delete(&format!("/shares/{words}")).await.ok();
+    for name in ["wheel", words.as_str()] {
+        operate(&world, &["resume", name]).await.unwrap();
+    }
     assert_eq!(suspensions(&ada, "").await, mine[2..]);
+    // Of a suspended account it is every site, those for another reason of their own included.
+    operate(&world, &["suspend", "--account", "ada", "--reason", "payment"]).await.unwrap();
+    let all = [pair(&behind, "payment"), pair("wheel", "payment"), pair("motor", "payment"), pair("engine", "legal")];
+    assert_eq!(suspensions(&ada, "").await, all);
+    let account = ada.get("/suspensions").await.ok()["account"].clone();
+    assert_keys(&account, "reason suspended_at");
+    assert_eq!(account["reason"], "payment");
+    assert_eq!(suspensions(&ada, "?org=acme").await, [pair("crane", "payment")]);
 }
 
 #[tokio::test]
@@ -172,9 +377,9 @@ async fn the_command_line_calls_no_suspended_site_live() {
     assert_eq!(reasons, [&Value::Null, &json!("legal"), &Value::Null]);
     assert_eq!(shell.json(&["shares"]).await["shares"][0]["suspended"], "legal");
     shell.write("site/index.html", "bad again");
-    for (name, reason) in [("engine", json!("legal")), ("motor", Value::Null), ("fresh", Value::Null)] {
+    for name in ["motor", "fresh"] {
         let deployed = shell.json(&["deploy", "site", "--project", name]).await;
-        assert_eq!(deployed["suspended"], reason, "{name}");
+        assert_eq!(deployed["suspended"], Value::Null, "{name}");
     }
     operate(&world, &["resume", "engine"]).await.unwrap();
     assert!(state("projects", "engine").await.contains(" live "));

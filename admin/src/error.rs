@@ -11,6 +11,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use db::projects::suspension::Suspended;
 
 /// When to try again while the database or the store does not answer.
 const AWAY_RETRY: Duration = Duration::from_secs(5);
@@ -83,6 +84,8 @@ codes! {
     DomainTaken = CONFLICT, "domain_taken";
     /// The installation is shared with another organization.
     SharedElsewhere = CONFLICT, "shared_elsewhere";
+    /// The operator has suspended the site, or the account, so that it stays as it is.
+    Suspended = CONFLICT, "suspended";
     /// The deployment is neither live nor superseded.
     NotActivatable = CONFLICT, "not_activatable";
     /// The deployment is live and cannot be deleted.
@@ -227,6 +230,24 @@ impl From<sqlx::Error> for ApiError {
     }
 }
 
+impl From<Suspended> for ApiError {
+    fn from(suspended: Suspended) -> Self {
+        let message = match suspended {
+            Suspended::Site(reason) => format!(
+                "The operator of this service has suspended this site ({}). Until that ends it cannot be published to, \
+                 moved or deleted, and it keeps its domains; ask the operator.",
+                reason.as_str()
+            ),
+            Suspended::Account(reason) => format!(
+                "The operator of this service has suspended the account ({}). Until that ends nothing of it can be \
+                 published, moved or deleted; you can still sign in, read, export and pay. Ask the operator.",
+                reason.as_str()
+            ),
+        };
+        Self::new(Code::Suspended, message)
+    }
+}
+
 /// Marks an answer that another admin may not give: see [`ApiError::of_this_admin`].
 #[derive(Debug, Clone, Copy)]
 pub struct OfThisAdmin;
@@ -242,8 +263,8 @@ impl IntoResponse for ApiError {
         }
         let error = ErrorBody { code: self.code.as_str().to_owned(), message: self.message.into_owned() };
         let mut response = (self.code.status(), Json(ErrorEnvelope { error })).into_response();
-        // It says which record to set, and to ask again then.
-        if self.code == Code::DomainTaken {
+        // It says which record to set, and to ask again then; and a suspension ends.
+        if matches!(self.code, Code::DomainTaken | Code::Suspended) {
             response.extensions_mut().insert(Passing);
         }
         if self.is_of_this_admin {

@@ -1,6 +1,6 @@
 //! `admin`: the control plane. `admin` serves the REST API, `admin migrate` brings the database up to date,
 //! `admin edges` and `admin admins` list the programs, `admin issue-token` makes a token from the machine itself, `admin suspend` and
-//! `admin resume` take a site down and up, `admin refund` gives back what was paid, `admin mail test` tries the mail server out,
+//! `admin resume` take a site or an account down and up, `admin refund` gives back what was paid, `admin mail test` tries the mail server out,
 //! `admin store` looks after packs, `admin backup` and `admin restore` make backups and go back to one, `admin doctor` says what is wrong,
 //! `admin grant-edge` and `admin redis-acl` give edges rights of their own.
 
@@ -107,10 +107,12 @@ enum Command {
     /// Take the store or Redis over from another database, whose name it carries: what `store.take_over_from` and
     /// `redis.take_over_from` do once, as often as it is run.
     TakeOver(commands::take_over::TakeOver),
-    /// Take a site down: visitors get 403, or 451 where a law demands it. Its owner keeps it.
+    /// Take a site down: visitors get 403, or 451 where a law demands it. Its owner keeps it, and can neither publish to it, nor move
+    /// or delete it, nor take its domains elsewhere. With `--account`, all sites and AI keys of a person or an organization, and those
+    /// that are made later.
     Suspend {
-        /// The project, or the three words of a share.
-        project: String,
+        #[command(flatten)]
+        subject: SuspensionSubject,
         /// The reason, which the audit log records.
         #[arg(long)]
         reason: Reason,
@@ -132,11 +134,22 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Let a suspended site be served again.
+    /// Let a suspended site, or what a suspended account has, be served again.
     Resume {
-        /// The project, or the three words of a share.
-        project: String,
+        #[command(flatten)]
+        subject: SuspensionSubject,
     },
+}
+
+/// What is suspended or resumed.
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct SuspensionSubject {
+    /// The project, or the three words of a share.
+    project: Option<String>,
+    /// The account: a person's login, an organization's name, or the id of either.
+    #[arg(long)]
+    account: Option<String>,
 }
 
 #[derive(Subcommand)]
@@ -252,9 +265,9 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             Command::Mail { action: MailAction::Test { address } } => test_mail(&config, &address).await,
             Command::Store { action } => store::run(config, action).await,
             Command::TakeOver(arguments) => commands::take_over::run(config, arguments).await,
-            Command::Suspend { project, reason } => set_suspended(config, &project, Some(reason.into())).await,
+            Command::Suspend { subject, reason } => set_suspended(config, subject, Some(reason.into())).await,
             Command::Refund { invoice, cents, reason } => refund(config, &invoice, cents.map(Cents), &reason).await,
-            Command::Resume { project } => set_suspended(config, &project, None).await,
+            Command::Resume { subject } => set_suspended(config, subject, None).await,
         };
         done.map(|()| ExitCode::SUCCESS)
     });
@@ -304,10 +317,26 @@ async fn test_mail(config: &Config, address: &EmailAddress) -> anyhow::Result<()
     Ok(())
 }
 
-/// Takes a site down or up, and prints how many edges have applied it.
+/// Takes a site or an account down or up, and prints how many edges have applied it.
 #[expect(clippy::print_stdout, reason = "what was done is this command's result")]
-async fn set_suspended(config: Arc<Config>, name: &str, reason: Option<Suspension>) -> anyhow::Result<()> {
-    let suspension::Changed { project, propagation } = suspension::set(config, name, reason).await?;
+async fn set_suspended(
+    config: Arc<Config>,
+    SuspensionSubject { project, account }: SuspensionSubject,
+    reason: Option<Suspension>,
+) -> anyhow::Result<()> {
+    if let Some(name) = account {
+        let suspension::ChangedAccount { account, name, propagation } =
+            suspension::set_account(config, &name, reason).await?;
+        match reason {
+            Some(reason) => {
+                println!("the account {name} ({account}) is suspended ({}); edges: {propagation}", reason.as_str());
+            }
+            None => println!("the account {name} ({account}) is suspended no more; edges: {propagation}"),
+        }
+        return Ok(());
+    }
+    let name = project.context("a project or an account has to be named")?;
+    let suspension::Changed { project, propagation } = suspension::set(config, &name, reason).await?;
     match reason {
         Some(reason) => println!("{project} is suspended ({}); edges: {propagation}", reason.as_str()),
         None => println!("{project} is served again; edges: {propagation}"),

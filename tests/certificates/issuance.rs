@@ -166,6 +166,8 @@ async fn a_certificate_stands_before_the_traffic_is_moved_where_its_owner_has_de
 
     // Whoever has the name next has not proved it by what its owner left in DNS, nor gets the certificate.
     stage.ada.detach("engine", host).await;
+    // It is kept for its owner; here the time is over.
+    stage.world.sql("DELETE FROM retired_names").await;
     let eve = stage.world.user("eve").await;
     eve.create_project("rival").await;
     assert_ne!(delegation(&eve, "rival", host).await.0, to);

@@ -3,6 +3,7 @@
 
 use std::net::Ipv4Addr;
 
+use domain::role::Role;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -129,15 +130,37 @@ async fn a_domain_goes_to_whoever_proves_that_it_is_theirs() {
 }
 
 #[tokio::test]
-async fn a_domain_of_a_deleted_project_is_its_former_owners_for_30_days() {
+async fn a_domain_that_a_project_loses_is_its_former_owners_for_30_days() {
     let folder = TempDir::new().unwrap();
     let names = NameServer::start(folder.path(), "").await;
     let world = claimable(&names).start().await;
     let (ada, bob) = holder_and_claimer(&world).await;
-    // What is detached is nobody's.
+    // What is detached may still lead here, and is for whoever had it.
     super::detach(&ada, "engine", DOMAIN).await.ok();
-    attach(&bob, "shop", DOMAIN).await.created();
-    super::detach(&bob, "shop", DOMAIN).await.ok();
+    let message = refusal(attach(&bob, "shop", DOMAIN).await);
+    assert!(message.contains("30 days"), "{message}");
+    // From an organization its members may move it to a project of their own, and back; nobody else may.
+    let org = ada.create_org("acme").await;
+    org.admit(&world.user("carol").await, Role::Member).await;
+    let carol = world.user("carol").await;
+    carol.create_project("garden").await;
+    ada.create_project_in(&org, "crane").await;
+    attach(&ada, "crane", DOMAIN).await.created();
+    super::detach(&carol, "crane", DOMAIN).await.ok();
+    refusal(attach(&bob, "shop", DOMAIN).await);
+    attach(&carol, "garden", DOMAIN).await.created();
+    super::detach(&carol, "garden", DOMAIN).await.ok();
+    refusal(attach(&bob, "shop", DOMAIN).await);
+    refusal(attach(&ada, "engine", DOMAIN).await);
+    attach(&carol, "crane", DOMAIN).await.created();
+    // Whoever has left the organization is a stranger to what it gave up before.
+    super::detach(&ada, "crane", DOMAIN).await.ok();
+    ada.delete("/orgs/acme/members/carol").await.ok();
+    refusal(attach(&carol, "garden", DOMAIN).await);
+    // An organization that is deleted leaves it to its owners.
+    ada.delete("/projects/crane").await.ok();
+    ada.delete("/orgs/acme").await.ok();
+    refusal(attach(&carol, "garden", DOMAIN).await);
     attach(&ada, "engine", DOMAIN).await.created();
     ada.delete("/projects/engine").await.ok();
     let message = refusal(attach(&bob, "shop", DOMAIN).await);

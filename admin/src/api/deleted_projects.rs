@@ -21,7 +21,7 @@ use domain::{Account, OrgName, ProjectId, audit::Action};
 use crate::{
     api::projects::{Whose, refuse_reserved, view as project_view},
     app::App,
-    auth::CliUser,
+    auth::{CliUser, Unsuspended},
     error::{ApiError, Code},
     extract::{Json, Paged, Query},
 };
@@ -68,12 +68,13 @@ pub async fn list(
         "not_found": "there is no such deleted project, or its 7 days are over, or you may not know of it",
         "forbidden": "only admins and owners of the organization that owned the project may",
         "name_taken": "a project has its name by now; restore it under another one, by `name`",
+        "suspended": "the operator has suspended the project's owner, or you",
         "plan_limit_reached": "the owner's plan has no room for the project, its files or its custom domains",
     }))),
 )]
 pub async fn restore(
     State(app): State<App>,
-    caller: CliUser,
+    Unsuspended(caller): Unsuspended<CliUser>,
     DeletedAccess(project): DeletedAccess,
     Json(RestoreProject { name }): Json<RestoreProject>,
 ) -> Result<impl IntoResponse, ApiError> {
@@ -138,6 +139,7 @@ impl From<RestoreError> for ApiError {
                 Code::NameTaken,
                 "Somebody else gave this name up less than 30 days ago; restore the project under another name, by `name`.",
             ),
+            RestoreError::Suspended(suspended) => suspended.into(),
             RestoreError::Quota(reached) => reached.into(),
             RestoreError::Db(error) => error.into(),
         }

@@ -11,7 +11,7 @@ use db::{
     code_host::repo_links::{self, RepoLink},
     orgs,
     permits::{Admin, Deploy},
-    projects::{self, CreateError, deployments, domains},
+    projects::{self, CreateError, DeleteError, deployments, domains},
 };
 use domain::{
     Account, OrgName, ProjectId, UserId,
@@ -30,7 +30,7 @@ use crate::{
         domains::view as domain_view,
     },
     app::App,
-    auth::{Caller, CliUser, ProjectAccess},
+    auth::{Caller, CliUser, ProjectAccess, Unsuspended},
     error::{ApiError, Code},
     extract::{Json, Paged, Query},
 };
@@ -112,13 +112,14 @@ pub fn refuse_reserved(app: &App, name: &str) -> Result<(), ApiError> {
     responses((status = 201, description = "The project", body = Project)),
     extensions(("x-errors" = json!({
         "not_found": "the organization does not exist, or you do not belong to it",
+        "suspended": "the operator has suspended the owner, or you",
         "plan_limit_reached": "the owner has as many projects as the plan allows",
         "name_taken": "a project has this name, or somebody else gave it up less than 30 days ago",
     }))),
 )]
 pub async fn create(
     State(app): State<App>,
-    caller: CliUser,
+    Unsuspended(caller): Unsuspended<CliUser>,
     Json(body): Json<CreateProject>,
 ) -> Result<(StatusCode, Json<Project>), ApiError> {
     let owner = match body.org {
@@ -179,6 +180,7 @@ fn view_repo(link: &RepoLink) -> Repo {
     responses((status = 200, description = "The project was deleted", body = Done, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({
         "forbidden": "only admins and owners of the organization that owns the project may",
+        "suspended": "the operator has suspended the project or its owner",
     }))),
 )]
 pub async fn delete(
@@ -188,8 +190,8 @@ pub async fn delete(
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let deleted = projects::delete(&mut change, &project, app.plans(), now).await?;
-    change.touch(deleted.ok_or_else(|| ApiError::not_found("project"))?);
+    let touched = projects::delete(&mut change, &project, app.plans(), now).await?;
+    change.touch(touched);
     change.audit(Entry::of_project(Action::ProjectDelete, &project));
     Ok((change.commit().await?, Json(Done::OK)))
 }
@@ -224,8 +226,19 @@ impl From<CreateError> for ApiError {
                 "Somebody else gave this name up less than 30 days ago; until then only they may take it again. Choose another.",
             ),
             CreateError::OwnerGone => Self::not_found("organization"),
+            CreateError::Suspended(suspended) => suspended.into(),
             CreateError::Quota(reached) => reached.into(),
             CreateError::Db(error) => error.into(),
+        }
+    }
+}
+
+impl From<DeleteError> for ApiError {
+    fn from(error: DeleteError) -> Self {
+        match error {
+            DeleteError::Gone => Self::not_found("project"),
+            DeleteError::Suspended(suspended) => suspended.into(),
+            DeleteError::Db(error) => error.into(),
         }
     }
 }

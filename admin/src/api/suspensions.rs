@@ -2,7 +2,7 @@
 
 use api::{
     Page,
-    suspensions::{SuspendedSite, SuspensionList},
+    suspensions::{SuspendedAccount, SuspendedSite, SuspensionList},
 };
 use axum::extract::State;
 use db::projects::suspension;
@@ -18,7 +18,8 @@ use crate::{
 
 /// Lists which of your sites the operator has taken down, or of an organization's.
 ///
-/// Shares are among yours. Visitors get 403, or 451 when the reason is `legal`; nothing else about a site changes.
+/// Shares are among yours. Visitors get 403, or 451 when the reason is `legal`. Until it ends the site stays as it is: it cannot be
+/// published to, moved or deleted, and keeps its domains. Of a suspended account that holds for every site, and its AI keys do not work.
 #[utoipa::path(
     get, path = "/suspensions", tag = "Projects",
     params(Whose, Page),
@@ -40,10 +41,12 @@ pub async fn list(
     let now = app.clock.now();
     let mut rows = suspension::page(&app.db, &owner, page.before.as_ref(), page.rows(), now).await?;
     let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
+    let account = suspension::find_account(&app.db, &owner).await?;
+    let account = account.map(|found| SuspendedAccount { reason: found.reason, suspended_at: found.suspended_at });
     let view = |row: suspension::SuspendedSite| SuspendedSite {
         project: row.project,
         reason: row.reason,
         suspended_at: row.suspended_at,
     };
-    Ok(Json(SuspensionList { suspensions: rows.into_iter().map(view).collect(), next_cursor }))
+    Ok(Json(SuspensionList { account, suspensions: rows.into_iter().map(view).collect(), next_cursor }))
 }

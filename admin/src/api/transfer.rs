@@ -13,7 +13,7 @@ use domain::audit::Action;
 use crate::{
     api::projects::view,
     app::App,
-    auth::{CliUser, ProjectAccess},
+    auth::{CliUser, ProjectAccess, Unsuspended},
     edges::Propagation,
     error::ApiError,
     extract::Json,
@@ -22,7 +22,7 @@ use crate::{
 /// Moves a project into an organization that you belong to, or makes it personal.
 ///
 /// Taking a project out of an organization needs the role of an admin there. Address, deployments, domains and
-/// variables stay; visitors whom a gate has let in are asked again.
+/// variables stay; visitors whom a gate has let in are asked again, and the public link to the statistics ends, as the link to a repository does.
 #[utoipa::path(
     post, path = "/projects/{name}/transfer", tag = "Projects", request_body = TransferProject,
     params(("name" = String, Path, description = "The project's name")),
@@ -32,12 +32,13 @@ use crate::{
     extensions(("x-errors" = json!({
         "not_found": "the project or the organization does not exist, or you may not know of it",
         "forbidden": "only admins and owners of the organization that owns the project may",
+        "suspended": "the operator has suspended the project, its owner, the new owner, or you",
         "plan_limit_reached": "the new owner's plan has no room for the project, its files or its custom domains",
     }))),
 )]
 pub async fn transfer(
     State(app): State<App>,
-    caller: CliUser,
+    Unsuspended(caller): Unsuspended<CliUser>,
     ProjectAccess(project): ProjectAccess<Admin>,
     Json(body): Json<TransferProject>,
 ) -> Result<impl IntoResponse, ApiError> {
@@ -77,6 +78,7 @@ impl From<TransferError> for ApiError {
                 "`org` cannot be null while only the organization's members may see the site; \
                  set its access to public or password first.",
             ),
+            TransferError::Suspended(suspended) => suspended.into(),
             TransferError::Quota(reached) => reached.into(),
             TransferError::Db(error) => error.into(),
         }

@@ -14,9 +14,11 @@ mod org_access;
 mod principal;
 mod project_access;
 pub mod session;
+mod unsuspended;
 
 pub use bearer::{AUTHENTICATION_ERRORS, Authentication, CredentialError, authenticate, presented_secret};
 pub use org_access::OrgAccess;
 pub use principal::{Caller, CliUser, ConsoleUser, Credential, DeployToken};
 pub use project_access::ProjectAccess;
 pub use session::WebUser;
+pub use unsuspended::Unsuspended;

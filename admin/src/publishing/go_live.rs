@@ -6,7 +6,10 @@ use db::{
     audit::{Actor, Entry},
     code_host::repo_deploys::{self, Claim},
     permits::{Deploy, ProjectPermit},
-    projects::deployments::{self, Content, UploadError},
+    projects::{
+        deployments::{self, Content, UploadError},
+        suspension::Suspended,
+    },
     quotas::QuotaError,
 };
 use domain::{DeploymentId, audit::Action, plans::LimitReached, repo::CommitSha};
@@ -52,6 +55,9 @@ pub(crate) enum GoLiveError {
     /// The project, or the deployment's record, is no longer there.
     #[error("the project is gone")]
     Gone,
+    /// The operator has suspended the project, or its owner.
+    #[error(transparent)]
+    Suspended(#[from] Suspended),
     /// A newer push has come, or the link has ended.
     #[error("the push was overtaken")]
     Overtaken,
@@ -95,7 +101,9 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
     };
     match db::in_time(promote).await {
         Ok(propagation) => Ok(Live { propagation, warnings: pack.warnings }),
-        Err(error @ (GoLiveError::Gone | GoLiveError::Overtaken | GoLiveError::Quota(_))) => {
+        Err(
+            error @ (GoLiveError::Gone | GoLiveError::Suspended(_) | GoLiveError::Overtaken | GoLiveError::Quota(_)),
+        ) => {
             if let Err(error) = app.store.remove(id).await {
                 tracing::warn!(%error, deployment = %id, "the pack is left to the sweep of the store");
             }
@@ -110,6 +118,7 @@ impl From<UploadError> for GoLiveError {
     fn from(error: UploadError) -> Self {
         match error {
             UploadError::Gone => Self::Gone,
+            UploadError::Suspended(suspended) => Self::Suspended(suspended),
             UploadError::Quota(reached) => Self::Quota(reached),
             UploadError::Db(error) => Self::Db(error),
         }
@@ -130,6 +139,7 @@ impl From<GoLiveError> for ApiError {
         match error {
             GoLiveError::Pack(error) => error.into(),
             GoLiveError::Gone | GoLiveError::Overtaken => UploadError::Gone.into(),
+            GoLiveError::Suspended(suspended) => suspended.into(),
             GoLiveError::Quota(reached) => reached.into(),
             GoLiveError::Busy(error) => error,
             GoLiveError::Db(error) => error.into(),
@@ -143,6 +153,7 @@ impl From<UploadError> for ApiError {
             UploadError::Gone => {
                 Self::new(Code::NotFound, "The project or this deployment was deleted while it was being uploaded.")
             }
+            UploadError::Suspended(suspended) => suspended.into(),
             UploadError::Quota(reached) => reached.into(),
             UploadError::Db(error) => error.into(),
         }

@@ -94,6 +94,11 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
                 discard(app, &deployment).await;
                 return Err(reached.into());
             }
+            Err(CreateError::Suspended(suspended)) => {
+                drop(change);
+                discard(app, &deployment).await;
+                return Err(suspended.into());
+            }
             Err(CreateError::Db(error)) => return Err(error.into()),
         };
         if !db::in_time(pack_removals::cancel(&mut change, &deployment)).await? {

@@ -73,11 +73,12 @@ impl<'a> Actor<'a> {
 }
 
 /// An action and the thing it was done to: one line of the audit log, without its actor and time. Made with [`Entry::of_project`],
-/// [`Entry::of_org`] or [`Entry::of_personal`].
+/// [`Entry::of_org`], [`Entry::of_personal`] or [`Entry::of_person`].
 #[derive(Debug, Clone)]
 pub struct Entry {
     owner: Account,
     org: Option<(OrgId, OrgName)>,
+    person: Option<UserId>,
     project: Option<(ProjectId, ProjectName)>,
     action: Action,
     detail: Map<String, Value>,
@@ -89,6 +90,7 @@ impl Entry {
         Self {
             owner: project.owner.clone(),
             org: project.org_id.clone().zip(project.org.clone()),
+            person: None,
             project: Some((project.id.clone(), project.name.clone())),
             action,
             detail: Map::new(),
@@ -98,13 +100,19 @@ impl Entry {
     /// Something done to an org.
     pub fn of_org(action: Action, id: &OrgId, name: &OrgName) -> Self {
         let owner = Account::Org(id.clone());
-        Self { owner, org: Some((id.clone(), name.clone())), project: None, action, detail: Map::new() }
+        Self { owner, org: Some((id.clone(), name.clone())), person: None, project: None, action, detail: Map::new() }
     }
 
     /// Something done to a project that belongs to no org, such as a share.
     pub fn of_personal(action: Action, owner: impl Into<Account>, id: &ProjectId, name: &ProjectName) -> Self {
         let owner = owner.into();
-        Self { owner, org: None, project: Some((id.clone(), name.clone())), action, detail: Map::new() }
+        Self { owner, org: None, person: None, project: Some((id.clone(), name.clone())), action, detail: Map::new() }
+    }
+
+    /// Something done to a person's account. It stands in the database alone: an account has no log of its own.
+    pub fn of_person(action: Action, id: &UserId) -> Self {
+        let owner = Account::User(id.clone());
+        Self { owner, org: None, person: Some(id.clone()), project: None, action, detail: Map::new() }
     }
 
     /// Puts the entry into another org's log than that of the project's owner: a project's arrival there.
@@ -158,8 +166,8 @@ pub async fn record(
     let (kind, user, name, token) = actor.columns();
     sqlx::query!(
         "INSERT INTO audit_log (id, created_at, action, actor_kind, actor_user_id, actor_name, token_id,
-                                org_id, org_name, project_id, project_name, detail)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+                                org_id, org_name, project_id, project_name, detail, user_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
         AuditId::new(now) as AuditId,
         now,
         entry.action.as_str(),
@@ -173,6 +181,7 @@ pub async fn record(
         entry.project.as_ref().map(|(_, name)| name.as_str()),
         // jsonb takes no NUL.
         Value::Object(without_nul(&entry.detail)),
+        entry.person.as_ref().map(UserId::as_str),
     )
     .execute(conn)
     .await

@@ -14,6 +14,9 @@ use sqlx::{PgConnection, PgExecutor};
 
 use crate::billing::plan;
 
+/// Domains that are kept for one account. A plan bounds those that it has, and nothing how often it gives one up.
+const KEPT_DOMAINS: i64 = 1_000;
+
 /// A name, of one of the kinds that have names apart.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Name<'a> {
@@ -65,26 +68,38 @@ pub(crate) async fn retire_of_project(
     trim(conn, "project", &owners, limits.projects).await
 }
 
-/// Retires the custom domains of a project that is being deleted, which has them yet, for the account that owned it.
+/// Retires a custom domain that a project is about to lose, or all that one has which is being deleted, for the account that owns it. Of
+/// those that an account has given up, the last [`KEPT_DOMAINS`] are kept.
 pub(crate) async fn retire_domains(
     conn: &mut PgConnection,
     project: &ProjectId,
+    domain: Option<&Hostname>,
     owner: &Account,
-    limits: &PlanLimits,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO retired_names (kind, name, former_owners, retired_at)
-         SELECT 'domain', domain, ARRAY[$2::text], $3 FROM custom_domains WHERE project_id = $1 ORDER BY domain
+         SELECT 'domain', domain, ARRAY[$2::text], $3 FROM custom_domains
+         WHERE project_id = $1 AND ($4::text IS NULL OR domain = $4) ORDER BY domain
          ON CONFLICT (kind, name) DO UPDATE
              SET former_owners = excluded.former_owners, retired_at = excluded.retired_at",
         project.as_str(),
         owner.as_str(),
         now,
+        domain.map(Hostname::as_str),
     )
     .execute(&mut *conn)
     .await?;
-    trim(conn, "domain", &[owner.to_string()], limits.domains).await
+    sqlx::query!(
+        "DELETE FROM retired_names WHERE kind = 'domain' AND name IN
+             (SELECT name FROM retired_names WHERE former_owners = ARRAY[$1::text] AND kind = 'domain'
+              ORDER BY retired_at DESC, name OFFSET $2)",
+        owner.as_str(),
+        KEPT_DOMAINS,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
 }
 
 /// Returns since when a domain is kept for an account that is none of `accounts`.

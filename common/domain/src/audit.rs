@@ -91,6 +91,10 @@ actions! {
     ProjectSuspend = "project.suspend",
     /// The operator let the site be served again.
     ProjectResume = "project.resume",
+    /// The operator suspended an account: all its sites and AI keys.
+    AccountSuspend = "account.suspend",
+    /// The operator ended the suspension of an account.
+    AccountResume = "account.resume",
     /// An upload went live.
     DeploymentUpload = "deployment.upload",
     /// A project was pointed at a deployment.

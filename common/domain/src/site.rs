@@ -23,7 +23,7 @@ pub struct Site {
     pub access_version: i64,
     /// Time from which the site is gone.
     pub expires_at: Option<Timestamp>,
-    /// Why the operator has taken it down; `None` while it is served.
+    /// Why the operator has taken it down, or suspended its owner; `None` while it is served.
     pub suspended: Option<Suspension>,
     /// The account that owns the project.
     pub owner: Account,

@@ -20,6 +20,7 @@ impl Gateway {
     /// Finds the key with this secret.
     pub(super) async fn authenticate(&self, secret: TokenSecret, client: Client) -> Result<Arc<GatewayKey>, ApiError> {
         match self.state.keys.find(&secret, client).await {
+            Ok(Some(key)) if key.is_suspended => Err(ApiError::suspended_account()),
             Ok(key) => key.ok_or_else(ApiError::invalid_key),
             Err(KeyError::TooManyUnknown(wait)) => Err(ApiError::too_many_unknown_keys(wait)),
             Err(error @ KeyError::Recall(_)) => {

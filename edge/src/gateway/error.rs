@@ -95,6 +95,12 @@ impl ApiError {
         Self::new(ErrorCode::InvalidApiKey, message)
     }
 
+    pub(super) fn suspended_account() -> Self {
+        let message = "The account of this API key is suspended by the operator of the service, so that none of its keys \
+                       works. Ask the operator.";
+        Self::new(ErrorCode::InvalidApiKey, message)
+    }
+
     pub(super) fn too_many_unknown_keys(retry_after: Duration) -> Self {
         let message = "Too many of the API keys that came from your address were incorrect. Try again after the time \
                        that Retry-After gives.";

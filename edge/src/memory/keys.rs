@@ -42,6 +42,8 @@ pub struct GatewayKey {
     pub asks: KeyLimits,
     /// The names that the account has given to models, if it has.
     pub aliases: Option<Arc<ModelAliases>>,
+    /// Whether the operator has suspended the account.
+    pub is_suspended: bool,
 }
 
 /// Why it is not known whose a key is.
@@ -111,9 +113,10 @@ impl Keys {
         let found = db::gateway::ai_keys::find(pool, &hash).await;
         let AsOf { value, extent } = found.map_err(|error| RecallError::database("keys", &error))?;
         let bytes = limits::KEY_BYTES + value.as_ref().map_or(0, |key| key.aliases.bytes());
-        let value = value.map(|AiKey { token, account, subscribed, charged, limit, account_limit, asks, aliases }| {
+        let value = value.map(|key| {
+            let AiKey { token, account, subscribed, charged, limit, account_limit, asks, aliases, is_suspended } = key;
             let aliases = (!aliases.is_empty()).then(|| Arc::new(aliases));
-            Arc::new(GatewayKey { token, account, subscribed, charged, limit, account_limit, asks, aliases })
+            Arc::new(GatewayKey { token, account, subscribed, charged, limit, account_limit, asks, aliases, is_suspended })
         });
         let plan = value.as_ref().map(|key| AccountPlan::from(key.account.clone()));
         let names = match (&value, &plan) {

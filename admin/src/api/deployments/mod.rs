@@ -29,7 +29,7 @@ use serde::Deserialize;
 use crate::{
     addresses,
     app::App,
-    auth::{Caller, CliUser, ProjectAccess},
+    auth::{Caller, CliUser, ProjectAccess, Unsuspended},
     error::{ApiError, Code},
     extract::{Json, Paged, Path},
 };
@@ -94,6 +94,7 @@ pub async fn show(
         (status = 200, description = "The deployment is served now", body = Activated, headers(("X-Svc-Propagation"))),
     ),
     extensions(("x-errors" = json!({
+        "suspended": "the operator has suspended the project, its owner, or you",
         "not_activatable": "the deployment is neither live nor superseded",
         "files_unavailable": "the store does not answer, or has lost or damaged the deployment's files",
         "busy": "too many deployments are being looked into, or too many requests are under way",
@@ -101,7 +102,7 @@ pub async fn show(
 )]
 pub async fn activate(
     State(app): State<App>,
-    caller: Caller,
+    Unsuspended(caller): Unsuspended<Caller>,
     ProjectAccess(project): ProjectAccess<Deploy>,
     Path(Named { id }): Path<Named>,
 ) -> Result<impl IntoResponse, ApiError> {
@@ -147,6 +148,7 @@ async fn require_pack(app: &App, project: &ProjectPermit<Deploy>, id: &Deploymen
         (status = 200, description = "The deployment was deleted", body = Done, headers(("X-Svc-Propagation"))),
     ),
     extensions(("x-errors" = json!({
+        "suspended": "the operator has suspended the project or its owner",
         "deployment_live": "the deployment is live; activate another one first",
     }))),
 )]
@@ -214,6 +216,7 @@ impl From<ActivateError> for ApiError {
                 Code::NotActivatable,
                 "The upload of this deployment failed, so there is nothing to serve; deploy again.",
             ),
+            ActivateError::Suspended(suspended) => suspended.into(),
             ActivateError::Db(error) => error.into(),
         }
     }
@@ -227,6 +230,7 @@ impl From<DeleteError> for ApiError {
                 Code::DeploymentLive,
                 "This deployment is live; activate another one first, or delete the project.",
             ),
+            DeleteError::Suspended(suspended) => suspended.into(),
             DeleteError::Db(error) => error.into(),
         }
     }

@@ -17,7 +17,7 @@ use packs::{Format, Root};
 use crate::{
     addresses,
     app::App,
-    auth::{Caller, ProjectAccess},
+    auth::{Caller, ProjectAccess, Unsuspended},
     error::ApiError,
     extract::Json,
     middleware::idempotency::Idempotency,
@@ -46,12 +46,13 @@ use crate::{
     ),
     extensions(("x-errors" = json!({
         "not_found": "the project or the deployment was deleted, or the caller may not know of the project",
+        "suspended": "the operator has suspended the project, its owner, or you",
     }))),
 )]
 pub async fn upload(
     State(app): State<App>,
     ProjectAccess(project): ProjectAccess<Deploy>,
-    caller: Caller,
+    Unsuspended(caller): Unsuspended<Caller>,
     idempotency: Idempotency,
     headers: HeaderMap,
     body: Body,

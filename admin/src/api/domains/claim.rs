@@ -1,5 +1,5 @@
 //! Claims: a domain that another project has goes to whoever proves that it is theirs, unless it leads here for that
-//! one. So does one that is kept for the former owner of a project that was deleted.
+//! one. So does one that is kept for the owner of a project that was deleted, or that gave it up.
 //!
 //! The proof is a TXT record, whose value only this platform can know; nothing is stored before it stands.
 
@@ -41,7 +41,7 @@ pub(super) enum Claim {
     OfFormerOwner,
 }
 
-/// Looks whether `project` may have `domain`, which another one has, or had until it was deleted. What is still to be done for it is
+/// Looks whether `project` may have `domain`, which another one has, or had until lately. What is still to be done for it is
 /// in the error; none when nobody has it any more, and it is kept for nobody but `person`.
 pub(super) async fn prove(
     app: &App,
@@ -54,7 +54,7 @@ pub(super) async fn prove(
     let held = claims::holder(&app.db, domain).await?;
     let (whose, since) = match &held {
         Some(held) => (held.project.as_str(), held.since),
-        None => match domains::kept_since(&app.db, project, domain, person, app.clock.now()).await? {
+        None => match kept_since(app, person, project, domain).await? {
             Some(since) => (FORMER_OWNER, since),
             None => return Ok(None),
         },
@@ -63,7 +63,7 @@ pub(super) async fn prove(
     let code = code(&app.master_key, &project.id, whose, since, domain);
     let is_whose = match &held {
         Some(_) => "is attached to another project",
-        None => "belonged to a project that was deleted, and is kept for its former owner for 30 days",
+        None => "was attached to another project until lately, and is kept for that one's owner for 30 days",
     };
     let texts = match app.hostnames.texts(&record).await {
         Ok(texts) => texts,
@@ -108,17 +108,28 @@ pub(super) async fn prove(
     }
 }
 
+/// Returns since when a domain that nobody has is kept for somebody else than `person` and the project's owner.
+async fn kept_since(
+    app: &App,
+    person: &UserId,
+    project: &ProjectPermit<Member>,
+    domain: &Hostname,
+) -> Result<Option<Timestamp>, sqlx::Error> {
+    let mut conn = app.db.acquire().await?;
+    domains::kept_since(&mut conn, project, domain, person, app.clock.now()).await
+}
+
 /// Moves the domain to `project`, if its owner's plan has room for it, unless its holder has changed meanwhile. Those who
 /// had it are told by mail.
 pub(super) async fn take_over(
     change: &mut Change<'_>,
     project: &ProjectPermit<Member>,
     domain: &Hostname,
-    held: &Held,
+    (held, person): (&Held, &UserId),
     plans: &Plans,
 ) -> Result<(), AttachError> {
     let now = change.now();
-    let former = claims::take_over(&mut *change, project, domain, held, plans, now).await?;
+    let former = claims::take_over(&mut *change, project, domain, (held, person), plans, now).await?;
     let event = format!("domain_moved/{domain}/{}/{}", former.id, held.since.unix_millis());
     let notice = Notice::DomainMoved { domain: domain.clone(), project: former.name.clone() };
     notify(&mut *change, &former.owner, &event, &notice, None, now).await?;

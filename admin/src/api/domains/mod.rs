@@ -14,7 +14,7 @@ use db::{
     audit::Entry,
     certificates::orders::{self, OrderStatus},
     permits::{Member, ProjectPermit},
-    projects::domains::{self, AttachError, Attached, Claimant, CustomDomain},
+    projects::domains::{self, AttachError, Attached, Claimant, CustomDomain, DetachError},
 };
 use domain::{Hostname, addresses::HostKey, audit::Action, certificates::DomainState, changes::Touched, plans::Plans};
 use serde::Deserialize;
@@ -23,7 +23,7 @@ use sqlx::PgConnection;
 use self::claim::Claim;
 use crate::{
     app::App,
-    auth::{CliUser, ProjectAccess},
+    auth::{CliUser, ProjectAccess, Unsuspended},
     change::Change,
     error::{ApiError, Code},
     extract::{Json, Path},
@@ -54,20 +54,21 @@ fn no_domain() -> ApiError {
 /// a domain that the project has already has it looked at again now, and answers with its present state.
 ///
 /// A domain that another project has is claimed by the same request, once the TXT record stands that the refusal names.
-/// It moves unless it leads to that project's site. So is one of a project that was deleted less than 30 days ago, by others than
-/// its former owner.
+/// It moves unless it leads to that project's site. So is one that a project has lost less than 30 days ago, by its deletion or because
+/// the domain was detached, by others than its former owner.
 #[utoipa::path(
     post, path = "/projects/{name}/domains", tag = "Domains", request_body = AttachDomain,
     params(("name" = String, Path, description = "The project's name")),
     responses((status = 201, description = "The domain is attached", body = Domain, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({
         "plan_limit_reached": "the project's owner has as many custom domains as the plan allows",
-        "domain_taken": "another project has the domain, or had it until it was deleted less than 30 days ago; the message says how it is claimed, and what is in the way",
+        "suspended": "the operator has suspended the project, its owner, or you; or a project of yours that has the domain",
+        "domain_taken": "another project has the domain, or had it less than 30 days ago; the message says how it is claimed, and what is in the way",
     }))),
 )]
 pub async fn attach(
     State(app): State<App>,
-    caller: CliUser,
+    Unsuspended(caller): Unsuspended<CliUser>,
     ProjectAccess(project): ProjectAccess<Member>,
     Json(AttachDomain { domain }): Json<AttachDomain>,
 ) -> Result<impl IntoResponse, ApiError> {
@@ -83,7 +84,9 @@ pub async fn attach(
             let claim = claim::prove(&app, &caller.user.id, &project, &domain).await?;
             change = app.change(caller.actor()).await?;
             match claim {
-                Some(Claim::OfHolder(held)) => claim::take_over(&mut change, &project, &domain, &held, plans).await?,
+                Some(Claim::OfHolder(held)) => {
+                    claim::take_over(&mut change, &project, &domain, (&held, &caller.user.id), plans).await?;
+                }
                 Some(Claim::OfFormerOwner) => {
                     attach_free(&mut change, &project, &domain, Claimant::Proven, plans).await?;
                 }
@@ -118,6 +121,8 @@ async fn attach_free(
 }
 
 /// Detaches a custom domain from a project: nothing is served there any more.
+///
+/// For 30 days nobody but the project's owner may attach it again, unless they prove that it is theirs.
 #[utoipa::path(
     delete, path = "/projects/{name}/domains/{domain}", tag = "Domains",
     params(
@@ -125,6 +130,9 @@ async fn attach_free(
         ("domain" = String, Path, description = "The domain"),
     ),
     responses((status = 200, description = "The domain was detached", body = Done, headers(("X-Svc-Propagation")))),
+    extensions(("x-errors" = json!({
+        "suspended": "the operator has suspended the project or its owner",
+    }))),
 )]
 pub async fn detach(
     State(app): State<App>,
@@ -134,9 +142,8 @@ pub async fn detach(
 ) -> Result<impl IntoResponse, ApiError> {
     let domain = named.hostname()?;
     let mut change = app.change(caller.actor()).await?;
-    if !domains::detach(&mut change, &project, &domain).await? {
-        return Err(no_domain());
-    }
+    let now = change.now();
+    domains::detach(&mut change, &project, &domain, now).await?;
     change.audit(Entry::of_project(Action::DomainDetach, &project).with("domain", domain.as_str()));
     change.touch(Touched::new(&project.id).with_hosts([HostKey::Domain(domain)]));
     Ok((change.commit().await?, Json(Done::OK)))
@@ -255,8 +262,19 @@ impl From<AttachError> for ApiError {
             AttachError::Taken | AttachError::Kept => {
                 Self::new(Code::DomainTaken, "This domain is attached to another project; detach it there first.")
             }
+            AttachError::Suspended(suspended) => suspended.into(),
             AttachError::Quota(reached) => reached.into(),
             AttachError::Db(error) => error.into(),
+        }
+    }
+}
+
+impl From<DetachError> for ApiError {
+    fn from(error: DetachError) -> Self {
+        match error {
+            DetachError::NotFound => no_domain(),
+            DetachError::Suspended(suspended) => suspended.into(),
+            DetachError::Db(error) => error.into(),
         }
     }
 }

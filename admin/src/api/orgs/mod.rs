@@ -20,7 +20,7 @@ use domain::{OrgId, OrgName, audit::Action, changes::Subject, orgs::DisplayName,
 use crate::{
     api::projects::refuse_reserved,
     app::App,
-    auth::{CliUser, OrgAccess},
+    auth::{CliUser, OrgAccess, Unsuspended},
     error::{ApiError, Code},
     extract::{Json, Paged},
 };
@@ -42,13 +42,14 @@ pub async fn list(State(app): State<App>, caller: CliUser, page: Paged<OrgId>) -
     post, path = "/orgs", tag = "Organizations", request_body = CreateOrg,
     responses((status = 201, description = "The organization", body = Org)),
     extensions(("x-errors" = json!({
+        "suspended": "the operator has suspended you",
         "plan_limit_reached": "you have created as many organizations as your plan allows",
         "name_taken": "an organization has this name, or one that others owned had it less than 30 days ago",
     }))),
 )]
 pub async fn create(
     State(app): State<App>,
-    caller: CliUser,
+    Unsuspended(caller): Unsuspended<CliUser>,
     Json(body): Json<CreateOrg>,
 ) -> Result<(StatusCode, Json<Org>), ApiError> {
     refuse_reserved(&app, body.name.as_str())?;
@@ -111,6 +112,7 @@ pub async fn rename(
     ),
     extensions(("x-errors" = json!({
         "forbidden": "only owners of the organization may",
+        "suspended": "the operator has suspended the organization",
         "org_not_empty": "the organization still has projects",
         "subscription_active": "the organization's subscription has not ended yet",
     }))),
@@ -175,6 +177,7 @@ impl From<DeleteError> for ApiError {
             DeleteError::NotEmpty => {
                 Self::new(Code::OrgNotEmpty, "The organization still has projects; move or delete them first.")
             }
+            DeleteError::Suspended(suspended) => suspended.into(),
             DeleteError::Subscribed => Self::new(
                 Code::SubscriptionActive,
                 "The organization still has a subscription; cancel it, and delete the organization once it has ended.",

@@ -10,7 +10,7 @@ use axum::{extract::State, response::IntoResponse};
 use db::{
     audit::Entry,
     permits::{self, Admin, ProjectPermit},
-    projects::{self, shares},
+    projects::{self, DeleteError, shares},
 };
 use domain::{Account, ProjectId, ProjectName, audit::Action};
 
@@ -57,6 +57,9 @@ pub async fn list(
         ("name" = String, Path, description = "The three words of the share's address, or the name of its `tmp-…` project"),
     ),
     responses((status = 200, description = "The share was deleted", body = Done, headers(("X-Svc-Propagation")))),
+    extensions(("x-errors" = json!({
+        "suspended": "the operator has suspended the share, or you",
+    }))),
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -74,8 +77,11 @@ pub async fn delete(
     let project: ProjectPermit<Admin> = permits::project(&app.db, &owner, &project, app.clock.now()).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let deleted = projects::delete(&mut change, &project, app.plans(), now).await?;
-    change.touch(deleted.ok_or_else(no_share)?);
+    let touched = match projects::delete(&mut change, &project, app.plans(), now).await {
+        Err(DeleteError::Gone) => return Err(no_share()),
+        deleted => deleted?,
+    };
+    change.touch(touched);
     change.audit(Entry::of_project(Action::ShareDelete, &project));
     Ok((change.commit().await?, Json(Done::OK)))
 }

@@ -6,7 +6,10 @@ use std::time::Duration;
 use db::{
     audit::Actor,
     code_host::repo_deploys::{self, Claim, Target},
-    projects::deployments::{self, Origin, UploadError},
+    projects::{
+        deployments::{self, Origin, UploadError},
+        suspension,
+    },
 };
 use domain::{DeploymentId, Timestamp, repo::CommitSha};
 use packs::{Format, Root, WriteError};
@@ -25,6 +28,10 @@ use crate::{
     quotas,
 };
 
+/// What a push waits for while its project, or the project's owner, is suspended.
+const SUSPENDED: &str = "The operator of this service has suspended the site; the push is deployed once that ends.";
+/// When it is tried again.
+const SUSPENDED_RETRY: Duration = Duration::from_mins(10);
 /// What a push waits for while a disk is nearly full.
 const NO_DISK: &str = "The server's disk is nearly full; the push is deployed once there is room.";
 
@@ -65,6 +72,11 @@ pub(super) async fn deploy(app: &App, claim: &Claim) -> Outcome {
         Ok(None) => return Outcome::Nothing,
         Err(error) => return Outcome::retry(error),
     };
+    match suspension::of_project(&app.db, &claim.project).await {
+        Ok(None) => {}
+        Ok(Some(_)) => return suspended(),
+        Err(error) => return Outcome::retry(error),
+    }
     match room::has_disk(app).await {
         Ok(true) => {}
         Ok(false) => return Outcome::Waiting { reason: NO_DISK, after: room::FULL_RETRY },
@@ -83,6 +95,7 @@ async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, fil
     let upload = match begin(app, claim, target, sha).await {
         Ok(upload) => upload,
         Err(UploadError::Gone) => return Outcome::Nothing,
+        Err(UploadError::Suspended(_)) => return suspended(),
         Err(error) => return Outcome::retry(error),
     };
     let publication = Publication {
@@ -106,11 +119,16 @@ async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, fil
             fail(app, claim, target, sha, upload, &error.to_string()).await
         }
         Err(GoLiveError::Quota(reached)) => fail(app, claim, target, sha, upload, &quotas::sentence(&reached)).await,
+        Err(GoLiveError::Suspended(_)) => suspended(),
         Err(GoLiveError::Pack(WriteError::Store(error))) => Outcome::retry(error),
         Err(GoLiveError::Busy(error)) => Outcome::retry(error.message()),
         Err(GoLiveError::Db(error)) => Outcome::retry(error),
         Err(GoLiveError::Gone | GoLiveError::Overtaken) => Outcome::Overtaken,
     }
+}
+
+fn suspended() -> Outcome {
+    Outcome::Waiting { reason: SUSPENDED, after: SUSPENDED_RETRY }
 }
 
 async fn begin(app: &App, claim: &Claim, target: &Target, sha: &CommitSha) -> Result<UploadRecord, UploadError> {
@@ -165,8 +183,8 @@ pub(super) async fn record_failure(app: &App, claim: &Claim, sha: &CommitSha, re
             deployments::fail(&mut *change, &id, reason, now).await?;
             tell_failed(&mut change, claim, &target, sha, &id, reason);
         }
-        // Nothing is promoted here, so no plan is asked.
-        Err(UploadError::Gone | UploadError::Quota(_)) => {}
+        // Nothing is promoted here, so no plan is asked. What has become suspended stays as it is.
+        Err(UploadError::Gone | UploadError::Suspended(_) | UploadError::Quota(_)) => {}
         Err(UploadError::Db(error)) => return Err(error),
     }
     change.commit().await.map(drop)

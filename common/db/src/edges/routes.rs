@@ -73,7 +73,8 @@ pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sq
                   p.access_mode AS "access_mode?", p.password_hash AS "password_hash?",
                   p.org_id AS "org?", p.access_version AS "access_version?",
                   p.expires_at AS "expires_at?",
-                  CASE WHEN p.suspended_at IS NOT NULL THEN COALESCE(p.suspended_for, 'abuse') END
+                  CASE WHEN p.suspended_at IS NOT NULL THEN COALESCE(p.suspended_for, 'abuse')
+                       ELSE (SELECT reason FROM account_suspensions WHERE account = COALESCE(p.org_id, p.user_id)) END
                       AS "suspended?: Suspension",
                   COALESCE(p.org_id, p.user_id) AS "owner?: Account",
                   (SELECT max(b.month) FROM bandwidth_levels b

@@ -29,19 +29,22 @@ pub struct AiKey {
     pub asks: KeyLimits,
     /// The names that the account has given to models.
     pub aliases: ModelAliases,
+    /// Whether the operator has suspended the account.
+    pub is_suspended: bool,
 }
 
 /// Returns the `ai` token with this secret, unless it was revoked; with the reading's place in the order of changes.
 pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey>>, sqlx::Error> {
     // A function, because an edge's role may not read the table.
     let row = sqlx::query!(
-        r#"SELECT epoch AS "epoch!: Epoch", seq AS "seq!", seq_end AS "end!", token_id AS "id?: TokenId", user_id AS "user_id?: UserId",
+        r#"SELECT k.epoch AS "epoch!: Epoch", seq AS "seq!", seq_end AS "end!", token_id AS "id?: TokenId", user_id AS "user_id?: UserId",
                   org_id AS "org_id?: OrgId", limit_cents AS "limit_cents?: MonthlyLimit",
                   account_limit_cents AS "account_limit_cents?: MonthlyLimit", plan AS "plan?",
                   body_bytes AS "body_bytes?: BodyLimit", max_tokens AS "max_tokens?: TokenLimit",
                   charged_plan AS "charged_plan?",
-                  find_model_aliases(user_id, org_id) AS "aliases?: Json<Vec<ModelAlias>>"
-           FROM find_gateway_key_and_credit($1)"#,
+                  find_model_aliases(user_id, org_id) AS "aliases?: Json<Vec<ModelAlias>>",
+                  EXISTS (SELECT FROM account_suspensions s WHERE s.account = COALESCE(k.user_id, k.org_id)) AS "is_suspended!"
+           FROM find_gateway_key_and_credit($1) k"#,
         secret.as_bytes(),
     )
     .fetch_one(pool)
@@ -57,6 +60,7 @@ pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey
         asks: KeyLimits { body_bytes: row.body_bytes, max_tokens: row.max_tokens },
         // Those of a version with other rules are none here: the key works without them.
         aliases: row.aliases.and_then(|Json(aliases)| aliases.try_into().ok()).unwrap_or_default(),
+        is_suspended: row.is_suspended,
     });
     Ok(AsOf { value, extent: Extent::of((row.epoch, row.seq, row.end)) })
 }

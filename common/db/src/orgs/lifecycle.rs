@@ -15,6 +15,7 @@ use crate::{
     billing::{plan, subscriptions},
     names::{self, Name},
     permits::{Admin, AtLeast, Level, LockedOrg, OrgPermit, Owner},
+    projects::suspension::{self, Suspended},
     quotas::{self, QuotaError},
     sign_in::users::User,
 };
@@ -163,6 +164,9 @@ pub enum DeleteError {
     /// The org has projects.
     #[error("the organization has projects")]
     NotEmpty,
+    /// The operator has suspended the org: its members would go on in another.
+    #[error(transparent)]
+    Suspended(#[from] Suspended),
     /// The org has a subscription that entitles it to a plan.
     #[error("the organization has a subscription")]
     Subscribed,
@@ -187,6 +191,9 @@ pub async fn delete(
     plans: &Plans,
     now: Timestamp,
 ) -> Result<(), DeleteError> {
+    if let Some(suspended) = suspension::of_account(&mut *conn, &Account::Org(org.id.clone())).await? {
+        return Err(suspended.into());
+    }
     if count_projects(&mut *conn, org).await? > 0 {
         return Err(DeleteError::NotEmpty);
     }

@@ -1,11 +1,12 @@
 //! Domains that change hands because somebody has proved that they are theirs.
 
-use domain::{Hostname, ProjectId, Timestamp, plans::Plans};
+use domain::{Account, Hostname, ProjectId, Timestamp, UserId, plans::Plans};
 use sqlx::{PgConnection, PgExecutor};
 
 use super::{
     domains::{AttachError, lock_owner},
     project::{Project, select_projects},
+    suspension,
 };
 use crate::{
     billing::plan,
@@ -34,18 +35,27 @@ pub async fn holder(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option
 }
 
 /// Moves the domain from its holder to this project, if its owner's plan has room for it, and returns the project that
-/// had it. Fails with [`AttachError::Taken`] when that one has it no more.
+/// had it, for `person` who proved that it is theirs. Fails with [`AttachError::Taken`] when that one has it no more.
 pub async fn take_over(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
     domain: &Hostname,
-    from: &Held,
+    (from, person): (&Held, &UserId),
     plans: &Plans,
     now: Timestamp,
 ) -> Result<Project, AttachError> {
     let owner = lock_owner(&mut *conn, project).await?;
+    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+        return Err(suspended.into());
+    }
     let former = select_projects!("WHERE p.id = $1", from.project.as_str()).fetch_optional(&mut *conn).await?;
     let former = former.ok_or(AttachError::Taken)?;
+    // Others who prove it may take it from a suspended project, which may have it without right. Its own people may not.
+    if let Some(suspended) = suspension::of_project(&mut *conn, &former.id).await?
+        && (former.owner == owner || is_of(&mut *conn, person, &former.owner).await?)
+    {
+        return Err(suspended.into());
+    }
     let allowance = plan::locked(&mut *conn, plans, &owner).await?;
     if former.owner != owner {
         quotas::domains(&mut *conn, &owner, 1, &allowance).await?;
@@ -62,4 +72,15 @@ pub async fn take_over(
     .execute(conn)
     .await?;
     if moved.rows_affected() == 0 { Err(AttachError::Taken) } else { Ok(former) }
+}
+
+/// Whether `account` is the person's, or an organization that they belong to.
+async fn is_of(conn: &mut PgConnection, person: &UserId, account: &Account) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT $1 = $2 OR EXISTS (SELECT FROM org_members WHERE user_id = $1 AND org_id = $2) AS "is_of!""#,
+        person.as_str(),
+        account.as_str(),
+    )
+    .fetch_one(conn)
+    .await
 }

@@ -7,13 +7,16 @@ use domain::{
     Account, DeploymentId, Hostname, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
     addresses::HostKey,
     changes::Touched,
-    limits::PROJECT_RESTORABLE,
+    limits::{NAME_RETIREMENT, PROJECT_RESTORABLE},
     names::NewProjectName,
     plans::{LimitReached, Plans},
 };
 use sqlx::{PgConnection, PgExecutor};
 
-use super::project::{self, Project};
+use super::{
+    project::{self, Project},
+    suspension::{self, Suspended},
+};
 use crate::{
     billing::plan,
     names::{self, Name},
@@ -130,6 +133,9 @@ pub enum RestoreError {
     /// Somebody else gave the name up a short while ago, and may still take it again.
     #[error("the name is kept for its former owner")]
     NameKept,
+    /// The operator has suspended the owner.
+    #[error(transparent)]
+    Suspended(#[from] Suspended),
     /// The owner's plan has no room for the project, its files or its domains.
     #[error(transparent)]
     Quota(#[from] LimitReached),
@@ -179,6 +185,9 @@ pub async fn restore(
     .await?
     .ok_or(RestoreError::Gone)?;
     let allowance = plan::locked(&mut *conn, plans, &deleted.owner).await?;
+    if let Some(suspended) = suspension::of_account(&mut *conn, &deleted.owner).await? {
+        return Err(suspended.into());
+    }
     quotas::projects(&mut *conn, &deleted.owner, &allowance).await?;
     insert_project(&mut *conn, id, &name).await?;
     let accounts = [deleted.owner.to_string(), restorer.to_string()];
@@ -186,7 +195,7 @@ pub async fn restore(
         return Err(RestoreError::NameKept);
     }
     let deployments = insert_deployments(&mut *conn, id).await?;
-    let domains = insert_domains(&mut *conn, id).await?;
+    let domains = insert_domains(&mut *conn, id, &accounts, now - NAME_RETIREMENT).await?;
     for domain in &domains {
         names::end_retirement(&mut *conn, Name::Domain(domain)).await?;
     }
@@ -246,16 +255,26 @@ async fn insert_deployments(conn: &mut PgConnection, id: &str) -> Result<Vec<Dep
     .await
 }
 
-/// Inserts the custom domains that nobody has taken meanwhile, and returns them.
-async fn insert_domains(conn: &mut PgConnection, id: &str) -> Result<Vec<Hostname>, sqlx::Error> {
+/// Inserts the custom domains that nobody has taken meanwhile, and that are kept for none but `accounts`, and returns them. What was
+/// retired before `retired_until` is kept for nobody.
+async fn insert_domains(
+    conn: &mut PgConnection,
+    id: &str,
+    accounts: &[String],
+    retired_until: Timestamp,
+) -> Result<Vec<Hostname>, sqlx::Error> {
     sqlx::query_scalar!(
         "INSERT INTO custom_domains (domain, project_id, created_at)
          SELECT c.domain, k.id, c.created_at
          FROM deleted_projects k, jsonb_to_recordset(k.domains) AS c (domain text, created_at timestamptz)
          WHERE k.id = $1
+           AND NOT EXISTS (SELECT FROM retired_names r WHERE r.kind = 'domain' AND r.name = c.domain
+                           AND r.retired_at > $3 AND NOT r.former_owners && $2::text[])
          ON CONFLICT (domain) DO NOTHING
          RETURNING domain",
         id,
+        accounts,
+        retired_until,
     )
     .fetch_all(conn)
     .await

@@ -10,6 +10,7 @@ use domain::{
 };
 use sqlx::{PgConnection, PgExecutor};
 
+use super::suspension::{self, Suspended};
 use crate::{
     billing::plan,
     permits::{AtLeast, Deploy, Member, ProjectPermit},
@@ -177,6 +178,9 @@ pub enum UploadError {
     /// The project, or this upload's record, is no longer there.
     #[error("the project is gone")]
     Gone,
+    /// The operator has suspended the project, or its owner.
+    #[error(transparent)]
+    Suspended(#[from] Suspended),
     /// The plan of the project's owner has no room for it.
     #[error(transparent)]
     Quota(#[from] LimitReached),
@@ -202,6 +206,10 @@ pub async fn begin(
     origin: &Origin,
     now: Timestamp,
 ) -> Result<(), UploadError> {
+    // Before anything is received. What is suspended meanwhile is refused by [`promote`].
+    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+        return Err(suspended.into());
+    }
     // Selected from the project, so that one that was just deleted gives no row instead of a violated key.
     let begun = sqlx::query!(
         "INSERT INTO deployments (id, project_id, status, cli_version, git_sha, created_by, created_at)
@@ -256,6 +264,9 @@ pub async fn promote(
     now: Timestamp,
 ) -> Result<Touched, UploadError> {
     let Some(owner) = lock_project(conn, &project.id).await? else { return Err(UploadError::Gone) };
+    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+        return Err(suspended.into());
+    }
     let allowance = plan::locked(conn, plans, &owner).await?;
     quotas::stored_bytes(&mut *conn, &owner, content.counted_bytes(), &allowance).await?;
     let kept = plan::kept_deployments(conn, plans, &owner).await?;
@@ -286,6 +297,9 @@ pub enum ActivateError {
     /// The deployment is neither live nor superseded.
     #[error("a deployment that is {0:?} cannot be activated")]
     NotActivatable(DeploymentStatus),
+    /// The operator has suspended the project, or its owner.
+    #[error(transparent)]
+    Suspended(#[from] Suspended),
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
@@ -300,6 +314,9 @@ pub async fn activate(
     now: Timestamp,
 ) -> Result<Touched, ActivateError> {
     lock_project(conn, &project.id).await?;
+    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+        return Err(suspended.into());
+    }
     let status = status(conn, &project.id, id).await?.ok_or(ActivateError::NotFound)?;
     if !status.is_activatable() {
         return Err(ActivateError::NotActivatable(status));
@@ -316,6 +333,9 @@ pub enum DeleteError {
     /// The deployment is the one that the project serves.
     #[error("the deployment is live")]
     Live,
+    /// The operator has suspended the project, or its owner.
+    #[error(transparent)]
+    Suspended(#[from] Suspended),
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
@@ -330,6 +350,9 @@ pub async fn delete(
     now: Timestamp,
 ) -> Result<Touched, DeleteError> {
     lock_project(conn, &project.id).await?;
+    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+        return Err(suspended.into());
+    }
     if status(conn, &project.id, id).await?.ok_or(DeleteError::NotFound)? == DeploymentStatus::Live {
         return Err(DeleteError::Live);
     }

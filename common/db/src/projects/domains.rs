@@ -7,7 +7,10 @@ use domain::{
 };
 use sqlx::{PgConnection, PgExecutor};
 
-use super::claims;
+use super::{
+    claims,
+    suspension::{self, Suspended},
+};
 use crate::{
     billing::plan,
     certificates::orders::OrderStatus,
@@ -122,9 +125,12 @@ pub enum AttachError {
     /// Another project has the domain.
     #[error("the domain is attached to another project")]
     Taken,
-    /// A project that had the domain was deleted, and its owner may still attach it elsewhere.
+    /// A project had the domain until lately, and its owner may still attach it elsewhere.
     #[error("the domain is kept for its former owner")]
     Kept,
+    /// The operator has suspended the project or its owner, or the project that has the domain, whose people want it elsewhere.
+    #[error(transparent)]
+    Suspended(#[from] Suspended),
     /// The owner's plan allows no more.
     #[error(transparent)]
     Quota(#[from] LimitReached),
@@ -145,7 +151,7 @@ impl From<QuotaError> for AttachError {
 /// Whether somebody may have a domain that is kept for its former owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claimant<'a> {
-    /// This person does it: a domain that was theirs, or the project's owner's, is theirs at once.
+    /// This person does it: a domain that was theirs, of an organization of theirs, or of the project's owner, is theirs at once.
     Person(&'a UserId),
     /// Somebody who has proved that the domain is theirs.
     Proven,
@@ -161,6 +167,9 @@ pub async fn attach(
     now: Timestamp,
 ) -> Result<Attached, AttachError> {
     let owner = lock_owner(&mut *conn, project).await?;
+    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+        return Err(suspended.into());
+    }
     match claims::holder(&mut *conn, domain).await? {
         Some(held) if held.project == project.id => return Ok(Attached::Before),
         Some(_) => return Err(AttachError::Taken),
@@ -184,7 +193,8 @@ pub async fn attach(
     match claimant {
         Claimant::Proven => names::end_retirement(conn, name).await?,
         Claimant::Person(person) => {
-            if !names::reclaim(conn, name, &[owner.to_string(), person.to_string()], now).await? {
+            let accounts = accounts_of(&mut *conn, &owner, person).await?;
+            if !names::reclaim(conn, name, &accounts, now).await? {
                 return Err(AttachError::Kept);
             }
         }
@@ -194,13 +204,23 @@ pub async fn attach(
 
 /// Returns since when a domain that nobody has is kept for its former owner, who is neither the project's owner nor `person`.
 pub async fn kept_since(
-    db: impl PgExecutor<'_>,
+    conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
     domain: &Hostname,
     person: &UserId,
     now: Timestamp,
 ) -> Result<Option<Timestamp>, sqlx::Error> {
-    names::domain_kept_since(db, domain, &[project.owner.to_string(), person.to_string()], now).await
+    let accounts = accounts_of(&mut *conn, &project.owner, person).await?;
+    names::domain_kept_since(conn, domain, &accounts, now).await
+}
+
+/// The accounts whose former domains `person` may attach to a project of `owner`: any member of an organization may detach one of its
+/// domains and attach it elsewhere.
+async fn accounts_of(conn: &mut PgConnection, owner: &Account, person: &UserId) -> Result<Vec<String>, sqlx::Error> {
+    let mut accounts = vec![owner.to_string(), person.to_string()];
+    let orgs = sqlx::query_scalar!("SELECT org_id FROM org_members WHERE user_id = $1", person.as_str());
+    accounts.extend(orgs.fetch_all(conn).await?.iter().map(OrgId::to_string));
+    Ok(accounts)
 }
 
 /// Locks the project, and returns the account that a domain of its counts against.
@@ -235,12 +255,44 @@ pub(crate) async fn count(db: impl PgExecutor<'_>, project: &ProjectId) -> Resul
     Ok(u64::try_from(count).unwrap_or_default())
 }
 
-/// Detaches the domain. Returns false when the project does not have it.
+/// Why a domain was not detached.
+#[derive(Debug, thiserror::Error)]
+pub enum DetachError {
+    /// The project does not have it, or was deleted or moved in the meantime.
+    #[error("the project does not have the domain")]
+    NotFound,
+    /// The operator has suspended the project, or its owner: the domain would go on elsewhere.
+    #[error(transparent)]
+    Suspended(#[from] Suspended),
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+impl From<AttachError> for DetachError {
+    fn from(error: AttachError) -> Self {
+        match error {
+            AttachError::Suspended(suspended) => Self::Suspended(suspended),
+            AttachError::Db(error) => Self::Db(error),
+            AttachError::Gone | AttachError::Share | AttachError::Taken | AttachError::Kept | AttachError::Quota(_) => {
+                Self::NotFound
+            }
+        }
+    }
+}
+
+/// Detaches the domain, which is kept for the project's owner.
 pub async fn detach(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
     domain: &Hostname,
-) -> Result<bool, sqlx::Error> {
+    now: Timestamp,
+) -> Result<(), DetachError> {
+    let owner = lock_owner(&mut *conn, project).await?;
+    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+        return Err(suspended.into());
+    }
+    names::retire_domains(&mut *conn, &project.id, Some(domain), &owner, now).await?;
     let detached = sqlx::query!(
         "DELETE FROM custom_domains WHERE domain = $1 AND project_id = $2",
         domain.as_str(),
@@ -248,7 +300,7 @@ pub async fn detach(
     )
     .execute(conn)
     .await?;
-    Ok(detached.rows_affected() == 1)
+    if detached.rows_affected() == 1 { Ok(()) } else { Err(DetachError::NotFound) }
 }
 
 /// Detaches all the project's domains, and says which hosts cease to exist with them.

@@ -15,6 +15,7 @@ use sqlx::PgConnection;
 use super::{
     deleted, domains,
     project::{self, Project},
+    suspension::{self, Suspended},
 };
 use crate::{
     billing::plan,
@@ -36,6 +37,9 @@ pub enum CreateError {
     /// The owner was deleted in the meantime.
     #[error("the owner is gone")]
     OwnerGone,
+    /// The operator has suspended the owner.
+    #[error(transparent)]
+    Suspended(#[from] Suspended),
     /// The owner's plan allows no more.
     #[error(transparent)]
     Quota(#[from] LimitReached),
@@ -71,6 +75,9 @@ pub async fn create(
     now: Timestamp,
 ) -> Result<Project, CreateError> {
     let allowance = plan::locked(conn, plans, owner).await?;
+    if let Some(suspended) = suspension::of_account(&mut *conn, owner).await? {
+        return Err(suspended.into());
+    }
     quotas::projects(&mut *conn, owner, &allowance).await?;
     let name = ProjectName::from(name);
     let id = ProjectId::new(now);
@@ -95,15 +102,29 @@ pub async fn create(
     Ok(project::find(conn, &id).await?)
 }
 
+/// Why a project was not deleted.
+#[derive(Debug, thiserror::Error)]
+pub enum DeleteError {
+    /// The project was deleted or moved in the meantime.
+    #[error("the project is gone")]
+    Gone,
+    /// The operator has suspended the project, or its owner: with the project would go what is known of it.
+    #[error(transparent)]
+    Suspended(#[from] Suspended),
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
 /// Deletes the project and all it owns; its name and its domains are kept for its owner, and for [`PROJECT_RESTORABLE`] it can be restored, unless it
 /// is behind a share. Its packs are queued for removal after that. Of an account's deleted projects the newest can be restored: as many as its
-/// plan allows projects. Returns `None` when it is gone already.
+/// plan allows projects.
 pub async fn delete(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Admin>>,
     plans: &Plans,
     now: Timestamp,
-) -> Result<Option<Touched>, sqlx::Error> {
+) -> Result<Touched, DeleteError> {
     // Who was permitted to delete it in one org may not delete it in the next.
     let org = project.org_id.as_ref().map(OrgId::as_str);
     let owner = sqlx::query_scalar!(
@@ -113,19 +134,22 @@ pub async fn delete(
         org,
     );
     let Some(owner) = owner.fetch_optional(&mut *conn).await? else {
-        return Ok(None);
+        return Err(DeleteError::Gone);
     };
+    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+        return Err(suspended.into());
+    }
     // What a share was called is made up, and is nobody's; and it was made to go.
     let is_share = project.share_name.is_some();
     if !is_share {
         let limits = plan::limits(&mut *conn, plans, &owner).await?;
         names::retire_of_project(&mut *conn, &project.id, &project.name, &owner, &limits, now).await?;
-        names::retire_domains(&mut *conn, &project.id, &owner, &limits, now).await?;
+        names::retire_domains(&mut *conn, &project.id, None, &owner, now).await?;
         deleted::keep(&mut *conn, &project.id, now).await?;
         deleted::trim(&mut *conn, &owner, limits.projects).await?;
     }
     let kept = if is_share { Duration::ZERO } else { PROJECT_RESTORABLE };
-    remove(conn, &project.id, &project.host(), now, kept).await
+    remove(conn, &project.id, &project.host(), now, kept).await?.ok_or(DeleteError::Gone)
 }
 
 /// Deletes a project as [`delete`] does, without a permit and without keeping its rows: for the reaper of expired shares. Its packs

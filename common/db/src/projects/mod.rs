@@ -18,7 +18,7 @@ mod transfer;
 
 pub use self::{
     access::{NewAccess, SetAccessError, set_access},
-    lifecycle::{CreateError, create, delete},
+    lifecycle::{CreateError, DeleteError, create, delete},
     project::{Project, page, page_of_all, with_domain, with_push},
     transfer::{Destination, TransferError, transfer},
 };

@@ -13,6 +13,7 @@ use sqlx::{PgConnection, PgExecutor};
 use super::{
     deployments::{Content, Origin},
     lifecycle,
+    suspension::{self, Suspended},
 };
 use crate::{
     billing::plan,
@@ -76,6 +77,9 @@ pub enum CreateError {
     /// The three words, or the project's name, are in use: try others.
     #[error("the name is taken")]
     NameTaken,
+    /// The operator has suspended the person.
+    #[error(transparent)]
+    Suspended(#[from] Suspended),
     /// The person's plan allows no more shares, or no more files.
     #[error(transparent)]
     Quota(#[from] LimitReached),
@@ -102,6 +106,9 @@ pub async fn create(
 ) -> Result<Created, CreateError> {
     let owner = Account::User(new.user.clone());
     let allowance = plan::locked(conn, plans, &owner).await?;
+    if let Some(suspended) = suspension::of_account(&mut *conn, &owner).await? {
+        return Err(suspended.into());
+    }
     quotas::shares(&mut *conn, new.user, &allowance, now).await?;
     quotas::stored_bytes(&mut *conn, &owner, new.content.counted_bytes(), &allowance).await?;
     let id = ProjectId::new(now);

@@ -8,13 +8,18 @@ use domain::{
 };
 use sqlx::PgConnection;
 
-use super::{domains, project::Project};
+use super::{
+    domains,
+    project::Project,
+    suspension::{self, Suspended},
+};
 use crate::{
     billing::plan,
     code_host::repo_links,
     orgs::Membership,
     permits::{Admin, AtLeast, ProjectPermit},
     quotas::{self, QuotaError},
+    stats::public,
 };
 
 /// The future owner of a project.
@@ -51,6 +56,9 @@ pub enum TransferError {
     /// Only the org's members may see the site, and a personal project has none: it would have to become public.
     #[error("the site is open to the organization's members only")]
     OrgGated,
+    /// The operator has suspended the project, who owns it, or who is to own it.
+    #[error(transparent)]
+    Suspended(#[from] Suspended),
     /// The plan of who is to own it has no room for the project, for its files, or for its domains.
     #[error(transparent)]
     Quota(#[from] LimitReached),
@@ -60,7 +68,8 @@ pub enum TransferError {
 }
 
 /// Moves the project, whose files and custom domains go with it and have to fit into its new owner's plan. Returns
-/// `None` when it is there already. Every move ends the visits that a gate has let in.
+/// `None` when it is there already. Every move ends the visits that a gate has let in, the link to a repository and the
+/// public link to the statistics.
 pub async fn transfer(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Admin>>,
@@ -90,8 +99,15 @@ pub async fn transfer(
     if org.is_none() && stored.access_mode == AccessMode::Org {
         return Err(TransferError::OrgGated);
     }
+    // Neither by a move of its subject nor by one to a subject does a suspension end, or begin for somebody else's site.
+    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+        return Err(suspended.into());
+    }
     let owner = to.account();
     let allowance = plan::locked(conn, plans, &owner).await?;
+    if let Some(suspended) = suspension::of_account(&mut *conn, &owner).await? {
+        return Err(suspended.into());
+    }
     quotas::projects(&mut *conn, &owner, &allowance).await?;
     let its = domains::count(&mut *conn, &project.id).await?;
     if its > 0 {
@@ -111,8 +127,10 @@ pub async fn transfer(
         Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => return Err(TransferError::OrgGone),
         moved => moved?,
     };
-    // Whose installation it was read through is not the new owner's business.
-    repo_links::end(conn, &project.id).await?;
+    // Whose installation it was read through is not the new owner's business, and who has the link to its statistics is
+    // nobody whom the new owner has given it.
+    repo_links::end(&mut *conn, &project.id).await?;
+    public::end(conn, &project.id).await?;
     let moved = Project {
         owner: to.account(),
         org_id: org.map(|membership| membership.org().clone()),

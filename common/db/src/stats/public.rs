@@ -1,6 +1,6 @@
 //! Public links to a project's statistics.
 
-use domain::{ProjectName, Timestamp};
+use domain::{ProjectId, ProjectName, Timestamp};
 use sqlx::{PgConnection, PgExecutor};
 
 use super::report::Readable;
@@ -47,8 +47,12 @@ pub async fn disable(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Admin>>,
 ) -> Result<bool, sqlx::Error> {
-    let gone =
-        sqlx::query!("DELETE FROM public_stats WHERE project_id = $1", project.id.as_str()).execute(conn).await?;
+    end(conn, &project.id).await
+}
+
+/// Does what [`disable`] does, because the project changes hands.
+pub(crate) async fn end(conn: &mut PgConnection, project: &ProjectId) -> Result<bool, sqlx::Error> {
+    let gone = sqlx::query!("DELETE FROM public_stats WHERE project_id = $1", project.as_str()).execute(conn).await?;
     Ok(gone.rows_affected() == 1)
 }
 

@@ -37,6 +37,8 @@ const AFFECTED: Record<string, Keys> = {
   'project.password_remove': SITE,
   'project.suspend': (site) => [site, '/suspensions'],
   'project.resume': (site) => [site, '/suspensions'],
+  'account.suspend': () => ['/projects', '/suspensions'],
+  'account.resume': () => ['/projects', '/suspensions'],
   'deployment.upload': (site) => ['/projects', ...DEPLOYMENTS(site, '')],
   'deployment.activate': (site) => ['/projects', ...DEPLOYMENTS(site, '')],
   'deployment.delete': DEPLOYMENTS,

@@ -55,7 +55,7 @@ error_codes! {
     UnsupportedParameter = "unsupported_parameter", BAD_REQUEST, "invalid_request_error";
     /// The provider's content filter holds the prompt back.
     ContentFilter = "content_filter", BAD_REQUEST, "invalid_request_error";
-    /// The request shows no key, or one that is not valid here.
+    /// The request shows no key, or one that is not valid here, or whose account is suspended.
     InvalidApiKey = "invalid_api_key", UNAUTHORIZED, "invalid_request_error";
     /// The path does not exist.
     UnknownUrl = "unknown_url", NOT_FOUND, "invalid_request_error";
