@@ -1,9 +1,11 @@
 //! Deletes rows that are no longer needed: answers stored under `Idempotency-Key`s, device flows, sessions and their
-//! kin, invites, webhook deliveries, names that were given up, projects that can be restored no more, edges of long ago.
+//! kin, invites, webhook deliveries, names that were given up with their certificates, projects that can be restored no more, edges of long ago.
 
 use std::time::Duration;
 
 use db::{
+    audit::Actor,
+    certificates,
     code_host::webhook_deliveries,
     gateway::settled_edges,
     names,
@@ -100,7 +102,7 @@ impl Job for Webhooks {
     }
 }
 
-/// Deletes retired names that anybody may take by now.
+/// Deletes retired names that anybody may take by now, and the certificates of domains among them that nobody has attached again.
 pub(super) struct Names;
 
 impl Job for Names {
@@ -108,7 +110,16 @@ impl Job for Names {
     const EVERY: Duration = Duration::from_hours(1);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let forgotten = names::delete_retired(&app.db, app.clock.now() - NAME_RETIREMENT, BATCH).await?;
+        let before = app.clock.now() - NAME_RETIREMENT;
+        // First: the names say which certificates these are.
+        for (id, names) in certificates::of_given_up_domains(&app.db, before, BATCH).await? {
+            let mut change = app.change(Actor::Platform).await?;
+            if certificates::delete(&mut change, &id).await? {
+                change.announce(id, names);
+            }
+            change.commit_without_waiting().await?;
+        }
+        let forgotten = names::delete_retired(&app.db, before, BATCH).await?;
         Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
     }
 }

@@ -7,7 +7,7 @@ use domain::{Account, Hostname, OrgId, OrgName, ProjectId, ProjectName, Timestam
 use sqlx::{PgConnection, PgExecutor};
 
 /// Domains that are kept for one account. A plan bounds those that it has, and nothing how often it gives one up.
-const KEPT_DOMAINS: i64 = 1_000;
+const KEPT_DOMAINS: i64 = 100;
 
 /// A name, of one of the kinds that have names apart.
 #[derive(Debug, Clone, Copy)]
