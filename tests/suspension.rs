@@ -182,6 +182,8 @@ async fn a_suspended_person_publishes_nothing_anywhere() {
 
     let said = operate(&world, &["suspend", "--account", "ADA", "--reason", "abuse"]).await.unwrap();
     assert!(said.starts_with("the account ada (usr_") && said.contains("is suspended (abuse); edges: 2/2; "), "{said}");
+    let said = operate(&world, &["suspend", "gone", "--reason", "abuse"]).await.unwrap_err();
+    assert!(said.contains("was deleted") && said.contains("--account usr_"), "{said}");
     let after = key().await;
     for edge in &world.edges {
         for url in [&site.url, &site.permanent_url(), &share.url] {

@@ -33,8 +33,23 @@ pub async fn set(config: Arc<Config>, name: &str, reason: Option<Suspension>) ->
         project.is_some() || share.is_some(),
         "`{name}` is neither the name of a project nor the three words of a share"
     );
-    let changed = with_edges(config, async |app| change(app, project.as_ref(), share.as_ref(), reason).await).await?;
-    changed.with_context(|| format!("there is no project or share called {name}"))
+    with_edges(config, async |app| {
+        if let Some(changed) = change(app, project.as_ref(), share.as_ref(), reason).await? {
+            return Ok(changed);
+        }
+        let deleted = match &project {
+            Some(project) => suspension::owner_of_deleted(&app.db, project, app.clock.now()).await?,
+            None => None,
+        };
+        anyhow::bail!(match deleted {
+            None => format!("there is no project or share called {name}"),
+            Some(owner) => format!(
+                "there is no project or share called {name}; one was deleted, and its owner can restore it, unless their \
+                 account is suspended: --account {owner}"
+            ),
+        })
+    })
+    .await
 }
 
 /// An account whose state the operator has changed.

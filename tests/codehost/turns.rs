@@ -99,3 +99,24 @@ async fn a_push_waits_while_there_is_no_room_in_the_spool() {
     let (scene, mona) = Scene::with(|world, _| world.set("ADMIN__SPOOL_BYTES", 16)).await.linked().await;
     a_push_waits(scene, mona, "received", "ADMIN__SPOOL_BYTES", 1_000_000).await;
 }
+
+#[tokio::test]
+async fn a_push_to_a_suspended_site_waits_for_its_end() {
+    let (scene, mona) = Scene::with_app().await.linked().await;
+    let mut stream = mona.follow(None).await;
+    scene.world.admin_prints(&["suspend", "site", "--reason", "abuse"]).await;
+    scene.push(&[("index.html", "poison")]).await;
+    let waiting = loop {
+        let told = stream.until("push").await.data;
+        if told["detail"]["state"] == "waiting" {
+            break told;
+        }
+    };
+    assert_eq!(repo(&mona).await["waits_for"], waiting["detail"]["message"]);
+    assert!(waiting["detail"]["message"].as_str().unwrap().contains("suspended"), "{waiting}");
+    assert!(mona.project("site").await["deployments"].as_array().unwrap().is_empty());
+    scene.world.admin_prints(&["resume", "site"]).await;
+    scene.hurry().await;
+    scene.shows("site", "poison").await;
+    assert_eq!(repo(&mona).await["waits_for"], Value::Null);
+}

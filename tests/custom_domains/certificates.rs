@@ -197,3 +197,40 @@ async fn names_that_are_made_up_take_no_memory_and_keep_nobody_waiting() {
     assert!(grown < 4 * 1024 * 1024, "{grown} bytes for 2000 names");
     assert!(presented(&world, DOMAIN, &config).await.is_some());
 }
+
+#[tokio::test]
+async fn the_certificate_of_a_domain_that_is_given_up_goes_once_the_domain_is_free() {
+    let mut world = World::start().await;
+    let ada = world.user("ada").await;
+    ada.publish("engine", &Site::page("home")).await;
+    let (given_up, kept) = ("www.shop.localhost", "www.other.localhost");
+    for domain in [given_up, kept] {
+        ada.attach("engine", domain).await;
+    }
+    world.certify(&[given_up]).await;
+    world.certify(&[kept]).await;
+    world.edge().get(&world.domain_url(given_up)).await.assert_body(200, "home");
+    for domain in [given_up, kept] {
+        ada.detach("engine", domain).await;
+    }
+    ada.attach("engine", kept).await;
+    // Whoever forgets retired names does so when admin starts.
+    let stored = format!("SELECT count(*) FROM certificates WHERE names = ARRAY['{given_up}']");
+    world.sql("UPDATE retired_names SET retired_at = retired_at - interval '29 days'").await;
+    world
+        .sql("INSERT INTO retired_names VALUES ('project', 'forgotten', '{nobody}', now() - interval '31 days')")
+        .await;
+    let is_due = "UPDATE job_leases SET last_run_at = last_run_at - interval '1 day', leased_until = NULL";
+    world.sql(is_due).await;
+    world.restart_admin().await;
+    let forgotten = "SELECT count(*) FROM retired_names WHERE name = 'forgotten'";
+    eventually(BACKGROUND, "names are forgotten", async || world.sql_number(forgotten).await == 0).await;
+    assert_eq!(world.sql_number(&stored).await, 1);
+    world.sql("UPDATE retired_names SET retired_at = retired_at - interval '2 days'").await;
+    world.sql(is_due).await;
+    world.restart_admin().await;
+    eventually(BACKGROUND, "it is deleted", async || world.sql_number(&stored).await == 0).await;
+    let other = format!("SELECT count(*) FROM certificates WHERE names = ARRAY['{kept}']");
+    assert_eq!(world.sql_number(&other).await, 1);
+    world.edge().get(&world.domain_url(kept)).await.assert_body(200, "home");
+}

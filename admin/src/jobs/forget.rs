@@ -1,9 +1,11 @@
 //! Deletes rows that are no longer needed: answers stored under `Idempotency-Key`s, device flows, sessions and their
-//! kin, invites, webhook deliveries, names that were given up, projects that can be restored no more, edges of long ago.
+//! kin, invites, webhook deliveries, names that were given up with their certificates, projects that can be restored no more, edges of long ago.
 
 use std::time::Duration;
 
 use db::{
+    audit::Actor,
+    certificates,
     code_host::webhook_deliveries,
     gateway::settled_edges,
     names,
@@ -102,7 +104,8 @@ impl Job for Webhooks {
     }
 }
 
-/// Deletes retired names that anybody may take by now, and what is known of organizations that were deleted in former months.
+/// Deletes retired names that anybody may take by now, with the certificates of domains among them that nobody has attached again, and what
+/// is known of organizations that were deleted in former months.
 pub(super) struct Names;
 
 impl Job for Names {
@@ -111,6 +114,14 @@ impl Job for Names {
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let before = app.clock.now() - NAME_RETIREMENT;
+        // First: the names say which certificates these are.
+        for (id, names) in certificates::of_given_up_domains(&app.db, before, BATCH).await? {
+            let mut change = app.change(Actor::Platform).await?;
+            if certificates::delete(&mut change, &id).await? {
+                change.announce(id, names);
+            }
+            change.commit_without_waiting().await?;
+        }
         let forgotten = names::delete_retired(&app.db, before, BATCH).await?;
         let of_orgs = orgs::forget_deleted(&app.db, before - MONTH_KEPT, BATCH).await?;
         Ok(Batch::of(usize::try_from(forgotten.max(of_orgs))?, BATCH))

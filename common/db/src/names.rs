@@ -15,7 +15,7 @@ use sqlx::{PgConnection, PgExecutor};
 use crate::billing::plan;
 
 /// Domains that are kept for one account. A plan bounds those that it has, and nothing how often it gives one up.
-const KEPT_DOMAINS: i64 = 1_000;
+const KEPT_DOMAINS: i64 = 100;
 
 /// A name, of one of the kinds that have names apart.
 #[derive(Debug, Clone, Copy)]

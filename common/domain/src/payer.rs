@@ -47,6 +47,7 @@ const fn rows(table: &'static str, payer: Payer, bound: &'static str) -> Rows {
 
 /// Every table of the schema, without partitions.
 pub const TABLES: &[Rows] = &[
+    rows("account_suspensions", Payer::Platform, "one for each account that the operator suspends"),
     rows("acme_accounts", Payer::Platform, "one for each authority and key"),
     rows("acme_budgets", Payer::Platform, "a few for each custom domain; one that is full again is forgotten"),
     rows("acme_challenges", Payer::Project, "a few for each certificate order under way; they expire"),

@@ -11,7 +11,7 @@ pub mod renewals;
 
 use domain::{AcmeAccountId, CertificateId, Timestamp, certificates::CertificateSource, changes::Subject};
 use secrets::{EdgeKey, MasterKey, Purpose, master_key::OpenError};
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use crate::edges::route_changes::{self, PendingId};
 
@@ -107,6 +107,34 @@ pub async fn insert(
     // Gone for good: the database's clock has to agree.
     sqlx::query!("DELETE FROM certificates WHERE not_after < least($1, now())", now as Timestamp).execute(conn).await?;
     Ok(id)
+}
+
+/// Returns at most `limit` certificates of custom domains that were given up before `before`, and that nobody has attached since.
+/// Their orders went with the domains, so nobody renews them. An imported one is the operator's to remove.
+pub async fn of_given_up_domains(
+    db: impl PgExecutor<'_>,
+    before: Timestamp,
+    limit: i64,
+) -> Result<Vec<(CertificateId, Vec<String>)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "WITH given_up AS MATERIALIZED (
+             SELECT name FROM retired_names WHERE kind = 'domain' AND retired_at < $1 ORDER BY retired_at LIMIT $2)
+         SELECT c.id, c.names FROM given_up g JOIN certificates c ON c.names && ARRAY[g.name]
+         WHERE c.names = ARRAY[g.name] AND c.source <> 'import'
+           AND NOT EXISTS (SELECT FROM custom_domains d WHERE d.domain = g.name)
+         LIMIT $2",
+        before,
+        limit,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.names)).collect())
+}
+
+/// Deletes a certificate, and its private key with it. Returns false when it is gone already.
+pub async fn delete(conn: &mut PgConnection, id: &CertificateId) -> Result<bool, sqlx::Error> {
+    let deleted = sqlx::query!("DELETE FROM certificates WHERE id = $1", id.as_str()).execute(conn).await?;
+    Ok(deleted.rows_affected() == 1)
 }
 
 /// Records that edges must look for the certificate of `names` again.

@@ -6,7 +6,8 @@
 //! are asked, under the lock of what is changed, by every act that publishes, moves, gives up or deletes something.
 
 use domain::{
-    Account, OrgId, ProjectId, ProjectName, ShareName, Timestamp, UserId, changes::Touched, site::Suspension,
+    Account, OrgId, ProjectId, ProjectName, ShareName, Timestamp, UserId, changes::Touched, limits::PROJECT_RESTORABLE,
+    site::Suspension,
 };
 use sqlx::{PgConnection, PgExecutor};
 
@@ -116,6 +117,22 @@ pub async fn set_account_suspended(
         }
     }
     Ok(Touched::new(account))
+}
+
+/// Returns the owner of the project called `name` that was deleted last, if it can still be restored.
+pub async fn owner_of_deleted(
+    db: impl PgExecutor<'_>,
+    name: &ProjectName,
+    now: Timestamp,
+) -> Result<Option<Account>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT COALESCE(org_id, user_id) AS "owner!: Account" FROM deleted_projects
+           WHERE name = $1 AND deleted_at > $2 ORDER BY deleted_at DESC LIMIT 1"#,
+        name.as_str(),
+        now - PROJECT_RESTORABLE,
+    )
+    .fetch_optional(db)
+    .await
 }
 
 /// A site that the operator has taken down.

@@ -48,7 +48,7 @@ impl Limit {
             // What was made and deleted again counts for a while: see `quotas::orgs`.
             Self::Orgs | Self::Shares => Payer::Person,
             Self::Members => Payer::Org,
-            Self::Projects | Self::Domains | Self::StoredBytes => Payer::Account,
+            Self::Projects | Self::Domains | Self::StoredBytes | Self::Deployments => Payer::Account,
         }
     }
 
