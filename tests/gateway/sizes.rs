@@ -108,7 +108,7 @@ async fn the_plan_the_key_and_the_model_say_how_much_may_be_asked() {
     assert!(gateway.refusal(body, 400, "invalid_value").await.contains("the model writes no more"));
 
     // The console says the same of what this account may.
-    let shown = ada.get("/ai/models").await.ok();
+    let shown = gateway.ada.get("/ai/models").await.ok();
     let most = |id: &str| {
         let models = shown["models"].as_array().unwrap();
         models.iter().find(|model| model["id"] == id).unwrap()["max_completion_tokens"].clone()

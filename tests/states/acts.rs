@@ -28,17 +28,17 @@ impl Scene<'_> {
             }
             Act::DeleteOrg => return self.delete_org().await,
             Act::Recreate if self.state == State::KeptName => self.create(&self.other()).await,
-            Act::Recreate => match refusal(self.delete().await) {
+            Act::Recreate => match refusal(&self.delete().await) {
                 None => self.create(&self.project).await,
                 refused => return refused,
             },
             Act::Restore if self.state == State::KeptName => self.restore(&self.other()).await,
-            Act::Restore => match refusal(self.delete().await) {
+            Act::Restore => match refusal(&self.delete().await) {
                 None => self.restore(&self.project).await,
                 refused => return refused,
             },
         };
-        refusal(done)
+        refusal(&done)
     }
 
     async fn delete(&self) -> Answer {
@@ -75,16 +75,16 @@ impl Scene<'_> {
         let list = self.boss.get(&format!("/projects?org={}", self.org.name)).await.ok();
         for project in list["projects"].as_array().unwrap() {
             let path = format!("/projects/{}", project["name"].as_str().unwrap());
-            let refused = refusal(self.boss.delete(&path).await);
+            let refused = refusal(&self.boss.delete(&path).await);
             if refused.is_some() {
                 return refused;
             }
         }
-        refusal(self.boss.delete(&self.org.path("")).await)
+        refusal(&self.boss.delete(&self.org.path("")).await)
     }
 }
 
-fn refusal(answer: Answer) -> Option<String> {
+fn refusal(answer: &Answer) -> Option<String> {
     if answer.status.is_success() {
         return None;
     }

@@ -41,7 +41,7 @@ async fn every_state_outlives_or_ends_with_what_is_done_to_its_subject() {
         .set("ACME__ISSUER", "local")
         .set("ACME__LOCAL_DIR", local)
         .set("LIMITS__PROBE_ALLOW_PRIVATE", true);
-    let stack = Stack::new(world.start().await).await;
+    let stack = Stack::new(world.start().await);
     let tried = TABLE.iter().enumerate().filter(|(_, Cell(_, _, outcome))| !matches!(outcome, Outcome::Never(_)));
     let wrong: Vec<String> = stream::iter(tried)
         .map(async |(number, Cell(state, act, expected))| {

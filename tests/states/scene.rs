@@ -14,7 +14,7 @@ pub struct Stack {
 }
 
 impl Stack {
-    pub async fn new(world: World) -> Self {
+    pub fn new(world: World) -> Self {
         Self { world }
     }
 }

@@ -211,10 +211,14 @@ mod tests {
         let mail = config::Mail { url: Some(url), from: None, operator: None };
         let mailer = Mailer::new(&mail, &config::Site::default()).unwrap();
         let now = domain::Clock::system().now();
+        let key = MasterKey::generate();
         let accounts = [domain::UserId::new(now), domain::UserId::new(now)].map(Account::User);
         let send = |account: &Account| {
             let (mailer, account) = (mailer.clone(), account.clone());
-            tokio::spawn(async move { mailer.send(&account, &"a@b.example".parse().unwrap(), &Plain).await })
+            let key = key.clone();
+            tokio::spawn(async move {
+                mailer.send(&key, &account, &"a@b.example".parse().unwrap(), Kind::Invoice, &Plain).await
+            })
         };
         let mut sending: Vec<_> = (0..2 * CONCURRENT_SENDS).map(|_| send(&accounts[0])).collect();
         let mut open = Vec::new();

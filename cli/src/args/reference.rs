@@ -13,7 +13,7 @@ not current.
 ";
 
 /// The words of a help text in a cell of a table.
-fn cell(words: impl ToString) -> String {
+fn cell(words: &impl ToString) -> String {
     words.to_string().split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|").replace('<', "&lt;")
 }
 
@@ -66,7 +66,7 @@ fn table(page: &mut String, args: &[&Arg]) {
 
 fn write(page: &mut String, command: &Command, path: &str, depth: usize) {
     let about = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string).unwrap_or_default();
-    write!(page, "\n{} `{path}`\n\n{}\n", "#".repeat(depth), cell(about)).unwrap();
+    write!(page, "\n{} `{path}`\n\n{}\n", "#".repeat(depth), cell(&about)).unwrap();
     let own = |arg: &&Arg| {
         !arg.is_hide_set()
             && arg.get_help_heading() != Some(EVERYWHERE)

@@ -116,7 +116,17 @@ impl Keys {
         let value = value.map(|key| {
             let AiKey { token, account, subscribed, charged, limit, account_limit, asks, aliases, is_suspended } = key;
             let aliases = (!aliases.is_empty()).then(|| Arc::new(aliases));
-            Arc::new(GatewayKey { token, account, subscribed, charged, limit, account_limit, asks, aliases, is_suspended })
+            Arc::new(GatewayKey {
+                token,
+                account,
+                subscribed,
+                charged,
+                limit,
+                account_limit,
+                asks,
+                aliases,
+                is_suspended,
+            })
         });
         let plan = value.as_ref().map(|key| AccountPlan::from(key.account.clone()));
         let names = match (&value, &plan) {

@@ -96,6 +96,7 @@ pub(super) fn relay(answer: Incoming, headers: &HeaderMap, held: Arc<Held>) -> R
     }
     let memory = Mutex::new(Memory { grant, has_ended: false });
     let shared = Arc::new(Shared { queued: AtomicUsize::new(0), taken: Notify::new(), memory });
+    #[expect(clippy::disallowed_methods, reason = "no piece is empty, and `room` bounds their bytes")]
     let (sender, pieces) = mpsc::unbounded_channel();
     tokio::spawn(read(answer, sender, shared.clone(), held, room));
     Relayed { pieces, shared, left, is_over: false }

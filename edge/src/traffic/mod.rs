@@ -117,14 +117,13 @@ impl Counts {
     fn tally(&mut self, site: &Site) -> Option<(&mut Tally, &mut Room)> {
         let project = &site.project;
         if self.projects.get(self.last).is_none_or(|(last, _)| last != project) {
-            self.last = match self.places.get(project) {
-                Some(place) => *place,
-                None => {
-                    let tally = self.room.take_for_project(&site.owner)?;
-                    self.places.insert(project.clone(), self.projects.len());
-                    self.projects.push((project.clone(), tally));
-                    self.projects.len() - 1
-                }
+            self.last = if let Some(place) = self.places.get(project) {
+                *place
+            } else {
+                let tally = self.room.take_for_project(&site.owner)?;
+                self.places.insert(project.clone(), self.projects.len());
+                self.projects.push((project.clone(), tally));
+                self.projects.len() - 1
             };
         }
         Some((&mut self.projects[self.last].1, &mut self.room))

@@ -1,7 +1,5 @@
 //! Streams that are cut at any byte, at both ends of an edge, and gone on with.
 
-use std::time::Duration;
-
 use super::*;
 
 /// Cuts, or as many as `SVC_TEST_CUTS` says.
@@ -49,14 +47,15 @@ impl Heard {
 
 /// Asks for a stream, and again as clients do while the gateway is busy: it refuses what it cannot check in time.
 async fn ask(gateway: &Gateway, edge: usize, once: Once<'_>, last: Option<&str>) -> Response {
-    for _ in 0..20 {
-        let response = gateway.send_once(edge, once, last).await;
-        if response.status() != 503 {
-            return response;
-        }
-        tokio::time::sleep(Duration::from_millis(250)).await;
-    }
-    panic!("the gateway is busy for seconds");
+    let mut response = None;
+    eventually(BACKGROUND, "the gateway has time for a request", async || {
+        let asked = gateway.send_once(edge, once, last).await;
+        let is_busy = asked.status() == 503;
+        response = Some(asked);
+        !is_busy
+    })
+    .await;
+    response.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
