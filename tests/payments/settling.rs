@@ -103,8 +103,8 @@ async fn a_webhook_begins_the_plan_once_however_often_it_comes() {
         drop(answer.ok());
     }
     assert_eq!((scene.status().await.as_str(), scene.invoices("invoice").await), ("active", 1));
-    // What is ours counts against no limit.
-    for _ in 0..130 {
+    // Each waits for the look that follows, and changes nothing.
+    for _ in 0..3 {
         scene.deliver(&payment).await.ok();
     }
     mollie.charge_back(&payment, mollie_cents(&mollie, &payment));

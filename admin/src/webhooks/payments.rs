@@ -114,29 +114,30 @@ pub async fn receive(
     }
     let kind = provider.kind().as_str();
     let is_known = payments::find_at_provider(&app.db, kind, &id).await?.is_some();
+    if is_known {
+        app.rate_limits.count(Bucket::PaymentLook, &counted).await.check()?;
+    }
     let mut look = match looks.begin(&id, client.into())? {
         LookTurn::First(look) => look,
         LookTurn::Joined(next) => return Ok(joined(next).await),
     };
-    if is_known {
-        app.rate_limits.count(Bucket::PaymentLook, &counted).await.check()?;
-        app.rate_limits.uncount(Bucket::PaymentWebhook, &counted).await;
-    }
-    let permit = match look.turn().await {
-        Ok(permit) => permit,
-        Err(error) => {
-            // The provider comes again, or does not; a job looks in either case.
-            look_later(&app, kind, &id).await;
-            return Err(error);
-        }
-    };
     let looking = app.clone();
-    let (answered, first) = oneshot::channel();
+    let (answer, first) = oneshot::channel();
+    // From here on it goes on without the client: others may have joined it.
     let looks = async move {
-        look_now(&looking, kind, &id).await;
-        drop(permit);
+        let answered = match look.turn().await {
+            Ok(_permit) => {
+                look_now(&looking, kind, &id).await;
+                Ok(())
+            }
+            Err(error) => {
+                // The provider comes again, or does not; a job looks in either case.
+                look_later(&looking, kind, &id).await;
+                Err(error)
+            }
+        };
         // An error means that the client has gone.
-        let _ = answered.send(());
+        let _ = answer.send(answered);
         while let Some(true) = looking.stopping.run_until_cancelled(look.is_wanted_again()).await {
             match look.turn().await {
                 Ok(_permit) => look_now(&looking, kind, look.id()).await,
@@ -148,9 +149,14 @@ pub async fn receive(
         }
     };
     app.tasks.spawn(looks.in_current_span());
-    // Elapsed: the look goes on without the client, and the program's stop waits for it.
-    let _ = tokio::time::timeout(LOOK_WAIT, first).await;
-    Ok(Json(Done::OK))
+    if is_known {
+        app.rate_limits.uncount(Bucket::PaymentWebhook, &counted).await;
+    }
+    match tokio::time::timeout(LOOK_WAIT, first).await {
+        Ok(Ok(Err(error))) => Err(error),
+        // Elapsed: the program's stop waits for the look.
+        _ => Ok(Json(Done::OK)),
+    }
 }
 
 /// Answers a webhook once the next look at its payment has ended, or when it has waited for long.
