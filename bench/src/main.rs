@@ -32,7 +32,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{machine::Machine, world::World};
 
-/// Measures svc on this machine, all on loopback, and writes the tables of bench/README.md.
+/// Measures svc on this machine, all on loopback, and writes the tables of bench/README.md and bench/tables.md.
 #[derive(Parser)]
 struct Arguments {
     /// Short rounds; the tables are printed instead of written.
@@ -97,7 +97,7 @@ impl Part {
     }
 }
 
-/// Measures a part, and returns its section of README.md.
+/// Measures a part, and returns its section of tables.md.
 type Measure = fn(&World, &Machine, Effort) -> anyhow::Result<String>;
 
 /// The durations and the number of rounds.

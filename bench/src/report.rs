@@ -1,16 +1,30 @@
-//! The tables of README.md: each stands between two markers and is replaced whole.
+//! The tables of a part: whole in `tables.md`, and the first of them in README.md where it has a place for the part. Each stands between two
+//! markers and is replaced whole.
 
 use std::fs;
 
 use anyhow::Context as _;
 
-const FILE: &str = "bench/README.md";
+const TABLES: &str = "bench/tables.md";
+const README: &str = "bench/README.md";
 
-/// Replaces what stands between `<!-- name -->` and `<!-- /name -->`.
+/// Replaces what stands between `<!-- name -->` and `<!-- /name -->` in both files.
 pub(crate) fn write(name: &str, section: &str) -> anyhow::Result<()> {
-    let text = fs::read_to_string(FILE).context(FILE)?;
-    let replaced = replace(&text, name, section).with_context(|| format!("{FILE} has no markers for {name}"))?;
-    fs::write(FILE, replaced).context(FILE)
+    let tables = fs::read_to_string(TABLES).context(TABLES)?;
+    let tables = replace(&tables, name, section).with_context(|| format!("{TABLES} has no markers for {name}"))?;
+    fs::write(TABLES, tables).context(TABLES)?;
+    let readme = fs::read_to_string(README).context(README)?;
+    if let Some(readme) = replace(&readme, name, &headline(section)) {
+        fs::write(README, readme).context(README)?;
+    }
+    Ok(())
+}
+
+/// The line that says where and when a section was measured, and the section's first table.
+fn headline(section: &str) -> String {
+    let run = section.lines().find(|line| line.starts_with("Run of")).unwrap_or_default();
+    let table = section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    format!("{run}\n\n{}", table.collect::<Vec<_>>().join("\n"))
 }
 
 fn replace(text: &str, name: &str, section: &str) -> Option<String> {
@@ -29,5 +43,11 @@ mod tests {
         let expected = "a\n<!-- x -->\nnew\n<!-- /x -->\nb <!-- y -->keep<!-- /y -->\n";
         assert_eq!(replace(text, "x", "new\n").as_deref(), Some(expected));
         assert_eq!(replace(text, "z", "new"), None);
+    }
+
+    #[test]
+    fn a_headline_is_the_first_table_and_its_machine() {
+        let section = "Run of today.\n\nWords.\n\n| a |\n|---|\n| 1 |\n\nMore.\n\n| b |\n";
+        assert_eq!(headline(section), "Run of today.\n\n| a |\n|---|\n| 1 |");
     }
 }

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Trains the build of the edge: a first one counts what it does under a load, and the compiler then makes that fast. What that
-# brings stands in bench/README.md.
+# brings stands in bench/notes/2026-11-27-trained-edge.md.
 
 # build_trained_edge TARGET: has an edge built, trained by the load of the bench, which is to be among the release builds in
 # Cargo's folder TARGET. Sets TRAINED_EDGE. Fails when it cannot be trained; the reason is said.
