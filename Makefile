@@ -1,7 +1,7 @@
 # The commands of the README. Each is a script of its own, so that it can be read and run without make.
 
 .DEFAULT_GOAL := help
-.PHONY: help up release test upgrade-test generators clients check advisories bench sqlx openapi
+.PHONY: help up release docs test upgrade-test generators clients check advisories bench sqlx openapi
 
 help: ## What can be done here
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -11,6 +11,9 @@ up: ## Run everything on this machine, in the foreground; Ctrl-C stops it
 
 release: ## Build the programs for a server, as fast as they get
 	@deploy/release
+
+docs: ## Build the documentation's site, and check its links
+	@.ci/docs
 
 test: ## Every check and every test, unattended
 	@.ci/test

@@ -81,8 +81,9 @@ fn the_table_of_plans_is_what_is_shipped() {
         row("`gateway_max_tokens` of a request", &|plan| plan.limits.gateway_max_tokens.get().to_string()),
     ]
     .concat();
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    assert!(readme.contains(&table), "README.md does not have this table:\n{table}");
+    let page = "docs/guides/plans-and-bills.md";
+    let text = fs::read_to_string(root().join(page)).unwrap();
+    assert!(text.contains(&table), "{page} does not have this table:\n{table}");
 }
 
 #[test]

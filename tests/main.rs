@@ -44,6 +44,7 @@ mod events;
 mod files;
 mod gate;
 mod gateway;
+mod handbook;
 mod health;
 mod hostile_http;
 mod hostile_tls;

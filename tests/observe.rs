@@ -96,10 +96,18 @@ async fn alerts_and_dashboards_name_metrics_that_are_exported() {
         let unknown: Vec<_> = used.difference(&described).collect();
         assert!(unknown.is_empty(), "{file} names what no program exports: {unknown:?}");
     }
-    let readme = fs::read_to_string(deploy().join("../README.md")).unwrap();
     let prefixes = |word: &String| !described.iter().any(|name| name.starts_with(word.as_str()));
-    let unknown: Vec<_> = metrics_in(&readme).difference(&described).filter(|word| prefixes(word)).cloned().collect();
-    assert!(unknown.is_empty(), "the README names what no program exports: {unknown:?}");
+    for page in [
+        "README.md",
+        "docs/operate/observe.md",
+        "docs/operate/configure.md",
+        "docs/operate/ai-gateway.md",
+        "docs/operate/store.md",
+    ] {
+        let text = fs::read_to_string(deploy().join("..").join(page)).unwrap();
+        let unknown: Vec<_> = metrics_in(&text).difference(&described).filter(|word| prefixes(word)).cloned().collect();
+        assert!(unknown.is_empty(), "{page} names what no program exports: {unknown:?}");
+    }
 
     // The programs themselves show nothing but these, and those that a quiet world has.
     let (edge, admin) = (ports::free(), ports::free());

@@ -15,9 +15,9 @@ use crate::{
     world::{eventually, tools},
 };
 
-/// The settings that the README shows.
+/// The settings that the guide shows.
 const SETTINGS: &str = include_str!("clients/claude_code.json");
-const README: &str = include_str!("../../README.md");
+const GUIDE: &str = include_str!("../../docs/guides/ai-gateway.md");
 
 /// A turn in which the model calls a tool.
 fn turn_with_call() -> Script {
@@ -59,7 +59,7 @@ pub(super) fn claude_code(home: &Path, base_url: &str, key: &str, arguments: &[&
 
 #[tokio::test]
 async fn claude_code_works_through_a_task() {
-    assert!(README.contains(SETTINGS.trim()), "the README shows other settings");
+    assert!(GUIDE.contains(SETTINGS.trim()), "the guide shows other settings");
     let gateway = Gateway::start_with(at_localhost).await;
     let home = gateway.world.folder().join("claude");
     let base_url = format!("https://localhost:{}", gateway.world.public_port());

@@ -15,9 +15,9 @@ use crate::{
     world::{eventually, tools},
 };
 
-/// The configuration that the README shows.
+/// The configuration that the guide shows.
 const CONFIGURATION: &str = include_str!("clients/codex.toml");
-const README: &str = include_str!("../../README.md");
+const GUIDE: &str = include_str!("../../docs/guides/ai-gateway.md");
 
 /// A turn in which the model calls a tool.
 fn turn_with_call() -> Script {
@@ -51,7 +51,7 @@ pub(super) fn codex(home: &Path, base_url: &str, arguments: &[&str], prompt: &st
 
 #[tokio::test]
 async fn codex_works_through_a_task() {
-    assert!(README.contains(CONFIGURATION.trim()), "the README shows another configuration");
+    assert!(GUIDE.contains(CONFIGURATION.trim()), "the guide shows another configuration");
     let gateway = Gateway::start_with(at_localhost).await;
     let home = gateway.world.folder().join("codex");
     let base_url = format!("https://localhost:{}/v1", gateway.world.public_port());

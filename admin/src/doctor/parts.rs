@@ -51,7 +51,7 @@ pub(super) async fn postgres(db: PgPool, config: config::Postgres) -> Finding {
 pub(super) async fn pooler(db: PgPool, config: config::Postgres) -> Finding {
     match pooler::check(config.pooler, &db).await {
         Err(error) if error.is_final() => {
-            return fail(error.to_string(), "see the README on connections to PostgreSQL");
+            return fail(error.to_string(), "see docs/operate/configure.md on connections to PostgreSQL");
         }
         Err(error) => return fail(error.to_string(), AWAY),
         Ok(()) if config.pooler == Pooler::None => return Ok("there is none in transaction mode".to_owned()),

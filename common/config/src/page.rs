@@ -1,4 +1,4 @@
-//! Holds `deploy/configuration.md` against the code: every key with its type, its default, what it is, and when it takes effect.
+//! Holds `docs/reference/configuration.md` against the code: every key with its type, its default, what it is, and when it takes effect.
 
 use std::fmt::Write as _;
 
@@ -39,12 +39,14 @@ const TABLES: [(&str, &str); 6] = [
     ("gateway.providers.*.usage", "usage_fields"),
 ];
 
-const HEAD: &str = "# Configuration keys
+const HEAD: &str = "# Configuration
 
 Every key of `svc.toml`, by section. A variable `SVC__SECTION__KEY` in the environment overrides the file; tables and lists of tables are
-JSON there, other lists are separated by commas. A key that is unknown is refused, with the nearest one that is known. \"Taken over\" says
-when a new value is in force: on SIGHUP, or at the next start of the program ([reloading](runbook/reloading.md)). The
-[README](../README.md) has examples. This page is written by `SVC_WRITE_KEYS=1 cargo test -p config`, which fails when it is not up to date.
+JSON there, other lists are separated by commas. A key that is unknown is an error that names the nearest one. A size may be written with a
+unit (`\"64 MB\"`); a whole number whose name ends with a unit is in that unit. \"Taken over\" says when a new value is in force: on SIGHUP, or at
+the next start of the program ([reloading](../operate/runbook/reloading.md)). [Configure](../operate/configure.md) has examples.
+
+This page is written by `SVC_WRITE_KEYS=1 cargo test -p config`, which fails when it is not current.
 ";
 
 /// The lines of a section's struct.
@@ -62,7 +64,10 @@ fn described(section: &str, key: &str) -> (String, String) {
         if let Some(text) = line.strip_prefix("///") {
             words.push(text.trim());
         } else if let Some(of) = line.strip_prefix(&format!("pub {key}: ")) {
-            return (shown_type(of.trim_end_matches(',')), plain(&words.join(" ")));
+            let (shown, unit) = (shown_type(of.trim_end_matches(',')), unit(key));
+            let is_number = ["whole number", "number"].contains(&shown.as_str());
+            let shown = if is_number && !unit.is_empty() { format!("{shown}, {unit}") } else { shown };
+            return (shown, plain(&words.join(" ")));
         } else if line.starts_with("pub ") {
             words.clear();
         }
@@ -73,6 +78,23 @@ fn described(section: &str, key: &str) -> (String, String) {
 /// Without the links and the pipes of documentation.
 fn plain(words: &str) -> String {
     words.replace("[`", "`").replace("`]", "`").replace('|', "\\|")
+}
+
+/// The unit that the name of a number ends with.
+fn unit(key: &str) -> &'static str {
+    let units = [
+        ("_bytes_per_second", "bytes a second"),
+        ("_bytes", "bytes"),
+        ("_seconds", "seconds"),
+        ("_days", "days"),
+        ("_percent", "percent"),
+        ("_cents", "cents"),
+        ("_per_min", "a minute"),
+        ("_per_10_min", "in ten minutes"),
+        ("_per_day", "a day"),
+        ("_port", "port"),
+    ];
+    units.iter().find(|(end, _)| key.ends_with(end)).map_or("", |(_, unit)| unit)
 }
 
 fn shown_type(of: &str) -> String {
@@ -144,9 +166,33 @@ fn the_page_of_keys_is_current() {
             writeln!(page, "| `{key}` | {of} | {words} |").unwrap();
         }
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/configuration.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
     if std::env::var_os("SVC_WRITE_KEYS").is_some() {
         std::fs::write(path, &page).unwrap();
     }
     assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), page, "SVC_WRITE_KEYS=1 cargo test -p config");
+}
+
+#[test]
+fn every_example_in_the_documentation_is_a_configuration() {
+    let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"))];
+    let mut examples = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            // What another program reads says so behind its language.
+            for block in text.split("```toml\n").skip(1) {
+                let block = block.split("```").next().unwrap();
+                let read = Config::from_parts(&path, block, std::iter::empty());
+                assert!(read.is_ok(), "{}: {}\n{block}", path.display(), read.unwrap_err());
+                examples += 1;
+            }
+        }
+    }
+    assert!(examples > 12, "{examples} examples");
 }

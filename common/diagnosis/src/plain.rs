@@ -160,7 +160,9 @@ fn postgres_words(raw: &str, code: Option<&str>) -> String {
         "42P01" | "42703" | "42883" => "the database is not of this version: run `admin migrate`",
         "25006" => "this server follows another one: let the URL lead to the primary",
         "53100" => "make room on the disk of PostgreSQL",
-        "53300" => "raise max_connections of PostgreSQL, or lower postgres.max_connections (README, on connections)",
+        "53300" => {
+            "raise max_connections of PostgreSQL, or lower postgres.max_connections (docs/operate/configure.md, on connections)"
+        }
         "57P03" | "57P01" | "55000" => "wait until it is up, and try again",
         "55P03" | "57014" => "something else holds what this needs, or the machine is overloaded: try again",
         _ => "PostgreSQL's own log may say more",
