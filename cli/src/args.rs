@@ -121,6 +121,9 @@ pub(crate) enum Command {
 }
 
 #[cfg(test)]
+mod reference;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
