@@ -1,10 +1,11 @@
 //! The built console: the files of one folder, read into memory at the start.
 //!
 //! The build puts a compressed twin (`.br`) beside each file, and the hash of its content into the name of whatever lies
-//! under `_app/immutable`. Not here: which addresses are the console's, which is in [`crate::pages`].
+//! under `_app/immutable`. The documentation's site stands in its folder `guide`, if it was built. Not here: which addresses are the
+//! console's, which is in [`crate::pages`].
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -16,7 +17,10 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::Response,
 };
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
@@ -35,9 +39,16 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       worker-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; \
                       require-trusted-types-for 'script'; trusted-types svelte-trusted-html console-worker";
 
+/// The folder of the documentation's site.
+const GUIDE: &str = "/guide/";
+
 /// The files of the console, by path. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct ConsoleFiles(Arc<HashMap<String, File>>);
+pub struct ConsoleFiles {
+    files: Arc<HashMap<String, File>>,
+    /// The policy of the documentation's pages, which allows the scripts that the build has written into them and no others.
+    guide_policy: HeaderValue,
+}
 
 #[derive(Debug)]
 struct File {
@@ -59,7 +70,7 @@ impl ConsoleFiles {
         let mut paths = Vec::new();
         list(folder, &mut paths)?;
         let mut files = HashMap::with_capacity(paths.len());
-        let mut bytes = 0;
+        let (mut bytes, mut scripts) = (0, BTreeSet::new());
         for path in paths.iter().filter(|path| path.extension().is_none_or(|end| end != "br")) {
             let twin = PathBuf::from(format!("{}.br", path.display()));
             let plain = read(path)?;
@@ -67,15 +78,19 @@ impl ConsoleFiles {
             bytes += (plain.len() + brotli.as_ref().map_or(0, Bytes::len)) as u64;
             ensure!(bytes <= MOST_BYTES, "the files are larger than {MOST_BYTES} bytes in all");
             let name = path.strip_prefix(folder)?.to_str().context("a file's name is not UTF-8")?;
-            files.insert(format!("/{name}"), File::new(path, plain, brotli)?);
+            let name = format!("/{name}");
+            if name.starts_with(GUIDE) && path.extension().is_some_and(|end| end == "html") {
+                scripts.extend(inline_scripts(&String::from_utf8_lossy(&plain)));
+            }
+            files.insert(name, File::new(path, plain, brotli)?);
         }
         ensure!(files.contains_key(PAGE), "{} is not a build of the console: it has no index.html", folder.display());
-        Ok(Self(Arc::new(files)))
+        Ok(Self { files: Arc::new(files), guide_policy: HeaderValue::from_str(&guide_policy(&scripts))? })
     }
 
     /// Answers with the page, which finds out by its address what to show.
     pub fn page(&self, headers: &HeaderMap) -> Response {
-        let mut response = self.0.get(PAGE).map_or_else(not_found, |page| page.answer("no-cache", headers));
+        let mut response = self.files.get(PAGE).map_or_else(not_found, |page| page.answer("no-cache", headers));
         for (name, value) in [
             (header::CONTENT_SECURITY_POLICY, POLICY),
             (header::X_FRAME_OPTIONS, "DENY"),
@@ -91,11 +106,41 @@ impl ConsoleFiles {
     /// that is open learns that it is an older one.
     pub fn file(&self, path: &str, headers: &HeaderMap) -> Response {
         if path == VERSION {
-            return self.0.get(VERSION).map_or_else(not_found, |file| file.answer("no-cache", headers));
+            return self.files.get(VERSION).map_or_else(not_found, |file| file.answer("no-cache", headers));
         }
-        let file = Some(path).filter(|path| path.starts_with(IMMUTABLE)).and_then(|path| self.0.get(path));
+        let file = Some(path).filter(|path| path.starts_with(IMMUTABLE)).and_then(|path| self.files.get(path));
         file.map_or_else(not_found, |file| file.answer("public, max-age=31536000, immutable", headers))
     }
+
+    /// Answers with the page or file of the documentation's site at `path` below its address. None where there is none.
+    pub fn guide(&self, path: &str, headers: &HeaderMap) -> Option<Response> {
+        let index = if path.is_empty() || path.ends_with('/') { "index.html" } else { "" };
+        let mut response = self.files.get(&format!("{GUIDE}{path}{index}"))?.answer("no-cache", headers);
+        for (name, value) in [
+            (header::CONTENT_SECURITY_POLICY, self.guide_policy.clone()),
+            (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+            (header::REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+        ] {
+            response.headers_mut().insert(name, value);
+        }
+        Some(response)
+    }
+}
+
+/// The hashes of the scripts in a page, as a policy names them.
+fn inline_scripts(page: &str) -> impl Iterator<Item = String> {
+    page.split("<script>").skip(1).filter_map(|rest| {
+        let (script, _) = rest.split_once("</script>")?;
+        Some(format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script))))
+    })
+}
+
+fn guide_policy(scripts: &BTreeSet<String>) -> String {
+    let scripts = scripts.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+    format!(
+        "default-src 'none'; script-src 'self' {scripts}; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+         worker-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    )
 }
 
 impl File {
@@ -210,9 +255,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let assets = folder.path().join("_app/immutable");
         fs::create_dir_all(&assets).unwrap();
-        for (name, text) in
-            [("index.html", "<p>"), ("_app/immutable/a.js", "a()"), ("_app/immutable/a.js.br", "br"), ("x", "")]
-        {
+        for (name, text) in [
+            ("index.html", "<p>"),
+            ("_app/immutable/a.js", "a()"),
+            ("_app/immutable/a.js.br", "br"),
+            ("x", ""),
+            ("guide/index.html", "<script>one()</script><script>two()</script>"),
+            ("guide/a/index.html", "<h1>"),
+            ("guide/a.css", "a{}"),
+        ] {
+            fs::create_dir_all(folder.path().join(name).parent().unwrap()).unwrap();
             fs::write(folder.path().join(name), text).unwrap();
         }
         let files = ConsoleFiles::read(folder.path()).unwrap();
@@ -266,6 +318,21 @@ mod tests {
         let etag = first.headers()[header::ETAG].clone();
         let again = files.page(&HeaderMap::from_iter([(header::IF_NONE_MATCH, etag)]));
         assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+    }
+
+    #[test]
+    fn the_guide_runs_the_scripts_it_was_built_with_and_no_others() {
+        let (_folder, files) = build();
+        for (path, of) in [("", "text/html"), ("a/", "text/html"), ("a.css", "text/css")] {
+            let answer = files.guide(path, &HeaderMap::new()).unwrap();
+            assert_eq!(answer.status(), StatusCode::OK, "{path}");
+            assert!(answer.headers()[header::CONTENT_TYPE].to_str().unwrap().starts_with(of), "{path}");
+            let policy = answer.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+            assert_eq!((policy.matches("'sha256-").count(), policy.contains("unsafe")), (2, false), "{policy}");
+        }
+        for other in ["b/", "a", "../index.html", "/index.html", "../_app/immutable/a.js"] {
+            assert!(files.guide(other, &HeaderMap::new()).is_none(), "{other}");
+        }
     }
 
     #[test]

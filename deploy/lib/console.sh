@@ -28,6 +28,21 @@ build_console() {
   rm -rf "$log" "$CONSOLE_DIST.last"
 }
 
+# build_guide: leaves the documentation's site in the console's folder, if both can be built.
+build_guide() {
+  local sources guide=$CONSOLE_DIST/guide
+  [[ -d $CONSOLE_DIST ]] || return 0
+  sources=$(cd "$REPO" && find -L docs mkdocs.yml tests/tools/docs.txt -type f -print0 | LC_ALL=C sort --zero-terminated | xargs --null sha256sum | sha256sum)
+  [[ ! -f $guide/.sources || $(<"$guide/.sources") != "$sources" ]] || return 0
+  if "$REPO/.ci/docs" "$guide" 7>&- 8>&- 9>&-; then
+    find "$guide" \( -name '*.map' -o -name '*.gz' \) -delete
+    rm -rf "$guide/assets/javascripts/lunr"
+    echo "$sources" >"$guide/.sources"
+  else
+    say "the documentation could not be built; the reason is above. The console goes without."
+  fi
+}
+
 # Prints the hash of everything that the console is built from.
 console_sources() {
   (cd "$REPO" && find console openapi.json common/templates/tokens.css \( -path console/node_modules -o -path console/dist -o -path console/dist.last -o -path console/.svelte-kit \

@@ -1,9 +1,9 @@
 //! The console: one page in the browser, for every address that it has pages for. It speaks to the API under `/api`.
 
 use axum::{
-    extract::State,
+    extract::{Path, State},
     http::{HeaderMap, Uri},
-    response::{IntoResponse as _, Response},
+    response::{IntoResponse as _, Redirect, Response},
 };
 
 use super::home;
@@ -17,6 +17,9 @@ pub(super) const PAGES: [&str; 9] =
     ["/new", "/sites", "/shares", "/orgs", "/ai", "/billing", "/account", "/docs", "/dev"];
 /// The folder of the console's files.
 pub(super) const FILES: &str = "/_app/{*path}";
+
+/// The address of the documentation's site.
+pub(super) const GUIDE: &str = "/docs/guide";
 
 /// The front page: the console for a browser that may be signed in, what svc is for every other. Without a built console,
 /// a page without scripts.
@@ -39,6 +42,20 @@ pub(super) async fn page(State(app): State<App>, headers: HeaderMap) -> Response
 pub(super) async fn file(State(app): State<App>, headers: HeaderMap, uri: Uri) -> Response {
     match &app.console_files {
         Some(files) => files.file(uri.path(), &headers),
+        None => super::not_found().await,
+    }
+}
+
+/// The first page of the documentation, which its links need at an address with a slash.
+pub(super) async fn guide_front() -> Redirect {
+    Redirect::permanent(&format!("{GUIDE}/"))
+}
+
+/// A page or file of the documentation, if it was built.
+pub(super) async fn guide(State(app): State<App>, path: Option<Path<String>>, headers: HeaderMap) -> Response {
+    let path = path.map(|Path(path)| path).unwrap_or_default();
+    match app.console_files.as_ref().and_then(|files| files.guide(&path, &headers)) {
+        Some(found) => found,
         None => super::not_found().await,
     }
 }

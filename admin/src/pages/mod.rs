@@ -43,6 +43,9 @@ pub fn router(app: &App) -> Router<App> {
     console
         .route(paths::HOME, get(console::front))
         .route(console::FILES, get(console::file))
+        .route(console::GUIDE, get(console::guide_front))
+        .route(&format!("{}/", console::GUIDE), get(console::guide))
+        .route(&format!("{}/{{*path}}", console::GUIDE), get(console::guide))
         .route(paths::SIGN_IN, get(sign_in::show).post(sign_in::local::submit))
         .route(paths::BEGIN, get(sign_in::code_host::begin))
         .route(paths::CALLBACK, get(sign_in::code_host::finish))
