@@ -1,17 +1,22 @@
 //! `Authorization: Basic`: any user name, the site's password. Right ones are remembered for a while, as a keyed hash,
-//! so that a script does not cost a password hash a request.
+//! so that a script does not cost a password hash a request. They are remembered of the client that sent them: another one, which may
+//! have no guesses left, learns nothing of them.
 
 use base64::{
     Engine as _,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 use domain::site::Site;
+use fairness::Client;
 use hmac::{Hmac, Mac as _};
 use http::HeaderValue;
 use moka::sync::Cache;
 use sha2::Sha256;
 
-use super::cookie::{bound, keyed};
+use super::{
+    Visit,
+    cookie::{bound, keyed},
+};
 use crate::limits::{CREDENTIALS_BYTES, VERIFIED_CREDENTIALS, VERIFIED_LIFE};
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -48,28 +53,28 @@ impl Verified {
         Self { mac: keyed(key, b"basic\0"), of_paths: keyed(key, b"basic of paths\0"), known }
     }
 
-    /// Whether this password was right for the site as it is protected now.
-    pub(super) fn knows(&self, site: &Site, host: &str, password: &str) -> bool {
-        self.known.contains_key(&self.digest(site, host, password))
+    /// Whether the visitor has given this password, and it was right for the site as it is protected now.
+    pub(super) fn knows(&self, site: &Site, visit: &Visit, password: &str) -> bool {
+        self.known.contains_key(&self.digest(site, visit, password))
     }
 
-    /// Remembers that this password is right for the site as it is protected now.
-    pub(super) fn remember(&self, site: &Site, host: &str, password: &str) {
-        self.known.insert(self.digest(site, host, password), ());
+    /// Remembers that the visitor has given this password, which is right for the site as it is protected now.
+    pub(super) fn remember(&self, site: &Site, visit: &Visit, password: &str) {
+        self.known.insert(self.digest(site, visit, password), ());
     }
 
-    /// Whether this password was found to be the one behind `hash`, an account's of the site's own.
-    pub(super) fn knows_account(&self, site: &Site, host: &str, hash: &str, password: &str) -> bool {
-        self.known.contains_key(&self.account_digest(site, host, hash, password))
+    /// Whether the visitor has given this password, the one behind `hash`, which is an account's of the site's own.
+    pub(super) fn knows_account(&self, site: &Site, visit: &Visit, hash: &str, password: &str) -> bool {
+        self.known.contains_key(&self.account_digest(site, visit, hash, password))
     }
 
-    /// Remembers that this password is the one behind `hash`.
-    pub(super) fn remember_account(&self, site: &Site, host: &str, hash: &str, password: &str) {
-        self.known.insert(self.account_digest(site, host, hash, password), ());
+    /// Remembers that the visitor has given this password, the one behind `hash`.
+    pub(super) fn remember_account(&self, site: &Site, visit: &Visit, hash: &str, password: &str) {
+        self.known.insert(self.account_digest(site, visit, hash, password), ());
     }
 
-    fn account_digest(&self, site: &Site, host: &str, hash: &str, password: &str) -> [u8; 32] {
-        let mut mac = bound(&self.of_paths, site, host);
+    fn account_digest(&self, site: &Site, visit: &Visit, hash: &str, password: &str) -> [u8; 32] {
+        let mut mac = sent_by(&self.of_paths, site, visit);
         // A hash has no zero byte.
         mac.update(hash.as_bytes());
         mac.update(b"\0");
@@ -77,11 +82,20 @@ impl Verified {
         mac.finalize().into_bytes().into()
     }
 
-    fn digest(&self, site: &Site, host: &str, password: &str) -> [u8; 32] {
-        let mut mac = bound(&self.mac, site, host);
+    fn digest(&self, site: &Site, visit: &Visit, password: &str) -> [u8; 32] {
+        let mut mac = sent_by(&self.mac, site, visit);
         mac.update(password.as_bytes());
         mac.finalize().into_bytes().into()
     }
+}
+
+/// A keyed hash of the site and host, and of the client that visits them.
+fn sent_by(mac: &Hmac<Sha256>, site: &Site, visit: &Visit) -> Hmac<Sha256> {
+    let mut mac = bound(mac, site, &visit.host);
+    // An address has no zero byte.
+    mac.update(Client::from(visit.client).to_string().as_bytes());
+    mac.update(b"\0");
+    mac
 }
 
 #[cfg(test)]

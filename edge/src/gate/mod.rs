@@ -161,14 +161,14 @@ impl Gatekeeper {
             Ok(submitted) => submitted,
             Err(answer) => return *answer,
         };
-        let guess = if self.verified.knows(site, &visit.host, &password) {
+        let guess = if self.verified.knows(site, visit, &password) {
             Guess::Right
         } else {
             self.guess(visit, site, hash, password.clone(), true).await
         };
         match guess {
             Guess::Right => {
-                self.verified.remember(site, &visit.host, &password);
+                self.verified.remember(site, visit, &password);
                 let now = self.clock.now();
                 pages::with(see_other(&return_to), SET_COOKIE, self.cookies.issue(site, &visit.host, now))
             }
@@ -193,12 +193,12 @@ impl Gatekeeper {
             return Err(Box::new(if navigates(head) || is_of_browser(head) { page } else { challenging(page) }));
         };
         let Some(password) = credentials::basic_password(authorization) else { return Err(Box::new(refused(head))) };
-        if self.verified.knows(site, &visit.host, &password) {
+        if self.verified.knows(site, visit, &password) {
             return Ok(());
         }
         match self.guess(visit, site, hash, password.clone(), true).await {
             Guess::Right => {
-                self.verified.remember(site, &visit.host, &password);
+                self.verified.remember(site, visit, &password);
                 Ok(())
             }
             Guess::Wrong => Err(Box::new(refused(head))),

@@ -40,13 +40,13 @@ impl Gatekeeper {
         let Some(account) = accounts.get(place) else { return Err(Box::new(challenge(head))) };
         let is_known = bool::from(found);
         let hash: Arc<str> = account.hash.as_str().into();
-        if is_known && self.verified.knows_account(site, &visit.host, &hash, &password) {
+        if is_known && self.verified.knows_account(site, visit, &hash, &password) {
             return Ok(hash);
         }
         // A name that nobody has costs a hash, too, so that time does not tell which names there are.
         match self.guess(visit, site, &hash, password.clone(), is_known).await {
             Guess::Right => {
-                self.verified.remember_account(site, &visit.host, &hash, &password);
+                self.verified.remember_account(site, visit, &hash, &password);
                 Ok(hash)
             }
             Guess::Wrong => Err(Box::new(challenge(head))),
