@@ -54,6 +54,11 @@ async fn a_detached_domains_certificate_is_presented_no_more() {
     eventually(BACKGROUND, "it is live", async || state(&world, domain).await.starts_with("live")).await;
     let config = Arc::new(tls(world.ca(), &[&TLS13], &[]));
     let greets = async |name: &str| connect_tls(world.public_port(), name, config.clone()).await.is_ok();
+    eventually(BACKGROUND, "admin has heard of the edge", async || {
+        ada.attach("engine", "other.shop.localhost").await;
+        ada.detach("engine", "other.shop.localhost").await.header("x-svc-propagation").starts_with("1/1")
+    })
+    .await;
     for _ in 0..3 {
         eventually(BACKGROUND, "its certificate is presented", async || greets(domain).await).await;
         // The answer comes when every edge has applied the change.

@@ -184,6 +184,9 @@ async fn what_edges_could_not_present_is_refused_with_the_reason() {
 async fn names_that_are_made_up_take_no_memory_and_keep_nobody_waiting() {
     let world = World::start().await;
     world.certify(&[DOMAIN]).await;
+    let ada = world.user("ada").await;
+    ada.publish("engine", &Site::page("home")).await;
+    ada.attach("engine", DOMAIN).await;
     let config = Arc::new(tls(world.ca(), &[&TLS13], &[]));
     let ask = async |from: u32, to: u32| {
         for number in from..to {

@@ -127,12 +127,16 @@ impl<V: Clone> Certificates<V> {
         let failed = |error| RecallError::database("certificates", &error);
         // Before the certificate: what is read may be newer than the reading says, never older. By how much is known after it.
         let first = db::edges::routes::newest(db).await.map_err(failed)?;
-        let is_domain = matches!(addresses.classify(name), HostKind::Site(HostKey::Domain(_)));
-        let covering = certificates::presented(db, &names, is_domain, clock.now()).await.map_err(failed)?;
+        let domain = match addresses.classify(name) {
+            HostKind::Site(key @ HostKey::Domain(_)) => Some(key.label()),
+            _ => None,
+        };
+        let covering = certificates::presented(db, &names, domain.is_some(), clock.now()).await.map_err(failed)?;
         let last_extent = db::edges::routes::newest(db).await.map_err(failed)?;
         let reading = |depends_on| marks.reading_between(&first, &last_extent, depends_on);
         let last = names.last().map_or(name, String::as_str);
-        let depends_on = [name, last, last];
+        // Of a domain, whether it is attached as well.
+        let depends_on = [name, last, domain.as_deref().unwrap_or(last)];
         let Some(certificate) = covering else {
             return Ok(Read { key: name.into(), value: None, reading: reading(depends_on), bytes: 0 });
         };
