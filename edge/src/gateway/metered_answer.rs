@@ -11,6 +11,7 @@ use domain::usage::{Ending, Microcents};
 
 use super::{
     drains::Disconnected,
+    formats::NativeAnswer,
     json_answer,
     meter::{Reservation, Usage},
     metered_frames::MeteredFrames,
@@ -28,6 +29,8 @@ pub(super) struct MeteredAnswer {
     /// `None` once it is settled, released or handed on.
     reservation: Option<Reservation>,
     expected: Expected,
+    /// What reads the answer of a provider that was asked in the client's own format.
+    native: Option<Arc<NativeAnswer>>,
     /// Whether the provider is at work on a stream, probably.
     pub(super) is_stream: bool,
     /// When the provider was asked that may be at work on it.
@@ -59,7 +62,7 @@ impl MeteredAnswer {
         disconnected: Disconnected,
     ) -> Self {
         let (read, asked) = (BytesMut::new(), Arc::default());
-        Self { read, reservation: Some(reservation), expected, is_stream, asked, disconnected }
+        Self { read, reservation: Some(reservation), expected, native: None, is_stream, asked, disconnected }
     }
 
     /// A function that is to be called right before the provider is asked; see [`Reservation::opener`].
@@ -100,6 +103,22 @@ impl MeteredAnswer {
         }
     }
 
+    /// Has what is read from now on read as the format of `native` has it.
+    pub(super) fn read_as(&mut self, native: Option<Arc<NativeAnswer>>) {
+        self.native = native;
+    }
+
+    /// The usage of what was read, with `unread` for words that may have been written and were not read. `None` if the answer has not begun.
+    fn begun(&self, model: &Model, unread: &Usage) -> Option<Usage> {
+        match &self.native {
+            None => {
+                let beginning = json_answer::beginning(&self.read, model, &self.expected)?;
+                Some(beginning.usage_with_unread(unread))
+            }
+            Some(native) => native.beginning(&self.read, &self.expected, unread),
+        }
+    }
+
     /// Settles an answer that was read to its end, which is of this kind unless its client had left. Returns what it costs.
     pub(super) fn settle(mut self, usage: Usage, ending: Ending) -> Option<Microcents> {
         let ending = if self.disconnected.is_set() { Ending::ClientGone } else { ending };
@@ -121,8 +140,8 @@ impl MeteredAnswer {
 
     fn settle_begun(mut self, unread: &Usage, ending: Ending) {
         if let Some(reservation) = self.reservation.take() {
-            match json_answer::beginning(&self.read, &reservation.served(), &self.expected) {
-                Some(beginning) => _ = reservation.settle(beginning.usage_with_unread(unread), ending),
+            match self.begun(&reservation.served(), unread) {
+                Some(usage) => _ = reservation.settle(usage, ending),
                 None => reservation.release(),
             }
         }
@@ -138,10 +157,8 @@ impl MeteredAnswer {
     fn settle_or(&mut self, unread: Usage, ending: Ending) {
         let is_asked = self.is_asked();
         let Some(reservation) = self.reservation.take() else { return };
-        let usage = match json_answer::beginning(&self.read, &reservation.served(), &self.expected) {
-            Some(beginning) => Some(beginning.usage_with_unread(&unread)),
-            None => self.read.trim_ascii().is_empty().then_some(unread),
-        };
+        let begun = self.begun(&reservation.served(), &unread);
+        let usage = begun.or_else(|| self.read.trim_ascii().is_empty().then_some(unread));
         match usage.filter(|_| is_asked) {
             Some(usage) => _ = reservation.settle(usage, ending),
             None => reservation.release(),

@@ -42,6 +42,7 @@ impl Exchange {
         format: ClientFormat,
     ) -> Result<Answered, ProviderError> {
         metered.is_stream = false;
+        metered.read_as(self.native.clone());
         let cut_off = &self.state.under_way.cut_off;
         let answered = {
             let reading = pin!(self.read_json(answer, &mut metered.read, &mut memory));

@@ -15,6 +15,7 @@ use super::{
             error::ApiError,
             json,
             json_answer::{AnswerError, Rewritten},
+            meter::Usage,
             usage_report::Expected,
         },
         Api, messages, responses,
@@ -101,6 +102,39 @@ impl NativeAnswer {
         };
         let usage = usage.or_estimate(self.api, word_bytes(said), expected);
         Ok(Rewritten { body: out.freeze(), usage, ending: ending(body).unwrap_or(Ending::Stop) })
+    }
+
+    /// The usage of a whole answer of which `read` has come, and not its end, with `unread` for words that may have been written and have not
+    /// come. `None` if it is no beginning of an answer in this format.
+    pub(in crate::gateway) fn beginning(&self, read: &[u8], expected: &Expected, unread: &Usage) -> Option<Usage> {
+        let parsed = serde_json::from_slice::<serde::de::IgnoredAny>(read);
+        if !parsed.is_err_and(|error| error.is_eof()) || !read.trim_ascii_start().starts_with(b"{") {
+            return None;
+        }
+        let (mut usage, mut said, mut end, mut is_failed) = (NativeUsage::default(), None, 0, false);
+        for field in json::fields(read).map_while(Result::ok) {
+            let value = read.get(field.value.clone())?;
+            match &*field.name() {
+                b"usage" => usage.add(value),
+                b"output" | b"content" => said = Some(value),
+                b"choices" => return None,
+                b"error" => is_failed |= value != b"null",
+                b"type" => is_failed |= &*json::string(value) == b"error",
+                b"status" => is_failed |= &*json::string(value) == b"failed",
+                _ => {}
+            }
+            end = field.whole.end;
+        }
+        // The field in which it was cut.
+        let cut = read.get(end..)?.trim_ascii_start().get(1..).unwrap_or_default().trim_ascii_start();
+        if is_failed || [&b"\"error\""[..], b"\"choices\""].iter().any(|name| cut.starts_with(name)) {
+            return None;
+        }
+        let is_of_words = [&b"\"output\""[..], b"\"content\""].iter().any(|name| cut.starts_with(name));
+        let words = said.unwrap_or(if is_of_words { cut } else { b"" });
+        let usage = usage.or_estimate(self.api, word_bytes(words), expected);
+        let unread = if usage.is_estimated { unread.completion } else { 0 };
+        Some(Usage { completion: usage.completion.max(unread), ..usage })
     }
 
     /// Appends the end of a stream that fails, as the format has it.

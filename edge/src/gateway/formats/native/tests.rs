@@ -138,6 +138,33 @@ fn usage_is_read_in_each_formats_own_terms() {
 }
 
 #[test]
+fn an_answer_that_breaks_off_is_paid_by_what_came_of_it() {
+    let unread = EXPECTED.estimate(5);
+    let paid = |api, read: &str| {
+        let usage = answer(api).beginning(read.as_bytes(), &EXPECTED, &unread);
+        usage.map(|usage| (usage.prompt, usage.completion, usage.is_estimated))
+    };
+    let words = r#"{"id":"msg_1","type":"message","content":[{"type":"text","text":"#;
+    assert_eq!(paid(Api::Messages, &format!("{words}\"1234")), Some((7, 5, true)));
+    assert_eq!(paid(Api::Messages, &format!("{words}\"{}", "1234".repeat(10))), Some((7, 10, true)));
+    let reported = r#"{"usage":{"input_tokens":9,"output_tokens":3},"output":[{"text":"1234"#;
+    assert_eq!(paid(Api::Responses, reported), Some((9, 3, false)));
+    // What is no beginning of an answer in this format costs nothing, whole or not.
+    for read in [
+        "",
+        "<html>",
+        "{}",
+        r#"{"choices":[{"message":{"content":"1234"#,
+        r#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3}}"#,
+        r#"{"error":{"message":"1234"#,
+        r#"{"type":"error","error":null,"content":[{"text":"1234"#,
+        r#"{"content":[{"text":"1234"}]}"#,
+    ] {
+        assert_eq!(paid(Api::Messages, read), None, "{read}");
+    }
+}
+
+#[test]
 fn a_whole_answer_passes_under_the_name_that_was_asked_for() {
     let body = "{\"id\":\"resp_1\", \"error\":null,\"model\" : \"upstream\",\"incomplete_details\":{\"reason\":\"max_output_tokens\"},\"output\":[{\"type\":\"message\"}],\n\"usage\":{\"input_tokens\":9,\"output_tokens\":12}}";
     let Rewritten { body: passed, usage, ending } = answer(Api::Responses).rewrite(body.as_bytes(), &EXPECTED).unwrap();
