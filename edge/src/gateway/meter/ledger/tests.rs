@@ -68,10 +68,11 @@ fn the_journal_and_redis_learn_of_a_second_provider() {
         // Once is enough.
         ledger.open(&row.id);
     }
-    assert_eq!(
-        ledger.take_to_revalue(10).iter().map(|report| &*report.row.provider).collect::<Vec<_>>(),
-        ["second"; 2]
-    );
+    let reports = ledger.take_to_revalue(10);
+    assert_eq!(reports.iter().map(|report| &*report.row.provider).collect::<Vec<_>>(), ["second"; 2]);
+    for report in &reports {
+        ledger.finish_revalue(report, true);
+    }
     ledger.end(&ended.id, |row| row.completion = 7);
     let kept: Vec<_> = ledger.take_to_write(10);
     assert_eq!((&*kept[0].provider, kept[0].completion), ("second", 7));
