@@ -129,7 +129,7 @@ impl ConsoleFiles {
 
 /// The hashes of the scripts in a page, as a policy names them.
 fn inline_scripts(page: &str) -> impl Iterator<Item = String> {
-    page.split("<script>").skip(1).filter_map(|rest| {
+    page.split(concat!("<", "script>")).skip(1).filter_map(|rest| {
         let (script, _) = rest.split_once("</script>")?;
         Some(format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script))))
     })

@@ -32,7 +32,7 @@ impl OpenApiJson {
 #[utoipa::path(
     get, path = "/openapi.json", tag = "Documentation", security(()),
     responses(
-        (status = 200, description = "The OpenAPI 3.1 document", content_type = "application/json", body = Object),
+        (status = 200, description = "The OpenAPI 3.1 document", content_type = "application/json", body = Object, headers(("Cache-Control"))),
     ),
 )]
 pub async fn openapi(Extension(document): Extension<OpenApiJson>) -> ([(HeaderName, &'static str); 2], Bytes) {
