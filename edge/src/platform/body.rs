@@ -12,11 +12,7 @@ use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::{
-    answers::Failure,
-    attempt::Attempt,
-    held::{Held, Watched},
-};
+use super::{answers::Failure, attempt::Attempt};
 use crate::{http::BodyError, limits};
 
 /// The body of a request of which the beginning has been read: most bodies are read whole.
@@ -73,11 +69,6 @@ where
 }
 
 impl<B: Body<Data = Bytes>> BegunBody<B> {
-    /// The same body, of which `held` knows when its client is waited for.
-    pub(super) fn watched(self, held: &Held) -> BegunBody<Watched<B>> {
-        BegunBody { first: self.first, rest: self.rest.map(|rest| Watched::new(rest, held)) }
-    }
-
     /// Bytes that have been read.
     pub(super) fn held(&self) -> usize {
         self.first.len()

@@ -41,7 +41,7 @@ impl Held {
 
     /// Done when others need the turn.
     pub(super) async fn taken_back(&self) {
-        self.holder.state.taken_back.cancelled().await;
+        self.holder.taken_back().await;
     }
 
     /// Says that nothing goes on before the client takes or sends something, until what is returned is dropped.
@@ -50,7 +50,7 @@ impl Held {
     }
 }
 
-/// The requests that hold a turn.
+/// The requests that hold a turn, or memory for a body that is being read.
 #[derive(Clone, Default)]
 pub(super) struct Holders(Arc<Mutex<Known>>);
 
@@ -65,6 +65,13 @@ pub(super) struct Holder {
     holders: Holders,
     number: u64,
     pub(super) state: Arc<State>,
+}
+
+impl Holder {
+    /// Done when others need what it holds.
+    pub(super) async fn taken_back(&self) {
+        self.state.taken_back.cancelled().await;
+    }
 }
 
 /// What is known of a request.
@@ -142,7 +149,7 @@ impl Drop for Waits {
     }
 }
 
-/// What has not been read of a request's body, of which is known whether its client is waited for. A byte now and then is no progress.
+/// A request's body, of which is known whether its client is waited for. A byte now and then is no progress.
 pub(super) struct Watched<B> {
     body: B,
     state: Arc<State>,
@@ -152,8 +159,8 @@ pub(super) struct Watched<B> {
 }
 
 impl<B> Watched<B> {
-    pub(super) fn new(body: B, held: &Held) -> Self {
-        Self { body, state: held.holder.state.clone(), waits: None, come: 0 }
+    pub(super) fn new(body: B, holder: &Holder) -> Self {
+        Self { body, state: holder.state.clone(), waits: None, come: 0 }
     }
 }
 

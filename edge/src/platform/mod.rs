@@ -40,7 +40,7 @@ use self::{
     body::BegunBody,
     cache::{CACHE_NAME, PlatformCache, SURROGATE_KEY},
     exchange::{ELSEWHERE, Exchanges},
-    held::{Held, Holders},
+    held::{Held, Holders, Watched},
     proxy::Proxy,
 };
 pub use self::{admins::Upstreams, relay::HandedBody};
@@ -206,7 +206,7 @@ impl Platform {
         visitor: Visitor,
         places: Option<Arc<Semaphore>>,
         account: &Account,
-    ) -> Result<(Request<BegunBody<B>>, Held), Failure>
+    ) -> Result<(Request<BegunBody<Watched<B>>>, Held), Failure>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
     {
@@ -220,8 +220,6 @@ impl Platform {
         };
         let (head, body) = request.into_parts();
         let is_event_stream = EVENT_PATHS.contains(&head.uri.path());
-        let event_stream =
-            is_event_stream.then(|| self.event_streams.try_take(&client)).transpose().map_err(refused)?;
         // The way to admin takes memory of its own, for as long as the answer is not read. Both are drawn together: a request that had
         // the one and waited for the other would keep it from those who have the other.
         let is_to_be_read = BegunBody::is_to_be_read(&body);
@@ -235,30 +233,35 @@ impl Platform {
             metrics::exhausted();
             return Err(busy("memory"));
         };
+        let holder = self.holders.add(client);
+        let body = Watched::new(body, &holder);
         let (body, reading) = if is_to_be_read {
+            self.make_room(&self.bodies);
             let reading = self.bodies.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
-            (BegunBody::read(body).await?, Some(reading))
+            let body = tokio::select! {
+                biased;
+                () = holder.taken_back() => return Err(busy("client")),
+                body = BegunBody::read(body) => body?,
+            };
+            (body, Some(reading))
         } else {
             (BegunBody::unread(body), None)
         };
-        self.make_room();
+        // After the body: who sends none in time holds none of these.
+        let event_stream =
+            is_event_stream.then(|| self.event_streams.try_take(&client)).transpose().map_err(refused)?;
+        self.make_room(&self.requests);
         let turn = self.requests.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
         drop(reading);
         grant.shrink_to(limits::HANDED_BYTES + body.held() as u64);
-        let held = Held {
-            holder: self.holders.add(client),
-            _turn: turn,
-            _event_stream: event_stream,
-            _place: place,
-            grant: Mutex::new(Some(grant)),
-        };
+        let held =
+            Held { holder, _turn: turn, _event_stream: event_stream, _place: place, grant: Mutex::new(Some(grant)) };
         Ok((Request::from_parts(head, body), held))
     }
 
-    /// Takes a turn back where hardly any are left.
-    fn make_room(&self) {
-        let bounds = self.requests.bounds();
-        if self.requests.taken() * 100 >= bounds.total * limits::PLATFORM_CROWDED_PERCENT
+    /// Takes a turn back where hardly any of `turns` are left.
+    fn make_room(&self, turns: &Turns<Client>) {
+        if turns.taken() * 100 >= turns.bounds().total * limits::PLATFORM_CROWDED_PERCENT
             && self.holders.take_one_back()
         {
             metrics::platform_taken_back();
@@ -289,7 +292,7 @@ impl Platform {
         // Last: what is public has no fields of anybody but this one.
         self.prove(&mut request).map_err(unfit)?;
         let (head, body) = request.into_parts();
-        let mut response = self.exchanges.answer(head, body.watched(&held).share(), held, is_health).await?;
+        let mut response = self.exchanges.answer(head, body.share(), held, is_health).await?;
         strip_connection_fields(response.headers_mut());
         let headers = response.headers_mut();
         headers.remove(header::TRANSFER_ENCODING);

@@ -105,8 +105,11 @@ impl ProxyHttp for Proxy {
         peer.options.read_timeout = Some(if only_reads { limits::ADMIN_ANSWER } else { limits::ADMIN_READ });
         peer.options.write_timeout = Some(limits::ADMIN_WRITE);
         peer.options.idle_timeout = Some(limits::ADMIN_IDLE);
-        // Pingora reads what there is, up to 64 KB at a time, and several times ahead of what its client takes. So there is less at a time.
-        peer.options.tcp_recv_buf = Some(limits::ADMIN_RECEIVE_BYTES);
+        // Pingora reads what there is, up to 64 KB at a time, and several times ahead of what its client takes. So there is less at a time;
+        // not of what is kept, of which all is read soon, and of which a client may want none. Each kind has connections of its own.
+        let is_public = exchange.name.is_some();
+        peer.group_key = is_public.into();
+        peer.options.tcp_recv_buf = (!is_public).then_some(limits::ADMIN_RECEIVE_BYTES);
         peer.options.tcp_keepalive = Some(TcpKeepalive {
             idle: limits::ADMIN_PROBE_AFTER,
             interval: limits::ADMIN_PROBE_EVERY,
