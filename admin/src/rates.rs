@@ -41,6 +41,8 @@ const WEBHOOK_GUESSES: u32 = 300;
 const PAYMENT_WEBHOOK_GUESSES: u32 = 120;
 /// Looks at payments of ours that webhooks of one client address ask for in a minute: many at the hours of renewals.
 const PAYMENT_LOOKS: u32 = 1_200;
+/// Keys of the gateway that one person tries out in a minute and that are wrong: fewer than it takes of all clients at one address.
+const TRIED_KEYS: u32 = 10;
 /// Questions about VAT numbers that the registry is asked for one person in an hour: it blocks callers who ask much.
 const VAT_NUMBERS: u32 = 20;
 /// Credentials that are remembered for having worked lately.
@@ -152,6 +154,8 @@ buckets! { limits =>
     PaymentWebhook("payment-webhook", Client) = PAYMENT_WEBHOOK_GUESSES, in MINUTE;
     /// Looks at payments that webhooks ask for.
     PaymentLook("payment-look", Client) = PAYMENT_LOOKS, in MINUTE;
+    /// Completions tried out in the console with a key that the gateway does not know. It sees admin's address, whoever asks.
+    TriedKey("tried-key", Person) = TRIED_KEYS, in MINUTE;
     /// Questions about VAT numbers, whichever organizations they are for.
     VatNumber("vat-number", Person) = VAT_NUMBERS, in Duration::from_hours(1);
 }

@@ -220,3 +220,17 @@ async fn the_models_are_those_of_the_gateway() {
         cannot.get("/ai/models").await.assert_error(401, "unauthorized");
     }
 }
+
+#[tokio::test]
+async fn wrong_keys_of_one_person_are_in_nobody_elses_way() {
+    let (gateway, mallory) = start_with(|world| world).await;
+    let bob = gateway.world.person();
+    bob.sign_in("bob").await;
+    // The gateway refuses an address after sixty, and all that is tried out comes from admin's.
+    for number in 0..70 {
+        let wrong = body(&format!("svc_{number:0>43}"), &json!({}));
+        let answer = mallory.api(Method::POST, "/ai/try").json(&wrong).await;
+        assert_eq!(answer.status, if number < 10 { 401 } else { 429 }, "{number}: {}", answer.text());
+    }
+    bob.api(Method::POST, "/ai/try").json(&body(&gateway.key, &json!({}))).await.ok();
+}

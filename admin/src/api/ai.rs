@@ -4,7 +4,7 @@ use api::ai::{AiModel, AiModelList, TryCompletion};
 use axum::{
     body::Body,
     extract::State,
-    http::{HeaderValue, header},
+    http::{HeaderValue, StatusCode, header},
     response::Response,
 };
 use db::billing::plan;
@@ -17,6 +17,7 @@ use crate::{
     error::{ApiError, Code},
     extract::Json,
     gateway::{GatewayAnswer, GatewayError},
+    rates::Bucket,
 };
 
 /// Lists the models of the AI gateway, with their prices, and the most tokens that your plan allows of an answer.
@@ -84,9 +85,14 @@ pub async fn try_completion(
     ConsoleUser(caller): ConsoleUser,
     Json(body): Json<TryCompletion>,
 ) -> Result<Response, ApiError> {
+    let person = caller.user.id.to_string();
     let turn = app.bounds.completion_try(&Account::User(caller.user.id)).await?;
-    let GatewayAnswer { status, content_type, retry_after, body } =
-        app.gateway.complete(&body.key, &body.request).await?;
+    app.rate_limits.count(Bucket::TriedKey, &person).await.check()?;
+    let answered = app.gateway.complete(&body.key, &body.request).await;
+    if !answered.as_ref().is_ok_and(|answer| answer.status == StatusCode::UNAUTHORIZED) {
+        app.rate_limits.uncount(Bucket::TriedKey, &person).await;
+    }
+    let GatewayAnswer { status, content_type, retry_after, body } = answered?;
     let body = body.inspect(move |chunk| {
         // The turn lasts as long as the body.
         let _ = &turn;

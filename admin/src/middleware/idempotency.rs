@@ -169,7 +169,7 @@ impl Idempotency {
         Work: Future<Output = Result<Response, ApiError>> + Send + 'static,
     {
         let Some(keyed) = self.0 else { return work.await };
-        // Each leaves a row for a day, whatever becomes of the request.
+        // Each whose answer is kept leaves a row for a day.
         app.rate_limits.count(Bucket::IdempotencyKey, &keyed.payer).await.check()?;
         let request = Sha256::new().chain_update(keyed.target.as_bytes()).chain_update(b"\0").chain_update(body);
         let request: [u8; 32] = request.finalize().into();
@@ -180,7 +180,7 @@ impl Idempotency {
             let now = app.clock.now();
             let horizon = Horizon { answered: now - IDEMPOTENCY_WINDOW, running: now - ABANDONED_AFTER };
             match db::in_time(idempotency::claim(&app.db, &keyed.scope, &request, now, horizon)).await? {
-                Claim::Fresh => return do_once(app.clone(), seal, now, work).await,
+                Claim::Fresh => return do_once(app.clone(), seal, keyed.payer, now, work).await,
                 Claim::Answered { request: before, .. } | Claim::Running { request: before } if before != request => {
                     return Err(ApiError::new(
                         Code::IdempotencyConflict,
@@ -203,11 +203,17 @@ impl Idempotency {
     }
 }
 
-async fn do_once<Work>(app: App, seal: Seal, claimed_at: Timestamp, work: Work) -> Result<Response, ApiError>
+async fn do_once<Work>(
+    app: App,
+    seal: Seal,
+    payer: String,
+    claimed_at: Timestamp,
+    work: Work,
+) -> Result<Response, ApiError>
 where
     Work: Future<Output = Result<Response, ApiError>> + Send + 'static,
 {
-    let (db, clock) = (app.db.clone(), app.clock.clone());
+    let (db, clock, rates) = (app.db.clone(), app.clock.clone(), app.rate_limits.clone());
     let task = async move {
         // A task of its own, so that the key is released after a panic too.
         let working = tokio::spawn(work.in_current_span());
@@ -215,12 +221,13 @@ where
         let worked = alive(working, show).await.unwrap_or_else(|e| Err(ApiError::internal(e)));
         let response = worked.unwrap_or_else(ApiError::into_response);
         let (response, answer) = seal.close(response).await?;
-        let kept = match answer {
-            Some(sealed) => {
-                let status = i16::try_from(response.status().as_u16()).unwrap_or_default();
-                db::in_time(idempotency::remember(&db, &seal.scope, claimed_at, status, &sealed)).await
-            }
-            None => db::in_time(idempotency::release(&db, &seal.scope, claimed_at)).await,
+        let kept = if let Some(sealed) = answer {
+            let status = i16::try_from(response.status().as_u16()).unwrap_or_default();
+            db::in_time(idempotency::remember(&db, &seal.scope, claimed_at, status, &sealed)).await
+        } else {
+            // It leaves no row.
+            rates.uncount(Bucket::IdempotencyKey, &payer).await;
+            db::in_time(idempotency::release(&db, &seal.scope, claimed_at)).await
         };
         // The work is done, whether or not its answer can be stored.
         if let Err(error) = kept {
