@@ -11,7 +11,7 @@ pub mod renewals;
 
 use domain::{AcmeAccountId, CertificateId, Timestamp, certificates::CertificateSource, changes::Subject};
 use secrets::{EdgeKey, MasterKey, Purpose, master_key::OpenError};
-use sqlx::{PgConnection, PgExecutor, PgPool};
+use sqlx::{PgConnection, PgPool};
 
 use crate::edges::route_changes::{self, PendingId};
 
@@ -112,22 +112,25 @@ pub async fn insert(
 /// Returns at most `limit` certificates of custom domains that were given up before `before`, and that nobody has attached since.
 /// Their orders went with the domains, so nobody renews them. An imported one is the operator's to remove.
 pub async fn of_given_up_domains(
-    db: impl PgExecutor<'_>,
+    pool: &PgPool,
     before: Timestamp,
     limit: i64,
 ) -> Result<Vec<(CertificateId, Vec<String>)>, sqlx::Error> {
-    let rows = sqlx::query!(
-        "WITH given_up AS MATERIALIZED (
-             SELECT name FROM retired_names WHERE kind = 'domain' AND retired_at < $1 ORDER BY retired_at LIMIT $2)
-         SELECT c.id, c.names FROM given_up g JOIN certificates c ON c.names && ARRAY[g.name]
-         WHERE c.names = ARRAY[g.name] AND c.source <> 'import'
-           AND NOT EXISTS (SELECT FROM custom_domains d WHERE d.domain = g.name)
-         LIMIT $2",
+    let given_up = sqlx::query_scalar!(
+        "SELECT name FROM retired_names r WHERE kind = 'domain' AND retired_at < $1
+           AND NOT EXISTS (SELECT FROM custom_domains WHERE domain = r.name)
+         ORDER BY retired_at LIMIT $2",
         before,
         limit,
-    )
-    .fetch_all(db)
-    .await?;
+    );
+    let given_up = given_up.fetch_all(pool).await?;
+    let rows = sqlx::query!(
+        "SELECT id, names FROM certificates
+         WHERE names && $1 AND cardinality(names) = 1 AND source <> 'import' LIMIT $2",
+        &given_up,
+        limit,
+    );
+    let rows = rows.fetch_all(pool).await?;
     Ok(rows.into_iter().map(|row| (row.id, row.names)).collect())
 }
 
