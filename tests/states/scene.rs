@@ -4,7 +4,10 @@ use domain::role::Role;
 use serde_json::{Value, json};
 
 use super::table::{Act, State};
-use crate::world::{Actor, Site, World, actor::Uploaded, form::Form, org::Org};
+use crate::{
+    BACKGROUND,
+    world::{Actor, Site, World, actor::Uploaded, eventually, form::Form, org::Org},
+};
 
 pub const PASSWORD: &str = "hunter22";
 
@@ -207,7 +210,16 @@ impl<'s> Scene<'s> {
                 let answer = attach.await;
                 answer.status == 409 && answer.text().contains("30 days")
             }
-            State::PublicLink => self.world.nobody().get(&format!("/stats/{}", self.thing)).await.status == 200,
+            State::PublicLink => {
+                let (path, mut status) = (format!("/stats/{}", self.thing), 503);
+                // One client looks at few of them at a time, and all pairs are one client's.
+                eventually(BACKGROUND, "there is a turn for the statistics", async || {
+                    status = self.world.nobody().get(&path).await.status.as_u16();
+                    !matches!(status, 429 | 503)
+                })
+                .await;
+                status == 200
+            }
             State::DeployToken => self.mia.with_token(&self.thing).get(&path).await.status == 200,
             State::OrgKey | State::OwnKey => {
                 let models = format!("https://ai.svc.localhost:{}/v1/models", self.world.public_port());

@@ -14,7 +14,7 @@ not current.
 
 /// The words of a help text in a cell of a table.
 fn cell(words: &impl ToString) -> String {
-    words.to_string().split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|").replace('<', "&lt;")
+    words.to_string().split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|").replace('<', "\\<")
 }
 
 /// An option or argument as it is typed.
