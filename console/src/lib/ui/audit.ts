@@ -22,6 +22,8 @@ const SENTENCES: Record<string, Say> = {
   'project.password_remove': () => 'removed the password of the site',
   'project.suspend': (of) => `took the site down (${of('reason')})`,
   'project.resume': () => 'put the site back up',
+  'account.suspend': (of) => `took all sites of the account down (${of('reason')})`,
+  'account.resume': () => 'put the sites of the account back up',
   'deployment.upload': (of) => `deployed ${short(of('deployment'))}`,
   'deployment.activate': (of) => `made ${short(of('deployment'))} live`,
   'deployment.delete': (of) => `deleted the deployment ${short(of('deployment'))}`,
@@ -57,6 +59,8 @@ const SENTENCES: Record<string, Say> = {
     of('monthly_limit_cents')
       ? `limited AI to ${euros(Number(of('monthly_limit_cents')))} a month`
       : 'took the AI limit away',
+  'gateway.aliases': (of) =>
+    of('names') ? `named models ${of('names').split(' ').join(', ')}` : 'took the names of models away',
   'installation.share': (of) => `shared the installation of ${of('account') || of('installation')}`,
   'installation.unshare': (of) => `stopped sharing the installation ${of('installation')}`,
   'billing.profile': () => 'changed the details on invoices',
