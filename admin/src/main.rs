@@ -141,7 +141,7 @@ enum Command {
     },
 }
 
-/// What is suspended or resumed.
+/// The project, share or account that a command suspends or resumes.
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
 struct SuspensionSubject {

@@ -95,7 +95,7 @@ macro_rules! buckets {
                 }
             }
 
-            /// Whoever is counted: the key that [`RateLimits::count`] is given is theirs.
+            /// The payer of the bucket, whose key [`RateLimits::count`] takes.
             pub fn payer(self) -> Payer {
                 match self {
                     $(Self::$bucket => Payer::$payer,)*

@@ -45,11 +45,11 @@ pub(crate) struct Connection {
     pub(crate) up_file: Option<PathBuf>,
     /// The AI gateway's address, when the login or `up.json` names it.
     pub(crate) ai: Option<Url>,
-    /// What is said of the requests that are sent.
+    /// The messages about requests on stderr.
     pub(crate) voice: Voice,
 }
 
-/// What is said on stderr of requests that are under way.
+/// Messages on stderr about requests under way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Voice {
     /// Whether every request and its answer is told.

@@ -29,7 +29,7 @@ const WEBHOOKS_KEPT: Duration = Duration::from_hours(90 * 24);
 /// Time for which it is known that an edge is settled: beyond the time after which its last reservation is released for its age, by
 /// a day for clocks that differ.
 const SETTLED_EDGES_KEPT: Duration = OUTDATED_AFTER.saturating_add(Duration::from_hours(24));
-/// What is left of the longest month after [`NAME_RETIREMENT`], and a day for clocks that differ.
+/// The rest of the longest month after [`NAME_RETIREMENT`], and a day for clocks that differ.
 const MONTH_KEPT: Duration = Duration::from_hours(2 * 24);
 const BATCH: i64 = 1_000;
 

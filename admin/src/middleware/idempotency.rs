@@ -82,7 +82,7 @@ struct Keyed {
     secret: Vec<u8>,
     /// The request's method, path and query.
     target: String,
-    /// Whoever the rows of kept answers are counted for.
+    /// The account that pays for the rows of kept answers.
     payer: String,
 }
 

@@ -1,10 +1,10 @@
-//! Who pays for what is bounded: the key that a bound is kept by. A bound whose key is free to make bounds nothing, so every bound says
-//! whose it is.
+//! The payer of each bound: the person, account or client under whose key it is counted. A key that is free to make bounds nothing, so
+//! every bound names its payer.
 //!
 //! Three lists hold all of them: rates are `Bucket`s in `admin/src/rates.rs`, allowances of plans are [`Limit`](crate::plans::Limit)s, and
 //! rows that stay are [`TABLES`], which a test compares with the schema. The edge's own bounds are in `edge/src/limits`.
 
-/// Whoever a bound is counted for.
+/// The person, account, client or thing that a bound is counted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Payer {
     /// A client's network: an IPv4 address, or an IPv6 /64.
@@ -35,7 +35,7 @@ pub enum Payer {
 pub struct Rows {
     /// The table.
     pub table: &'static str,
-    /// Whoever they are counted for.
+    /// The payer of the rows.
     pub payer: Payer,
     /// The bound, and where it is kept.
     pub bound: &'static str,

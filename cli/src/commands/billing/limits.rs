@@ -23,7 +23,7 @@ pub(super) struct Limit {
     pub(super) written: fn(u64) -> String,
 }
 
-/// What is counted by asking for lists, where the overview does not have it.
+/// Use of a plan's limits that the overview leaves out, counted from lists.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counted {
     pub(super) shares: Option<u64>,

@@ -1,4 +1,4 @@
-//! Who has a domain that is taken, when it is another project of the same person.
+//! The project of the same person that already has a domain.
 
 use api::projects::{ProjectDetail, ProjectList};
 use domain::{Hostname, ProjectName};

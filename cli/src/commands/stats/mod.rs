@@ -53,7 +53,7 @@ enum Action {
     },
 }
 
-/// What is shown, and of which time.
+/// The kind of statistics to show, and their period.
 #[derive(Debug, clap::Args)]
 struct Report {
     /// The last hours, the present one included
