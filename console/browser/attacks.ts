@@ -26,8 +26,8 @@ const pages = [...consolePages(), ...serverPages()].filter(({ url }) =>
   ours.some((origin) => url.startsWith(origin)),
 );
 let told = 0;
+const page = await context.newPage();
 for (const { name, url } of pages) {
-  const page = await context.newPage();
   await open(page, url);
   const seen = await page.evaluate((attack) => {
     const shown =
@@ -43,7 +43,6 @@ for (const { name, url } of pages) {
   if (seen.title === 'taken') found.push(`${name}: a name has run`);
   found.push(...seen.grown.map((markup) => `${name}: a name became ${markup}`));
   found.push(...(await complaints(page)).map((complaint) => `${name}: ${complaint}`));
-  await page.close();
 }
 // Otherwise nothing was tried.
 if (told < 5) found.push(`only ${told} pages show a name that attacks`);

@@ -10,6 +10,8 @@ export type Width = (typeof WIDTHS)[number] | 360;
 
 /** Bounds a hang; asserts no speed. */
 const PATIENCE_MS = 30_000;
+/** How often a page that loads is looked at. */
+const LOOK_EVERY_MS = 50;
 
 /** Whether the journeys are walked in Firefox. */
 export const isFirefox = process.env['SVC_BROWSER'] === 'firefox';
@@ -30,8 +32,33 @@ export function launch(more: string[] = []): Promise<Browser> {
   });
 }
 
-/** The requests of each page that have no answer yet. */
-const pending = new WeakMap<Page, Set<Request>>();
+/** The requests of each page that have no answer yet, and who waits for the last of them. */
+class Pending {
+  readonly requests = new Set<Request>();
+  private waiting: (() => void)[] = [];
+
+  ended(request: Request): void {
+    this.requests.delete(request);
+    if (this.requests.size > 0) return;
+    for (const resume of this.waiting.splice(0)) resume();
+  }
+
+  /** Resolves when every request has its answer. */
+  async none(): Promise<void> {
+    if (this.requests.size === 0) return;
+    await new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        reject(new Error(`no answer from ${[...this.requests].map((request) => request.url()).join(', ')}`));
+      }, PATIENCE_MS);
+      this.waiting.push(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+}
+
+const pending = new WeakMap<Page, Pending>();
 
 type State = Awaited<ReturnType<BrowserContext['storageState']>>;
 
@@ -55,15 +82,18 @@ export async function profile(
   const under = (request: Request) => {
     // Of a page that is gone there is nothing to wait for.
     const page = request.frame().page();
-    if (!pending.has(page)) pending.set(page, new Set());
-    return pending.get(page);
+    const known = pending.get(page) ?? new Pending();
+    pending.set(page, known);
+    return known;
   };
   context.on('request', (request) => {
+    // Of the document before, nothing is waited for.
+    if (request.isNavigationRequest() && !request.frame().parentFrame()) under(request).requests.clear();
     // The stream of events has no end.
-    if (!request.url().endsWith('/api/events')) under(request)?.add(request);
+    if (!request.url().endsWith('/api/events')) under(request).requests.add(request);
   });
   for (const end of ['requestfinished', 'requestfailed'] as const) {
-    context.on(end as 'requestfinished', (request) => under(request)?.delete(request));
+    context.on(end as 'requestfinished', (request) => under(request).ended(request));
   }
   return context;
 }
@@ -104,15 +134,21 @@ export function failures(page: Page): Promise<string[]> {
 
 /** Waits until everything that the page asked for is here, and drawn. */
 export async function settled(page: Page): Promise<void> {
-  await page.waitForFunction(() => {
-    const isLoading = document.querySelector(
-      ':not(.waiting) > [aria-label="Loading"], figure .canvas:empty, [aria-busy="true"]',
-    );
-    return document.querySelector('main') && !isLoading;
-  });
+  // Looked at now and then: a look in each frame would have the browser draw frames, without a GPU, for as long as it waits.
+  await page.waitForFunction(
+    () => {
+      const isLoading = document.querySelector(
+        ':not(.waiting) > [aria-label="Loading"], figure .canvas:empty, [aria-busy="true"]',
+      );
+      return document.querySelector('main') && !isLoading;
+    },
+    undefined,
+    { polling: LOOK_EVERY_MS },
+  );
   // Twice in a row: what came may ask for more, as a list's rows do.
   for (let quiet = 0; quiet < 2;) {
+    await pending.get(page)?.none();
     await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve))));
-    quiet = pending.get(page)?.size ? 0 : quiet + 1;
+    quiet = pending.get(page)?.requests.size ? 0 : quiet + 1;
   }
 }

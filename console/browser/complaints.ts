@@ -72,8 +72,10 @@ export async function moved(page: Page): Promise<string[]> {
     : [`moves by ${shift.toFixed(4)}: ${moved.sort().reverse().slice(0, 4).join('; ')}`];
 }
 
-/** The page's complaints so far, and the parts that its loading moved. */
+/** What the page has complained of since it was last asked. */
 export async function complaints(page: Page): Promise<string[]> {
-  const { violations } = await page.evaluate(() => (window as unknown as { watched: Watched }).watched);
-  return [...(errors.get(page) ?? []), ...violations];
+  const violations = await page.evaluate(() =>
+    (window as unknown as { watched: Watched }).watched.violations.splice(0),
+  );
+  return [...(errors.get(page)?.splice(0) ?? []), ...violations];
 }

@@ -38,14 +38,14 @@ const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../console/browser")
 impl Scene {
     /// Runs a script in Chromium.
     async fn run(&self, script: &str) {
-        self.run_in("chromium", script).await;
+        self.run_with(script, &[]).await;
     }
 
-    /// Runs a script of `console/browser` on this scene, which must succeed. What it prints is shown.
+    /// Runs a script of `console/browser` on this scene with variables of its environment. It must succeed; what it prints is shown.
     #[expect(clippy::print_stdout, reason = "its figures are read by whoever runs it")]
-    async fn run_in(&self, browser: &str, script: &str) {
+    async fn run_with(&self, script: &str, variables: &[(&str, &str)]) {
         let mut command = tools::node_file(&Path::new(SCRIPTS).join(script));
-        command.env("SVC_SCENE", self.description().await.to_string()).env("SVC_BROWSER", browser);
+        command.env("SVC_SCENE", self.description().await.to_string()).envs(variables.iter().copied());
         let output = command.output().await.unwrap();
         println!("{}", String::from_utf8_lossy(&output.stdout));
         let problems = String::from_utf8_lossy(&output.stderr);
@@ -75,9 +75,26 @@ async fn a_file_that_is_chosen_becomes_a_site() {
     browser.close().await;
 }
 
+/// Looks for findings on the pages whose names match.
+async fn audit(pages: &str) {
+    Scene::start().await.run_with("audit.ts", &[("SVC_AUDIT_ONLY", pages)]).await;
+}
+
+// Three tests, so that they run beside each other: together they look at every page.
+
 #[tokio::test]
-async fn no_page_has_a_finding() {
-    Scene::start().await.run("audit.ts").await;
+async fn no_page_of_a_server_has_a_finding() {
+    audit(r"^server\.").await;
+}
+
+#[tokio::test]
+async fn no_page_of_a_site_or_an_organization_has_a_finding() {
+    audit(r"^(sites|orgs)\.").await;
+}
+
+#[tokio::test]
+async fn no_other_page_has_a_finding() {
+    audit(r"^(?!server\.|sites\.|orgs\.)").await;
 }
 
 #[tokio::test]
@@ -90,23 +107,27 @@ async fn people_see_each_others_changes_and_what_is_typed_is_kept() {
     Scene::start().await.run("together.ts").await;
 }
 
-#[tokio::test]
-async fn people_get_through() {
-    let scene = Scene::with_rate_limits().await;
-    scene::many_sites(&scene).await;
-    scene.run("people.ts").await;
+/// Walks the journeys of these parts of `console/browser/people`, or of all but those after a minus.
+async fn walk(scene: &Scene, parts: &str) {
+    scene.run_with("people.ts", &[("SVC_PEOPLE_PARTS", parts)]).await;
 }
 
 #[tokio::test]
-#[expect(clippy::print_stdout, reason = "says what was left out")]
-async fn people_get_through_in_firefox() {
-    if !Path::new(FIREFOX).exists() {
-        println!("left out: {FIREFOX} is not installed");
-        return;
-    }
+async fn people_publish_and_pay() {
+    walk(&Scene::with_rate_limits().await, "-undoing,many").await;
+}
+
+#[tokio::test]
+async fn people_undo_and_have_many_sites() {
     let scene = Scene::with_rate_limits().await;
     scene::many_sites(&scene).await;
-    scene.run_in("firefox", "people.ts").await;
+    walk(&scene, "undoing,many").await;
+}
+
+#[tokio::test]
+async fn people_get_through_in_firefox() {
+    assert!(Path::new(FIREFOX).exists(), "{FIREFOX} is not there: install the package firefox-esr");
+    Scene::with_rate_limits().await.run_with("people.ts", &[("SVC_BROWSER", "firefox")]).await;
 }
 
 #[tokio::test]

@@ -101,7 +101,7 @@ export const dropping: Record<string, Journey> = {
     await leave(page);
   },
 
-  'files that are dropped are read in any browser': async (browser) => {
+  'files that are dropped are read and published in any browser': async (browser) => {
     const page = await visitor(browser, scene.login, '/');
     await page.evaluate(() => {
       const data = new DataTransfer();
@@ -113,6 +113,9 @@ export const dropping: Record<string, Journey> = {
         );
     });
     await page.getByText(/^2 files/).waitFor();
+    await page.getByLabel('Name', { exact: true }).fill('from-any-browser');
+    await page.getByRole('button', { name: 'Publish', exact: true }).click();
+    await page.getByText('It is live').waitFor();
     await leave(page);
   },
 

@@ -39,7 +39,7 @@ export const undoing: Record<string, Journey> = {
     const page = await visitor(browser, scene.login, '/account');
     await asked(page, 'Revoke Build server', 'Programs that use it', 'Revoke');
     await page.getByText('“Build server” is revoked.').waitFor();
-    const elsewhere = await visitor(browser, scene.login, '/account');
+    const elsewhere = await visitor(browser, scene.login, '/account', { hasOwnSession: true });
     await page.reload();
     await asked(page, /^Sign out of /, 'has to sign in again', 'Sign out');
     await elsewhere.getByText('You are signed out').waitFor();

@@ -1,7 +1,7 @@
 // A person with a browser of their own, who is held to what every page is held to.
 
 import type { Browser, Page } from 'playwright-core';
-import { open, profile, signIn, type Width } from '../chromium.ts';
+import { open, profile, signedIn, type Width } from '../chromium.ts';
 import { complaints, watch } from '../complaints.ts';
 import { scene } from '../scene.ts';
 
@@ -10,17 +10,23 @@ export type Journey = (browser: Browser) => Promise<void>;
 /** A narrow phone, and a desk. */
 export const BOTH: Width[] = [1280, 360];
 
-/** Somebody who is signed in and looks at `path`. */
+/** The session of everybody who has signed in. */
+const sessions = new Map<string, Awaited<ReturnType<typeof signedIn>>>();
+
+/** Somebody who is signed in and looks at `path`: once for all of their visits, unless this one wants a session of its own. */
 export async function visitor(
   browser: Browser,
   login: string,
   path: string,
-  options: { width?: Width; locale?: string } = {},
+  options: { width?: Width; locale?: string; hasOwnSession?: boolean } = {},
 ): Promise<Page> {
-  const context = await profile(browser, options);
+  const { hasOwnSession = false, ...rest } = options;
+  const known = hasOwnSession ? undefined : sessions.get(login);
+  const state = known ?? (await signedIn(browser, login));
+  if (!hasOwnSession) sessions.set(login, state);
+  const context = await profile(browser, { ...rest, state });
   await watch(context);
   const page = await context.newPage();
-  await signIn(page, login);
   await open(page, scene.console + path);
   return page;
 }
