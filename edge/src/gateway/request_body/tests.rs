@@ -20,8 +20,8 @@ const MOST: usize = 32 * MIB;
 struct Setting {
     budget: Budget,
     connection: budget::Account,
-    room: Room<Account>,
-    account: Account,
+    room: Room<PayingAccount>,
+    account: PayingAccount,
     asks: Asks,
 }
 
