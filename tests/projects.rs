@@ -3,9 +3,13 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::world::{
-    Site, World,
-    answer::{assert_keys, assert_one_took_the_name, parse_id, parse_timestamp},
+use crate::{
+    BACKGROUND,
+    world::{
+        Site, World,
+        answer::{assert_keys, assert_one_took_the_name, parse_id, parse_timestamp},
+        eventually,
+    },
 };
 
 fn assert_project(project: &Value) {
@@ -212,6 +216,90 @@ async fn projects_are_listed_newest_first_and_paged() {
     for query in ["limit=0", "limit=101", "limit=x", "limit=256", "cursor=nonsense"] {
         ada.get(&format!("/projects?{query}")).await.assert_error(400, "invalid_request");
     }
+}
+
+#[tokio::test]
+async fn lists_are_searched_and_ordered_by_the_server_page_by_page() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    for name in ["charlie", "alpha-one", "bravo-one", "delta-one"] {
+        ada.create_project(name).await;
+    }
+    ada.create_org("acme").await;
+    ada.post("/projects").json(&json!({ "name": "echo-one", "org": "acme" })).await.created();
+    for name in ["bravo-one", "charlie"] {
+        ada.upload(name, &Site::page(name)).await.created();
+    }
+    // One row a page: each cursor of each order is followed.
+    for (query, expected) in [
+        ("", "delta-one bravo-one alpha-one charlie"),
+        ("&order=newest", "delta-one bravo-one alpha-one charlie"),
+        ("&all=true", "echo-one delta-one bravo-one alpha-one charlie"),
+        ("&order=name", "alpha-one bravo-one charlie delta-one"),
+        ("&order=deployed", "charlie bravo-one delta-one alpha-one"),
+        ("&search=-ONE", "delta-one bravo-one alpha-one"),
+        ("&search=one&order=name&all=true", "alpha-one bravo-one delta-one echo-one"),
+        ("&search=one&order=deployed&all=true", "bravo-one echo-one delta-one alpha-one"),
+        ("&org=acme&order=deployed", "echo-one"),
+        ("&search=%25", ""),
+        ("&search=%00", ""),
+        ("&search=_", ""),
+        ("&search=%20", "delta-one bravo-one alpha-one charlie"),
+    ] {
+        let (mut found, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = ada.get(&format!("/projects?limit=1{query}{cursor}")).await.ok();
+            let projects = page["projects"].as_array().unwrap();
+            assert!(projects.len() <= 1, "{query}");
+            projects.iter().for_each(assert_project);
+            found.extend(projects.iter().map(|project| project["name"].as_str().unwrap().to_owned()));
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(found.join(" "), expected, "{query}");
+    }
+    for query in ["order=age", "order=deployed&cursor=charlie", "summary=perhaps"] {
+        ada.get(&format!("/projects?{query}")).await.assert_error(400, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn a_list_says_at_a_glance_how_each_project_is() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    for name in ["engine", "empty"] {
+        ada.create_project(name).await;
+    }
+    let deployed = ada.upload("engine", &Site::page("home")).await.created();
+    ada.upload("engine", &Site::new()).await.assert_error(400, "invalid_archive");
+    ada.attach("engine", "www.engine.example").await;
+    world.edge().get(&world.site_url("engine")).await.assert_status(200);
+
+    let summaries = async || {
+        let list = ada.get("/projects?summary=true").await.ok();
+        let of = |place: usize| list["projects"][place]["summary"].clone();
+        [of(1), of(0)]
+    };
+    let requests = |summary: &Value| -> u64 {
+        summary["hours"].as_array().unwrap().iter().map(|hour| hour["requests"].as_u64().unwrap()).sum()
+    };
+    let [engine, empty] = summaries().await;
+    for summary in [&engine, &empty] {
+        assert_keys(summary, "deployed_at last_failed suspended stored_bytes domains_blocked domains_coming hours");
+        assert_eq!(summary["hours"].as_array().unwrap().len(), 24);
+        assert_eq!(summary["suspended"], Value::Null);
+    }
+    let detail = ada.project("engine").await;
+    let live = detail["deployments"].as_array().unwrap().iter().find(|row| row["active"] == true).unwrap();
+    assert_eq!(live["id"], deployed["deployment_id"]);
+    assert_eq!(engine["deployed_at"], live["created_at"]);
+    assert_eq!(engine["last_failed"], detail["deployments"][0]["status"] == "failed");
+    assert!(engine["stored_bytes"].as_u64().unwrap() > 0);
+    assert_eq!(engine["domains_blocked"].as_u64().unwrap() + engine["domains_coming"].as_u64().unwrap(), 1);
+    assert_eq!(empty["deployed_at"], Value::Null);
+    assert_eq!(empty["stored_bytes"], 0);
+    assert_eq!(requests(&empty), 0);
+    eventually(BACKGROUND, "the visit is counted", async || requests(&summaries().await[0]) == 1).await;
 }
 
 #[tokio::test]

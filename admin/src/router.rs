@@ -65,7 +65,7 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::ai_requests::of_user))
         .routes(routes!(api::ai_requests::of_org))
         .routes(routes!(api::usage::limit_of_org, api::usage::set_limit_of_org))
-        .routes(routes!(api::projects::list, api::projects::create))
+        .routes(routes!(api::projects::list::list, api::projects::create))
         .routes(routes!(api::projects::show, api::projects::delete))
         .routes(routes!(api::deleted_projects::list))
         .routes(routes!(api::deleted_projects::restore))

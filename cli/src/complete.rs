@@ -91,7 +91,7 @@ pub(crate) fn deployments() -> Vec<CompletionCandidate> {
 }
 
 async fn all_projects(client: &Client) -> Result<Vec<Project>, Failure> {
-    Ok(client.get::<ProjectList>("/projects?all=true").await?.body.projects)
+    Ok(client.get::<ProjectList>("/projects?all=true").await?.body.into_projects().0)
 }
 
 fn candidate(value: &str, help: Option<String>) -> CompletionCandidate {

@@ -102,7 +102,7 @@ pub(crate) fn remembered(folder: Option<&Path>) -> anyhow::Result<Option<Project
 
 /// The person's newest projects, the organizations' included.
 async fn names(client: &Client) -> Result<Vec<ProjectName>, Failure> {
-    let projects = client.get::<ProjectList>("/projects?all=true").await?.body.projects;
+    let (projects, _) = client.get::<ProjectList>("/projects?all=true").await?.body.into_projects();
     Ok(projects.into_iter().map(|project| project.name).collect())
 }
 

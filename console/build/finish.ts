@@ -17,9 +17,9 @@ interface Chunk {
   imports?: string[];
   css?: string[];
 }
-/** The answers that every page asks the API for, and those of the home page beside them, exactly as they do (`me`, `orgs`, `sites`). */
+/** The answers that every page asks the API for, and those of the home page beside them, exactly as they do (`me`, `orgs`, `siteList`). */
 const CALLS = ['/api/me', '/api/orgs'];
-const HOME_CALL = '/api/projects?all=true';
+const HOME_CALL = '/api/projects?all=true&summary=true';
 const HOME_SCRIPT = `if (location.pathname === '/') {
   const call = { rel: 'preload', as: 'fetch', crossOrigin: 'anonymous', href: '${HOME_CALL}' };
   document.head.append(Object.assign(document.createElement('link'), call));

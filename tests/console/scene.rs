@@ -187,16 +187,16 @@ async fn buy(world: &World, ada: &Actor) {
     eventually(BACKGROUND, "the plan applies", async || ada.get("/billing").await.ok()["plan"] == "pro").await;
 }
 
-/// Gives grace 500 sites that are live, all of which serve the same files.
+/// Gives grace 2,500 sites that are live, all of which serve the same files.
 pub(super) async fn many_sites(scene: &Scene) {
     let sql = "INSERT INTO projects SELECT (jsonb_populate_record(p, jsonb_build_object(
                    'id', 'prj_' || lpad((10000000 + n)::text, 20, '0'), 'name', 'site-' || n,
                    'user_id', (SELECT id FROM users WHERE vcs_login = 'grace'), 'active_deployment_id', NULL))).*
-               FROM projects p, generate_series(1, 500) n WHERE p.name = 'portfolio';
+               FROM projects p, generate_series(1, 2500) n WHERE p.name = 'portfolio';
                INSERT INTO deployments SELECT (jsonb_populate_record(d, jsonb_build_object(
                    'id', 'dep_' || lpad((10000000 + n)::text, 20, '0'),
                    'project_id', 'prj_' || lpad((10000000 + n)::text, 20, '0')))).*
-               FROM deployments d, generate_series(1, 500) n
+               FROM deployments d, generate_series(1, 2500) n
                WHERE d.id = (SELECT active_deployment_id FROM projects WHERE name = 'portfolio');
                UPDATE projects SET active_deployment_id = 'dep_' || substr(id, 5) WHERE name LIKE 'site-%'";
     scene.world.sql(sql).await;

@@ -9,6 +9,6 @@ mod path;
 mod query;
 
 pub use json::{BODY_ERRORS, BODY_TIMEOUT, Json, late_body, read_body, read_body_up_to};
-pub use page::Paged;
+pub use page::{Paged, not_a_cursor};
 pub use path::{PATH_ERRORS, Path};
 pub use query::{QUERY_ERRORS, Query};

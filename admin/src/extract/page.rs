@@ -26,10 +26,14 @@ impl<Id: FromStr> Paged<Id> {
             .filter(|limit| (1..=PAGE_ROWS).contains(limit))
             .ok_or_else(|| ApiError::invalid(format!("`limit` must be a whole number from 1 to {PAGE_ROWS}.")))?;
         let before = page.cursor.as_deref().map(str::parse).transpose();
-        let before = before
-            .map_err(|_| ApiError::invalid("`cursor` must be the `next_cursor` of the page before, unchanged."))?;
+        let before = before.map_err(|_| not_a_cursor())?;
         Ok(Self { limit, before })
     }
+}
+
+/// The refusal of a cursor that no page gave.
+pub fn not_a_cursor() -> ApiError {
+    ApiError::invalid("`cursor` must be the `next_cursor` of the page before, unchanged.")
 }
 
 impl<Id> Paged<Id> {

@@ -7,7 +7,8 @@ use axum::{
     response::Response,
 };
 use db::{
-    orgs, projects,
+    orgs,
+    projects::{self, Order, Owners},
     sign_in::sessions::{self, Session},
 };
 use domain::{Account, OrgName, ProjectName, SessionId, Timestamp, addresses::HostKey, orgs::DisplayName};
@@ -95,7 +96,7 @@ pub(super) async fn show(State(app): State<App>, headers: HeaderMap) -> Result<R
 
 async fn project_list(app: &App, party: Account) -> Result<ProjectList, PageError> {
     let limit = i64::try_from(SHOWN + 1).unwrap_or(i64::MAX);
-    let found = projects::page(&app.db, &party, None, limit).await?;
+    let found = projects::page(&app.db, Owners::Account(&party), None, &Order::Newest(None), limit).await?;
     let has_more = found.len() > SHOWN;
     let rows = found.into_iter().take(SHOWN).map(|project| ProjectRow {
         url: match project.host() {

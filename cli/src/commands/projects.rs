@@ -151,7 +151,7 @@ pub(super) fn unknown(name: &ProjectName, failure: Failure) -> Failure {
 
 /// Lists the projects of the person and of all their organizations.
 async fn list_all(client: &Client, output: Output) -> anyhow::Result<()> {
-    let projects = client.list("/projects?all=true", |page: ProjectList| (page.projects, page.next_cursor)).await?;
+    let projects = client.list("/projects?all=true", ProjectList::into_projects).await?;
     let mut owners: Vec<Option<OrgName>> = projects.iter().map(|project| project.org.clone()).collect();
     owners.sort();
     owners.dedup();
@@ -190,7 +190,7 @@ const NO_PROJECTS: &str = "No projects yet. Publish a folder: svc deploy DIR --p
 
 async fn list(org: Option<&OrgName>, client: &Client, output: Output) -> anyhow::Result<()> {
     let path = org.map_or("/projects".to_owned(), |org| format!("/projects?org={org}"));
-    let projects = client.list(&path, |page: ProjectList| (page.projects, page.next_cursor)).await?;
+    let projects = client.list(&path, ProjectList::into_projects).await?;
     let suspensions = Suspensions::fetch(org, client).await;
     let projects: Vec<_> =
         projects.into_iter().map(|project| suspensions.mark(&project.name.clone(), project)).collect();

@@ -1,6 +1,8 @@
 //! `/projects`.
 
-use domain::{DeploymentId, Hostname, OrgName, ProjectId, ProjectName, Timestamp, names::NewProjectName};
+use domain::{
+    DeploymentId, Hostname, OrgName, ProjectId, ProjectName, Timestamp, names::NewProjectName, site::Suspension,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{access::Access, deployments::Deployment, domains::Domain};
@@ -57,14 +59,64 @@ pub struct Repo {
     pub waits_for: Option<String>,
 }
 
-/// A page of projects, newest first.
+/// A page of projects.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProjectList {
     /// The projects of this page.
-    pub projects: Vec<Project>,
+    pub projects: Vec<ListedProject>,
     /// The `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,
+}
+
+impl ProjectList {
+    /// Returns the projects without their summaries, and the cursor of the next page.
+    pub fn into_projects(self) -> (Vec<Project>, Option<String>) {
+        (self.projects.into_iter().map(|listed| listed.project).collect(), self.next_cursor)
+    }
+}
+
+/// A project of a list.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ListedProject {
+    /// The project.
+    #[serde(flatten)]
+    pub project: Project,
+    /// What is to be seen of it at a glance; absent unless it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub summary: Option<ProjectSummary>,
+}
+
+/// What is to be seen of a project at a glance.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ProjectSummary {
+    /// The time of the deployment that is live; null before the first one.
+    pub deployed_at: Option<Timestamp>,
+    /// Whether the newest deployment failed.
+    pub last_failed: bool,
+    /// The reason for which the operator has taken it down, or its owner; null when it is served.
+    pub suspended: Option<Suspension>,
+    /// Bytes that its deployments take in the store.
+    pub stored_bytes: u64,
+    /// Domains of which somebody has to change something before their visitors are served.
+    pub domains_blocked: u32,
+    /// Domains whose certificates are on their way.
+    pub domains_coming: u32,
+    /// Requests of the last 24 hours by the hour, each of them; null where nothing is counted, and for `deploy` tokens.
+    pub hours: Option<Vec<HourRequests>>,
+}
+
+/// The requests of an hour.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HourRequests {
+    /// The beginning of the hour.
+    pub hour: Timestamp,
+    /// Requests within it.
+    pub requests: u64,
 }
 
 /// A project that was deleted and can be restored.

@@ -20,7 +20,7 @@ pub(super) async fn explain(name: &ProjectName, domain: &Hostname, failure: Fail
 }
 
 async fn find(name: &ProjectName, domain: &Hostname, client: &Client) -> Option<ProjectName> {
-    let projects = client.get::<ProjectList>("/projects?all=true").await.ok()?.body.projects;
+    let (projects, _) = client.get::<ProjectList>("/projects?all=true").await.ok()?.body.into_projects();
     let others = projects.into_iter().map(|project| project.name).filter(|other| other != name).take(LOOKED_AT);
     let holders = stream::iter(others).map(|other| async move {
         let detail = client.get::<ProjectDetail>(&format!("/projects/{other}")).await.ok()?.body;

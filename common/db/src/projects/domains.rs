@@ -3,6 +3,7 @@
 use domain::{
     Account, Hostname, OrgId, ProjectId, Timestamp, UserId,
     addresses::HostKey,
+    certificates::DomainState,
     plans::{LimitReached, Plans},
 };
 use sqlx::{PgConnection, PgExecutor};
@@ -30,23 +31,41 @@ pub struct CustomDomain {
     pub status: Option<OrderStatus>,
 }
 
+impl CustomDomain {
+    /// Whether its owner or the operator has to change something.
+    pub fn is_blocked(&self) -> bool {
+        let status = self.status.as_ref();
+        status.map_or(!self.tls_ready, |status| status.message.is_some() || status.state == DomainState::Blocked)
+    }
+}
+
 /// Returns the project's domains, newest first. A plan bounds their number.
 pub async fn list(
     db: impl PgExecutor<'_>,
     project: &ProjectPermit<impl AtLeast<Deploy>>,
     now: Timestamp,
 ) -> Result<Vec<CustomDomain>, sqlx::Error> {
+    let domains = of_projects(db, &[project.id.as_str()], now).await?;
+    Ok(domains.into_iter().map(|(_, domain)| domain).collect())
+}
+
+/// Returns the domains of these projects, newest first.
+pub(super) async fn of_projects(
+    db: impl PgExecutor<'_>,
+    projects: &[&str],
+    now: Timestamp,
+) -> Result<Vec<(ProjectId, CustomDomain)>, sqlx::Error> {
     // A wildcard covers its children, and not theirs. Not EXISTS: PostgreSQL would read all certificates until it found one, which it
     // takes for common.
     let rows = sqlx::query!(
-        r#"SELECT d.domain, (
+        r#"SELECT d.project_id, d.domain, (
                SELECT count(*) > 0 FROM certificates c
                WHERE c.names && ARRAY[d.domain, '*' || substr(d.domain, strpos(d.domain, '.'))]
                  AND c.not_before <= $2 AND c.not_after > $2
            ) AS "tls_ready!", o.state AS "state?", o.message, o.since AS "since?", o.next_attempt_at
            FROM custom_domains d LEFT JOIN certificate_orders o ON o.domain = d.domain
-           WHERE d.project_id = $1 ORDER BY d.created_at DESC, d.domain"#,
-        project.id.as_str(),
+           WHERE d.project_id = ANY($1) ORDER BY d.created_at DESC, d.domain"#,
+        projects as &[&str],
         now,
     )
     .fetch_all(db)
@@ -59,7 +78,7 @@ pub async fn list(
             since,
             next_attempt_at: row.next_attempt_at,
         });
-        CustomDomain { domain: row.domain, tls_ready: row.tls_ready, status }
+        (row.project_id, CustomDomain { domain: row.domain, tls_ready: row.tls_ready, status })
     });
     Ok(domains.collect())
 }

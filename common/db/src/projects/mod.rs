@@ -13,12 +13,14 @@ mod lifecycle;
 pub mod lookup;
 pub(crate) mod project;
 pub mod shares;
+mod summaries;
 pub mod suspension;
 mod transfer;
 
 pub use self::{
     access::{NewAccess, SetAccessError, set_access},
     lifecycle::{CreateError, DeleteError, create, delete},
-    project::{Project, page, page_of_all, with_domain, with_push},
+    project::{Order, Owners, Project, page, with_domain, with_push},
+    summaries::{Summary, summaries},
     transfer::{Destination, TransferError, transfer},
 };

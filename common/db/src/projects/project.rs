@@ -53,22 +53,22 @@ impl Project {
 /// Reads `projects p` with their orgs `o`: as [`Project`]s, or as records with `more` columns. The first argument continues
 /// the statement.
 macro_rules! select_projects {
-    (more $more:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
-        $crate::projects::project::select_projects!(@ query!(), $more, $rest $(, $argument)*)
+    (more $more:literal, $first:literal $(+ $rest:literal)* $(, $argument:expr)* $(,)?) => {
+        $crate::projects::project::select_projects!(@ query!(), $more, $first $(+ $rest)* $(, $argument)*)
     };
-    (@ $macro:ident!($($row:ty,)?), $more:literal, $rest:literal $(, $argument:expr)*) => {
+    (@ $macro:ident!($($row:ty,)?), $more:literal, $first:literal $(+ $rest:literal)* $(, $argument:expr)*) => {
         sqlx::$macro!(
             $($row,)?
             r#"SELECT p.id, p.name, COALESCE(p.org_id, p.user_id) AS "owner!: ::domain::Account", p.org_id, o.name AS "org?", o.created_by AS "org_creator?: ::domain::UserId", p.active_deployment_id, p.access_mode, p.share_name,
                       p.expires_at, p.created_at"# + $more + "
                FROM projects p LEFT JOIN orgs o ON o.id = p.org_id
-               " + $rest
+               " + $first $(+ $rest)*
             $(, $argument)*
         )
     };
-    ($rest:literal $(, $argument:expr)* $(,)?) => {
+    ($first:literal $(+ $rest:literal)* $(, $argument:expr)* $(,)?) => {
         $crate::projects::project::select_projects!(
-            @ query_as!($crate::projects::project::Project,), "", $rest $(, $argument)*
+            @ query_as!($crate::projects::project::Project,), "", $first $(+ $rest)* $(, $argument)*
         )
     };
 }
@@ -79,42 +79,75 @@ pub(super) async fn find(db: impl PgExecutor<'_>, id: &ProjectId) -> Result<Proj
     select_projects!("WHERE p.id = $1", id.as_str()).fetch_one(db).await
 }
 
-/// Returns the owner's projects without shares, newest first: at most `rows`, older than `before`.
-pub async fn page(
-    db: impl PgExecutor<'_>,
-    owner: &Account,
-    before: Option<&ProjectId>,
-    rows: i64,
-) -> Result<Vec<Project>, sqlx::Error> {
-    select_projects!(
-        "WHERE (p.user_id = $1 OR p.org_id = $2) AND p.share_name IS NULL AND ($3::text IS NULL OR p.id < $3)
-         ORDER BY p.id DESC LIMIT $4",
-        owner.as_user().map(UserId::as_str),
-        owner.as_org().map(OrgId::as_str),
-        before.map(ProjectId::as_str),
-        rows,
-    )
-    .fetch_all(db)
-    .await
+/// The accounts whose projects are listed.
+#[derive(Debug, Clone, Copy)]
+pub enum Owners<'o> {
+    /// One account.
+    Account(&'o Account),
+    /// A person and all organizations that the person belongs to.
+    AllOf(&'o UserId),
 }
 
-/// Returns a person's projects and those of all organizations that the person belongs to, as [`page`] does.
-pub async fn page_of_all(
+/// The order of a list of projects, with the last project of the page before; none for the first page.
+#[derive(Debug, Clone)]
+pub enum Order {
+    /// Newest first.
+    Newest(Option<ProjectId>),
+    /// By name.
+    Name(Option<ProjectName>),
+    /// By the deployment that they serve, newest first; those without one last, newest first.
+    Deployed(Option<(Option<DeploymentId>, ProjectId)>),
+}
+
+/// Returns the owners' projects without shares in this order, at most `rows`: those with `search`, in lower case, in their names.
+pub async fn page(
     db: impl PgExecutor<'_>,
-    person: &UserId,
-    before: Option<&ProjectId>,
+    owners: Owners<'_>,
+    search: Option<&str>,
+    order: &Order,
     rows: i64,
 ) -> Result<Vec<Project>, sqlx::Error> {
-    select_projects!(
-        "WHERE (p.user_id = $1 OR p.org_id = ANY(ARRAY(SELECT org_id FROM org_members WHERE user_id = $1)))
-           AND p.share_name IS NULL AND ($2::text IS NULL OR p.id < $2)
-         ORDER BY p.id DESC LIMIT $3",
-        person.as_str(),
-        before.map(ProjectId::as_str),
-        rows,
-    )
-    .fetch_all(db)
-    .await
+    let (user, org, all) = match owners {
+        Owners::Account(account) => (account.as_user(), account.as_org(), false),
+        Owners::AllOf(person) => (Some(person), None, true),
+    };
+    // The owner is compared in one shape, so that each order is one statement that an index of owners answers.
+    macro_rules! select_owned {
+        ($rest:literal $(, $argument:expr)* $(,)?) => {
+            select_projects!(
+                "WHERE (p.user_id = $1 OR p.org_id = ANY(CASE WHEN $3 THEN ARRAY(SELECT org_id FROM org_members WHERE user_id = $1) ELSE ARRAY[$2] END))
+                   AND p.share_name IS NULL AND ($4::text IS NULL OR strpos(p.name, $4) > 0) AND " + $rest,
+                user.map(UserId::as_str),
+                org.map(OrgId::as_str),
+                all,
+                search,
+                rows
+                $(, $argument)*
+            )
+        };
+    }
+    match order {
+        Order::Newest(after) => {
+            let after = after.as_ref().map(ProjectId::as_str);
+            select_owned!("($6::text IS NULL OR p.id < $6) ORDER BY p.id DESC LIMIT $5", after).fetch_all(db).await
+        }
+        Order::Name(after) => {
+            let after = after.as_ref().map(ProjectName::as_str);
+            select_owned!("($6::text IS NULL OR p.name > $6) ORDER BY p.name LIMIT $5", after).fetch_all(db).await
+        }
+        Order::Deployed(after) => {
+            let deployment = after.as_ref().map(|(deployment, _)| deployment.as_ref().map_or("", DeploymentId::as_str));
+            let project = after.as_ref().map(|(_, project)| project.as_str());
+            select_owned!(
+                "($6::text IS NULL OR (COALESCE(p.active_deployment_id, ''), p.id) < ($6, $7))
+                 ORDER BY COALESCE(p.active_deployment_id, '') DESC, p.id DESC LIMIT $5",
+                deployment,
+                project,
+            )
+            .fetch_all(db)
+            .await
+        }
+    }
 }
 
 /// Returns the project that has a custom domain; `None` when none has.

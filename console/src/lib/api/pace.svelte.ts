@@ -3,8 +3,6 @@
 
 /** Questions under way at once; the server refuses many of one account. */
 const AT_ONCE = 6;
-/** Requests of the present minute that are left to what a person asks for: what a page adds by itself stops before. */
-const RESERVE = 200;
 /** A refusal without a time. */
 const WAIT_MS = 5_000;
 /** A page does not wait longer than this, whatever the server says. */
@@ -36,15 +34,8 @@ class Pace {
   isAway = $state(false);
   /** Called when it is back. */
   onback: (() => void) | undefined;
-  /** Requests that the server still takes in this minute, as far as it has said. */
-  #remaining = Infinity;
   #running = 0;
   #queue: (() => void)[] = [];
-
-  /** Whether there is room for what nobody has asked for, such as the rows of a list. */
-  get hasRoom(): boolean {
-    return this.until === undefined && this.#remaining > RESERVE;
-  }
 
   /** Sends the request once it is its turn, and again when the server was too busy for it. */
   async send(request: Request, fetch: (request: Request) => Promise<Response>): Promise<Response> {
@@ -61,7 +52,6 @@ class Pace {
       } finally {
         if (isQuestion) this.#leave();
       }
-      this.#note(answer.headers);
       const wait = this.#waitFor(answer, isQuestion, tries);
       if (wait === undefined) return answer;
       await sleep(wait + Math.random() * SPREAD_MS);
@@ -101,7 +91,6 @@ class Pace {
     setTimeout(() => {
       if (this.until !== until) return;
       this.until = undefined;
-      this.#remaining = Infinity;
     }, ms);
   }
 
@@ -109,11 +98,6 @@ class Pace {
     while (this.until !== undefined) {
       await sleep(Math.max(0, this.until - Date.now()) + Math.random() * SPREAD_MS);
     }
-  }
-
-  #note(headers: Headers): void {
-    const remaining = headers.get('X-RateLimit-Remaining');
-    if (remaining !== null) this.#remaining = Number(remaining);
   }
 
   async #enter(): Promise<void> {

@@ -64,10 +64,3 @@ test('few questions are under way at once', async () => {
   await all;
   expect(most).toBe(6);
 });
-
-test('rows stop asking before the person is refused', async () => {
-  const pace = await fresh();
-  expect(pace.hasRoom).toBe(true);
-  await pace.send(get(), () => Promise.resolve(answer(200, { 'X-RateLimit-Remaining': '150' })));
-  expect(pace.hasRoom).toBe(false);
-});

@@ -10,47 +10,85 @@ import type {
   DeploymentChanges,
   DeploymentList,
   EnvVar,
+  ListedProject,
   LiveStats,
   Project,
   ProjectDetail,
   Share,
   SuspendedSite,
 } from '#lib/api/schema.d.ts';
-import { orgs } from '#lib/session/session.svelte.ts';
 import { resource, type Resource } from '#lib/store.svelte.ts';
 
 /** Events say when a list has changed: between them it is asked for again this often. */
 const LIST_FRESH_MS = 10_000;
-/** What a row shows of its site may be this old. */
-const ROW_FRESH_MS = 60_000;
+/** What only an event changes may be this old. */
+const KEPT_FRESH_MS = 60_000;
+/** Sites of a page of the API's lists. */
+const PAGE = 100;
 
-/**
- * What a row shows of its site. Servers that send it with the list spare the page two questions for each row; every field may be
- * missing.
- */
-export interface Summary {
-  /** Requests of the last 24 hours, by the hour. */
-  hours?: { hour: string; requests: number }[] | null;
-  /** The time of the deployment that is live. */
-  deployed_at?: string | null;
-  /** Whether the newest deployment failed. */
-  last_failed?: boolean | null;
-  /** Domains that wait for somebody, and those on their way by themselves. */
-  domains_blocked?: number | null;
-  domains_coming?: number | null;
+/** A list of sites from its beginning, as far as one has come. */
+export interface SiteList {
+  sites: ListedProject[];
+  /** Whether there are more. */
+  isCut: boolean;
 }
 
-export type ListedSite = Project & { summary?: Summary | null };
+/** Which sites a list has: those of one organization, or all that one sees; those with `search` in their names. */
+export interface Listing {
+  org?: string | undefined;
+  search?: string | undefined;
+}
 
-/** All sites that one sees, one's own and those of one's organizations, newest first. Long lists are shown as far as they are here. */
-export const sites = (): Resource<ListedSite[]> =>
-  resource<ListedSite[]>(
+/** Pages that were asked for, by the list's key: as many are asked for when it is refreshed. */
+const reached = new Map<string, number>();
+
+/** The exact address of the first call of the home page is in build/finish.ts, too. */
+const keyOf = ({ org, search }: Listing) => {
+  const query = new URLSearchParams(org ? { org } : { all: 'true' });
+  query.set('summary', 'true');
+  if (search) query.set('search', search);
+  return `/projects?${query}`;
+};
+
+async function pages({ org, search }: Listing, wanted: number, partial: (list: SiteList) => void): Promise<SiteList> {
+  const sites: ListedProject[] = [];
+  for (let cursor: string | undefined, page = 0; ; ) {
+    const whose = org ? { org } : { all: true };
+    const query = { ...whose, summary: true, ...(search ? { search } : {}), ...(cursor ? { cursor } : {}) };
+    const part = await call(client.GET('/projects', { params: { query } }));
+    sites.push(...part.projects);
+    cursor = part.next_cursor ?? undefined;
+    page += 1;
+    const list = { sites: [...sites], isCut: cursor !== undefined };
+    if (!cursor || page >= wanted) return list;
+    partial(list);
+  }
+}
+
+/** Sites as a list shows them, newest first, with what each row says: one request for a hundred. */
+export const siteList = (of: Listing): Resource<SiteList> => {
+  const key = keyOf(of);
+  const ask = (partial: (list: SiteList) => void) => pages(of, reached.get(key) ?? 1, partial);
+  return resource<SiteList>(key, ask, undefined, LIST_FRESH_MS);
+};
+
+/** Asks for the next page of a list. */
+export async function moreSites(of: Listing): Promise<void> {
+  const key = keyOf(of);
+  const list = siteList(of);
+  if (list.isLoading || !list.data?.isCut) return;
+  reached.set(key, Math.ceil(list.data.sites.length / PAGE) + 1);
+  await list.refresh();
+}
+
+/** The names and addresses of all sites that one sees, to choose from. Long lists are shown as far as they are here. */
+export const sites = (): Resource<Project[]> =>
+  resource<Project[]>(
     '/projects',
     async (partial) => {
-      const all: ListedSite[] = [];
+      const all: Project[] = [];
       let cursor: string | undefined;
       do {
-        // The first call is under way before this is here (build/finish.ts).
         const query = { all: true, ...(cursor ? { cursor } : {}) };
         const part = await call(client.GET('/projects', { params: { query } }));
         all.push(...part.projects);
@@ -62,17 +100,6 @@ export const sites = (): Resource<ListedSite[]> =>
     undefined,
     LIST_FRESH_MS,
   );
-
-/** One's own sites, and those of each of one's organizations. */
-async function ofEveryOwner<T>(ask: (org: string | undefined) => Promise<T[]>): Promise<T[]> {
-  const mine = orgs();
-  const ofOrgs = mine.refresh().then(() => {
-    if (mine.data === undefined) throw mine.problem;
-    return Promise.all(mine.data.map(({ name }) => ask(name)));
-  });
-  const [own, theirs] = await Promise.all([ask(undefined), ofOrgs]);
-  return [...own, ...theirs.flat()];
-}
 
 export const site = (name: string, freshMs = 0): Resource<ProjectDetail> =>
   resource(
@@ -89,12 +116,6 @@ export const today = (name: string, freshMs = 0): Resource<LiveStats> =>
     undefined,
     freshMs,
   );
-
-/** What a row asks for when its list has not said it. */
-export const ofRow = (name: string, isLive: boolean) => ({
-  detail: site(name, ROW_FRESH_MS),
-  day: isLive ? today(name, ROW_FRESH_MS) : undefined,
-});
 
 export const deployments = (name: string): Resource<DeploymentList> =>
   resource(`/projects/${name}/deployments`, () =>
@@ -134,19 +155,16 @@ export const changes = (name: string, id: string): Resource<DeploymentChanges> =
     call(client.GET('/projects/{name}/deployments/{id}/changes', { params: { path: { name, id } } })),
   );
 
-/** The sites that the operator has taken down, one's own and those of one's organizations. */
-export const suspensions = (): Resource<SuspendedSite[]> =>
-  resource(
-    '/suspensions',
-    () =>
-      ofEveryOwner(async (org) => {
-        const query = org ? { org } : {};
-        return (await call(client.GET('/suspensions', { params: { query } }))).suspensions;
-      }),
+/** The sites that the operator has taken down, of an organization or one's own. */
+export const suspensions = (org: string | undefined): Resource<SuspendedSite[]> => {
+  const query = org ? { org } : {};
+  return resource(
+    `/suspensions${org ? `?org=${org}` : ''}`,
+    async () => (await call(client.GET('/suspensions', { params: { query } }))).suspensions,
     undefined,
-    // A question for each organization: an event tells of what changes.
-    ROW_FRESH_MS,
+    KEPT_FRESH_MS,
   );
+};
 
 /** The state in which visitors find a domain; a handshake is made for it, so a good one is looked at once. */
 export const certificate = (name: string, domain: string): Resource<CertificateStatus> =>

@@ -1,9 +1,11 @@
-//! `/projects`: making, listing, showing and deleting them.
+//! `/projects`: making, showing and deleting them; lists of them are in [`list`](mod@list).
+
+pub mod list;
 
 use api::{
-    Done, Page,
+    Done,
     access::Access,
-    projects::{CreateProject, Project, ProjectDetail, ProjectList, Repo},
+    projects::{CreateProject, Project, ProjectDetail, Repo},
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use db::{
@@ -14,7 +16,7 @@ use db::{
     projects::{self, CreateError, DeleteError, deployments, domains},
 };
 use domain::{
-    Account, OrgName, ProjectId, UserId,
+    Account, OrgName, UserId,
     addresses::Addresses,
     audit::Action,
     changes::Touched,
@@ -30,9 +32,9 @@ use crate::{
         domains::view as domain_view,
     },
     app::App,
-    auth::{Caller, CliUser, ProjectAccess, Unsuspended},
+    auth::{CliUser, ProjectAccess, Unsuspended},
     error::{ApiError, Code},
-    extract::{Json, Paged, Query},
+    extract::Json,
 };
 
 /// The query that chooses whose projects are listed.
@@ -41,61 +43,6 @@ use crate::{
 pub struct Whose {
     /// The name of an organization that you belong to; your personal projects when absent.
     pub(super) org: Option<String>,
-}
-
-/// The query that chooses between one owner and all.
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct HowMany {
-    /// Whether those of all organizations that you belong to are listed beside your personal ones. Not together with `org`.
-    #[serde(default)]
-    #[param(default = false)]
-    all: bool,
-}
-
-/// Lists your personal projects, those of an organization, or all of them, newest first.
-///
-/// A `deploy` token lists the projects of its organization. Shares are never among them.
-#[utoipa::path(
-    get, path = "/projects", tag = "Projects",
-    params(Whose, HowMany, Page),
-    responses((status = 200, description = "The projects", body = ProjectList)),
-    extensions(("x-errors" = json!({
-        "not_found": "the organization does not exist, or you do not belong to it",
-    }))),
-)]
-pub async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    Query(whose): Query<Whose>,
-    Query(HowMany { all }): Query<HowMany>,
-    page: Paged<ProjectId>,
-) -> Result<Json<ProjectList>, ApiError> {
-    if all && whose.org.is_some() {
-        return Err(ApiError::invalid("`all` and `org` exclude each other."));
-    }
-    let mut projects = match &caller {
-        Caller::User(caller) if all => {
-            projects::page_of_all(&app.db, &caller.user.id, page.before.as_ref(), page.rows()).await?
-        }
-        _ => {
-            let owner = owner_of(&app, &caller, whose.org).await?;
-            projects::page(&app.db, &owner, page.before.as_ref(), page.rows()).await?
-        }
-    };
-    let next_cursor = page.cut(&mut projects, |project| project.id.to_string());
-    let projects = projects.into_iter().map(|project| view(&app.addresses, project)).collect();
-    Ok(Json(ProjectList { projects, next_cursor }))
-}
-
-/// The owner whose projects are asked for.
-async fn owner_of(app: &App, caller: &Caller, org: Option<String>) -> Result<Account, ApiError> {
-    match (caller, org) {
-        (_, None) => Ok(caller.account()),
-        (Caller::User(caller), Some(org)) => org_of(app, &caller.user.id, &org).await,
-        (Caller::Deploy(token), Some(org)) if org == token.org_name.as_str() => Ok(caller.account()),
-        (Caller::Deploy(_), Some(_)) => Err(ApiError::not_found("organization")),
-    }
 }
 
 /// Refuses a name that is kept for the platform: for its hosts, or because people or programs would take it for the platform's.

@@ -1,0 +1,232 @@
+//! `GET /projects`: whose, which, and in which order.
+
+use std::collections::HashMap;
+
+use api::{
+    Page,
+    projects::{HourRequests, ListedProject, ProjectList, ProjectSummary},
+};
+use axum::extract::State;
+use config::StatsSource;
+use db::projects::{self, Order, Owners, Project, Summary};
+use domain::{
+    Account, DeploymentId, ProjectId, Timestamp,
+    stats::Hours,
+    traffic::{HOUR, hour_of},
+};
+use serde::Deserialize;
+
+use super::{Whose, org_of, view};
+use crate::{
+    app::App,
+    auth::Caller,
+    error::ApiError,
+    extract::{Json, Paged, Query, not_a_cursor},
+};
+
+/// The query that chooses which projects are listed, and how.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Listing {
+    /// Whether those of all organizations that you belong to are listed beside your personal ones. Not together with `org`.
+    #[serde(default)]
+    #[param(default = false)]
+    all: bool,
+    /// Lists only projects with this in their names, in letters of either case.
+    search: Option<String>,
+    /// The order of the list.
+    #[serde(default)]
+    order: ListOrder,
+    /// Whether each project comes with its `summary`: when it was deployed last, its requests of 24 hours, the state of its domains, its
+    /// size.
+    #[serde(default)]
+    #[param(default = false)]
+    summary: bool,
+}
+
+/// The order of a list of projects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ListOrder {
+    /// Newest first.
+    #[default]
+    Newest,
+    /// By name.
+    Name,
+    /// By the deployment that they serve, newest first; those without one last.
+    Deployed,
+}
+
+impl ListOrder {
+    /// The order, beginning behind the project of `cursor`.
+    fn after(self, cursor: Option<&str>) -> Result<Order, ApiError> {
+        fn parsed<T: std::str::FromStr>(text: &str) -> Result<T, ApiError> {
+            text.parse().map_err(|_| not_a_cursor())
+        }
+        Ok(match self {
+            Self::Newest => Order::Newest(cursor.map(parsed).transpose()?),
+            Self::Name => Order::Name(cursor.map(parsed).transpose()?),
+            Self::Deployed => Order::Deployed(match cursor {
+                None => None,
+                Some(cursor) => {
+                    let (deployment, project) = cursor.split_once('.').ok_or_else(not_a_cursor)?;
+                    let deployment = Some(deployment).filter(|id| !id.is_empty()).map(parsed::<DeploymentId>);
+                    Some((deployment.transpose()?, parsed(project)?))
+                }
+            }),
+        })
+    }
+
+    /// The cursor of the page behind `last`.
+    fn cursor(self, last: &Project) -> String {
+        match self {
+            Self::Newest => last.id.to_string(),
+            Self::Name => last.name.to_string(),
+            Self::Deployed => {
+                let deployment = last.active_deployment_id.as_ref().map_or("", DeploymentId::as_str);
+                format!("{deployment}.{}", last.id)
+            }
+        }
+    }
+}
+
+/// Lists your personal projects, those of an organization, or all of them.
+///
+/// A `deploy` token lists the projects of its organization. Shares are never among them.
+#[utoipa::path(
+    get, path = "/projects", tag = "Projects",
+    params(Whose, Listing, Page),
+    responses((status = 200, description = "The projects", body = ProjectList)),
+    extensions(("x-errors" = json!({
+        "not_found": "the organization does not exist, or you do not belong to it",
+    }))),
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(whose): Query<Whose>,
+    Query(Listing { all, search, order, summary }): Query<Listing>,
+    page: Paged<String>,
+) -> Result<Json<ProjectList>, ApiError> {
+    if all && whose.org.is_some() {
+        return Err(ApiError::invalid("`all` and `org` exclude each other."));
+    }
+    let after = order.after(page.before.as_deref())?;
+    let account;
+    let owners = match &caller {
+        Caller::User(caller) if all => Owners::AllOf(&caller.user.id),
+        _ => {
+            account = owner_of(&app, &caller, whose.org).await?;
+            Owners::Account(&account)
+        }
+    };
+    let Some(search) = Search::new(search) else {
+        return Ok(Json(ProjectList { projects: Vec::new(), next_cursor: None }));
+    };
+    let mut found = projects::page(&app.db, owners, search.text(), &after, page.rows()).await?;
+    let next_cursor = page.cut(&mut found, |last| order.cursor(last));
+    let mut summaries = if summary { summaries(&app, &caller, &found).await? } else { HashMap::new() };
+    let projects = found.into_iter().map(|project| ListedProject {
+        summary: summaries.remove(&project.id),
+        project: view(&app.addresses, project),
+    });
+    Ok(Json(ProjectList { projects: projects.collect(), next_cursor }))
+}
+
+/// What names are to contain, in lower case; none for every name.
+struct Search(Option<String>);
+
+impl Search {
+    /// Returns `None` when no name can contain it.
+    fn new(wanted: Option<String>) -> Option<Self> {
+        let wanted = wanted.map(|wanted| wanted.trim().to_lowercase()).filter(|wanted| !wanted.is_empty());
+        let is_possible = |text: &String| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        wanted.as_ref().is_none_or(is_possible).then_some(Self(wanted))
+    }
+
+    fn text(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}
+
+/// The owner whose projects are asked for.
+async fn owner_of(app: &App, caller: &Caller, org: Option<String>) -> Result<Account, ApiError> {
+    match (caller, org) {
+        (_, None) => Ok(caller.account()),
+        (Caller::User(caller), Some(org)) => org_of(app, &caller.user.id, &org).await,
+        (Caller::Deploy(token), Some(org)) if org == token.org_name.as_str() => Ok(caller.account()),
+        (Caller::Deploy(_), Some(_)) => Err(ApiError::not_found("organization")),
+    }
+}
+
+/// The summaries of projects that were listed to the caller. The edges are not asked for what they have counted since they last sent it, as
+/// a report asks them: a list shows the trend.
+async fn summaries(
+    app: &App,
+    caller: &Caller,
+    listed: &[Project],
+) -> Result<HashMap<ProjectId, ProjectSummary>, ApiError> {
+    let now = app.clock.now();
+    let first = hour_of(now) - HOUR * u32::from(Hours::DEFAULT.count() - 1);
+    let hours: Vec<Timestamp> = (0..u32::from(Hours::DEFAULT.count())).map(|number| first + HOUR * number).collect();
+    let is_counted = match app.config.stats.source {
+        StatsSource::Edge => matches!(caller, Caller::User(_)),
+        StatsSource::None => false,
+    };
+    let found = projects::summaries(&app.db, listed, if is_counted { &hours } else { &[] }, now).await?;
+    let shown = found.into_iter().map(|(id, summary)| (id, summary_view(summary, is_counted.then_some(&hours))));
+    Ok(shown.collect())
+}
+
+fn summary_view(summary: Summary, hours: Option<&Vec<Timestamp>>) -> ProjectSummary {
+    let counted: HashMap<Timestamp, u64> = summary.requests.into_iter().collect();
+    let of_hour = |hour: &Timestamp| HourRequests { hour: *hour, requests: counted.get(hour).copied().unwrap_or(0) };
+    ProjectSummary {
+        deployed_at: summary.deployed_at,
+        last_failed: summary.last_failed,
+        suspended: summary.suspended,
+        stored_bytes: summary.stored_bytes,
+        domains_blocked: summary.domains_blocked,
+        domains_coming: summary.domains_coming,
+        hours: hours.map(|hours| hours.iter().map(of_hour).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_name_can_contain_is_looked_for() {
+        for all in [None, Some(""), Some("  ")] {
+            assert_eq!(Search::new(all.map(ToOwned::to_owned)).unwrap().text(), None);
+        }
+        assert_eq!(Search::new(Some(" My-Blog ".to_owned())).unwrap().text(), Some("my-blog"));
+        for never in ["a b", "a_b", "ü", "\0", "%"] {
+            assert!(Search::new(Some(never.to_owned())).is_none(), "{never:?}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_of_another_order_is_refused() {
+        let (project, deployment) = ("prj_00000000000000000000", "dep_00000000000000000000");
+        for (order, cursor) in [
+            (ListOrder::Newest, project.to_owned()),
+            (ListOrder::Name, "blog".to_owned()),
+            (ListOrder::Deployed, format!("{deployment}.{project}")),
+            (ListOrder::Deployed, format!(".{project}")),
+        ] {
+            assert!(order.after(Some(&cursor)).is_ok(), "{cursor}");
+            assert!(order.after(None).is_ok());
+        }
+        for (order, cursor) in [
+            (ListOrder::Newest, "blog"),
+            (ListOrder::Name, "A name"),
+            (ListOrder::Deployed, project),
+            (ListOrder::Deployed, "."),
+            (ListOrder::Deployed, "blog.blog"),
+        ] {
+            assert!(order.after(Some(cursor)).is_err(), "{cursor}");
+        }
+    }
+}
