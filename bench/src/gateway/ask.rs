@@ -26,6 +26,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(75);
 /// Shortest wait within a stream that counts as a stall: Nagle's algorithm against an acknowledgement delayed by 40 ms.
 pub(super) const STALL: Duration = Duration::from_millis(30);
 
+/// Bytes at the end of an answer in which its end is looked for: the last event of responses repeats the whole output.
+const KEPT_BYTES: usize = 32 << 10;
 /// The path of responses.
 pub(super) const RESPONSES: &str = "/v1/responses";
 /// The path of messages.
@@ -190,8 +192,8 @@ async fn client(asking: Asking, until: Instant) -> anyhow::Result<Vec<Times>> {
                 last = now;
                 first.get_or_insert_with(|| now - sent);
                 if let Ok(data) = frame?.into_data() {
-                    if data.len() >= 64 {
-                        end.clear();
+                    if end.len() > 2 * KEPT_BYTES {
+                        end.drain(..end.len() - KEPT_BYTES);
                     }
                     end.extend_from_slice(&data);
                 }
