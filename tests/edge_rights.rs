@@ -31,8 +31,9 @@ const READ: [&str; 5] = [
     "projects.password_hash",
 ];
 /// The functions that it may call.
-const CALLED: [&str; 13] = [
+const CALLED: [&str; 14] = [
     "append_traffic",
+    "draw_free_credit",
     "find_ai_key",
     "find_gateway_key",
     "find_gateway_key_and_credit",

@@ -77,6 +77,10 @@ pub fn describe() {
     );
     describe_counter!("svc_packs_restored_total", "Packs that came back from the store's trash.");
     describe_counter!(
+        "svc_packs_purged_early_total",
+        "Packs that were deleted from the store's trash before store.trash_days, because their account has deleted more than its plan allows to store."
+    );
+    describe_counter!(
         "svc_pack_removals_refused_total",
         "Packs that were queued for removal although their deployment exists; they stayed."
     );
@@ -268,6 +272,11 @@ pub(crate) fn sweep_stopped(reasons: &[&'static str], reason: Option<&'static st
 /// Counts a pack that came back from the trash.
 pub(crate) fn pack_restored() {
     counter!("svc_packs_restored_total").increment(1);
+}
+
+/// Counts a pack that was deleted from the trash before its days were over, because its account has deleted too much.
+pub(crate) fn pack_purged_early() {
+    counter!("svc_packs_purged_early_total").increment(1);
 }
 
 /// Counts a pack that was queued for removal although its deployment exists.

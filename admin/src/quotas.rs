@@ -8,11 +8,17 @@ use domain::{
 
 use crate::error::{ApiError, Code};
 
+/// The organizations over which a limit of the free plan is counted.
+const SHARED: &str = " over all organizations without a subscription that the creator of this one has created";
+
 /// Writes the sentence that names the limit, what it allows, what makes room, and which plan has more.
 pub fn sentence(reached: &LimitReached) -> String {
     let allowed = reached.allowed;
     let (what, remedy) = match reached.limit {
-        Limit::Orgs => (counted(allowed, "organization"), "delete one that is no longer needed"),
+        Limit::Orgs => (
+            counted(allowed, "organization"),
+            "delete one that is no longer needed, or, after an upgrade, wait until its first month is paid",
+        ),
         Limit::Members => {
             (format!("{} with pending invites", counted(allowed, "member")), "remove a member or revoke an invite")
         }
@@ -22,14 +28,23 @@ pub fn sentence(reached: &LimitReached) -> String {
         Limit::StoredBytes => {
             (format!("{} of stored files", size(allowed)), "delete old deployments, shares or projects")
         }
+        Limit::DeletedBytes => (
+            format!("{} of deleted files that wait for their removal", size(allowed)),
+            "wait some minutes until they are removed",
+        ),
         Limit::Deployments => (
             format!("{} of a project to be kept", counted(allowed, "deployment")),
             "delete old ones of this project, or wait until some expire",
         ),
     };
+    // Those of one creator: see `quotas`.
+    let over = if reached.is_shared { SHARED } else { "" };
     match &reached.larger {
-        Some(plan) => format!("The plan allows {what}, and this would be more; {remedy}, or choose the {plan} plan."),
-        None => format!("The plan allows {what}, and this would be more; {remedy}. No plan has room for it."),
+        Some(plan) => {
+            let (plan, whose) = (plan.as_str(), if reached.is_shared { " for this organization" } else { "" });
+            format!("The plan allows {what}{over}, and this would be more; {remedy}, or choose the {plan} plan{whose}.")
+        }
+        None => format!("The plan allows {what}{over}, and this would be more; {remedy}. No plan has room for it."),
     }
 }
 
@@ -67,12 +82,21 @@ mod tests {
             (Limit::Domains, 50, "The plan allows 50 custom domains, and"),
             (Limit::Shares, 1, "The plan allows 1 live share, and"),
             (Limit::StoredBytes, 5 * GB, "The plan allows 5 GB of stored files, and"),
+            (Limit::DeletedBytes, 10 * GB, "The plan allows 10 GB of deleted files that wait for their removal, and"),
             (Limit::Deployments, 200, "The plan allows 200 deployments of a project to be kept, and"),
         ] {
-            let larger = sentence(&LimitReached { limit, allowed, larger: Some("Pro".to_owned()) });
+            let larger = sentence(&LimitReached { limit, allowed, larger: Some("Pro".to_owned()), is_shared: false });
             assert!(larger.starts_with(wanted) && larger.ends_with(", or choose the Pro plan."), "{larger}");
-            let none = sentence(&LimitReached { limit, allowed, larger: None });
+            let none = sentence(&LimitReached { limit, allowed, larger: None, is_shared: false });
             assert!(none.starts_with(wanted) && none.ends_with(". No plan has room for it."), "{none}");
         }
+        let shared =
+            LimitReached { limit: Limit::Projects, allowed: 100, larger: Some("Pro".to_owned()), is_shared: true };
+        assert_eq!(
+            sentence(&shared),
+            "The plan allows 100 projects over all organizations without a subscription that the creator of this one has \
+             created, and this would be more; delete one that is no longer needed, or choose the Pro plan for this \
+             organization."
+        );
     }
 }

@@ -258,3 +258,45 @@ async fn accounts_are_gone_through_from_where_the_last_run_was_cut_off() {
     compare(&mut world).await;
     assert_eq!(levels(&world).await, [100, 100, 100]);
 }
+
+/// Organizations without a subscription share one free plan, those of one creator: no one of them alone is over.
+#[tokio::test]
+async fn organizations_of_one_creator_use_one_free_bandwidth() {
+    let mut world = small_and_large(&json!({ "bandwidth_bytes": LIMIT }), &json!({})).start().await;
+    let ada = world.user("ada").await;
+    let mut projects = Vec::new();
+    for name in ["acme", "band", "club", "dojo"] {
+        let org = ada.create_org(name).await;
+        ada.create_project_in(&org, &format!("site-of-{name}")).await;
+        projects.push(id(&ada, &format!("site-of-{name}")).await);
+    }
+    ada.create_project("mine").await;
+    let mine = id(&ada, "mine").await;
+    // One is subscribed; one is deleted after it has used its part.
+    subscribe(&world, &org(&world, "dojo").await, "large").await;
+    append_first(&world, &projects[3], LIMIT, LIMIT).await;
+    append_first(&world, &mine, LIMIT / 2, LIMIT / 2).await;
+    append_first(&world, &projects[2], LIMIT / 4, LIMIT / 4).await;
+    ada.delete("/projects/site-of-club").await.ok();
+    ada.delete("/orgs/club").await.ok();
+    append_first(&world, &projects[0], LIMIT / 4, LIMIT / 4).await;
+    append_first(&world, &projects[1], LIMIT / 4, LIMIT / 4).await;
+    compare(&mut world).await;
+    assert_eq!(level(&world).await, 0, "three quarters are used");
+    append(&world, &projects[1], LIMIT / 4, LIMIT / 4).await;
+    world.restart_admin_later().await;
+    let (acme, band) = (org(&world, "acme").await, org(&world, "band").await);
+    eventually(BACKGROUND, "both are over", async || {
+        level_of(&world, &acme).await == 100 && level_of(&world, &band).await == 100
+    })
+    .await;
+    assert_eq!(level_of(&world, &org(&world, "dojo").await).await, 0);
+    assert_eq!(level_of(&world, &person(&world, "ada").await).await, 0);
+    let shown = ada.get("/orgs/acme/billing").await.ok();
+    assert_eq!(shown["usage"]["bandwidth_bytes"], LIMIT / 4);
+    assert_eq!(shown["shared_usage"]["usage"]["bandwidth_bytes"], LIMIT);
+    // Who subscribes leaves the others room. What was used before counts for them no more than a new organization does.
+    subscribe(&world, &band, "large").await;
+    world.restart_admin_later().await;
+    eventually(BACKGROUND, "the other has room again", async || level_of(&world, &acme).await == 0).await;
+}

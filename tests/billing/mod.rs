@@ -6,6 +6,7 @@ pub mod books;
 mod cli;
 mod documents;
 mod figures;
+mod free_orgs;
 mod ledger;
 mod limits;
 pub mod plans;

@@ -11,6 +11,7 @@ mod eviction;
 mod exactly_once;
 mod failover;
 mod figures;
+mod free_orgs;
 mod full_disk;
 mod journals;
 mod key_sums;

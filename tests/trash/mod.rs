@@ -1,5 +1,6 @@
 //! Packs that nobody needs any more, and databases that are wrong about it: nothing is destroyed on one word.
 
+mod allowance;
 mod combinations;
 mod disk;
 mod dumps;

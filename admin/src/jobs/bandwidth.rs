@@ -6,6 +6,7 @@ use std::time::Duration;
 use db::{
     audit::Actor,
     billing::bandwidth_levels::{self, Level, Standing},
+    gateway::free_credit,
     stats::bandwidth,
     upkeep::job_leases,
 };
@@ -58,7 +59,7 @@ impl Job for Compare {
     }
 }
 
-/// Deletes what was counted and reached in months that are over, and forgets former owners.
+/// Deletes what was counted, reached and drawn in months that are over, and forgets former owners.
 pub(super) struct Forget;
 
 impl Job for Forget {
@@ -72,6 +73,7 @@ impl Job for Forget {
             bandwidth_levels::delete_before(&app.db, month, ROWS).await?,
             bandwidth::delete_before(&app.db, month, ROWS).await?,
             bandwidth::delete_former_owners(&app.db, now - FORMER_OWNERS_KEPT, ROWS).await?,
+            free_credit::delete_before(&app.db, month, ROWS).await?,
         ];
         Ok(Batch { done: deleted.iter().sum(), full: deleted.iter().any(|&rows| rows >= ROWS.unsigned_abs()) })
     }
@@ -79,7 +81,7 @@ impl Job for Forget {
 
 /// Records the level of an account. Returns whether it is another than before.
 async fn compare(app: &App, month: Month, standing: &Standing) -> anyhow::Result<bool> {
-    let Standing { account, used_bytes, subscribed, level } = standing;
+    let Standing { account, used_bytes, is_shared, subscribed, level } = standing;
     let Some((id, plan)) = app.plans().plan_of(subscribed.as_deref()) else { return Ok(false) };
     let reached = percent(*used_bytes, plan).map(|percent| Level { percent, plan: subscribed.clone() });
     if reached == *level {
@@ -93,7 +95,8 @@ async fn compare(app: &App, month: Month, standing: &Standing) -> anyhow::Result
     }
     if let Some(Level { percent, .. }) = reached {
         let limit_bytes = plan.limits.bandwidth_bytes;
-        let notice = Notice::BandwidthReached { percent, plan: plan.name.clone(), month, limit_bytes };
+        let notice =
+            Notice::BandwidthReached { percent, plan: plan.name.clone(), month, limit_bytes, is_shared: *is_shared };
         let event = format!("bandwidth/{account}/{month}/{id}/{percent}");
         notify(&mut change, account, &event, &notice, None, now).await?;
     }

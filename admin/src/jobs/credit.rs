@@ -5,7 +5,7 @@ use std::time::Duration;
 use db::{
     audit::Actor,
     billing::plan::{self, ChargedPlan},
-    gateway::ai_usage,
+    gateway::{ai_usage, free_credit},
 };
 use domain::{Account, billing::Cents, month::Month, usage::Microcents};
 
@@ -56,11 +56,17 @@ async fn tell(app: &App, month: Month, account: &Account, spent: Microcents) -> 
     let Some((id, plan)) = app.plans().plan_of(subscribed.as_deref()) else { return Ok(false) };
     let limits = app.plans().paid_limits_of(subscribed.as_deref(), charged.as_deref());
     let credit = limits.ai_credit();
+    // Organizations without a subscription use one credit together.
+    let together = match account {
+        Account::Org(org) if subscribed.is_none() => free_credit::spent_together(&app.db, org, month).await?,
+        _ => spent,
+    };
+    let (spent, is_shared) = (together, together > spent);
     let Some(percent) = percent(spent, credit) else { return Ok(false) };
     let mut change = app.change(Actor::Platform).await?;
     let now = change.now();
     let limit = Cents::from(limits.ai_credit_cents);
-    let notice = Notice::CreditReached { percent, plan: plan.name.clone(), month, limit };
+    let notice = Notice::CreditReached { percent, plan: plan.name.clone(), month, limit, is_shared };
     // Queued again, it changes nothing.
     let is_all = limits.ai_credit_cents == plan.limits.ai_credit_cents;
     // More is in reach once an upgrade is paid, of which the account is told anew.

@@ -69,6 +69,9 @@ pub enum Notice {
         month: Month,
         /// The plan's bandwidth.
         limit_bytes: u64,
+        /// Whether other organizations have used a part of it, which share the plan.
+        #[serde(default)]
+        is_shared: bool,
     },
     /// A part of the month's AI credit is used: 80 or 100 percent.
     CreditReached {
@@ -80,6 +83,9 @@ pub enum Notice {
         month: Month,
         /// The plan's credit.
         limit: Cents,
+        /// Whether other organizations have used a part of it, which share the plan.
+        #[serde(default)]
+        is_shared: bool,
     },
     /// A custom domain needs somebody's hand.
     DomainTrouble {

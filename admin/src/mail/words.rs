@@ -62,10 +62,12 @@ pub fn write(notice: &Notice, about: &About<'_>) -> Letter {
         Notice::ChargedBack { number, total } => charged_back(about, number, *total),
         Notice::SubscriptionEnded { plan, is_unpaid } => subscription_ended(about, plan, *is_unpaid),
         Notice::VatNumberInvalid { number } => vat_number_invalid(about, number),
-        Notice::BandwidthReached { percent, plan, month, limit_bytes } => {
-            bandwidth_reached(about, *percent, plan, *month, *limit_bytes)
+        Notice::BandwidthReached { percent, plan, month, limit_bytes, is_shared } => {
+            with_sharing(bandwidth_reached(about, *percent, plan, *month, *limit_bytes), *is_shared)
         }
-        Notice::CreditReached { percent, plan, month, limit } => credit_reached(about, *percent, plan, *month, *limit),
+        Notice::CreditReached { percent, plan, month, limit, is_shared } => {
+            with_sharing(credit_reached(about, *percent, plan, *month, *limit), *is_shared)
+        }
         Notice::DomainTrouble { domain, message } => domain_trouble(domain, message),
         Notice::DomainMoved { domain, project } => domain_moved(domain, project),
         Notice::TokenCreated { label, token_kind } => token(about, label.as_deref(), *token_kind, true),
@@ -310,6 +312,18 @@ fn credit_reached(about: &About<'_>, percent: u8, plan: &str, month: Month, limi
         ),
         ..Letter::default()
     }
+}
+
+/// Adds to a letter about what an organization without a subscription has used that others have used it, too.
+fn with_sharing(mut letter: Letter, is_shared: bool) -> Letter {
+    if is_shared {
+        letter.paragraphs.push(
+            "Organizations without a subscription share one plan, those that one person has created: this counts what all of \
+             them have used together. With a plan of its own an organization shares with none."
+                .to_owned(),
+        );
+    }
+    letter
 }
 
 fn domain_trouble(domain: &Hostname, message: &str) -> Letter {

@@ -38,6 +38,7 @@ pub(crate) async fn in_plan(app: &App, project: &ProjectPermit<Deploy>) -> Resul
     let allowance = app.allowance(&project.owner).await?;
     let mut db = app.db.acquire().await?;
     quotas::stored_bytes(&mut *db, &project.owner, 1, &allowance).await?;
+    quotas::deleted_bytes(&mut db, &project.owner, &allowance, app.clock.now()).await?;
     let kept = plan::kept_deployments(&mut db, app.plans(), &project.owner).await?;
     quotas::deployments(&mut *db, &project.id, kept, &allowance).await
 }
@@ -53,7 +54,9 @@ pub(crate) async fn for_share(app: &App, account: &Account, attempt: Attempt) ->
         if let Some(user) = account.as_user() {
             quotas::shares(&app.db, user, &allowance, app.clock.now()).await?;
         }
-        Ok(quotas::stored_bytes(&app.db, account, 1, &allowance).await?)
+        quotas::stored_bytes(&app.db, account, 1, &allowance).await?;
+        let mut db = app.db.acquire().await?;
+        Ok(quotas::deleted_bytes(&mut db, account, &allowance, app.clock.now()).await?)
     })
     .await
 }

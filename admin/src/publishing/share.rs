@@ -65,12 +65,13 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
     let now = app.clock.now();
     let queued = async {
         let mut conn = app.db.acquire().await?;
-        pack_removals::queue(&mut conn, &deployment, None, now, now + ABANDONED_AFTER).await
+        pack_removals::queue_unmade(&mut conn, &deployment, &order.caller.user.id, now, now + ABANDONED_AFTER).await
     };
     db::in_time(queued).await?;
     let pack = app.store.write(&deployment, file, order.format, app.clock.now()).await?;
     drop(turn);
     let content = Content { files: pack.files, bytes: pack.bytes, stored_bytes: pack.stored_bytes };
+    db::in_time(pack_removals::note_bytes(&app.db, &deployment, content)).await?;
     let expires_at = app.clock.now() + std::time::Duration::from_hours(24) * order.days;
     // When this fails the pack stays, because the commit may have succeeded. If it has not, the pack's removal is queued.
     for _ in 0..NAME_ATTEMPTS {

@@ -3,9 +3,11 @@
 //! The database may be wrong about what is needed: an older dump was restored, or this is another service's database. So
 //! nothing is deleted on its word alone. [`remove`] moves what deletions queued, [`sweep`] what has no record, within bounds;
 //! [`tend`] brings back what the database wants after all, and deletes what was in the trash for long enough by the store's
-//! clock. Jobs run them, and the commands of `admin store`.
+//! clock. Both have `relieve` delete the oldest packs of accounts that have deleted more than their plan allows to store. Jobs run them,
+//! and the commands of `admin store`.
 
 mod guard;
+mod relieve;
 pub mod remove;
 pub mod sweep;
 pub mod tend;

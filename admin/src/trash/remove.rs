@@ -8,7 +8,7 @@ use db::upkeep::{
 };
 use domain::DeploymentId;
 
-use super::records;
+use super::{records, relieve};
 use crate::{app::App, metrics};
 
 /// Packs that are moved in one run.
@@ -49,6 +49,7 @@ pub async fn run(app: &App) -> anyhow::Result<usize> {
             }
         }
     }
+    relieve::run(app, &ids).await?;
     Ok(due.len())
 }
 

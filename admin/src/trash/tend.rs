@@ -11,7 +11,7 @@ use db::upkeep::store_sweep::{self, PackRecord, SeenPack};
 use domain::{DeploymentId, Timestamp};
 use packs::{StoreError, TrashedPack};
 
-use super::{guard::Clocks, records};
+use super::{guard::Clocks, records, relieve};
 use crate::{app::App, metrics};
 
 /// Packs of the trash that one run looks at.
@@ -67,6 +67,8 @@ pub async fn run(app: &App) -> anyhow::Result<Tended> {
     }
     let position = ids.last().filter(|_| tended.is_partial);
     store_sweep::move_in_trash(&app.db, position).await?;
+    // What could not be deleted when it came here, because something was wrong, or because a plan has become smaller since.
+    tended.purged += relieve::run(app, &ids).await?;
     Ok(tended)
 }
 

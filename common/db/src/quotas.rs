@@ -1,6 +1,9 @@
 //! What an account has used of its plan. Looked at before work begins, and again under the account's [`lock`] in the
 //! transaction that uses more.
 //!
+//! Organizations without a subscription have one free plan together, those of each person who creates some: one may make many of them. So
+//! what they use is counted over all of them (`orgs_counted_with`), and never together with what the person uses.
+//!
 //! Not here: what plans allow, which is in the crate `domain`; the plan of an account, which [`crate::billing::plan`] reads,
 //! locked where it decides.
 
@@ -11,7 +14,7 @@ use domain::{
 };
 use sqlx::{PgConnection, PgExecutor};
 
-use crate::permits;
+use crate::{permits, upkeep::held_packs};
 
 /// Why something was not counted in.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +36,17 @@ pub async fn lock(conn: &mut PgConnection, account: &Account) -> Result<(), sqlx
                 .fetch_optional(conn)
                 .await?;
         }
-        Account::Org(org) => drop(permits::lock_row(conn, org).await?),
+        Account::Org(org) => {
+            permits::lock_row(&mut *conn, org).await?;
+            // Those that count against one plan with it have one lock with it: their creator's, after their own.
+            sqlx::query!(
+                "SELECT u.id FROM users u JOIN orgs o ON o.created_by = u.id
+                 WHERE o.id = $1 AND NOT has_plan(o.id) FOR NO KEY UPDATE OF u",
+                org.as_str(),
+            )
+            .fetch_optional(conn)
+            .await?;
+        }
     }
     Ok(())
 }
@@ -41,7 +54,8 @@ pub async fn lock(conn: &mut PgConnection, account: &Account) -> Result<(), sqlx
 /// Checks that the account may have one project more.
 pub async fn projects(db: impl PgExecutor<'_>, account: &Account, allowance: &Allowance<'_>) -> Result<(), QuotaError> {
     let count = sqlx::query_scalar!(
-        r#"SELECT count(*) AS "count!" FROM projects WHERE (user_id = $1 OR org_id = $2) AND share_name IS NULL"#,
+        r#"SELECT count(*) AS "count!" FROM projects
+           WHERE (user_id = $1 OR org_id = ANY(ARRAY(SELECT orgs_counted_with($2)))) AND share_name IS NULL"#,
         account.as_user().map(UserId::as_str),
         account.as_org().map(OrgId::as_str),
     )
@@ -82,7 +96,7 @@ pub async fn stored_bytes(
     let stored = sqlx::query_scalar!(
         r#"SELECT COALESCE(sum(greatest(COALESCE(d.stored_bytes, d.bytes) + $3::bigint, $4)), 0)::bigint AS "bytes!"
            FROM deployments d JOIN projects p ON p.id = d.project_id
-           WHERE (p.user_id = $1 OR p.org_id = $2) AND d.status IN ('live', 'superseded')"#,
+           WHERE (p.user_id = $1 OR p.org_id = ANY(ARRAY(SELECT orgs_counted_with($2)))) AND d.status IN ('live', 'superseded')"#,
         account.as_user().map(UserId::as_str),
         account.as_org().map(OrgId::as_str),
         PACK_OVERHEAD_BYTES,
@@ -91,6 +105,20 @@ pub async fn stored_bytes(
     .fetch_one(db)
     .await?;
     Ok(allowance.check(Limit::StoredBytes, whole(stored).saturating_add(more))?)
+}
+
+/// Checks that what the account has deleted and the store still has leaves room for more. It counts against no plan, and is removed
+/// early beyond what the plan allows to store; but whoever deletes faster than that is refused.
+pub async fn deleted_bytes(
+    conn: &mut PgConnection,
+    account: &Account,
+    allowance: &Allowance<'_>,
+    now: Timestamp,
+) -> Result<(), QuotaError> {
+    let payer = held_packs::payer(&mut *conn, account).await?;
+    let held = held_packs::of(&mut *conn, &payer, now).await?;
+    // What can be restored is bounded when it is deleted.
+    Ok(allowance.check(Limit::DeletedBytes, held.trashed.saturating_add(held.due))?)
 }
 
 /// Checks that the project may have one deployment more whose files are kept: so many for each of those `kept` that its owner's plan
@@ -120,7 +148,7 @@ pub async fn domains(
 ) -> Result<(), QuotaError> {
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM custom_domains d JOIN projects p ON p.id = d.project_id
-           WHERE p.user_id = $1 OR p.org_id = $2"#,
+           WHERE p.user_id = $1 OR p.org_id = ANY(ARRAY(SELECT orgs_counted_with($2)))"#,
         account.as_user().map(UserId::as_str),
         account.as_org().map(OrgId::as_str),
     )

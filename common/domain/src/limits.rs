@@ -65,6 +65,9 @@ pub const DEPLOYMENT_KEPT: Duration = Duration::from_hours(30 * 24);
 pub const DEPLOYMENTS_PER_KEPT: u32 = 10;
 /// Failed uploads of one project that are kept: enough to see what went wrong lately.
 pub const FAILED_DEPLOYMENTS: i64 = 20;
+/// The bytes of deleted deployments that the store may have of an account at most, for each byte that its plan allows to store. Beyond half of
+/// it the oldest ones are removed early, so only an account that deletes faster than its packs are removed comes to it.
+pub const DELETED_PER_STORED: u64 = 2;
 /// What a deployment takes in the store beside the bytes of its pack: two files, each of which fills its last block of 4 KB half as
 /// a rule, and a folder.
 pub const PACK_OVERHEAD_BYTES: i64 = 2 * 2_048 + 4_096;

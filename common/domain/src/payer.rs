@@ -14,7 +14,8 @@ pub enum Payer {
     Credential,
     /// A person, whatever they do it with and in whose name: organizations are free to make.
     Person,
-    /// A person, or an organization with the plan of its own.
+    /// A person, or an organization with a subscription. Organizations without one count together, those of one creator: see `quotas` of
+    /// the crate `db`.
     Account,
     /// An organization. Its number is bounded by who creates it, so such a bound holds for one thing of one organization alone.
     Org,
@@ -79,7 +80,11 @@ pub const TABLES: &[Rows] = &[
     rows("database_name", Payer::Platform, "one"),
     rows("deleted_env_vars", Payer::Account, "those of deleted_projects"),
     rows("deleted_orgs", Payer::Person, "Limit::Orgs a month: who has deleted as many makes no further ones"),
-    rows("deleted_projects", Payer::Account, "Limit::Projects: the newest; forgotten after PROJECT_RESTORABLE"),
+    rows(
+        "deleted_projects",
+        Payer::Account,
+        "Limit::Projects and Limit::StoredBytes: the newest; forgotten after PROJECT_RESTORABLE",
+    ),
     rows("deployments", Payer::Account, "Limit::StoredBytes, and the plan's number for each project"),
     rows("device_grants", Payer::Client, "limits.auth_device_per_10_min; forgotten after a day"),
     rows("edge_functions", Payer::Platform, "those of the migrations"),
@@ -88,6 +93,7 @@ pub const TABLES: &[Rows] = &[
     rows("edge_roles", Payer::Platform, "one for each edge"),
     rows("env_vars", Payer::Project, "ENV_VARS, and ENV_TOTAL_BYTES"),
     rows("former_owners", Payer::Account, "one for each project and transfer: CHANGES, a day's changes of an account"),
+    rows("free_credit_parts", Payer::Person, "one for each organization and month: Limit::Orgs; months are dropped"),
     rows("gate_tickets", Payer::Person, "GATE_TICKETS; they expire within GATE_TICKET_LIFE"),
     rows("idempotency_keys", Payer::Account, "IDEMPOTENCY_KEYS a day; forgotten after IDEMPOTENCY_WINDOW"),
     rows("installation_shares", Payer::Person, "one for each installation"),
@@ -106,7 +112,7 @@ pub const TABLES: &[Rows] = &[
     rows("orgs", Payer::Person, "Limit::Orgs, counted for who created them"),
     rows("pack_copies", Payer::Platform, "one for each pack and store of an edge"),
     rows("pack_faults", Payer::Platform, "one for each pack"),
-    rows("pack_removals", Payer::Account, "one for each deployment that was deleted, until its pack is"),
+    rows("pack_removals", Payer::Account, "Limit::DeletedBytes: deployments that were deleted, until their packs are"),
     rows("payment_reversals", Payer::Account, "a few for each payment that was made"),
     rows("payments", Payer::Account, "one for each checkout: CHANGES, a day's changes of an account"),
     rows("pending_route_changes", Payer::Account, "one for each change, until it has its number"),
@@ -147,7 +153,11 @@ pub const TABLES: &[Rows] = &[
     rows("traffic_recent", Payer::Project, "a bounded list an hour; gathered into hours"),
     rows("traffic_removals", Payer::Project, "one, once it is deleted"),
     rows("traffic_visitors", Payer::Project, "24 a day"),
-    rows("trashed_packs", Payer::Platform, "one for each pack that the sweep found"),
+    rows(
+        "trashed_packs",
+        Payer::Account,
+        "Limit::DeletedBytes: beyond the plan's storage the oldest are deleted early; few are what the sweep found",
+    ),
     rows("usage_export", Payer::Platform, "one"),
     rows("usage_export_queue", Payer::Account, "one for each row of ai_usage, until it is sent"),
     rows("users", Payer::Platform, "one for each person whom the code host lets in"),

@@ -38,7 +38,8 @@ pub struct Plan {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlanLimits {
-    /// Organizations that one person may create. They have plans of their own.
+    /// Organizations that one person may create. They have plans of their own; those without a subscription share one free plan, apart
+    /// from the person's.
     #[serde(default = "free::orgs")]
     pub orgs: u32,
     /// Seats of an organization: its members, and its invites that are pending.
@@ -126,7 +127,7 @@ impl Plans {
         self.plan_of(subscribed).map_or(PlanLimits::NOTHING, |(_, plan)| plan.limits)
     }
 
-    /// Returns what [`Plans::limits_of`] does, with as much AI credit as was paid for: when the present month was charged for the
+    /// Returns what [`Plans::limits_of`] does, with as much AI credit and as many organizations as were paid for: when the present month was charged for the
     /// plan `charged`, and that is a cheaper one because the subscription was upgraded since, no more than that plan's. A plan that
     /// has left the configuration cannot be compared.
     pub fn paid_limits_of(&self, subscribed: Option<&str>, charged: Option<&str>) -> PlanLimits {
@@ -135,16 +136,16 @@ impl Plans {
         match plans {
             Some((plan, charged)) if charged.price_cents < plan.price_cents => {
                 let ai_credit_cents = limits.ai_credit_cents.min(charged.limits.ai_credit_cents);
-                PlanLimits { ai_credit_cents, ..limits }
+                PlanLimits { ai_credit_cents, orgs: limits.orgs.min(charged.limits.orgs), ..limits }
             }
             _ => limits,
         }
     }
 
-    /// Returns what is left to check of an account with a subscription to the plan `subscribed`, or with none, and from
-    /// its next month on to the plan `next`, if that is another.
-    pub fn allowance_of(&self, subscribed: Option<&str>, next: Option<&str>) -> Allowance<'_> {
-        let limits = self.limits_of(subscribed);
+    /// Returns what is left to check of an account with a subscription to the plan `subscribed`, or with none, whose present month was
+    /// charged for the plan `charged`, and from its next month on to the plan `next`, if that is another.
+    pub fn allowance_of(&self, subscribed: Option<&str>, charged: Option<&str>, next: Option<&str>) -> Allowance<'_> {
+        let limits = self.paid_limits_of(subscribed, charged);
         let next = next.and_then(|next| self.find(next));
         Allowance::new(self, next.map_or(limits, |next| limits.with_room_in(&next.limits)))
     }
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn credit_follows_what_was_paid() {
+    fn credit_and_organizations_follow_what_was_paid() {
         let plans = Plans::default();
         let credit = |plan, charged| plans.paid_limits_of(Some(plan), charged).ai_credit_cents;
         assert_eq!((credit("business", Some("pro")), credit("business", Some("business"))), (3_000, 15_000));
@@ -298,10 +299,11 @@ mod tests {
         assert_eq!((credit("business", Some("gone")), credit("gone", Some("pro"))), (15_000, 15_000));
         assert_eq!(plans.paid_limits_of(None, None), plans.limits_of(None));
         let upgraded = plans.paid_limits_of(Some("business"), Some("pro"));
+        assert_eq!(upgraded.orgs, 500);
         assert_eq!(
-            PlanLimits { ai_credit_cents: 15_000, ..upgraded },
+            PlanLimits { ai_credit_cents: 15_000, orgs: 2_500, ..upgraded },
             plans.limits_of(Some("business")),
-            "credit alone"
+            "credit and organizations alone"
         );
     }
 

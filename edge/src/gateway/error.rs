@@ -325,9 +325,15 @@ impl From<&AdmissionError> for ApiError {
                                left: lower max_tokens, or come back after midnight UTC.";
                 Self::new(ErrorCode::DailyTokenLimitExceeded, message).with_retry_after(*retry_after).with_final()
             }
-            AdmissionError::Credit { retry_after } => {
-                let message = "Your plan's AI credit of this month is used up, or this request could use more than is \
-                               left: lower max_tokens, or change your plan.";
+            AdmissionError::Credit { retry_after, is_shared } => {
+                let message = if *is_shared {
+                    "The AI credit of this month that all organizations without a subscription share which the creator \
+                     of this one has created is used up, or this request could use more than is left: lower max_tokens, \
+                     or choose a plan for this organization (POST /orgs/:name/billing/checkout)."
+                } else {
+                    "Your plan's AI credit of this month is used up, or this request could use more than is \
+                     left: lower max_tokens, or change your plan."
+                };
                 Self::new(ErrorCode::InsufficientQuota, message).with_retry_after(*retry_after).with_final()
             }
             AdmissionError::AccountLimit { retry_after } => {

@@ -21,6 +21,16 @@ pub(crate) const BELIEVED_TOKENS: u64 = 100_000_000;
 pub(crate) const SPENT_READS: usize = 16;
 /// Reads of one account's sums that may each be overtaken by a write before the client is asked to come again.
 pub(crate) const SPENT_READ_TRIES: usize = 3;
+/// Organizations without a subscription of which it is remembered what they have drawn of their creator's credit. Each takes about 150 bytes.
+pub(crate) const FREE_CREDITS: usize = 16_384;
+/// Time for which that is remembered. What nobody has asked for goes back after half an hour.
+pub(crate) const FREE_CREDIT_LIFE: Duration = Duration::from_mins(1);
+/// Time for which it is remembered that there was no more to draw: others may have given some back.
+pub(crate) const FREE_CREDIT_DRY: Duration = Duration::from_secs(5);
+/// Steps in which an organization draws the whole credit, as long as its completions are small: the fewer, the more lies unused with it.
+pub(crate) const FREE_CREDIT_STEPS: u64 = 32;
+/// Times that an organization draws more for one completion.
+pub(crate) const FREE_CREDIT_TRIES: usize = 2;
 /// Longest wait for an account's sums: for a turn, for all edges' word to an emptied Redis, and for the read.
 pub(crate) const SPENT_WAIT: Duration = Duration::from_secs(5);
 /// Time after Redis was found empty for which nothing is admitted: every edge then has told it what it answers for.

@@ -1,10 +1,11 @@
 //! `GET /billing` and `GET /orgs/:name/billing`: the plan, what is used of it, and the bill.
 
-use api::billing::{BillingOverview, CatalogPlan, NextInvoice, PlanUsage};
+use api::billing::{BillingOverview, CatalogPlan, NextInvoice, PlanUsage, SharedPlanUsage};
 use axum::extract::State;
 use db::{
     billing::{
-        invoices, overview,
+        invoices,
+        overview::{self, Usage},
         plan::{self, ChargedPlan},
         profiles, subscriptions,
     },
@@ -54,6 +55,10 @@ pub async fn of_org(
 async fn overview(app: &App, account: &Account) -> Result<BillingOverview, ApiError> {
     let ChargedPlan { subscribed, charged } = plan::charged(&app.db, account).await?;
     let limits = app.plans().paid_limits_of(subscribed.as_deref(), charged.as_deref());
+    let shared = match account {
+        Account::Org(org) if subscribed.is_none() => overview::shared_usage(&app.db, org, app.clock.now()).await?,
+        _ => None,
+    };
     let plan = subscribed.or_else(|| app.plans().default_plan().map(|(id, _)| id.to_owned()));
     let used = overview::usage(&app.db, account, app.clock.now()).await?;
     let latest = invoices::page(&app.db, account, None, LATEST_INVOICES).await?;
@@ -66,20 +71,26 @@ async fn overview(app: &App, account: &Account) -> Result<BillingOverview, ApiEr
     Ok(BillingOverview {
         plan,
         limits,
-        usage: PlanUsage {
-            projects: used.projects,
-            domains: used.domains,
-            // Sites are files: there is nothing yet that could be kept ready.
-            ready_apps: 0,
-            bandwidth_bytes: used.bandwidth_bytes,
-            ai_credit_cents: used.ai_cost.0 / MICROCENTS,
-        },
+        usage: view_usage(used),
+        shared_usage: shared
+            .map(|shared| SharedPlanUsage { organizations: shared.orgs, usage: view_usage(shared.usage) }),
         catalog: catalog.collect(),
         subscription: subscriptions::current(&app.db, account).await?.map(subscription::view),
         next_invoice: billing::upcoming(app, account).await?.map(view_upcoming),
         profile: profiles::find(&app.db, account).await?.map(profile::view),
         invoices: latest.into_iter().map(invoice_views::view).collect(),
     })
+}
+
+fn view_usage(used: Usage) -> PlanUsage {
+    PlanUsage {
+        projects: used.projects,
+        domains: used.domains,
+        // Sites are files: there is nothing yet that could be kept ready.
+        ready_apps: 0,
+        bandwidth_bytes: used.bandwidth_bytes,
+        ai_credit_cents: used.ai_cost.0 / MICROCENTS,
+    }
 }
 
 fn view_upcoming(upcoming: billing::Upcoming) -> NextInvoice {

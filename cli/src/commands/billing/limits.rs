@@ -130,11 +130,12 @@ pub(super) const ALL: &[Limit] = &[
     },
 ];
 
-/// The limits of an account, with what is used of them.
+/// The limits of an account, with what is used of them: by all organizations together, where they share the plan.
 pub(super) fn of(overview: &BillingOverview, is_org: bool, counted: Counted) -> impl Iterator<Item = Meter> {
+    let usage = overview.shared_usage.map_or(overview.usage, |shared| shared.usage);
     ALL.iter().filter(move |limit| limit.concerns(is_org)).map(move |limit| Meter {
         what: limit.what,
-        used: (limit.used)(&overview.usage, &counted),
+        used: (limit.used)(&usage, &counted),
         allowed: (limit.allowed)(&overview.limits),
         written: limit.written,
     })

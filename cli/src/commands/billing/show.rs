@@ -42,6 +42,12 @@ async fn count(scope: &Scope<'_>) -> Counted {
 
 fn draw(overview: &BillingOverview, counted: Counted, org: Option<&str>, option: &str, output: Output) -> String {
     let mut parts = vec![headline(overview, org, output), meters(overview, org.is_some(), counted)];
+    if let Some(shared) = &overview.shared_usage {
+        parts.push(format!(
+            "{} organizations of one creator have no subscription and share this plan: used is what they use together.",
+            shared.organizations
+        ));
+    }
     if let Some(next) = &overview.next_invoice {
         parts.push(announce(next, overview, output));
     }

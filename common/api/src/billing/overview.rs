@@ -21,6 +21,10 @@ pub struct BillingOverview {
     pub limits: PlanLimits,
     /// The use that counts against the limits.
     pub usage: PlanUsage,
+    /// The use of all organizations together that share the free plan with this one, because they have no subscription and the same
+    /// creator; null when none does. It is compared with the limits where it is there.
+    #[serde(default)]
+    pub shared_usage: Option<SharedPlanUsage>,
     /// The plans that can be chosen, the cheapest first.
     pub catalog: Vec<CatalogPlan>,
     /// The account's subscription; null when it has none, or when it has ended.
@@ -57,6 +61,16 @@ pub struct PlanUsage {
     pub bandwidth_bytes: u64,
     /// The cost of this month's completions, in whole cents, rounded down.
     pub ai_credit_cents: u64,
+}
+
+/// The use of a free plan by several organizations together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SharedPlanUsage {
+    /// The number of organizations that share the plan, this one included.
+    pub organizations: u64,
+    /// What they use together.
+    pub usage: PlanUsage,
 }
 
 /// A plan that can be chosen.

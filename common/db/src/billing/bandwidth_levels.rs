@@ -9,8 +9,11 @@ use sqlx::{PgConnection, PgExecutor};
 pub struct Standing {
     /// The account.
     pub account: Account,
-    /// The bytes that its sites have sent to people.
+    /// The bytes that its sites have sent to people; for an organization without a subscription, with those of the others that its creator
+    /// has made, of which one free plan is shared. What was used while a subscription was paid is no other's.
     pub used_bytes: u64,
+    /// Whether others have sent a part of them.
+    pub is_shared: bool,
     /// The plan that it is subscribed to.
     pub subscribed: Option<String>,
     /// The level that is recorded.
@@ -53,17 +56,47 @@ pub async fn page(
                SELECT account, sum(sums[11]) AS people_bytes FROM traffic_recent
                WHERE account > $2 AND account <= (SELECT max(account) FROM page) AND hour >= $4 AND hour < $5
                GROUP BY account
+           ), sharing AS MATERIALIZED (
+               -- Organizations of the page that share a plan, each found by its key.
+               SELECT page.account, o.created_by FROM page
+               JOIN LATERAL (SELECT created_by FROM orgs WHERE id = page.account AND created_by IS NOT NULL LIMIT 1) o ON true
+               WHERE NOT has_plan(page.account) AND NOT was_paid_since(page.account, $4)
+           ), pools AS MATERIALIZED (
+               -- Each once, however many of its organizations are on the page.
+               SELECT DISTINCT created_by FROM sharing
+           ), members AS (
+               SELECT pools.created_by, o.id FROM pools
+               JOIN LATERAL (SELECT id FROM orgs WHERE created_by = pools.created_by OFFSET 0) o ON NOT has_plan(o.id)
+               UNION ALL
+               SELECT pools.created_by, o.id FROM pools
+               JOIN LATERAL (SELECT id FROM deleted_orgs
+                             WHERE created_by = pools.created_by AND deleted_at >= $4 OFFSET 0) o ON true
+           ), shared AS MATERIALIZED (
+               SELECT m.created_by, sum(COALESCE(b.people_bytes, 0) + COALESCE(r.people_bytes, 0)) AS people_bytes
+               FROM members m
+               LEFT JOIN LATERAL (SELECT people_bytes FROM bandwidth_months
+                                  WHERE month = $1 AND account = m.id LIMIT 1) b ON true
+               LEFT JOIN LATERAL (SELECT sum(t.sums[11]) AS people_bytes FROM traffic_recent t
+                                  WHERE t.account = m.id AND t.hour >= $4 AND t.hour < $5) r ON true
+               WHERE NOT was_paid_since(m.id, $4)
+               GROUP BY m.created_by
+           ), used AS (
+               SELECT page.account, COALESCE(shared.people_bytes, page.people_bytes + COALESCE(recent.people_bytes, 0)) AS people_bytes,
+                      COALESCE(shared.people_bytes > page.people_bytes + COALESCE(recent.people_bytes, 0), false) AS is_shared
+               FROM page
+               LEFT JOIN recent ON recent.account = page.account
+               LEFT JOIN sharing ON sharing.account = page.account
+               LEFT JOIN shared ON shared.created_by = sharing.created_by
            )
-           SELECT page.account AS "account!: Account",
-                  (page.people_bytes + COALESCE(recent.people_bytes, 0))::bigint AS "used_bytes!",
+           SELECT used.account AS "account!: Account", used.people_bytes::bigint AS "used_bytes!",
+                  used.is_shared AS "is_shared!",
                   s.plan AS "subscribed?", b.percent AS "percent?", b.plan
-           FROM page
-           LEFT JOIN recent ON recent.account = page.account
-           LEFT JOIN bandwidth_levels b ON b.account = page.account AND b.month = $1
-           LEFT JOIN subscriptions s ON s.account = page.account AND s.status IN ('active', 'past_due')
-           WHERE page.people_bytes + COALESCE(recent.people_bytes, 0) >= $6::bigint OR b.account IS NOT NULL
-              OR page.account = (SELECT max(account) FROM page)
-           ORDER BY page.account"#,
+           FROM used
+           LEFT JOIN bandwidth_levels b ON b.account = used.account AND b.month = $1
+           LEFT JOIN subscriptions s ON s.account = used.account AND s.status IN ('active', 'past_due')
+           WHERE used.people_bytes >= $6::bigint OR b.account IS NOT NULL
+              OR used.account = (SELECT max(account) FROM page)
+           ORDER BY used.account"#,
         month.first_day(),
         after.map_or("", Account::as_str),
         rows,
@@ -78,6 +111,7 @@ pub async fn page(
         .map(|row| Standing {
             account: row.account,
             used_bytes: u64::try_from(row.used_bytes).unwrap_or(0),
+            is_shared: row.is_shared,
             subscribed: row.subscribed,
             level: row.percent.map(|percent| Level { percent: u8::try_from(percent).unwrap_or(100), plan: row.plan }),
         })

@@ -3,7 +3,7 @@
 use domain::{Account, OrgId, Timestamp, UserId, month::Month, usage::Microcents};
 use sqlx::PgPool;
 
-use crate::stats::bandwidth;
+use crate::{gateway::free_credit, stats::bandwidth};
 
 /// An account's use of its plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,4 +43,46 @@ pub async fn usage(pool: &PgPool, account: &Account, now: Timestamp) -> Result<U
         bandwidth_bytes,
         ai_cost: Microcents(count(row.ai_cost)),
     })
+}
+
+/// What organizations without a subscription use together of the free plan that they share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedUsage {
+    /// The number of organizations.
+    pub orgs: u64,
+    /// What they use. What is counted by month has that of organizations which were deleted since it began.
+    pub usage: Usage,
+}
+
+/// Returns what an organization uses together with those that it shares the free plan with; `None` for one that shares it with none.
+pub async fn shared_usage(pool: &PgPool, org: &OrgId, now: Timestamp) -> Result<Option<SharedUsage>, sqlx::Error> {
+    let month = Month::of(now);
+    let row = sqlx::query!(
+        r#"WITH owned AS (SELECT id, share_name FROM projects WHERE org_id = ANY(ARRAY(SELECT orgs_counted_with($1))))
+           SELECT (SELECT count(*) FROM orgs_counted_with($1)) AS "orgs!",
+                  (SELECT count(*) FROM orgs_sharing_month($1, $2)) AS "sharing!",
+                  (SELECT count(*) FROM owned WHERE share_name IS NULL) AS "projects!",
+                  (SELECT count(*) FROM custom_domains d JOIN owned ON owned.id = d.project_id) AS "domains!",
+                  (SELECT COALESCE(sum(people_bytes), 0)::bigint FROM bandwidth_months
+                   WHERE month = $4 AND account = ANY(ARRAY(SELECT orgs_sharing_month($1, $2))))
+                  + (SELECT COALESCE(sum(sums[11]), 0)::bigint FROM traffic_recent
+                     WHERE account = ANY(ARRAY(SELECT orgs_sharing_month($1, $2))) AND hour >= $2 AND hour < $3) AS "bandwidth!""#,
+        org.as_str(),
+        month.start(),
+        month.next().start(),
+        month.first_day(),
+    )
+    .fetch_one(pool)
+    .await?;
+    if row.orgs <= 1 && row.sharing <= 1 {
+        return Ok(None);
+    }
+    let count = |number: i64| u64::try_from(number).unwrap_or(0);
+    let usage = Usage {
+        projects: count(row.projects),
+        domains: count(row.domains),
+        bandwidth_bytes: count(row.bandwidth),
+        ai_cost: free_credit::spent_together(pool, org, month).await?,
+    };
+    Ok(Some(SharedUsage { orgs: count(row.orgs), usage }))
 }

@@ -1,7 +1,7 @@
 //! The plan that an account is on: that of its subscription while it is active or past due, else the cheapest.
 
 use domain::{
-    Account,
+    Account, OrgId,
     plans::{Allowance, PlanLimits, Plans},
 };
 use sqlx::{PgConnection, PgExecutor};
@@ -51,19 +51,28 @@ pub async fn limits(db: impl PgExecutor<'_>, plans: &Plans, account: &Account) -
 /// Once a smaller plan was chosen for the next month, nothing more is made than that plan has room for. The other way,
 /// to refuse the smaller plan at the renewal, would charge more than the next invoice was said to be. Whoever needs the
 /// room has it by choosing the present plan again.
+///
+/// Organizations are made within the plan that was paid for: each brings a plan of its own.
 pub async fn allowance<'p>(
     db: impl PgExecutor<'_>,
     plans: &'p Plans,
     account: &Account,
 ) -> Result<Allowance<'p>, sqlx::Error> {
-    let subscription = sqlx::query!(
-        "SELECT plan, next_plan FROM subscriptions WHERE account = $1 AND status IN ('active', 'past_due')",
+    let found = sqlx::query!(
+        r#"SELECT s.plan AS "plan?", s.next_plan, COALESCE(s.status = 'past_due', false) AS "is_past_due!",
+                  (SELECT p.plan FROM payments p WHERE p.subscription_id = s.id AND p.period = s.period
+                   ORDER BY p.attempt DESC LIMIT 1) AS charged,
+                  (SELECT count(*) > 1 FROM orgs_counted_with($2)) AS "is_shared!"
+           FROM (SELECT) AS one LEFT JOIN subscriptions s ON s.account = $1 AND s.status IN ('active', 'past_due')"#,
         account.as_str(),
+        account.as_org().map(OrgId::as_str),
     )
-    .fetch_optional(db)
+    .fetch_one(db)
     .await?;
-    let (plan, next) = subscription.map_or((None, None), |found| (Some(found.plan), found.next_plan));
-    Ok(plans.allowance_of(plan.as_deref(), next.as_deref()))
+    // What nobody has paid for this month is as good as the plan of those who pay nothing.
+    let unpaid = plans.default_plan().filter(|_| found.is_past_due).map(|(id, _)| id);
+    let charged = unpaid.or(found.charged.as_deref());
+    Ok(plans.allowance_of(found.plan.as_deref(), charged, found.next_plan.as_deref()).shared(found.is_shared))
 }
 
 /// Locks the account, and returns what its plan allows until the end of the transaction: neither what is counted

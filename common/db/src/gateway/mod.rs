@@ -5,6 +5,7 @@
 pub mod ai_keys;
 pub mod ai_requests;
 pub mod ai_usage;
+pub mod free_credit;
 pub mod model_aliases;
 pub mod settled_edges;
 pub mod usage_export;

@@ -15,7 +15,10 @@ use crate::{
     billing::{plan, subscriptions},
     names::{self, Name},
     permits::{Admin, AtLeast, Level, LockedOrg, OrgPermit, Owner},
-    projects::suspension::{self, Suspended},
+    projects::{
+        deleted,
+        suspension::{self, Suspended},
+    },
     quotas::{self, QuotaError},
     sign_in::users::User,
 };
@@ -213,6 +216,7 @@ pub async fn delete(
     }
     names::retire_of_org(&mut *conn, &org.id, &org.name, plans, now).await?;
     note_deleted(&mut *conn, &org.id, now).await?;
+    deleted::forget_of_org(&mut *conn, &org.id, now).await?;
     sqlx::query!("DELETE FROM orgs WHERE id = $1", org.id.as_str())
         .execute(conn)
         .await

@@ -7,9 +7,9 @@ use domain::{
     Account, DeploymentId, Hostname, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
     addresses::HostKey,
     changes::Touched,
-    limits::{NAME_RETIREMENT, PROJECT_RESTORABLE},
+    limits::{NAME_RETIREMENT, PACK_LEAST_BYTES, PACK_OVERHEAD_BYTES, PROJECT_RESTORABLE},
     names::NewProjectName,
-    plans::{LimitReached, Plans},
+    plans::{LimitReached, PlanLimits, Plans},
 };
 use sqlx::{PgConnection, PgExecutor};
 
@@ -56,17 +56,22 @@ pub(super) async fn keep(conn: &mut PgConnection, id: &ProjectId, now: Timestamp
     // An upload under way does not survive: it finds that its record is gone.
     sqlx::query!(
         "INSERT INTO deleted_projects
-             (id, name, user_id, org_id, deleted_at, project, deployments, domains, repo_link, public_stats)
+             (id, name, user_id, org_id, deleted_at, project, deployments, domains, repo_link, public_stats, payer, bytes)
          SELECT p.id, p.name, p.user_id, p.org_id, $2, to_jsonb(p),
                 COALESCE((SELECT jsonb_agg(to_jsonb(d) ORDER BY d.id) FROM deployments d
                           WHERE d.project_id = p.id AND d.status <> 'uploading'), '[]'),
                 COALESCE((SELECT jsonb_agg(to_jsonb(c) ORDER BY c.domain) FROM custom_domains c
                           WHERE c.project_id = p.id), '[]'),
                 (SELECT to_jsonb(l) FROM repo_links l WHERE l.project_id = p.id),
-                (SELECT to_jsonb(s) FROM public_stats s WHERE s.project_id = p.id)
+                (SELECT to_jsonb(s) FROM public_stats s WHERE s.project_id = p.id),
+                payer_of(COALESCE(p.org_id, p.user_id)),
+                (SELECT COALESCE(sum(greatest(COALESCE(d.stored_bytes, d.bytes) + $3::bigint, $4)), 0)::bigint
+                 FROM deployments d WHERE d.project_id = p.id AND d.status IN ('live', 'superseded'))
          FROM projects p WHERE p.id = $1",
         id.as_str(),
         now,
+        PACK_OVERHEAD_BYTES,
+        PACK_LEAST_BYTES,
     )
     .execute(&mut *conn)
     .await?;
@@ -81,14 +86,48 @@ pub(super) async fn keep(conn: &mut PgConnection, id: &ProjectId, now: Timestamp
     .map(drop)
 }
 
-/// Forgets the oldest deleted projects of an account, so that `most` are left. Their packs' removals are queued already.
-pub(super) async fn trim(conn: &mut PgConnection, owner: &Account, most: u32) -> Result<(), sqlx::Error> {
+/// Forgets the oldest deleted projects of `owner`, and of all for whom `payer` pays, so that no more are left than a plan of `limits`
+/// allows projects, and their packs count with no more bytes than it allows to store. The packs of those that are forgotten are due for
+/// removal. Their removals are queued already.
+pub(super) async fn trim(
+    conn: &mut PgConnection,
+    owner: &Account,
+    payer: &Account,
+    limits: &PlanLimits,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "DELETE FROM deleted_projects WHERE id IN
-             (SELECT id FROM deleted_projects WHERE user_id = $1 OR org_id = $2 ORDER BY deleted_at DESC, id OFFSET $3)",
+        "WITH ranked AS (
+             SELECT id, row_number() OVER newest_first AS place, sum(bytes) OVER newest_first AS bytes_so_far
+             FROM deleted_projects WHERE user_id = $1 OR org_id = $2 OR payer = $3
+             WINDOW newest_first AS (ORDER BY deleted_at DESC, id DESC)),
+         forgotten AS (
+             DELETE FROM deleted_projects
+             WHERE id IN (SELECT id FROM ranked WHERE place > $4 OR bytes_so_far > $5::bigint) RETURNING deployments)
+         UPDATE pack_removals SET next_attempt_at = $6
+         WHERE next_attempt_at > $6 AND deployment_id IN (
+             SELECT d.id FROM forgotten, jsonb_to_recordset(forgotten.deployments) AS d (id text))",
         owner.as_user().map(UserId::as_str),
         owner.as_org().map(OrgId::as_str),
-        i64::from(most),
+        payer.as_str(),
+        i64::from(limits.projects),
+        i64::try_from(limits.storage_bytes).unwrap_or(i64::MAX),
+        now,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Forgets the deleted projects of an organization that is being deleted. Their packs are due for removal: nobody can restore them.
+pub(crate) async fn forget_of_org(conn: &mut PgConnection, org: &OrgId, now: Timestamp) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "WITH forgotten AS (DELETE FROM deleted_projects WHERE org_id = $1 RETURNING deployments)
+         UPDATE pack_removals SET next_attempt_at = $2
+         WHERE next_attempt_at > $2 AND deployment_id IN (
+             SELECT d.id FROM forgotten, jsonb_to_recordset(forgotten.deployments) AS d (id text))",
+        org.as_str(),
+        now,
     )
     .execute(conn)
     .await

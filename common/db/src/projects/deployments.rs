@@ -269,6 +269,7 @@ pub async fn promote(
     }
     let allowance = plan::locked(conn, plans, &owner).await?;
     quotas::stored_bytes(&mut *conn, &owner, content.counted_bytes(), &allowance).await?;
+    quotas::deleted_bytes(&mut *conn, &owner, &allowance, now).await?;
     let kept = plan::kept_deployments(conn, plans, &owner).await?;
     quotas::deployments(&mut *conn, &project.id, kept, &allowance).await?;
     let (files, bytes, stored_bytes) = content.columns();
@@ -356,8 +357,18 @@ pub async fn delete(
     if status(conn, &project.id, id).await?.ok_or(DeleteError::NotFound)? == DeploymentStatus::Live {
         return Err(DeleteError::Live);
     }
-    sqlx::query!("DELETE FROM deployments WHERE id = $1", id.as_str()).execute(&mut *conn).await?;
-    pack_removals::queue(conn, id, Some(&project.name), now, now).await?;
+    let counted_bytes = sqlx::query_scalar!(
+        r#"DELETE FROM deployments WHERE id = $1
+           RETURNING CASE WHEN status = 'superseded'
+                          THEN greatest(COALESCE(stored_bytes, bytes) + $2::bigint, $3) ELSE 0 END AS "bytes!""#,
+        id.as_str(),
+        PACK_OVERHEAD_BYTES,
+        PACK_LEAST_BYTES,
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    let deleted = pack_removals::Deleted { id: id.clone(), counted_bytes };
+    pack_removals::queue(conn, &project.id, &[deleted], now).await?;
     Ok(Touched::new(&project.id).with_hosts(project.deployment_host(id)))
 }
 

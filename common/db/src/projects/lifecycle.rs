@@ -22,7 +22,7 @@ use crate::{
     names::{self, Name},
     permits::{Admin, AtLeast, ProjectPermit},
     quotas::{self, QuotaError},
-    upkeep::pack_removals,
+    upkeep::{held_packs, pack_removals},
 };
 
 /// Why a project was not made.
@@ -118,7 +118,7 @@ pub enum DeleteError {
 
 /// Deletes the project and all it owns; its name and its domains are kept for its owner, and for [`PROJECT_RESTORABLE`] it can be restored, unless it
 /// is behind a share. Its packs are queued for removal after that. Of an account's deleted projects the newest can be restored: as many as its
-/// plan allows projects.
+/// plan allows projects, and as many bytes of packs as it allows to store.
 pub async fn delete(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Admin>>,
@@ -146,10 +146,15 @@ pub async fn delete(
         names::retire_of_project(&mut *conn, &project.id, &project.name, &owner, &limits, now).await?;
         names::retire_domains(&mut *conn, &project.id, None, &owner, now).await?;
         deleted::keep(&mut *conn, &project.id, now).await?;
-        deleted::trim(&mut *conn, &owner, limits.projects).await?;
     }
     let kept = if is_share { Duration::ZERO } else { PROJECT_RESTORABLE };
-    remove(conn, &project.id, &project.host(), now, kept).await?.ok_or(DeleteError::Gone)
+    let touched = remove(&mut *conn, &project.id, &project.host(), now, kept).await?.ok_or(DeleteError::Gone)?;
+    if !is_share {
+        let payer = held_packs::payer(&mut *conn, &owner).await?;
+        let limits = plan::limits(&mut *conn, plans, &payer).await?;
+        deleted::trim(conn, &owner, &payer, &limits, now).await?;
+    }
+    Ok(touched)
 }
 
 /// Deletes a project as [`delete`] does, without a permit and without keeping its rows: for the reaper of expired shares. Its packs

@@ -111,6 +111,7 @@ pub async fn create(
     }
     quotas::shares(&mut *conn, new.user, &allowance, now).await?;
     quotas::stored_bytes(&mut *conn, &owner, new.content.counted_bytes(), &allowance).await?;
+    quotas::deleted_bytes(&mut *conn, &owner, &allowance, now).await?;
     let id = ProjectId::new(now);
     let project = ProjectName::ephemeral();
     let (files, bytes, stored_bytes) = new.content.columns();

@@ -1,6 +1,10 @@
 //! Deployments that are kept no longer, and uploads whose program died.
 
-use domain::{DeploymentId, ProjectId, Timestamp, changes::Touched, limits::DEPLOYMENT_KEPT};
+use domain::{
+    DeploymentId, ProjectId, Timestamp,
+    changes::Touched,
+    limits::{DEPLOYMENT_KEPT, PACK_LEAST_BYTES, PACK_OVERHEAD_BYTES},
+};
 use sqlx::{PgConnection, PgPool};
 
 use super::pack_removals;
@@ -60,8 +64,9 @@ pub async fn expire(
     if lock_project(conn, &project.id).await?.is_none() {
         return Ok((Vec::new(), nothing));
     }
-    let mut expired = sqlx::query_scalar!(
-        "DELETE FROM deployments WHERE id IN (
+    let expired = sqlx::query_as!(
+        pack_removals::Deleted,
+        r#"DELETE FROM deployments WHERE id IN (
              SELECT id FROM (
                  SELECT id, status, created_at, superseded_at,
                         row_number() OVER (PARTITION BY status = 'failed' ORDER BY id DESC) AS place
@@ -70,19 +75,21 @@ pub async fn expire(
              WHERE place > $2 AND status <> 'live'
                AND greatest(created_at, superseded_at) < least($3, now()) - make_interval(secs => $5)
              ORDER BY id LIMIT $4)
-         RETURNING id",
+         RETURNING id, CASE WHEN status = 'superseded'
+                            THEN greatest(COALESCE(stored_bytes, bytes) + $6::bigint, $7) ELSE 0 END AS "counted_bytes!""#,
         project.id.as_str(),
         i64::from(kept),
         now,
         rows,
         DEPLOYMENT_KEPT.as_secs_f64(),
+        PACK_OVERHEAD_BYTES,
+        PACK_LEAST_BYTES,
     )
     .fetch_all(&mut *conn)
     .await?;
+    pack_removals::queue(conn, &project.id, &expired, now).await?;
+    let mut expired: Vec<DeploymentId> = expired.into_iter().map(|deleted| deleted.id).collect();
     expired.sort();
-    for id in &expired {
-        pack_removals::queue(conn, id, Some(&project.name), now, now).await?;
-    }
     let hosts: Vec<_> = expired.iter().filter_map(|id| project.deployment_host(id)).collect();
     Ok((expired, nothing.with_hosts(hosts)))
 }

@@ -8,6 +8,7 @@ pub mod backlogs;
 pub mod backups;
 pub mod database;
 pub mod deployments;
+pub mod held_packs;
 pub mod idempotency;
 pub mod identity;
 pub mod job_leases;

@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
-use domain::{DeploymentId, ProjectId, ProjectName, Timestamp};
+use domain::{
+    DeploymentId, ProjectId, Timestamp, UserId,
+    limits::{PACK_LEAST_BYTES, PACK_OVERHEAD_BYTES},
+};
 use sqlx::{PgConnection, PgExecutor};
+
+use crate::projects::deployments::Content;
 
 /// A pack to remove.
 #[derive(Debug)]
@@ -14,23 +19,65 @@ pub struct PackRemoval {
     pub attempts: i32,
 }
 
-/// Queues the pack of one deployment of `project`, from `due` on.
-pub async fn queue(
+/// A deployment that is deleted, with the bytes that its pack counts with in the store.
+pub(crate) struct Deleted {
+    pub(crate) id: DeploymentId,
+    pub(crate) counted_bytes: i64,
+}
+
+/// Queues the packs of deployments of a project, which still exists. Its owner pays for them until they are gone.
+pub(crate) async fn queue(
+    conn: &mut PgConnection,
+    project: &ProjectId,
+    deleted: &[Deleted],
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    let ids: Vec<String> = deleted.iter().map(|deleted| deleted.id.to_string()).collect();
+    let bytes: Vec<i64> = deleted.iter().map(|deleted| deleted.counted_bytes).collect();
+    sqlx::query!(
+        "INSERT INTO pack_removals (deployment_id, project, queued_at, next_attempt_at, payer, bytes)
+         SELECT given.id, p.name, $4, $4, payer_of(COALESCE(p.org_id, p.user_id)), given.bytes
+         FROM projects p, unnest($2::text[], $3::bigint[]) AS given (id, bytes) WHERE p.id = $1
+         ON CONFLICT DO NOTHING",
+        project.as_str(),
+        &ids,
+        &bytes,
+        now,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Queues the pack of a deployment that is still to be made by `user`, from `due` on, if the deployment is not made.
+pub async fn queue_unmade(
     conn: &mut PgConnection,
     id: &DeploymentId,
-    project: Option<&ProjectName>,
+    user: &UserId,
     now: Timestamp,
     due: Timestamp,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "INSERT INTO pack_removals (deployment_id, project, queued_at, next_attempt_at) VALUES ($1, $2, $3, $4)
+        "INSERT INTO pack_removals (deployment_id, queued_at, next_attempt_at, payer) VALUES ($1, $2, $3, $4)
          ON CONFLICT DO NOTHING",
         id.as_str(),
-        project.map(ProjectName::as_str),
         now,
         due,
+        user.as_str(),
     )
     .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Notes the size of a pack that was queued by [`queue_unmade`] and is written now.
+pub async fn note_bytes(db: impl PgExecutor<'_>, id: &DeploymentId, content: Content) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE pack_removals SET bytes = $2 WHERE deployment_id = $1",
+        id.as_str(),
+        i64::try_from(content.counted_bytes()).unwrap_or(i64::MAX),
+    )
+    .execute(db)
     .await
     .map(drop)
 }
@@ -43,12 +90,17 @@ pub(crate) async fn queue_project(
     kept: Duration,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "INSERT INTO pack_removals (deployment_id, project, queued_at, next_attempt_at)
-         SELECT d.id, p.name, $2::timestamptz, CASE WHEN d.status IN ('live', 'superseded') THEN $3 ELSE $2 END
+        "INSERT INTO pack_removals (deployment_id, project, queued_at, next_attempt_at, payer, bytes)
+         SELECT d.id, p.name, $2::timestamptz, CASE WHEN d.status IN ('live', 'superseded') THEN $3 ELSE $2 END,
+                payer_of(COALESCE(p.org_id, p.user_id)),
+                CASE WHEN d.status IN ('live', 'superseded')
+                     THEN greatest(COALESCE(d.stored_bytes, d.bytes) + $4::bigint, $5) ELSE 0 END
          FROM deployments d JOIN projects p ON p.id = d.project_id WHERE d.project_id = $1 ON CONFLICT DO NOTHING",
         project.as_str(),
         now,
         (now + kept),
+        PACK_OVERHEAD_BYTES,
+        PACK_LEAST_BYTES,
     )
     .execute(conn)
     .await
@@ -85,11 +137,13 @@ pub async fn due(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<
 /// Notes that a pack is removed. When it is in the trash, `second` is for how many seconds that was watched so far.
 pub async fn done(db: impl PgExecutor<'_>, id: &DeploymentId, second: Option<i64>) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "WITH removed AS (DELETE FROM pack_removals WHERE deployment_id = $1 RETURNING project)
-         INSERT INTO trashed_packs (deployment_id, project, is_deletion, seen_at_second)
-         SELECT $1, removed.project, true, $2::bigint FROM removed WHERE $2::bigint IS NOT NULL
+        "WITH removed AS (DELETE FROM pack_removals WHERE deployment_id = $1 RETURNING project, payer, bytes)
+         INSERT INTO trashed_packs (deployment_id, project, is_deletion, seen_at_second, payer, bytes)
+         SELECT $1, removed.project, true, $2::bigint, removed.payer, removed.bytes
+         FROM removed WHERE $2::bigint IS NOT NULL
          ON CONFLICT (deployment_id) DO UPDATE
-         SET project = excluded.project, is_deletion = true, seen_at_second = excluded.seen_at_second",
+         SET project = excluded.project, is_deletion = true, seen_at_second = excluded.seen_at_second,
+             payer = excluded.payer, bytes = excluded.bytes",
         id.as_str(),
         second,
     )

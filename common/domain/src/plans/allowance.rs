@@ -1,7 +1,10 @@
 //! What a plan has room for, and the refusal when it has none.
 
 use super::{PlanLimits, Plans};
-use crate::{limits::DEPLOYMENTS_PER_KEPT, payer::Payer};
+use crate::{
+    limits::{DELETED_PER_STORED, DEPLOYMENTS_PER_KEPT},
+    payer::Payer,
+};
 
 /// A limit that is compared with what an account has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub enum Limit {
     Shares,
     /// Bytes in the store.
     StoredBytes,
+    /// Bytes in the store of deployments that were deleted, those of projects that can be restored not counted.
+    DeletedBytes,
     /// Deployments of one project whose files are kept.
     Deployments,
 }
@@ -27,6 +32,7 @@ pub enum Limit {
 pub struct Allowance<'p> {
     plans: &'p Plans,
     limits: PlanLimits,
+    is_shared: bool,
 }
 
 /// A limit of the plan that leaves no room.
@@ -39,6 +45,8 @@ pub struct LimitReached {
     pub allowed: u64,
     /// The name of the cheapest plan that has room; `None` when no plan has.
     pub larger: Option<String>,
+    /// Whether the plan is the free one of several organizations, whose use is counted together.
+    pub is_shared: bool,
 }
 
 impl Limit {
@@ -48,8 +56,15 @@ impl Limit {
             // What was made and deleted again counts for a while: see `quotas::orgs`.
             Self::Orgs | Self::Shares => Payer::Person,
             Self::Members => Payer::Org,
-            Self::Projects | Self::Domains | Self::StoredBytes | Self::Deployments => Payer::Account,
+            Self::Projects | Self::Domains | Self::StoredBytes | Self::DeletedBytes | Self::Deployments => {
+                Payer::Account
+            }
         }
+    }
+
+    /// Whether the organizations of one creator that have no subscription use it up together.
+    const fn is_counted_over_free_orgs(self) -> bool {
+        matches!(self, Self::Projects | Self::Domains | Self::StoredBytes)
     }
 
     /// Returns its value in a plan.
@@ -61,6 +76,7 @@ impl Limit {
             Self::Domains => limits.domains.into(),
             Self::Shares => limits.shares.into(),
             Self::StoredBytes => limits.storage_bytes,
+            Self::DeletedBytes => limits.storage_bytes.saturating_mul(DELETED_PER_STORED),
             Self::Deployments => u64::from(limits.deployments) * u64::from(DEPLOYMENTS_PER_KEPT),
         }
     }
@@ -68,7 +84,13 @@ impl Limit {
 
 impl<'p> Allowance<'p> {
     pub(super) fn new(plans: &'p Plans, limits: PlanLimits) -> Self {
-        Self { plans, limits }
+        Self { plans, limits, is_shared: false }
+    }
+
+    /// Returns this allowance with a note of whether several organizations have it together.
+    #[must_use]
+    pub fn shared(self, is_shared: bool) -> Self {
+        Self { is_shared, ..self }
     }
 
     /// Returns the limits of the account's plan.
@@ -87,7 +109,8 @@ impl<'p> Allowance<'p> {
             return Ok(());
         }
         let larger = self.plans.by_price().into_iter().find(|(_, plan)| limit.of(&plan.limits) >= wanted);
-        Err(LimitReached { limit, allowed, larger: larger.map(|(_, plan)| plan.name.clone()) })
+        let is_shared = self.is_shared && limit.is_counted_over_free_orgs();
+        Err(LimitReached { limit, allowed, larger: larger.map(|(_, plan)| plan.name.clone()), is_shared })
     }
 }
 
@@ -98,12 +121,12 @@ mod tests {
     #[test]
     fn a_refusal_names_the_cheapest_plan_that_has_room() {
         let plans = Plans::default();
-        let allowance = plans.allowance_of(None, None);
+        let allowance = plans.allowance_of(None, None, None);
         assert_eq!(allowance.check(Limit::Projects, 100), Ok(()));
         for (wanted, larger) in [(101, Some("Pro")), (500, Some("Pro")), (501, Some("Business")), (2_501, None)] {
             let reached = allowance.check(Limit::Projects, wanted).unwrap_err();
             assert_eq!((reached.limit, reached.allowed, reached.larger.as_deref()), (Limit::Projects, 100, larger));
         }
-        assert_eq!(plans.allowance_of(Some("business"), None).check(Limit::Projects, 2_500), Ok(()));
+        assert_eq!(plans.allowance_of(Some("business"), None, None).check(Limit::Projects, 2_500), Ok(()));
     }
 }

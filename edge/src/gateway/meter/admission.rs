@@ -57,6 +57,8 @@ pub enum AdmissionError {
     Credit {
         /// The time until the next UTC month.
         retry_after: Duration,
+        /// Whether other organizations use the same credit.
+        is_shared: bool,
     },
     /// What the account's own limit of this month has left does not cover the reservation.
     #[error("the account's limit of this month does not suffice")]

@@ -25,6 +25,7 @@ mod check;
 mod ends;
 #[cfg(test)]
 mod fixtures;
+mod free_credit;
 mod gaps;
 mod journal;
 mod ledger;
@@ -44,8 +45,9 @@ use std::{
 };
 
 use config::{Config, models::Model};
+use db::gateway::free_credit::DrawnCredit;
 use domain::{
-    Clock, CompletionId, Timestamp,
+    Clock, CompletionId, OrgId, Timestamp,
     month::{Month, next_midnight},
     usage::{Certainty, LikelyUsage, Microcents, UsageDetails, UsageRow},
 };
@@ -66,6 +68,7 @@ pub use self::{
 };
 use self::{
     check::BudgetError,
+    free_credit::{FreeCredit, free_org},
     gaps::GapNote,
     ledger::Ledger,
     redis_clock::RedisClock,
@@ -86,6 +89,7 @@ struct Inner {
     refusals: Refusals,
     spares: Arc<Spares>,
     gap_note: GapNote,
+    free_credit: FreeCredit,
     /// Bounds the concurrent reads of accounts' totals from Postgres.
     total_reads: Semaphore,
 }
@@ -122,6 +126,7 @@ impl Meter {
             refusals: Refusals::new(),
             spares,
             gap_note: GapNote::new(),
+            free_credit: FreeCredit::new(),
             total_reads: Semaphore::new(limits::SPENT_READS),
         };
         (Self(Arc::new(inner)), tasks)
@@ -147,6 +152,12 @@ impl Meter {
             Some(now) => now,
             None => Box::pin(self.ask_time()).await?,
         };
+        let free = match free_org(key) {
+            None => None,
+            Some(org) => {
+                Some(FreeOrg { org, credit: allowance.credit, drawn: self.free_credit(org, allowance, now).await? })
+            }
+        };
         let (prompt, completion) =
             (max_usage.prompt.min(limits::BELIEVED_TOKENS), max_usage.completion.min(limits::BELIEVED_TOKENS));
         let cost = |prompt| model.prices.most(prompt, completion, max_usage.images);
@@ -168,14 +179,14 @@ impl Meter {
         let budget = Budget {
             per_minute: allowance.requests_per_minute,
             per_day: allowance.tokens_per_day,
-            per_month: allowance.credit.0,
+            per_month: free.map_or(allowance.credit, |free| free.drawn.part.min(free.credit)).0,
             account_limit: key.account_limit.map(|limit| limit.0),
             key_limit: key.limit.map(|limit| limit.0),
         };
         let ends = self.0.ledger.ends.of(&row.account);
         let grounds = Grounds { memory: self.0.redis.memory_number(), ends, budget };
         if let Some(judgement) = self.0.refusals.find(&row, now, grounds) {
-            return self.decide(judgement, budget, row, model);
+            return self.decide(judgement, budget, row, model).map_err(|error| of_shared_credit(error, free));
         }
         if !self.0.ledger.has_room() {
             static FULL: Outage = Outage::new();
@@ -197,12 +208,16 @@ impl Meter {
         let admission = match spare {
             Ok(spare) => {
                 let (id, judgement, tally) = spare.admit(row.tokens(), asked);
-                let mut admission = self.decide(judgement, budget, UsageRow { id, ..row }, model)?;
+                let decided = self.decide(judgement, budget, UsageRow { id, ..row }, model);
+                let mut admission = decided.map_err(|error| of_shared_credit(error, free))?;
                 admission.reservation.settle_in(tally);
                 self.0.ledger.report(admission.reservation.id());
                 admission
             }
-            Err(wanted) => Box::pin(self.ask(row, grounds, wanted, model)).await?,
+            Err(wanted) => {
+                let asked = Box::pin(self.ask(row, grounds, wanted, model, free)).await;
+                asked.map_err(|error| of_shared_credit(error, free))?
+            }
         };
         let Inner { ledger, redis, gap_note, .. } = &*self.0;
         if ledger.has_gaps() && gap_note.ensure(redis, ledger.edge()).await.is_err() {
@@ -216,13 +231,31 @@ impl Meter {
     async fn ask(
         &self,
         row: UsageRow,
-        grounds: Grounds,
+        mut grounds: Grounds,
         wanted: Wanted,
         model: &Arc<Model>,
+        free: Option<FreeOrg<'_>>,
     ) -> Result<Admission, AdmissionError> {
         let asked = Instant::now();
         let spares = wanted.rows(&row, row.at);
-        let judgement = match self.check(&row, &spares, grounds.budget).await {
+        let checked = async {
+            let mut judgement = self.check(&row, &spares, grounds.budget).await?;
+            let Some(FreeOrg { org, credit, .. }) = free else { return Ok::<_, BudgetError>(judgement) };
+            for _ in 0..limits::FREE_CREDIT_TRIES {
+                let before = grounds.budget.per_month;
+                if !matches!(judgement.verdict, Verdict::Month(_)) || before >= credit.0 {
+                    break;
+                }
+                let drawn = self.draw_more(org, credit, judgement.at, before, row.cost).await?;
+                if drawn.part.0 <= before {
+                    break;
+                }
+                grounds.budget.per_month = drawn.part.min(credit).0;
+                judgement = self.check(&row, &[], grounds.budget).await?;
+            }
+            Ok(judgement)
+        };
+        let judgement = match checked.await {
             Ok(judgement) => judgement,
             Err(error) => {
                 tracing::debug!(%error, "a completion cannot be counted");
@@ -240,6 +273,26 @@ impl Meter {
             admission.reservation.settle_in(tally);
         }
         Ok(admission)
+    }
+
+    /// What the organization has drawn of the credit that it shares.
+    async fn free_credit(
+        &self,
+        org: &OrgId,
+        allowance: Allowance,
+        now: Timestamp,
+    ) -> Result<DrawnCredit, AdmissionError> {
+        if let Some(drawn) = self.0.free_credit.find(org, allowance.credit, now) {
+            return Ok(drawn);
+        }
+        Box::pin(self.drawn_credit(org, allowance.credit, now)).await.map_err(|error| {
+            tracing::debug!(%error, account = %org, "it is not known what an organization has drawn of its creator's credit");
+            if let BudgetError::Postgres(error) = &error {
+                postgres_failed("sums", error);
+            }
+            metrics::counter!("svc_gateway_refused_total", "why" => "unavailable").increment(1);
+            UNAVAILABLE
+        })
     }
 
     /// Asks Redis what time it is, as an edge has to that started while Redis was away: its own clock may be of another day.
@@ -282,9 +335,11 @@ impl Meter {
                 let error = AdmissionError::Tokens { rate_limits: rate_limits(used), retry_after: until_midnight };
                 Err(refused("tokens", &row, error))
             }
-            Verdict::Month(_) => {
-                Err(refused("credit", &row, AdmissionError::Credit { retry_after: until_next_month(at) }))
-            }
+            Verdict::Month(_) => Err(refused(
+                "credit",
+                &row,
+                AdmissionError::Credit { retry_after: until_next_month(at), is_shared: false },
+            )),
             Verdict::AccountLimit(_) => {
                 let error = AdmissionError::AccountLimit { retry_after: until_next_month(at) };
                 Err(refused("account_limit", &row, error))
@@ -308,6 +363,26 @@ fn rate_limits(budget: Budget, used: Used, until_midnight: Duration) -> RateLimi
 
 /// The refusal while the meter cannot admit anybody.
 const UNAVAILABLE: AdmissionError = AdmissionError::Unavailable { retry_after: limits::METER_RETRY_AFTER };
+
+/// An organization without a subscription, and the credit that it shares with the others of its creator.
+#[derive(Clone, Copy)]
+struct FreeOrg<'a> {
+    org: &'a OrgId,
+    /// The whole credit.
+    credit: Microcents,
+    /// The part of it that the organization has drawn.
+    drawn: DrawnCredit,
+}
+
+/// Notes in a refusal for want of credit that others share the credit.
+fn of_shared_credit(error: AdmissionError, free: Option<FreeOrg<'_>>) -> AdmissionError {
+    match error {
+        AdmissionError::Credit { retry_after, .. } => {
+            AdmissionError::Credit { retry_after, is_shared: free.is_some_and(|free| free.drawn.is_shared) }
+        }
+        error => error,
+    }
+}
 
 fn until_next_month(at: Timestamp) -> Duration {
     Month::of(at).next().start().since(at)

@@ -1,0 +1,86 @@
+//! Deletes packs from the trash before their time: the oldest ones of accounts that have deleted more than their plan allows to store.
+//!
+//! What is in the trash counts against no plan, so that whoever deletes a large site can publish another. Without a bound, an account that
+//! publishes and deletes all day would fill the store for [`config::Store::trash_days`]. Nothing is deleted while anything is wrong
+//! that keeps [`tend`](super::tend) from deleting; an account then publishes nothing more once it has
+//! [twice as much](domain::limits::DELETED_PER_STORED).
+
+use db::{
+    billing::plan,
+    upkeep::{
+        held_packs,
+        store_sweep::{self, PackRecord},
+    },
+};
+use domain::{Account, DeploymentId};
+
+use super::{guard::Clocks, records};
+use crate::{app::App, metrics};
+
+/// Packs of one account that one run deletes at most, so that it ends well within its job's lease.
+const PURGED: i64 = 200;
+
+/// Deletes packs of the accounts that pay for any of `ids`, until none has more in the store than its plan allows to store. Returns their
+/// number.
+pub(super) async fn run(app: &App, ids: &[DeploymentId]) -> anyhow::Result<usize> {
+    let mut purged = 0;
+    let mut is_in_order = None;
+    for payer in held_packs::payers(&app.db, ids).await? {
+        let allowed = plan::limits(&app.db, app.plans(), &payer).await?.storage_bytes;
+        let held = held_packs::of(&app.db, &payer, app.clock.now()).await?;
+        let over = held.in_all().saturating_sub(allowed).min(held.trashed);
+        if over == 0 {
+            continue;
+        }
+        // Looked at only for accounts that are over: the store's clock costs a request.
+        let is_in_order = match is_in_order {
+            Some(known) => known,
+            None => *is_in_order.insert(may_purge(app).await?),
+        };
+        if !is_in_order {
+            break;
+        }
+        // What is wrong with one account's packs keeps no other's.
+        match of_account(app, &payer, over).await {
+            Ok(its) => purged += its,
+            Err(error) => {
+                tracing::warn!(error = format!("{error:#}"), account = %payer, "packs could not be deleted from the trash early");
+            }
+        }
+    }
+    Ok(purged)
+}
+
+async fn may_purge(app: &App) -> anyhow::Result<bool> {
+    if app.store.is_ruled_elsewhere() {
+        return Ok(false);
+    }
+    let state = store_sweep::state(&app.db).await?;
+    Ok(state.stopped_for.is_none() && state.in_step_until.is_some() && Clocks::read(app).await?.agree())
+}
+
+/// Deletes the account's oldest packs in the trash, until they have made up for `over` bytes.
+async fn of_account(app: &App, payer: &Account, over: u64) -> anyhow::Result<usize> {
+    let (mut purged, mut bytes) = (0, 0_u64);
+    for (id, its_bytes) in held_packs::oldest_trashed(&app.db, payer, PURGED).await? {
+        if bytes >= over {
+            break;
+        }
+        // At the last moment: a deployment may have come back. What is queued anew is in the trash and counted a second time.
+        let record = records(app, std::slice::from_ref(&id)).await?;
+        if !matches!(record[..], [(_, PackRecord::Deleted)]) {
+            continue;
+        }
+        app.store.purge(&id).await?;
+        store_sweep::forget(&app.db, &id).await?;
+        metrics::pack_purged_early();
+        (purged, bytes) = (purged + 1, bytes.saturating_add(its_bytes));
+    }
+    if purged > 0 {
+        tracing::info!(
+            account = %payer, packs = purged, bytes, days = app.config.store.trash_days,
+            "an account has deleted more than its plan allows to store; its oldest packs in the trash are deleted before their days are over"
+        );
+    }
+    Ok(purged)
+}

@@ -1,0 +1,120 @@
+//! The AI credit of organizations without a subscription, which share one free plan for each creator.
+//!
+//! An organization has drawn a part of the month's credit, which Postgres hands out, and its completions are judged by that part as by
+//! any other credit. Postgres is asked when a completion does not fit into the part, and once in
+//! [`limits::FREE_CREDIT_LIFE`] while the organization asks for completions: parts that nobody asked for go back.
+
+use std::time::Instant;
+
+use db::gateway::free_credit::{self, DrawnCredit};
+use domain::{Account, OrgId, Timestamp, month::Month, usage::Microcents};
+use quick_cache::sync::Cache;
+use tokio::time::timeout;
+
+use super::{Meter, check::BudgetError};
+use crate::{limits, memory::keys::GatewayKey};
+
+/// The parts that organizations have drawn, as Postgres last said.
+pub(super) struct FreeCredit(Cache<OrgId, Known>);
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    drawn: DrawnCredit,
+    month: Month,
+    /// The plan's credit that was drawn from.
+    credit: Microcents,
+    asked: Instant,
+    /// Whether the others have left nothing more to draw.
+    is_dry: bool,
+}
+
+/// The organization whose key it is, if the organization has no subscription.
+pub(super) fn free_org(key: &GatewayKey) -> Option<&OrgId> {
+    match &key.account {
+        Account::Org(org) if key.subscribed.is_none() => Some(org),
+        _ => None,
+    }
+}
+
+impl FreeCredit {
+    pub(super) fn new() -> Self {
+        Self(Cache::new(limits::FREE_CREDITS))
+    }
+
+    /// The part of `credit` that the organization has drawn for the month of `now`, if Postgres was asked lately.
+    pub(super) fn find(&self, org: &OrgId, credit: Microcents, now: Timestamp) -> Option<DrawnCredit> {
+        self.0.get(org).filter(|known| known.is_of(credit, now) && known.is_new()).map(|known| known.drawn)
+    }
+
+    /// The same, however long ago it was.
+    fn find_old(&self, org: &OrgId, credit: Microcents, now: Timestamp) -> Option<DrawnCredit> {
+        self.0.get(org).filter(|known| known.is_of(credit, now)).map(|known| known.drawn)
+    }
+}
+
+impl Known {
+    fn is_of(&self, credit: Microcents, now: Timestamp) -> bool {
+        self.credit == credit && self.month == Month::of(now)
+    }
+
+    fn is_new(&self) -> bool {
+        self.asked.elapsed() < limits::FREE_CREDIT_LIFE
+    }
+}
+
+impl Meter {
+    /// Returns the part of `credit` that the organization has drawn for the month of `now`. While Postgres cannot be asked, it is what it
+    /// last was in this month.
+    pub(super) async fn drawn_credit(
+        &self,
+        org: &OrgId,
+        credit: Microcents,
+        now: Timestamp,
+    ) -> Result<DrawnCredit, BudgetError> {
+        if let Some(drawn) = self.0.free_credit.find(org, credit, now) {
+            return Ok(drawn);
+        }
+        let drawn = self.draw(org, credit, now, None).await;
+        drawn.or_else(|error| self.0.free_credit.find_old(org, credit, now).ok_or(error))
+    }
+
+    /// Has the organization draw more than the part `before`, for a completion that may cost `cost`. Returns its part then.
+    pub(super) async fn draw_more(
+        &self,
+        org: &OrgId,
+        credit: Microcents,
+        now: Timestamp,
+        before: u64,
+        cost: Microcents,
+    ) -> Result<DrawnCredit, BudgetError> {
+        match self.0.free_credit.0.get(org).filter(|known| known.is_of(credit, now) && known.is_new()) {
+            // Another of its requests was faster, or has just found that there is no more.
+            Some(known) if known.drawn.part.0 > before => Ok(known.drawn),
+            Some(known) if known.is_dry && known.asked.elapsed() < limits::FREE_CREDIT_DRY => Ok(known.drawn),
+            _ => {
+                let step = cost.0.max(credit.0 / limits::FREE_CREDIT_STEPS);
+                self.draw(org, credit, now, Some((before, Microcents(step)))).await
+            }
+        }
+    }
+
+    async fn draw(
+        &self,
+        org: &OrgId,
+        credit: Microcents,
+        now: Timestamp,
+        more: Option<(u64, Microcents)>,
+    ) -> Result<DrawnCredit, BudgetError> {
+        let step = more.map(|(_, step)| step).unwrap_or_default();
+        let asked = Instant::now();
+        let month = Month::of(now);
+        let drawn = timeout(limits::SPENT_WAIT, async {
+            let _permit = self.0.total_reads.acquire().await.map_err(|_| BudgetError::Totals("the meter has ended"))?;
+            Ok::<_, BudgetError>(free_credit::draw(&self.0.db, org, month, credit, step).await?)
+        });
+        let drawn = drawn.await.map_err(|_| BudgetError::Totals("the read takes too long"))??;
+        let is_dry = more.is_some_and(|(before, _)| drawn.part.0 <= before);
+        self.0.free_credit.0.insert(org.clone(), Known { drawn, month, credit, asked, is_dry });
+        Ok(drawn)
+    }
+}
