@@ -21,7 +21,7 @@ fn assert_shared(answer: Answer, what: &str) {
 
 #[tokio::test]
 async fn organizations_without_a_subscription_have_one_free_plan_together() {
-    let small = json!({ "projects": 2, "domains": 1, "storage_bytes": 500_000 });
+    let small = json!({ "projects": 2, "domains": 1, "storage_bytes": 512_000 });
     let world = small_and_large(&small, &json!({})).start().await;
     let (ada, bob) = (world.user("ada").await, world.user("bob").await);
     for name in ["acme", "band"] {
