@@ -7,6 +7,7 @@ use db::{
         invoices, overview,
         plan::{self, ChargedPlan},
         profiles, subscriptions,
+        usage::{self, Holdings},
     },
     permits::Admin,
 };
@@ -56,6 +57,7 @@ async fn overview(app: &App, account: &Account) -> Result<BillingOverview, ApiEr
     let limits = app.plans().paid_limits_of(subscribed.as_deref(), charged.as_deref());
     let plan = subscribed.or_else(|| app.plans().default_plan().map(|(id, _)| id.to_owned()));
     let used = overview::usage(&app.db, account, app.clock.now()).await?;
+    let Holdings { stored_bytes, orgs, .. } = usage::holdings(&app.db, account, app.clock.now()).await?;
     let latest = invoices::page(&app.db, account, None, LATEST_INVOICES).await?;
     let catalog = app.plans().by_price().into_iter().map(|(id, plan)| CatalogPlan {
         id: id.to_owned(),
@@ -73,6 +75,8 @@ async fn overview(app: &App, account: &Account) -> Result<BillingOverview, ApiEr
             ready_apps: 0,
             bandwidth_bytes: used.bandwidth_bytes,
             ai_credit_cents: used.ai_cost.0 / MICROCENTS,
+            storage_bytes: u64::try_from(stored_bytes).ok(),
+            orgs: account.as_user().and_then(|_| u64::try_from(orgs).ok()),
         },
         catalog: catalog.collect(),
         subscription: subscriptions::current(&app.db, account).await?.map(subscription::view),
