@@ -38,5 +38,6 @@ export default defineConfig({
       },
     },
   },
-  test: { include: ['src/**/*.test.ts', 'build/**/*.test.ts'] },
+  // The time bounds a hang: the first test of a file waits for its modules, beside a build that takes every core.
+  test: { include: ['src/**/*.test.ts', 'build/**/*.test.ts'], testTimeout: 30_000 },
 });

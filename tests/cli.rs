@@ -317,6 +317,14 @@ async fn variables_are_set_from_stdin_read_and_pulled() {
     let env = |rest: &[&'static str]| [&["env"], rest, &["--project", "engine"]].concat();
     let told = shell.text(&env(&["set", "PLAIN", "-x=1"])).await;
     assert!(!told.contains("-x=1"), "{told}");
+    // As in a shell; whoever says nothing of a scope means every reader, and a scope that was said stays.
+    let told = shell.run(&env(&["set", "SHELL_WAY=a=b", "--scope", "runtime"])).await;
+    assert!(told.err.contains("for what runs") && told.err.contains("svc env pull"), "{}", told.err);
+    shell.text(&env(&["set", "SHELL_WAY=c=d"])).await;
+    let set = ada.get("/projects/engine/env").await.ok()["env"][0].clone();
+    assert_eq!(set, serde_json::json!({ "key": "SHELL_WAY", "value": "c=d", "scope": "runtime" }));
+    assert_eq!(shell.run(&env(&["set", "SHELL_WAY=1", "2"])).await.code, 2);
+    shell.text(&env(&["rm", "SHELL_WAY"])).await;
     let piped = shell.run_with(&env(&["set", "SECRET", "--scope", "build"]), "two words\nand a line\n").await;
     assert_eq!(piped.code, 0, "{}", piped.err);
     assert!(!piped.err.contains("two words"), "{}", piped.err);
@@ -326,9 +334,9 @@ async fn variables_are_set_from_stdin_read_and_pulled() {
     let stored = ada.get("/projects/engine/env").await.ok();
     assert_eq!(shell.json(&env(&[])).await["env"].as_array().unwrap().len(), 3);
     for variable in [
-        serde_json::json!({ "key": "PLAIN", "value": "-x=1", "scope": "runtime" }),
+        serde_json::json!({ "key": "PLAIN", "value": "-x=1", "scope": "both" }),
         serde_json::json!({ "key": "SECRET", "value": "two words\nand a line", "scope": "build" }),
-        serde_json::json!({ "key": "PEM", "value": "-----BEGIN-----\n\"$x\"\n", "scope": "runtime" }),
+        serde_json::json!({ "key": "PEM", "value": "-----BEGIN-----\n\"$x\"\n", "scope": "both" }),
     ] {
         assert!(stored["env"].as_array().unwrap().contains(&variable), "{stored}");
     }

@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_never_is_wider_than_the_terminal() {
+    fn a_row_is_no_wider_than_the_terminal_or_its_name() {
         let row = |name: &str| {
             let cells = [name, "deployed", "3 hours ago", "https://a-name-of-a-site.svc.example.com", "", "████████"];
             cells.map(str::to_owned).to_vec()
@@ -444,13 +444,15 @@ mod tests {
         let headings = ["NAME", "STATE", "CREATED", "ADDRESS", "NOTE", ""];
         for room in [24, 30, 40, 60, 80, 100, 140] {
             let text = drawn(&table_within(Some(room), &headings, &rows, ""), false);
-            assert!(text.lines().all(|line| measure_text_width(line) <= room), "{room}:\n{text}");
-            assert!(text.contains("one"), "{room}:\n{text}");
+            assert!(text.lines().all(|line| measure_text_width(line) <= room.max(34)), "{room}:\n{text}");
+            // Names are copied, and so are addresses: they are whole, or not there.
+            assert!(text.contains("one") && text.contains("münchen"), "{room}:\n{text}");
+            assert_eq!(text.matches("https").count(), text.matches(".example.com").count(), "{room}:\n{text}");
         }
         let whole = drawn(&table_within(None, &headings, &rows, ""), false);
         assert!(whole.contains("münchen") && whole.contains("example.com") && whole.contains("NOTE"), "{whole}");
         let sixty = drawn(&table_within(Some(60), &headings, &rows, ""), false);
-        assert!(sixty.contains('…') && !sixty.contains("NOTE") && !sixty.contains('█'), "{sixty}");
+        assert!(!sixty.contains("ADDRESS") && !sixty.contains("NOTE") && !sixty.contains('█'), "{sixty}");
         assert!(sixty.contains("deployed"), "{sixty}");
     }
 

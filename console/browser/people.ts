@@ -5,6 +5,8 @@
 import { isFirefox, launch } from './chromium.ts';
 import { launchFirefox } from './firefox.ts';
 import { dropping } from './people/dropping.ts';
+import { finding } from './people/finding.ts';
+import { joining } from './people/joining.ts';
 import { many } from './people/many.ts';
 import { paying } from './people/paying.ts';
 import { surroundings } from './people/surroundings.ts';
@@ -12,7 +14,15 @@ import { undoing } from './people/undoing.ts';
 import type { Journey } from './people/visitor.ts';
 
 const only = new RegExp(process.env['SVC_PEOPLE_ONLY'] ?? '');
-const parts: Record<string, Record<string, Journey>> = { dropping, undoing, paying, many, surroundings };
+const parts: Record<string, Record<string, Journey>> = {
+  dropping,
+  undoing,
+  paying,
+  many,
+  surroundings,
+  joining,
+  finding,
+};
 const named = process.env['SVC_PEOPLE_PARTS'] ?? '-';
 const names = named.replace('-', '').split(',').filter(Boolean);
 const chosen = Object.keys(parts).filter((part) => names.includes(part) !== named.startsWith('-'));

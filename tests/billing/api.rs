@@ -39,15 +39,16 @@ async fn an_account_without_a_subscription_has_the_cheapest_plan() {
     let domain = json!({ "domain": "www.acme.example" });
     member.post("/projects/engine/domains").json(&domain).await.created();
     member.create_project("own").await;
-    let none = json!({ "projects": 0, "domains": 0, "ready_apps": 0, "bandwidth_bytes": 0, "ai_credit_cents": 0 });
-    let with = |projects: u32, domains: u32| {
-        let mut usage = none.clone();
-        (usage["projects"], usage["domains"]) = (projects.into(), domains.into());
-        usage
+    let with = |projects: u32, domains: u32, orgs: Option<u64>| {
+        json!({ "projects": projects, "domains": domains, "ready_apps": 0, "bandwidth_bytes": 0, "ai_credit_cents": 0,
+                "storage_bytes": 0, "orgs": orgs })
     };
-    assert_eq!(org.owner.get("/orgs/acme/billing").await.ok()["usage"], with(2, 1));
-    assert_eq!(member.get("/billing").await.ok()["usage"], with(1, 0));
-    assert_eq!(org.owner.get("/billing").await.ok()["usage"], none);
+    assert_eq!(org.owner.get("/orgs/acme/billing").await.ok()["usage"], with(2, 1, None));
+    assert_eq!(member.get("/billing").await.ok()["usage"], with(1, 0, Some(0)));
+    assert_eq!(org.owner.get("/billing").await.ok()["usage"], with(0, 0, Some(1)));
+    // What is kept counts in the store of whoever owns it.
+    member.deploy("own", &crate::world::Site::page("kept")).await;
+    assert!(member.get("/billing").await.ok()["usage"]["storage_bytes"].as_u64() > Some(0));
 }
 
 #[tokio::test]

@@ -153,6 +153,19 @@ async fn signing_out_leaves_nothing_on_the_page() {
 }
 
 #[tokio::test]
+async fn strangers_find_the_guide_and_browsers_an_icon() {
+    let world = world().await;
+    let person = world.person();
+    let front = person.step(&world.console_url("/")).await.assert_status(200);
+    assert!(front.text().contains("href=\"/docs/guide/\""), "{}", front.text());
+    // Where the guide was not built, the address leads to the API's documentation.
+    let guide = person.step(&world.console_url("/docs/guide/")).await.assert_status(307);
+    assert!(guide.header("location").ends_with("/docs"), "{}", guide.header("location"));
+    let icon = person.step(&world.console_url("/favicon.ico")).await.assert_status(200);
+    assert_eq!(icon.header("content-type"), "image/svg+xml");
+}
+
+#[tokio::test]
 async fn the_page_allows_nothing_inline_and_its_files_are_kept() {
     let world = world().await;
     let person = world.person();

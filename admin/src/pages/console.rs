@@ -2,7 +2,7 @@
 
 use axum::{
     extract::{Path, State},
-    http::{HeaderMap, Uri},
+    http::{HeaderMap, Uri, header},
     response::{IntoResponse as _, Redirect, Response},
 };
 
@@ -20,6 +20,9 @@ pub(super) const FILES: &str = "/_app/{*path}";
 
 /// The address of the documentation's site.
 pub(super) const GUIDE: &str = "/docs/guide";
+/// The icon that browsers ask for by themselves.
+pub(super) const FAVICON: &str = "/favicon.ico";
+const ICON: &str = include_str!("../../templates/favicon.svg");
 
 /// The front page: the console for a browser that may be signed in, what svc is for every other. Without a built console,
 /// a page without scripts.
@@ -51,11 +54,26 @@ pub(super) async fn guide_front() -> Redirect {
     Redirect::permanent(&format!("{GUIDE}/"))
 }
 
-/// A page or file of the documentation, if it was built.
+/// The console's icon, for pages that name none. Browsers go by the type, not by the name.
+pub(super) async fn favicon() -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "image/svg+xml"),
+        (header::CACHE_CONTROL, "public, max-age=86400"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    ];
+    (headers, ICON).into_response()
+}
+
+/// A page or file of the documentation, if it was built. Without it the front page of the documentation is the API's.
 pub(super) async fn guide(State(app): State<App>, path: Option<Path<String>>, headers: HeaderMap) -> Response {
     let path = path.map(|Path(path)| path).unwrap_or_default();
     match app.console_files.as_ref().and_then(|files| files.guide(&path, &headers)) {
         Some(found) => found,
+        None if path.is_empty() => {
+            let api = app.config.site.base_url.as_str().trim_end_matches('/');
+            Redirect::temporary(&format!("{api}/docs")).into_response()
+        }
         None => super::not_found().await,
     }
 }

@@ -43,6 +43,7 @@ pub fn router(app: &App) -> Router<App> {
     console
         .route(paths::HOME, get(console::front))
         .route(console::FILES, get(console::file))
+        .route(console::FAVICON, get(console::favicon))
         .route(console::GUIDE, get(console::guide_front))
         .route(&format!("{}/", console::GUIDE), get(console::guide))
         .route(&format!("{}/{{*path}}", console::GUIDE), get(console::guide))

@@ -17,7 +17,7 @@ use crate::{
     complete,
     failure::{Failure, Kind},
     options::ProjectOption,
-    output::Output,
+    output::{self, Output},
     pack,
     project::{self, PROJECT_FILE},
 };
@@ -85,6 +85,13 @@ pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyh
     // Asked while the upload is under way; what was made just now is not suspended.
     let (published, suspended) =
         tokio::join!(publish::upload(package, &path, None, client, output), suspension(known.as_ref(), client));
+    if created && published.is_err() {
+        // The failure itself is printed last, by whoever prints it.
+        output::warning(&format!(
+            "The project {name} is there now, and has nothing published. Run the command again once this is mended, or remove it: \
+             svc projects delete {name}"
+        ));
+    }
     let published = published?;
     propagation::report(output, if suspended.is_some() { "Deployed" } else { "Live" }, published.propagation);
     if let Some(reason) = suspended {

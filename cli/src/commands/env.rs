@@ -5,6 +5,7 @@ use std::{
     io::{self, Read as _, Write as _},
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
+    str::FromStr,
 };
 
 use api::{
@@ -15,7 +16,7 @@ use clap::{Subcommand, ValueEnum};
 use console::Term;
 use domain::{
     ProjectName,
-    env::{EnvKey, EnvScope, EnvValue},
+    env::{EnvError, EnvKey, EnvScope, EnvValue},
     limits::ENV_VALUE_CHARS,
 };
 use serde_json::json;
@@ -63,15 +64,16 @@ enum Action {
     /// Without VALUE it is read from stdin (less one line break at its end), or asked for, so that secrets need not
     /// stand in the shell's history.
     Set {
-        /// Letters, digits and underscores, not beginning with a digit
-        key: EnvKey,
+        /// The name: letters, digits and underscores, not beginning with a digit; or KEY=VALUE
+        #[arg(value_name = "KEY")]
+        variable: Assignment,
         /// The value, or - to read it from stdin
         #[arg(allow_hyphen_values = true)]
         value: Option<String>,
         /// Read the value from this file, as it stands
         #[arg(long, value_name = "FILE", conflicts_with = "value")]
         file: Option<PathBuf>,
-        /// Where the variable is visible [default: as before; a new one at runtime]
+        /// Where the variable is meant to be read [default: as before; a new one in both]
         #[arg(long, value_enum)]
         scope: Option<Scope>,
     },
@@ -91,11 +93,11 @@ enum Action {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Scope {
-    /// At runtime
+    /// By what runs
     Runtime,
-    /// During builds
+    /// By what builds
     Build,
-    /// At runtime and during builds
+    /// By what builds and by what runs
     Both,
 }
 
@@ -109,17 +111,38 @@ impl From<Scope> for EnvScope {
     }
 }
 
+/// A variable's name, with its value when that was given as in a shell: `KEY=VALUE`.
+#[derive(Debug, Clone)]
+struct Assignment {
+    key: EnvKey,
+    value: Option<String>,
+}
+
+impl FromStr for Assignment {
+    type Err = EnvError;
+    fn from_str(text: &str) -> Result<Self, EnvError> {
+        let (key, value) = text.split_once('=').map_or((text, None), |(key, value)| (key, Some(value.to_owned())));
+        Ok(Self { key: key.parse()?, value })
+    }
+}
+
 pub(crate) async fn run(env: Env, client: &Client, output: Output) -> anyhow::Result<()> {
     let name = env.project.choose(client, output).await?;
     match env.action.unwrap_or(Action::List { values: env.values }) {
         Action::List { values } => list(&name, values, client, output).await,
         Action::Get { key } => get(&name, &key, client, output).await,
-        Action::Set { key, value, file, scope } => {
-            let value = match file {
-                Some(file) => read_file(&file)?,
-                None => read_value(&key, value, output)?,
+        Action::Set { variable: Assignment { key, value: assigned }, value, file, scope } => {
+            let value = match (assigned, value, file) {
+                (None, None, Some(file)) => read_file(&file)?,
+                (None, value, _) => read_value(&key, value, output)?,
+                (Some(assigned), None, None) => parse(assigned)?,
+                (Some(_), _, _) => {
+                    return Err(Failure::usage(format!("{key} was given two values."))
+                        .with_hint("Leave one out.")
+                        .into());
+                }
             };
-            set(&name, &key, SetEnv { value, scope: scope.map(Into::into) }, client, output).await
+            set(&name, &key, value, scope.map(Into::into), client, output).await
         }
         Action::Rm { key } => remove(&name, &key, client, output).await,
         Action::Pull { file } => pull(&name, &file, client, output).await,
@@ -149,15 +172,34 @@ async fn get(name: &ProjectName, key: &EnvKey, client: &Client, output: Output) 
     output.exact(&variable, || variable.value.expose().to_owned())
 }
 
-async fn set(name: &ProjectName, key: &EnvKey, body: SetEnv, client: &Client, output: Output) -> anyhow::Result<()> {
+async fn set(
+    name: &ProjectName,
+    key: &EnvKey,
+    value: EnvValue,
+    scope: Option<EnvScope>,
+    client: &Client,
+    output: Output,
+) -> anyhow::Result<()> {
+    let scope = match scope {
+        Some(scope) => Some(scope),
+        // The service keeps the scope of one that exists. A new one is for everything: without a word about it, nobody means less.
+        None => {
+            let exists = variables(name, client).await?.iter().any(|variable| variable.key == *key);
+            (!exists).then_some(EnvScope::Both)
+        }
+    };
+    let body = SetEnv { value, scope };
     let answer = client.put::<EnvChanged>(&format!("/projects/{name}/env/{key}"), &body).await;
     let changed = answer.map_err(|failure| projects::unknown(name, failure))?.body;
-    let seen = match changed.scope {
-        EnvScope::Runtime => "at runtime",
-        EnvScope::Build => "during builds",
-        EnvScope::Both => "at runtime and during builds",
+    let readers = match changed.scope {
+        EnvScope::Runtime => "what runs",
+        EnvScope::Build => "builds",
+        EnvScope::Both => "builds and what runs",
     };
-    output.success(&format!("Set {key} of {name}, visible {seen}."));
+    output.success(&format!("Set {key} of {name}, for {readers}."));
+    output.note(&format!(
+        "Published files never see it. A build of yours reads it from `svc env pull --project {name}`."
+    ));
     output.result(&changed, String::new)
 }
 
@@ -265,6 +307,18 @@ fn quoted(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_variable_is_written_as_in_a_shell_too() {
+        for (written, key, value) in
+            [("KEY", "KEY", None), ("KEY=", "KEY", Some("")), ("KEY=a=b c", "KEY", Some("a=b c"))]
+        {
+            let read: Assignment = written.parse().unwrap();
+            assert_eq!((read.key.as_str(), read.value.as_deref()), (key, value));
+        }
+        assert!("=x".parse::<Assignment>().is_err());
+        assert!("A-B=x".parse::<Assignment>().is_err());
+    }
 
     #[test]
     fn values_are_quoted_where_they_must_be() {

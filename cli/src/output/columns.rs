@@ -2,7 +2,8 @@
 //!
 //! A table that is too wide loses first the columns in which nothing stands and those that only draw, such as bars. Then
 //! its columns are shortened, the first one least: it names what the row is about. What still has no room is left out from
-//! the right.
+//! the right. What people copy, such as an id or an address, is never shortened: half of it is worth nothing. It is left out
+//! last, and in the first column it stays whatever its width, and the terminal wraps it.
 
 use console::measure_text_width;
 
@@ -12,6 +13,32 @@ const GAP: usize = 2;
 const LEAST: usize = 8;
 /// The first column is not shortened below this, which is an id with its prefix.
 const LEAST_OF_FIRST: usize = 28;
+
+/// The headings of columns whose words are copied.
+const COPIED: [&str; 22] = [
+    "ADDRESS",
+    "DEPLOYMENT",
+    "DOMAIN",
+    "FINGERPRINT",
+    "HOST",
+    "HOSTNAME",
+    "ID",
+    "INSTALLATION",
+    "INVITE",
+    "KEY",
+    "LOGIN",
+    "MODEL",
+    "NAME",
+    "NUMBER",
+    "ORG",
+    "ORGANIZATION",
+    "PROJECT",
+    "RECORD",
+    "SESSION",
+    "SHA-256",
+    "SHARE",
+    "TOKEN",
+];
 
 /// The width of each column, in characters; none for a column that is left out.
 pub(super) fn fit(room: Option<usize>, headings: &[&str], rows: &[Vec<String>]) -> Vec<Option<usize>> {
@@ -33,23 +60,36 @@ pub(super) fn fit(room: Option<usize>, headings: &[&str], rows: &[Vec<String>]) 
     let first = headings.iter().position(|heading| !heading.is_empty()).unwrap_or(0);
     let marks: usize = widths.iter().take(first).flatten().map(|width| width + GAP).sum();
     let room = room.saturating_sub(marks);
-    let of_first = widths[first].unwrap_or(0).min(LEAST_OF_FIRST.max(room / 2)).min(room);
+    let is_copied: Vec<bool> = headings.iter().map(|heading| COPIED.contains(heading)).collect();
+    let natural = widths[first].unwrap_or(0);
+    let of_first = if is_copied[first] { natural } else { natural.min(LEAST_OF_FIRST.max(room / 2)).min(room) };
     widths[first] = Some(of_first);
-    share(&mut widths[first + 1..], room - of_first);
+    share(&mut widths[first + 1..], &is_copied[first + 1..], room.saturating_sub(of_first));
     widths
 }
 
-/// Gives the columns after the first one their part of `room`: narrow ones what they need, the others alike.
-fn share(widths: &mut [Option<usize>], room: usize) {
-    let least =
-        |widths: &[Option<usize>]| -> usize { widths.iter().flatten().map(|width| GAP + (*width).min(LEAST)).sum() };
+/// Gives the columns after the first one their part of `room`: narrow ones and those that are copied what they need, the others
+/// alike.
+fn share(widths: &mut [Option<usize>], is_copied: &[bool], room: usize) {
+    let needed = |at: usize, width: usize| GAP + if is_copied[at] { width } else { width.min(LEAST) };
+    let least = |widths: &[Option<usize>]| -> usize {
+        widths.iter().enumerate().filter_map(|(at, width)| Some(needed(at, (*width)?))).sum()
+    };
+    // One that has no room by itself must not push the others out.
+    for (width, is_copied) in widths.iter_mut().zip(is_copied) {
+        *width = width.filter(|width| !*is_copied || GAP + width <= room);
+    }
     while least(widths) > room {
-        let Some(last) = widths.iter().rposition(Option::is_some) else { return };
+        let shown = || widths.iter().enumerate().filter(|(_, width)| width.is_some()).map(|(at, _)| at);
+        let Some(last) = shown().rfind(|at| !is_copied[*at]).or_else(|| shown().next_back()) else { return };
         widths[last] = None;
     }
-    let mut by_width: Vec<usize> = (0..widths.len()).filter(|at| widths[*at].is_some()).collect();
+    let copied: usize =
+        widths.iter().zip(is_copied).filter(|(_, is_copied)| **is_copied).filter_map(|(width, _)| *width).sum();
+    let shown = widths.iter().flatten().count();
+    let mut by_width: Vec<usize> = (0..widths.len()).filter(|at| widths[*at].is_some() && !is_copied[*at]).collect();
     by_width.sort_by_key(|at| widths[*at]);
-    let (mut left, mut waiting) = (room - GAP * by_width.len(), by_width.len());
+    let (mut left, mut waiting) = (room.saturating_sub(GAP * shown + copied), by_width.len());
     for at in by_width {
         let width = widths[at].unwrap_or(0).min(left / waiting);
         widths[at] = Some(width);
@@ -99,6 +139,23 @@ mod tests {
         assert_eq!(widths(200, &headings, &row)[1], Some(24));
         assert_eq!(widths(60, &headings, &row), [Some(1), Some(24), Some(9), Some(9), Some(9), None, None]);
         assert_eq!(widths(30, &headings, &row), [Some(1), Some(24), None, None, None, None, None]);
+    }
+
+    #[test]
+    fn what_is_copied_is_whole_or_left_out() {
+        let headings = ["NAME", "STATE", "CREATED", "ADDRESS"];
+        let row = ["harbour-docs", "live", "3 months ago", "https://harbour-docs.svc.example.org/"];
+        assert_eq!(widths(80, &headings, &row), [Some(12), Some(5), Some(12), Some(37)]);
+        assert_eq!(widths(60, &headings, &row), [Some(12), Some(5), None, Some(37)]);
+        assert_eq!(widths(40, &headings, &row), [Some(12), Some(5), Some(12), None]);
+        let row = ["https://a-very-long-name-of-a-share.svc.example.org/", "in 3 days"];
+        assert_eq!(widths(40, &["ADDRESS", "EXPIRES"], &row), [Some(52), None]);
+        let row = ["ai_0123456789abcdefghij", "a label that somebody has written at length", "yesterday", "12"];
+        let headings = ["TOKEN", "LABEL", "CREATED", "THIS MONTH"];
+        for room in 24..120 {
+            let whole = widths(room, &headings, &row)[0];
+            assert_eq!(whole, Some(23), "{room}");
+        }
     }
 
     #[test]

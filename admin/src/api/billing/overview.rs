@@ -8,6 +8,7 @@ use db::{
         overview::{self, Usage},
         plan::{self, ChargedPlan},
         profiles, subscriptions,
+        usage::{self, Holdings},
     },
     permits::Admin,
 };
@@ -61,6 +62,7 @@ async fn overview(app: &App, account: &Account) -> Result<BillingOverview, ApiEr
     };
     let plan = subscribed.or_else(|| app.plans().default_plan().map(|(id, _)| id.to_owned()));
     let used = overview::usage(&app.db, account, app.clock.now()).await?;
+    let Holdings { stored_bytes, orgs, .. } = usage::holdings(&app.db, account, app.clock.now()).await?;
     let latest = invoices::page(&app.db, account, None, LATEST_INVOICES).await?;
     let catalog = app.plans().by_price().into_iter().map(|(id, plan)| CatalogPlan {
         id: id.to_owned(),
@@ -71,9 +73,15 @@ async fn overview(app: &App, account: &Account) -> Result<BillingOverview, ApiEr
     Ok(BillingOverview {
         plan,
         limits,
-        usage: view_usage(used),
-        shared_usage: shared
-            .map(|shared| SharedPlanUsage { organizations: shared.orgs, usage: view_usage(shared.usage) }),
+        usage: PlanUsage {
+            storage_bytes: u64::try_from(stored_bytes).ok(),
+            orgs: account.as_user().and_then(|_| u64::try_from(orgs).ok()),
+            ..view_usage(used)
+        },
+        shared_usage: shared.map(|shared| SharedPlanUsage {
+            organizations: shared.orgs,
+            usage: PlanUsage { storage_bytes: Some(shared.stored_bytes), ..view_usage(shared.usage) },
+        }),
         catalog: catalog.collect(),
         subscription: subscriptions::current(&app.db, account).await?.map(subscription::view),
         next_invoice: billing::upcoming(app, account).await?.map(view_upcoming),
@@ -90,6 +98,8 @@ fn view_usage(used: Usage) -> PlanUsage {
         ready_apps: 0,
         bandwidth_bytes: used.bandwidth_bytes,
         ai_credit_cents: used.ai_cost.0 / MICROCENTS,
+        storage_bytes: None,
+        orgs: None,
     }
 }
 

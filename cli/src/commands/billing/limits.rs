@@ -83,7 +83,7 @@ pub(super) const ALL: &[Limit] = &[
         what: "storage",
         whose: Whose::Everybody,
         allowed: |limits| limits.storage_bytes,
-        used: |_, _| None,
+        used: |usage, _| usage.storage_bytes,
         written: size,
     },
     Limit {
@@ -104,7 +104,7 @@ pub(super) const ALL: &[Limit] = &[
         what: "organizations you create",
         whose: Whose::Person,
         allowed: |limits| limits.orgs.into(),
-        used: |_, _| None,
+        used: |usage, _| usage.orgs,
         written: number,
     },
     Limit {

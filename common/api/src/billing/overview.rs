@@ -61,6 +61,12 @@ pub struct PlanUsage {
     pub bandwidth_bytes: u64,
     /// The cost of this month's completions, in whole cents, rounded down.
     pub ai_credit_cents: u64,
+    /// Bytes in the store: the kept deployments of all projects and shares, each with a least size. Older services leave it out.
+    #[serde(default)]
+    pub storage_bytes: Option<u64>,
+    /// The number of organizations that the person created and that still exist; null for an organization. Older services leave it out.
+    #[serde(default)]
+    pub orgs: Option<u64>,
 }
 
 /// The use of a free plan by several organizations together.

@@ -1,6 +1,11 @@
 //! What an account uses of its plan.
 
-use domain::{Account, OrgId, Timestamp, UserId, month::Month, usage::Microcents};
+use domain::{
+    Account, OrgId, Timestamp, UserId,
+    limits::{PACK_LEAST_BYTES, PACK_OVERHEAD_BYTES},
+    month::Month,
+    usage::Microcents,
+};
 use sqlx::PgPool;
 
 use crate::{gateway::free_credit, stats::bandwidth};
@@ -50,7 +55,9 @@ pub async fn usage(pool: &PgPool, account: &Account, now: Timestamp) -> Result<U
 pub struct SharedUsage {
     /// The number of organizations.
     pub orgs: u64,
-    /// What they use. What is counted by month has that of organizations which were deleted since it began.
+    /// Bytes that they count with in the store.
+    pub stored_bytes: u64,
+    /// What else they use. What is counted by month has that of organizations which were deleted since it began.
     pub usage: Usage,
 }
 
@@ -63,6 +70,8 @@ pub async fn shared_usage(pool: &PgPool, org: &OrgId, now: Timestamp) -> Result<
                   (SELECT count(*) FROM orgs_sharing_month($1, $2)) AS "sharing!",
                   (SELECT count(*) FROM owned WHERE share_name IS NULL) AS "projects!",
                   (SELECT count(*) FROM custom_domains d JOIN owned ON owned.id = d.project_id) AS "domains!",
+                  (SELECT COALESCE(sum(greatest(COALESCE(d.stored_bytes, d.bytes) + $5::bigint, $6)), 0)::bigint FROM deployments d
+                   JOIN owned ON owned.id = d.project_id WHERE d.status IN ('live', 'superseded')) AS "stored_bytes!",
                   (SELECT COALESCE(sum(people_bytes), 0)::bigint FROM bandwidth_months
                    WHERE month = $4 AND account = ANY(ARRAY(SELECT orgs_sharing_month($1, $2))))
                   + (SELECT COALESCE(sum(sums[11]), 0)::bigint FROM traffic_recent
@@ -71,6 +80,8 @@ pub async fn shared_usage(pool: &PgPool, org: &OrgId, now: Timestamp) -> Result<
         month.start(),
         month.next().start(),
         month.first_day(),
+        PACK_OVERHEAD_BYTES,
+        PACK_LEAST_BYTES,
     )
     .fetch_one(pool)
     .await?;
@@ -84,5 +95,5 @@ pub async fn shared_usage(pool: &PgPool, org: &OrgId, now: Timestamp) -> Result<
         bandwidth_bytes: count(row.bandwidth),
         ai_cost: free_credit::spent_together(pool, org, month).await?,
     };
-    Ok(Some(SharedUsage { orgs: count(row.orgs), usage }))
+    Ok(Some(SharedUsage { orgs: count(row.orgs), stored_bytes: count(row.stored_bytes), usage }))
 }

@@ -1,5 +1,6 @@
 // What went wrong with a call, as a person is told.
 
+import { inWordsOfForms } from './fields.ts';
 import { retryAfter } from './pace.svelte.ts';
 
 /** A call that failed: a sentence, the API's code, and the request's id for whoever is asked for help. */
@@ -28,7 +29,7 @@ export class Problem extends Error {
         id,
       );
     }
-    if (error) return new Problem(error.code, error.message, response.status, id);
+    if (error) return new Problem(error.code, inWordsOfForms(error.message), response.status, id);
     return new Problem(
       'unreadable',
       `The server answered ${response.status} without saying why.`,
