@@ -31,12 +31,13 @@ const READ: [&str; 5] = [
     "projects.password_hash",
 ];
 /// The functions that it may call.
-const CALLED: [&str; 13] = [
+const CALLED: [&str; 14] = [
     "append_traffic",
     "find_ai_key",
     "find_gateway_key",
     "find_gateway_key_and_credit",
     "find_model_aliases",
+    "find_suspension_of_owners",
     "note_lost_changes",
     "note_settled_edges",
     "record_ai_usage_by_key",

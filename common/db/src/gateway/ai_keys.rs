@@ -29,7 +29,7 @@ pub struct AiKey {
     pub asks: KeyLimits,
     /// The names that the account has given to models.
     pub aliases: ModelAliases,
-    /// Whether the operator has suspended the account.
+    /// Whether the operator has suspended the account, or all people who own it.
     pub is_suspended: bool,
 }
 
@@ -43,7 +43,8 @@ pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey
                   body_bytes AS "body_bytes?: BodyLimit", max_tokens AS "max_tokens?: TokenLimit",
                   charged_plan AS "charged_plan?",
                   find_model_aliases(user_id, org_id) AS "aliases?: Json<Vec<ModelAlias>>",
-                  EXISTS (SELECT FROM account_suspensions s WHERE s.account = COALESCE(k.user_id, k.org_id)) AS "is_suspended!"
+                  EXISTS (SELECT FROM account_suspensions s WHERE s.account = COALESCE(k.user_id, k.org_id))
+                      OR find_suspension_of_owners(k.org_id) IS NOT NULL AS "is_suspended!"
            FROM find_gateway_key_and_credit($1) k"#,
         secret.as_bytes(),
     )

@@ -13,6 +13,7 @@ mod lifecycle;
 pub mod lookup;
 pub(crate) mod project;
 pub mod shares;
+pub mod suspended_orgs;
 pub mod suspension;
 mod transfer;
 
