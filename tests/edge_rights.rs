@@ -38,6 +38,7 @@ const CALLED: [&str; 14] = [
     "find_gateway_key",
     "find_gateway_key_and_credit",
     "find_model_aliases",
+    "find_suspension_of_owners",
     "note_lost_changes",
     "note_settled_edges",
     "record_ai_usage_by_key",

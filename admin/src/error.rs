@@ -240,7 +240,13 @@ impl From<Suspended> for ApiError {
             ),
             Suspended::Account(reason) => format!(
                 "The operator of this service has suspended the account ({}). Until that ends nothing of it can be \
-                 published, moved or deleted; you can still sign in, read, export and pay. Ask the operator.",
+                 published, moved or deleted, and a suspended person changes nothing in any organization; you can still sign \
+                 in, read, export and pay. Ask the operator.",
+                reason.as_str()
+            ),
+            Suspended::Owners(reason) => format!(
+                "The operator of this service has suspended everybody who owns the organization ({}). Until that ends its \
+                 deploy tokens do not work, and pushes to its repositories are not deployed. Ask the operator.",
                 reason.as_str()
             ),
         };

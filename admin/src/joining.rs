@@ -10,7 +10,7 @@ use domain::{audit::Action, changes::Subject, opaque::OpaqueSecret};
 
 use crate::{
     app::App,
-    auth::CliUser,
+    auth::{self, CliUser},
     edges::Propagation,
     error::{ApiError, Code},
 };
@@ -31,6 +31,8 @@ pub async fn preview(app: &App, token: &str) -> Result<Option<InvitePreview>, Ap
 /// Accepts the invite behind a link's token for `caller`.
 pub async fn join(app: &App, caller: &CliUser, token: &str) -> Result<(Joined, Propagation), ApiError> {
     let secret = OpaqueSecret::parse(token).ok_or_else(no_invite)?;
+    // The console's page is behind no middleware that looks.
+    auth::require_unsuspended(app, caller).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let joined = invites::accept(&mut change, &secret.hash(), &caller.user.id, app.plans(), now).await?;

@@ -17,7 +17,9 @@ use admin::{
     mail::Mailer,
     metrics,
     programs::{self, Presence, Programs},
-    readiness, serve, suspension, talkers,
+    readiness, serve,
+    suspension::{self, Order},
+    talkers,
 };
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -109,13 +111,16 @@ enum Command {
     TakeOver(commands::take_over::TakeOver),
     /// Take a site down: visitors get 403, or 451 where a law demands it. Its owner keeps it, and can neither publish to it, nor move
     /// or delete it, nor take its domains elsewhere. With `--account`, all sites and AI keys of a person or an organization, and those
-    /// that are made later.
+    /// that are made later. A suspended person reads and pays, and changes nothing in any organization; theirs are printed.
     Suspend {
         #[command(flatten)]
         subject: SuspensionSubject,
         /// The reason, which the audit log records.
         #[arg(long)]
         reason: Reason,
+        /// Suspend the organizations that nobody else owns, too: their sites, tokens and AI keys.
+        #[arg(long, requires = "account")]
+        with_orgs: bool,
     },
     /// Give back what was paid on an invoice, all of it or a part. The credit note is issued once the money is gone.
     Refund {
@@ -134,7 +139,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Let a suspended site, or what a suspended account has, be served again.
+    /// Let a suspended site, or what a suspended account has, be served again. With a person, the organizations that were suspended
+    /// with them are resumed; one that was suspended by itself stays so.
     Resume {
         #[command(flatten)]
         subject: SuspensionSubject,
@@ -265,9 +271,11 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             Command::Mail { action: MailAction::Test { address } } => test_mail(&config, &address).await,
             Command::Store { action } => store::run(config, action).await,
             Command::TakeOver(arguments) => commands::take_over::run(config, arguments).await,
-            Command::Suspend { subject, reason } => set_suspended(config, subject, Some(reason.into())).await,
+            Command::Suspend { subject, reason, with_orgs } => {
+                set_suspended(config, subject, Order::Suspend { reason: reason.into(), with_orgs }).await
+            }
             Command::Refund { invoice, cents, reason } => refund(config, &invoice, cents.map(Cents), &reason).await,
-            Command::Resume { subject } => set_suspended(config, subject, None).await,
+            Command::Resume { subject } => set_suspended(config, subject, Order::Resume).await,
         };
         done.map(|()| ExitCode::SUCCESS)
     });
@@ -322,19 +330,26 @@ async fn test_mail(config: &Config, address: &EmailAddress) -> anyhow::Result<()
 async fn set_suspended(
     config: Arc<Config>,
     SuspensionSubject { project, account }: SuspensionSubject,
-    reason: Option<Suspension>,
+    order: Order,
 ) -> anyhow::Result<()> {
     if let Some(name) = account {
-        let suspension::ChangedAccount { account, name, propagation } =
-            suspension::set_account(config, &name, reason).await?;
-        match reason {
-            Some(reason) => {
+        let suspension::ChangedAccount { account, name, orgs, propagation } =
+            suspension::set_account(config, &name, order).await?;
+        match order {
+            Order::Suspend { reason, .. } => {
                 println!("the account {name} ({account}) is suspended ({}); edges: {propagation}", reason.as_str());
             }
-            None => println!("the account {name} ({account}) is suspended no more; edges: {propagation}"),
+            Order::Resume => println!("the account {name} ({account}) is suspended no more; edges: {propagation}"),
+        }
+        for (org, outcome) in orgs {
+            println!("the organization {org}: {outcome}");
         }
         return Ok(());
     }
+    let reason = match order {
+        Order::Suspend { reason, .. } => Some(reason),
+        Order::Resume => None,
+    };
     let name = project.context("a project or an account has to be named")?;
     let suspension::Changed { project, propagation } = suspension::set(config, &name, reason).await?;
     match reason {

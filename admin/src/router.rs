@@ -196,6 +196,7 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
         .merge(uploads())
         .merge(console())
         .merge(streams().layer(by_ourselves.clone()))
+        .layer(from_fn_with_state(app.clone(), auth::refuse_suspended))
         .layer(from_fn_with_state(app.clone(), rate_limit::per_token))
         .layer(from_fn_with_state(app.clone(), auth::authenticate))
         .layer(from_fn_with_state(app.clone(), rate_limit::unauthorized));

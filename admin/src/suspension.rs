@@ -6,12 +6,17 @@ use anyhow::Context as _;
 use config::Config;
 use db::{
     audit::{Actor, Entry},
-    projects::suspension::{self, NamedAccount, set_suspended},
+    projects::{
+        suspended_orgs::{self, OrgOfPerson},
+        suspension::{self, NamedAccount, set_suspended},
+    },
 };
-use domain::{Account, ProjectName, ShareName, audit::Action, site::Suspension};
+use domain::{
+    Account, OrgId, OrgName, ProjectName, ShareName, UserId, audit::Action, changes::Subject, site::Suspension,
+};
 use tokio_util::sync::CancellationToken;
 
-use crate::{app::App, edges::Propagation};
+use crate::{app::App, change::Change, edges::Propagation};
 
 /// How long the edges are waited for before the change is made: this program has just begun to listen.
 const LISTEN_WAIT: Duration = Duration::from_secs(5);
@@ -59,17 +64,62 @@ pub struct ChangedAccount {
     pub account: Account,
     /// The login of the person, or the name of the organization.
     pub name: String,
+    /// The organizations that a person owns or has created, and what became of each; none of an organization.
+    pub orgs: Vec<(OrgName, OrgOutcome)>,
     /// How far the edges have got with it.
     pub propagation: Propagation,
 }
 
-/// Suspends the account called `name` for `reason`, or ends its suspension when there is none. `name` is a person's login, an
-/// organization's name, or the id of either. Returns once every edge that is up has applied it.
-pub async fn set_account(
-    config: Arc<Config>,
-    name: &str,
-    reason: Option<Suspension>,
-) -> anyhow::Result<ChangedAccount> {
+/// What becomes of an organization when a person who owns or created it is suspended or resumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrgOutcome {
+    /// It was suspended with the person.
+    Suspended,
+    /// It was suspended before, and stays so on its own terms.
+    SuspendedBefore,
+    /// Nobody but the person, or others who are suspended, owns it: its sites stay up, and its tokens do not work.
+    Ownerless,
+    /// It goes on for so many owners who are not suspended.
+    GoesOn(i64),
+    /// Its suspension ended with the person's.
+    Resumed,
+    /// It was suspended by itself, or with another of its owners, and stays so.
+    StaysSuspended,
+}
+
+impl std::fmt::Display for OrgOutcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Suspended => f.write_str("suspended with the account"),
+            Self::SuspendedBefore => f.write_str("was suspended before, and stays so when the account is resumed"),
+            Self::Ownerless => f.write_str(
+                "has no other owner: its sites stay up, its deploy tokens and AI keys do not work; --with-orgs suspends it too",
+            ),
+            Self::GoesOn(1) => f.write_str("goes on for its other owner"),
+            Self::GoesOn(owners) => write!(f, "goes on for its {owners} other owners"),
+            Self::Resumed => f.write_str("resumed with the account"),
+            Self::StaysSuspended => f.write_str("stays suspended: that was done by itself, or with another owner"),
+        }
+    }
+}
+
+/// A change of an account's suspension.
+#[derive(Debug, Clone, Copy)]
+pub enum Order {
+    /// Suspends it.
+    Suspend {
+        /// The reason.
+        reason: Suspension,
+        /// Whether the organizations that nobody else owns are suspended too.
+        with_orgs: bool,
+    },
+    /// Ends its suspension, and that of the organizations which were suspended with it.
+    Resume,
+}
+
+/// Suspends the account called `name`, or ends its suspension. `name` is a person's login, an organization's name, or the id of either.
+/// Returns once every edge that is up has applied it.
+pub async fn set_account(config: Arc<Config>, name: &str, order: Order) -> anyhow::Result<ChangedAccount> {
     with_edges(config, async |app| {
         let mut named = suspension::named(&app.db, name).await?;
         let ids: Vec<&str> = named.iter().map(|found| found.account.as_str()).collect();
@@ -83,21 +133,96 @@ pub async fn set_account(
         };
         let mut change = app.change(Actor::Platform).await?;
         let now = change.now();
+        let reason = match order {
+            Order::Suspend { reason, .. } => Some(reason),
+            Order::Resume => None,
+        };
         let touched = suspension::set_account_suspended(&mut change, &account, reason, now).await?;
+        change.touch(touched);
         let action = if reason.is_some() { Action::AccountSuspend } else { Action::AccountResume };
-        let entry = match &account {
-            Account::User(user) => Entry::of_person(action, user),
-            Account::Org(org) => Entry::of_org(action, org, &name.parse()?),
+        let (entry, orgs) = match &account {
+            Account::User(user) => (Entry::of_person(action, user), set_orgs(&mut change, user, order).await?),
+            Account::Org(org) => (Entry::of_org(action, org, &name.parse()?), Vec::new()),
         };
         change.audit(match reason {
             Some(reason) => entry.with("reason", reason.as_str()),
             None => entry,
         });
-        change.touch(touched);
         let propagation = change.commit().await?;
-        Ok(ChangedAccount { account, name, propagation })
+        Ok(ChangedAccount { account, name, orgs, propagation })
     })
     .await
+}
+
+/// Suspends or resumes what belongs to a person together with them, in the order of names. Edges forget the AI keys of every organization
+/// that the person owns: whether they work depends on its owners.
+async fn set_orgs(
+    change: &mut Change<'_>,
+    person: &UserId,
+    order: Order,
+) -> anyhow::Result<Vec<(OrgName, OrgOutcome)>> {
+    let resumed = match order {
+        Order::Suspend { .. } => Vec::new(),
+        Order::Resume => resume_with(change, person).await?,
+    };
+    let mut outcomes: Vec<_> = resumed.iter().map(|name| (name.clone(), OrgOutcome::Resumed)).collect();
+    let orgs = suspended_orgs::of_person(&mut **change, person).await?;
+    for org in orgs.into_iter().filter(|org| !resumed.contains(&org.name)) {
+        if org.is_owner {
+            change.touch(Subject::Org(org.id.clone()));
+        }
+        if let Some(outcome) = set_org(change, person, &org, order).await? {
+            outcomes.push((org.name, outcome));
+        }
+    }
+    outcomes.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(outcomes)
+}
+
+/// Does to an organization of a suspended person what `order` says. Returns what became of it; `None` when nothing is to be said of it.
+async fn set_org(
+    change: &mut Change<'_>,
+    person: &UserId,
+    org: &OrgOfPerson,
+    order: Order,
+) -> Result<Option<OrgOutcome>, sqlx::Error> {
+    let Order::Suspend { reason, with_orgs } = order else {
+        return Ok(org.is_suspended.then_some(OrgOutcome::StaysSuspended));
+    };
+    if org.is_suspended {
+        return Ok(Some(OrgOutcome::SuspendedBefore));
+    }
+    if org.other_owners > 0 {
+        return Ok(Some(OrgOutcome::GoesOn(org.other_owners)));
+    }
+    if !org.is_owner {
+        return Ok(None);
+    }
+    if !with_orgs {
+        return Ok(Some(OrgOutcome::Ownerless));
+    }
+    let now = change.now();
+    let Some(touched) = suspended_orgs::suspend_with(change, person, &org.id, reason, now).await? else {
+        return Ok(Some(OrgOutcome::SuspendedBefore));
+    };
+    change.touch(touched);
+    let entry = Entry::of_org(Action::AccountSuspend, &org.id, &org.name);
+    change.audit(entry.with("reason", reason.as_str()).with("with", person.as_str()));
+    Ok(Some(OrgOutcome::Suspended))
+}
+
+/// Ends the suspension of the organizations that were suspended with a person. Returns their names.
+async fn resume_with(change: &mut Change<'_>, person: &UserId) -> Result<Vec<OrgName>, sqlx::Error> {
+    let now = change.now();
+    let orgs: Vec<(OrgId, OrgName)> = suspended_orgs::suspended_with(&mut **change, person).await?;
+    for (id, name) in &orgs {
+        let account = Account::Org(id.clone());
+        let touched = suspension::set_account_suspended(change, &account, None, now).await?;
+        change.touch(touched);
+        change.touch(Subject::Org(id.clone()));
+        change.audit(Entry::of_org(Action::AccountResume, id, name).with("with", person.as_str()));
+    }
+    Ok(orgs.into_iter().map(|(_, name)| name).collect())
 }
 
 /// Does `work` in a program that waits for the edges as the API does.

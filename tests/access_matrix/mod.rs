@@ -191,6 +191,42 @@ async fn everybody_may_do_exactly_what_the_table_says() {
 }
 
 #[tokio::test]
+async fn a_suspended_person_reads_and_changes_nothing_by_any_operation() {
+    let world = World::builder().plan(&serde_json::json!({})).start().await;
+    let fixtures = Fixtures::new(&world).await;
+    let mut targets = Vec::new();
+    for row in table::TABLE.iter().filter(|row| row.1 != Rule::Public) {
+        for whose in row.targets() {
+            targets.push((row, *whose, fixtures.target(row, *whose).await));
+        }
+    }
+    for open in table::OPEN_TO_SUSPENDED {
+        assert!(table::TABLE.iter().any(|row| row.0 == *open), "{open} is no operation");
+    }
+    world.admin_prints(&["suspend", "--account", "owner", "--reason", "abuse"]).await;
+    let mut wrong = Vec::new();
+    for (row, whose, target) in &targets {
+        let reads = row.0.starts_with("GET ");
+        // The deploy token's organization has no other owner.
+        let deploys = (row.1 == Rule::Project(Level::Deploy) && *whose == Whose::Org).then_some(Who::DeployToken);
+        for who in [Some(Who::Owner), deploys].into_iter().flatten() {
+            let answer = fixtures.call(row, target, who).await;
+            let code = serde_json::from_slice::<serde_json::Value>(&answer.body).unwrap_or_default();
+            let is_refused = answer.status == 409 && code["error"]["code"] == "suspended";
+            let as_expected = if reads {
+                answer.status.as_u16() == row.expected(who, *whose).0
+            } else {
+                is_refused != table::OPEN_TO_SUSPENDED.contains(&row.0)
+            };
+            if !as_expected {
+                wrong.push(format!("{} by {who:?} on {whose:?}: {} {}", row.0, answer.status, answer.text()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "a suspended person gets these answers:\n{}", wrong.join("\n"));
+}
+
+#[tokio::test]
 async fn every_change_of_an_org_or_a_project_is_recorded() {
     // Nothing is linked, so that unlinking changes nothing; a look changes nothing anyway.
     const CHANGES_NOTHING: [&str; 2] =

@@ -141,3 +141,13 @@ pub(super) const TABLE: &[Row] = &[
     Row("GET /orgs/{name}/usage/ai/limit", Org(Member), 200, Empty),
     Row("PUT /orgs/{name}/usage/ai/limit", Org(Owner), 200, Json(r#"{"monthly_limit_cents":500}"#)),
 ];
+
+/// The operations that change something and are open to a suspended person: they end what is the person's own, and what it costs them.
+/// Of the members of an organization, they may remove themselves. Who is suspended for `payment` may pay as well: see `suspension.rs`.
+pub(super) const OPEN_TO_SUSPENDED: &[&str] = &[
+    "DELETE /tokens/{id}",
+    "DELETE /sessions",
+    "DELETE /sessions/{id}",
+    "POST /billing/cancel",
+    "POST /orgs/{name}/billing/cancel",
+];

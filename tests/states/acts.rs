@@ -27,6 +27,11 @@ impl Scene<'_> {
                 self.boss.put(&path).json(&json!({ "role": "member" })).await
             }
             Act::DeleteOrg => return self.delete_org().await,
+            Act::Suspend | Act::SuspendOwner => {
+                let login = if self.act == Act::Suspend { self.mia_login() } else { self.boss_login() };
+                self.operate(&["suspend", "--account", &login, "--reason", "abuse"]).await;
+                return None;
+            }
             Act::Recreate if self.state == State::KeptName => self.create(&self.other()).await,
             Act::Recreate => match refusal(&self.delete().await) {
                 None => self.create(&self.project).await,

@@ -66,12 +66,16 @@ impl<'s> Scene<'s> {
         format!("mia-{}", self.number)
     }
 
+    pub fn boss_login(&self) -> String {
+        format!("boss-{}", self.number)
+    }
+
     /// Another project, of the account whose state it is.
     pub fn other(&self) -> String {
         format!("other-{}", self.number)
     }
 
-    async fn operate(&self, arguments: &[&str]) {
+    pub async fn operate(&self, arguments: &[&str]) {
         let said = self.world.admin_prints(arguments).await;
         assert!(said.contains("1/1"), "{said}");
     }
@@ -96,6 +100,11 @@ impl<'s> Scene<'s> {
             State::OrgSuspension => {
                 let url = publish(mia, Some(&self.org), &self.other()).await.url;
                 self.operate(&["suspend", "--account", &self.org.name, "--reason", "abuse"]).await;
+                url
+            }
+            State::SuspensionWithOwner => {
+                let url = publish(mia, Some(&self.org), &self.other()).await.url;
+                self.operate(&["suspend", "--account", &self.boss_login(), "--reason", "abuse", "--with-orgs"]).await;
                 url
             }
             State::KeptName => {
@@ -193,9 +202,11 @@ impl<'s> Scene<'s> {
             )
         };
         match self.state {
-            State::SiteSuspension | State::ShareSuspension | State::PersonSuspension | State::OrgSuspension => {
-                edge.get(&self.thing).await.status == 403
-            }
+            State::SiteSuspension
+            | State::ShareSuspension
+            | State::PersonSuspension
+            | State::OrgSuspension
+            | State::SuspensionWithOwner => edge.get(&self.thing).await.status == 403,
             State::KeptName => {
                 let answer = self.stranger().await.post("/projects").json(&json!({ "name": self.thing })).await;
                 answer.status == 409 && answer.text().contains("30 days")
@@ -220,7 +231,10 @@ impl<'s> Scene<'s> {
                 .await;
                 status == 200
             }
-            State::DeployToken => self.mia.with_token(&self.thing).get(&path).await.status == 200,
+            State::DeployToken => {
+                let deployed = self.mia.with_token(&self.thing).upload(&self.project, &Site::page("home")).await;
+                deployed.status == 201
+            }
             State::OrgKey | State::OwnKey => {
                 let models = format!("https://ai.svc.localhost:{}/v1/models", self.world.public_port());
                 edge.get(&models).bearer(&self.thing).await.status == 200
@@ -258,11 +272,18 @@ impl<'s> Scene<'s> {
 pub fn begins_in_org(state: State, act: Act) -> bool {
     match act {
         Act::ToOrg => false,
-        Act::ToPerson | Act::Leave | Act::Remove | Act::Lower | Act::DeleteOrg => true,
+        Act::ToPerson | Act::Leave | Act::Remove | Act::Lower | Act::DeleteOrg | Act::Suspend | Act::SuspendOwner => {
+            true
+        }
         Act::Delete | Act::Detach | Act::Recreate | Act::Restore => {
             matches!(
                 state,
-                State::OrgSuspension | State::DeployToken | State::OrgKey | State::Payment | State::MemberView
+                State::OrgSuspension
+                    | State::SuspensionWithOwner
+                    | State::DeployToken
+                    | State::OrgKey
+                    | State::Payment
+                    | State::MemberView
             )
         }
     }

@@ -21,7 +21,7 @@ use domain::{Account, OrgName, ProjectId, audit::Action};
 use crate::{
     api::projects::{Whose, refuse_reserved, view as project_view},
     app::App,
-    auth::{CliUser, Unsuspended},
+    auth::CliUser,
     error::{ApiError, Code},
     extract::{Json, Paged, Query},
 };
@@ -74,7 +74,7 @@ pub async fn list(
 )]
 pub async fn restore(
     State(app): State<App>,
-    Unsuspended(caller): Unsuspended<CliUser>,
+    caller: CliUser,
     DeletedAccess(project): DeletedAccess,
     Json(RestoreProject { name }): Json<RestoreProject>,
 ) -> Result<impl IntoResponse, ApiError> {

@@ -20,7 +20,7 @@ use domain::{
 
 use crate::{
     app::App,
-    auth::{CliUser, ProjectAccess, Unsuspended},
+    auth::{CliUser, ProjectAccess},
     codehost::{CodeHostError, Repository, grants::AccessError},
     error::{ApiError, Code},
     extract::Json,
@@ -40,14 +40,13 @@ const LOOK_UP_TIMEOUT: Duration = Duration::from_secs(30);
     responses((status = 200, description = "The repository that the project is linked to now", body = RepoLinked)),
     extensions(("x-errors" = json!({
         "not_found": "the project does not exist or is not yours, it may not use such an installation, or the installation does not reach the repository",
-        "suspended": "the operator has suspended you",
         "code_host_error": "the code host does not answer as it should, or wants you to sign in again",
         "busy": "the server is stopping; try again",
     }))),
 )]
 pub async fn set(
     State(app): State<App>,
-    Unsuspended(caller): Unsuspended<CliUser>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
     Json(body): Json<LinkRepo>,
 ) -> Result<Json<RepoLinked>, ApiError> {

@@ -13,7 +13,7 @@ use domain::audit::Action;
 use crate::{
     api::projects::view,
     app::App,
-    auth::{CliUser, ProjectAccess, Unsuspended},
+    auth::{CliUser, ProjectAccess},
     edges::Propagation,
     error::ApiError,
     extract::Json,
@@ -38,7 +38,7 @@ use crate::{
 )]
 pub async fn transfer(
     State(app): State<App>,
-    Unsuspended(caller): Unsuspended<CliUser>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Admin>,
     Json(body): Json<TransferProject>,
 ) -> Result<impl IntoResponse, ApiError> {

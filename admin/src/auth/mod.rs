@@ -5,6 +5,8 @@
 //! contract says of `GET /me`, `GET /projects`, `GET /projects/:name`, upload and activate. Nothing of a token is
 //! cached between requests, so a revoked one stops working immediately, on every admin.
 //!
+//! A suspended caller reads, and changes nothing: [`refuse_suspended`].
+//!
 //! A person authenticates with a `cli` token or, in the console, with the cookie of a [`session`].
 
 mod bearer;
@@ -14,11 +16,11 @@ mod org_access;
 mod principal;
 mod project_access;
 pub mod session;
-mod unsuspended;
+mod suspended;
 
 pub use bearer::{AUTHENTICATION_ERRORS, Authentication, CredentialError, authenticate, presented_secret};
 pub use org_access::OrgAccess;
 pub use principal::{Caller, CliUser, ConsoleUser, Credential, DeployToken};
 pub use project_access::ProjectAccess;
 pub use session::WebUser;
-pub use unsuspended::Unsuspended;
+pub use suspended::{SUSPENSION_ERRORS, is_closed_to_suspended, refuse_suspended, require_unsuspended};

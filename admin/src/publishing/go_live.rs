@@ -8,7 +8,7 @@ use db::{
     permits::{Deploy, ProjectPermit},
     projects::{
         deployments::{self, Content, UploadError},
-        suspension::Suspended,
+        suspension::{self, Suspended},
     },
     quotas::QuotaError,
 };
@@ -55,7 +55,7 @@ pub(crate) enum GoLiveError {
     /// The project, or the deployment's record, is no longer there.
     #[error("the project is gone")]
     Gone,
-    /// The operator has suspended the project, or its owner.
+    /// The operator has suspended the project, its owner, or whoever publishes.
     #[error(transparent)]
     Suspended(#[from] Suspended),
     /// A newer push has come, or the link has ended.
@@ -93,6 +93,10 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
                 return Err(GoLiveError::Overtaken);
             }
             entry = entry.with("git_sha", sha.as_str());
+        }
+        // An upload takes its time: whoever sent it may be suspended by now.
+        if let Some(suspended) = suspension::of_actor(&mut *change, actor, project.org_id.as_ref()).await? {
+            return Err(suspended.into());
         }
         let touched = deployments::promote(&mut change, project, id, content, app.plans(), now).await?;
         change.audit(entry);

@@ -96,8 +96,8 @@ impl ApiError {
     }
 
     pub(super) fn suspended_account() -> Self {
-        let message = "The account of this API key is suspended by the operator of the service, so that none of its keys \
-                       works. Ask the operator.";
+        let message = "The account of this API key, or everybody who owns it, is suspended by the operator of the service, so \
+                       that none of its keys works. Ask the operator.";
         Self::new(ErrorCode::InvalidApiKey, message)
     }
 

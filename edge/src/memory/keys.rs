@@ -44,7 +44,7 @@ pub struct GatewayKey {
     pub asks: KeyLimits,
     /// The names that the account has given to models, if it has.
     pub aliases: Option<Arc<ModelAliases>>,
-    /// Whether the operator has suspended the account.
+    /// Whether the operator has suspended the account, or all people who own it.
     pub is_suspended: bool,
 }
 

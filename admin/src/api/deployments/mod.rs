@@ -29,7 +29,7 @@ use serde::Deserialize;
 use crate::{
     addresses,
     app::App,
-    auth::{Caller, CliUser, ProjectAccess, Unsuspended},
+    auth::{Caller, CliUser, ProjectAccess},
     error::{ApiError, Code},
     extract::{Json, Paged, Path},
 };
@@ -102,7 +102,7 @@ pub async fn show(
 )]
 pub async fn activate(
     State(app): State<App>,
-    Unsuspended(caller): Unsuspended<Caller>,
+    caller: Caller,
     ProjectAccess(project): ProjectAccess<Deploy>,
     Path(Named { id }): Path<Named>,
 ) -> Result<impl IntoResponse, ApiError> {
@@ -148,7 +148,7 @@ async fn require_pack(app: &App, project: &ProjectPermit<Deploy>, id: &Deploymen
         (status = 200, description = "The deployment was deleted", body = Done, headers(("X-Svc-Propagation"))),
     ),
     extensions(("x-errors" = json!({
-        "suspended": "the operator has suspended the project or its owner",
+        "suspended": "the operator has suspended the project, its owner, or you",
         "deployment_live": "the deployment is live; activate another one first",
     }))),
 )]

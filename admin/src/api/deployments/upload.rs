@@ -17,7 +17,7 @@ use packs::{Format, Root};
 use crate::{
     addresses,
     app::App,
-    auth::{Caller, ProjectAccess, Unsuspended},
+    auth::{Caller, ProjectAccess},
     error::ApiError,
     extract::Json,
     middleware::idempotency::Idempotency,
@@ -52,7 +52,7 @@ use crate::{
 pub async fn upload(
     State(app): State<App>,
     ProjectAccess(project): ProjectAccess<Deploy>,
-    Unsuspended(caller): Unsuspended<Caller>,
+    caller: Caller,
     idempotency: Idempotency,
     headers: HeaderMap,
     body: Body,

@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::headers;
 use crate::{
-    auth::AUTHENTICATION_ERRORS,
+    auth::{AUTHENTICATION_ERRORS, SUSPENSION_ERRORS, is_closed_to_suspended},
     error::{Code, PossibleError},
     extract::{BODY_ERRORS, PATH_ERRORS, QUERY_ERRORS},
     middleware::{idempotency::IDEMPOTENCY_ERRORS, rate_limit::RATE_LIMIT_ERRORS},
@@ -63,6 +64,8 @@ impl Surroundings {
         // Under an `Idempotency-Key` a body is read to be compared, also where the handler takes none.
         let has_small_body = !is_upload && (operation.contains_key("requestBody") || is_idempotent);
         let parameters = operation.get("parameters").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let is_closed = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
+            .is_ok_and(|method| is_closed_to_suspended(&method, path));
         let has_query = parameters.iter().any(|parameter| parameter["in"] == "query");
         let parts = [
             (is_upload, UPLOAD_ERRORS),
@@ -72,6 +75,7 @@ impl Surroundings {
             (is_idempotent, IDEMPOTENCY_ERRORS),
             (is_limited, RATE_LIMIT_ERRORS),
             (wants_token || wants_session, AUTHENTICATION_ERRORS),
+            (is_closed && (wants_token || wants_session), SUSPENSION_ERRORS),
             (operation.contains_key("requestBody") || is_idempotent, EDGE_BODY_ERRORS),
             // The answer that says that the platform is unwell is not one of the errors.
             (path != "/health", EDGE_ERRORS),

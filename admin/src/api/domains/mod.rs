@@ -23,7 +23,7 @@ use sqlx::PgConnection;
 use self::claim::Claim;
 use crate::{
     app::App,
-    auth::{CliUser, ProjectAccess, Unsuspended},
+    auth::{CliUser, ProjectAccess},
     change::Change,
     error::{ApiError, Code},
     extract::{Json, Path},
@@ -68,7 +68,7 @@ fn no_domain() -> ApiError {
 )]
 pub async fn attach(
     State(app): State<App>,
-    Unsuspended(caller): Unsuspended<CliUser>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
     Json(AttachDomain { domain }): Json<AttachDomain>,
 ) -> Result<impl IntoResponse, ApiError> {
@@ -131,7 +131,7 @@ async fn attach_free(
     ),
     responses((status = 200, description = "The domain was detached", body = Done, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({
-        "suspended": "the operator has suspended the project or its owner",
+        "suspended": "the operator has suspended the project, its owner, or you",
     }))),
 )]
 pub async fn detach(

@@ -10,6 +10,7 @@ use db::{
     audit::Entry,
     orgs::members::{self, ChangeError, MemberRow},
     permits::{self, Member, Owner},
+    projects::suspension,
 };
 use domain::{audit::Action, changes::Subject, role::Role};
 use serde::Deserialize;
@@ -85,6 +86,7 @@ pub async fn set_role(
     ),
     extensions(("x-errors" = json!({
         "forbidden": "your role does not allow you to remove this member",
+        "suspended": "the operator has suspended you, so that you may leave and remove nobody else",
         "last_owner": "the organization would have no owner",
     }))),
 )]
@@ -110,6 +112,12 @@ pub async fn remove(
             return Err(ApiError::new(Code::Forbidden, reason));
         }
     };
+    // Suspended people may leave, which is all that the middleware lets them come here for.
+    if matches!(action, Action::MemberRemove)
+        && let Some(suspended) = suspension::of_actor(&mut *change, caller.actor(), None).await?
+    {
+        return Err(suspended.into());
+    }
     members::remove(&mut change, &org, &member, now).await?;
     let entry =
         Entry::of_org(action, &org.id, &org.name).with("login", &*member.login).with("role", member.role.as_str());

@@ -20,7 +20,7 @@ use domain::{OrgId, OrgName, audit::Action, changes::Subject, orgs::DisplayName,
 use crate::{
     api::projects::refuse_reserved,
     app::App,
-    auth::{CliUser, OrgAccess, Unsuspended},
+    auth::{CliUser, OrgAccess},
     error::{ApiError, Code},
     extract::{Json, Paged},
 };
@@ -42,14 +42,13 @@ pub async fn list(State(app): State<App>, caller: CliUser, page: Paged<OrgId>) -
     post, path = "/orgs", tag = "Organizations", request_body = CreateOrg,
     responses((status = 201, description = "The organization", body = Org)),
     extensions(("x-errors" = json!({
-        "suspended": "the operator has suspended you",
         "plan_limit_reached": "you have created as many organizations as your plan allows",
         "name_taken": "an organization has this name, or one that others owned had it less than 30 days ago",
     }))),
 )]
 pub async fn create(
     State(app): State<App>,
-    Unsuspended(caller): Unsuspended<CliUser>,
+    caller: CliUser,
     Json(body): Json<CreateOrg>,
 ) -> Result<(StatusCode, Json<Org>), ApiError> {
     refuse_reserved(&app, body.name.as_str())?;
@@ -112,7 +111,7 @@ pub async fn rename(
     ),
     extensions(("x-errors" = json!({
         "forbidden": "only owners of the organization may",
-        "suspended": "the operator has suspended the organization",
+        "suspended": "the operator has suspended the organization, or you",
         "org_not_empty": "the organization still has projects",
         "subscription_active": "the organization's subscription has not ended yet",
     }))),

@@ -23,7 +23,7 @@ use serde::Deserialize;
 use crate::{
     api::tokens::{checked_label, checked_limits, limit_change, touch},
     app::App,
-    auth::{CliUser, OrgAccess, Unsuspended},
+    auth::{CliUser, OrgAccess},
     error::{ApiError, Code},
     extract::{Json, Paged, Path},
     mail::notices::{Notice, notify},
@@ -67,13 +67,12 @@ pub async fn list(
     ),
     extensions(("x-errors" = json!({
         "forbidden": "only admins and owners of the organization may",
-        "suspended": "the operator has suspended you, so that you hand out nothing that publishes",
         "plan_limit_reached": "the organization has as many tokens as it may",
     }))),
 )]
 pub async fn create(
     State(app): State<App>,
-    Unsuspended(caller): Unsuspended<CliUser>,
+    caller: CliUser,
     OrgAccess(org): OrgAccess<Admin>,
     Json(body): Json<CreateOrgToken>,
 ) -> Result<impl IntoResponse, ApiError> {

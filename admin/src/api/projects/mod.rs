@@ -32,7 +32,7 @@ use crate::{
         domains::view as domain_view,
     },
     app::App,
-    auth::{CliUser, ProjectAccess, Unsuspended},
+    auth::{CliUser, ProjectAccess},
     error::{ApiError, Code},
     extract::Json,
 };
@@ -66,7 +66,7 @@ pub fn refuse_reserved(app: &App, name: &str) -> Result<(), ApiError> {
 )]
 pub async fn create(
     State(app): State<App>,
-    Unsuspended(caller): Unsuspended<CliUser>,
+    caller: CliUser,
     Json(body): Json<CreateProject>,
 ) -> Result<(StatusCode, Json<Project>), ApiError> {
     let owner = match body.org {
@@ -127,7 +127,7 @@ fn view_repo(link: &RepoLink) -> Repo {
     responses((status = 200, description = "The project was deleted", body = Done, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({
         "forbidden": "only admins and owners of the organization that owns the project may",
-        "suspended": "the operator has suspended the project or its owner",
+        "suspended": "the operator has suspended the project, its owner, or you",
     }))),
 )]
 pub async fn delete(

@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::{
     app::App,
-    auth::{CliUser, Unsuspended},
+    auth::CliUser,
     error::ApiError,
     extract::{Json, Query},
     middleware::idempotency::Idempotency,
@@ -62,14 +62,13 @@ pub struct Lifetime {
     ),
     extensions(("x-errors" = json!({
         "invalid_request": "the `ttl`, the password or the `Idempotency-Key` breaks a rule, or the upload broke off",
-        "suspended": "the operator has suspended you",
         "plan_limit_reached": "you have as many live shares as your plan allows, or it has no room for more files",
         "busy": "you have as many uploads under way as you may, the server does as much as it can, its disk is nearly full, or its store does not answer",
     }))),
 )]
 pub async fn create(
     State(app): State<App>,
-    Unsuspended(caller): Unsuspended<CliUser>,
+    caller: CliUser,
     idempotency: Idempotency,
     Query(lifetime): Query<Lifetime>,
     headers: HeaderMap,

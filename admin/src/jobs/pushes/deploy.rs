@@ -28,7 +28,7 @@ use crate::{
     quotas,
 };
 
-/// What a push waits for while its project, or the project's owner, is suspended.
+/// What a push waits for while its project, the project's owner, or everybody who owns the organization is suspended.
 const SUSPENDED: &str = "The operator of this service has suspended the site; the push is deployed once that ends.";
 /// When it is tried again.
 const SUSPENDED_RETRY: Duration = Duration::from_mins(10);
@@ -72,9 +72,9 @@ pub(super) async fn deploy(app: &App, claim: &Claim) -> Outcome {
         Ok(None) => return Outcome::Nothing,
         Err(error) => return Outcome::retry(error),
     };
-    match suspension::of_project(&app.db, &claim.project).await {
-        Ok(None) => {}
-        Ok(Some(_)) => return suspended(),
+    match is_suspended(app, claim, &target).await {
+        Ok(false) => {}
+        Ok(true) => return suspended(),
         Err(error) => return Outcome::retry(error),
     }
     match room::has_disk(app).await {
@@ -87,6 +87,13 @@ pub(super) async fn deploy(app: &App, claim: &Claim) -> Outcome {
         Err(outcome) => return outcome,
     };
     publish(app, claim, &target, &sha, files).await
+}
+
+/// Whether the project, its owner, or everybody who owns the organization is suspended.
+async fn is_suspended(app: &App, claim: &Claim, target: &Target) -> Result<bool, sqlx::Error> {
+    let of_project = suspension::of_project(&app.db, &claim.project).await?;
+    Ok(of_project.is_some()
+        || suspension::of_actor(&app.db, actor(claim), target.permit.org_id.as_ref()).await?.is_some())
 }
 
 async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, files: Spooled) -> Outcome {

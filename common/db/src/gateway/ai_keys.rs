@@ -31,7 +31,7 @@ pub struct AiKey {
     pub asks: KeyLimits,
     /// The names that the account has given to models.
     pub aliases: ModelAliases,
-    /// Whether the operator has suspended the account.
+    /// Whether the operator has suspended the account, or all people who own it.
     pub is_suspended: bool,
 }
 
@@ -46,7 +46,8 @@ pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey
                   charged_plan AS "charged_plan?",
                   (SELECT o.created_by FROM orgs o WHERE o.id = k.org_id) AS "creator?: UserId",
                   find_model_aliases(user_id, org_id) AS "aliases?: Json<Vec<ModelAlias>>",
-                  EXISTS (SELECT FROM account_suspensions s WHERE s.account = COALESCE(k.user_id, k.org_id)) AS "is_suspended!"
+                  EXISTS (SELECT FROM account_suspensions s WHERE s.account = COALESCE(k.user_id, k.org_id))
+                      OR find_suspension_of_owners(k.org_id) IS NOT NULL AS "is_suspended!"
            FROM find_gateway_key_and_credit($1) k"#,
         secret.as_bytes(),
     )

@@ -193,7 +193,7 @@ pub struct Preview {
     pub expires_at: Timestamp,
 }
 
-/// Returns the pending invite with this secret.
+/// Returns the pending invite with this secret. While its sender is suspended there is none, so that nobody acts for them by it.
 pub async fn preview(
     db: impl PgExecutor<'_>,
     secret_hash: &[u8; 32],
@@ -204,7 +204,8 @@ pub async fn preview(
         r#"SELECT o.name AS org, o.display_name,
                   i.role, u.vcs_login AS "invited_by?", i.expires_at
            FROM invites i JOIN orgs o ON o.id = i.org_id LEFT JOIN users u ON u.id = i.invited_by
-           WHERE i.secret_hash = $1 AND i.ended_at IS NULL AND i.expires_at > $2"#,
+           WHERE i.secret_hash = $1 AND i.ended_at IS NULL AND i.expires_at > $2
+                 AND NOT EXISTS (SELECT FROM account_suspensions s WHERE s.account = i.invited_by)"#,
         secret_hash,
         now,
     )
@@ -227,7 +228,7 @@ pub struct Joined {
 /// Why an invite was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
-    /// The invite is unknown, accepted, revoked or expired.
+    /// The invite is unknown, accepted, revoked or expired, or its sender is suspended.
     #[error("no such invite")]
     NotFound,
     /// The org has as many members as it may.
@@ -273,7 +274,8 @@ pub async fn accept(
                   m.role AS "role?", (SELECT count(*) FROM org_members n WHERE n.org_id = o.id) AS "members!"
            FROM invites i JOIN orgs o ON o.id = i.org_id LEFT JOIN org_icons p ON p.org_id = o.id
                 LEFT JOIN org_members m ON m.org_id = o.id AND m.user_id = $3
-           WHERE i.secret_hash = $1 AND i.ended_at IS NULL AND i.expires_at > $2"#,
+           WHERE i.secret_hash = $1 AND i.ended_at IS NULL AND i.expires_at > $2
+                 AND NOT EXISTS (SELECT FROM account_suspensions s WHERE s.account = i.invited_by)"#,
         secret_hash,
         now,
         user.as_str(),

@@ -14,6 +14,7 @@ pub mod lookup;
 pub(crate) mod project;
 pub mod shares;
 mod summaries;
+pub mod suspended_orgs;
 pub mod suspension;
 mod transfer;
 

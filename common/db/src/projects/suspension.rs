@@ -4,6 +4,9 @@
 //! A site is suspended by its row, which its owner cannot delete meanwhile. An account is by a row of `account_suspensions`, which holds for
 //! whatever the account gets later: edges judge it with every site and every AI key that they read. [`of_project`] and [`of_account`]
 //! are asked, under the lock of what is changed, by every act that publishes, moves, gives up or deletes something.
+//!
+//! A suspended person acts nowhere: [`of_actor`] says so of them, and of the deploy tokens of organizations that only suspended people own.
+//! Such an organization's sites stay up until it is suspended too: see [`orgs`](super::suspended_orgs).
 
 use domain::{
     Account, OrgId, ProjectId, ProjectName, ShareName, Timestamp, UserId, changes::Touched, limits::PROJECT_RESTORABLE,
@@ -12,7 +15,7 @@ use domain::{
 use sqlx::{PgConnection, PgExecutor};
 
 use super::project::{Project, select_projects};
-use crate::quotas;
+use crate::{audit::Actor, quotas};
 
 /// Why something stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +26,18 @@ pub enum Suspended {
     /// The operator has suspended the account that owns it, or that is to own it.
     #[error("the account is suspended")]
     Account(Suspension),
+    /// The operator has suspended everybody who owns the organization, for which a token or a push acts.
+    #[error("the organization's owners are suspended")]
+    Owners(Suspension),
+}
+
+impl Suspended {
+    /// Returns the reason.
+    pub fn reason(self) -> Suspension {
+        match self {
+            Self::Site(reason) | Self::Account(reason) | Self::Owners(reason) => reason,
+        }
+    }
 }
 
 /// Returns whether the project, or its owner, is suspended.
@@ -42,6 +57,26 @@ pub async fn of_project(db: impl PgExecutor<'_>, project: &ProjectId) -> Result<
 /// Returns whether the account is suspended.
 pub async fn of_account(db: impl PgExecutor<'_>, account: &Account) -> Result<Option<Suspended>, sqlx::Error> {
     Ok(find_account(db, account).await?.map(|found| Suspended::Account(found.reason)))
+}
+
+/// Returns whether somebody who acts is suspended: a person, or, for a deploy token of `org` and a push to its repository, all of the
+/// organization's owners.
+pub async fn of_actor(
+    db: impl PgExecutor<'_>,
+    actor: Actor<'_>,
+    org: Option<&OrgId>,
+) -> Result<Option<Suspended>, sqlx::Error> {
+    match (actor, org) {
+        (Actor::User { id, .. }, _) => of_account(db, &Account::User(id.clone())).await,
+        (Actor::DeployToken { .. } | Actor::CodeHost(_), Some(org)) => of_owners(db, org).await,
+        (Actor::DeployToken { .. } | Actor::CodeHost(_), None) | (Actor::Platform, _) => Ok(None),
+    }
+}
+
+/// Returns whether all owners of the organization are suspended.
+async fn of_owners(db: impl PgExecutor<'_>, org: &OrgId) -> Result<Option<Suspended>, sqlx::Error> {
+    let reason = sqlx::query_scalar!(r#"SELECT find_suspension_of_owners($1) AS "reason: Suspension""#, org.as_str(),);
+    Ok(reason.fetch_one(db).await?.map(Suspended::Owners))
 }
 
 /// The suspension of an account.
@@ -104,7 +139,8 @@ pub async fn set_account_suspended(
         Some(reason) => {
             sqlx::query!(
                 "INSERT INTO account_suspensions (account, reason, suspended_at) VALUES ($1, $2, $3)
-                 ON CONFLICT (account) DO UPDATE SET reason = excluded.reason, suspended_at = excluded.suspended_at",
+                 ON CONFLICT (account) DO UPDATE SET reason = excluded.reason, suspended_at = excluded.suspended_at,
+                                                     suspended_with = NULL",
                 account.as_str(),
                 reason.as_str(),
                 now,

@@ -1,0 +1,115 @@
+//! Middleware: a caller whom the operator has suspended changes nothing.
+//!
+//! What a suspended person *owns* is for the SQL of `db::projects::suspension` to keep as it is, whoever acts. Here is what they *do*, in
+//! whichever organization: reading stays open, and of everything else only the operations of [`OPEN`]. A new operation is closed to them
+//! until it has a line there.
+
+use axum::{
+    extract::{MatchedPath, Request, State},
+    http::Method,
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use db::{audit::Actor, projects::suspension};
+use domain::{OrgId, site::Suspension};
+
+use super::{Authentication, Caller, CliUser};
+use crate::{
+    app::App,
+    error::{ApiError, Code, PossibleError},
+};
+
+/// The error of [`refuse_suspended`].
+pub const SUSPENSION_ERRORS: &[PossibleError] = &[PossibleError::new(
+    Code::Suspended,
+    "the operator has suspended you, or, with a deploy token, everybody who owns the organization",
+)];
+
+/// Suspended people to whom an operation is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum To {
+    /// All of them.
+    Everybody,
+    /// People who are suspended because they have not paid.
+    Debtors,
+}
+
+/// What suspended people may do that is not reading: end their own sign-ins, tokens and memberships, stop what they would go on paying for,
+/// and pay what they owe. The handler of `DELETE …/members/{login}` refuses them everybody but themselves.
+const OPEN: &[(Method, &str, To)] = &[
+    (Method::DELETE, "/tokens/{id}", To::Everybody),
+    (Method::DELETE, "/sessions", To::Everybody),
+    (Method::DELETE, "/sessions/{id}", To::Everybody),
+    (Method::DELETE, "/orgs/{name}/members/{login}", To::Everybody),
+    (Method::POST, "/billing/cancel", To::Everybody),
+    (Method::POST, "/orgs/{name}/billing/cancel", To::Everybody),
+    (Method::PUT, "/billing/profile", To::Debtors),
+    (Method::PUT, "/orgs/{name}/billing/profile", To::Debtors),
+    (Method::POST, "/billing/checkout", To::Debtors),
+    (Method::POST, "/orgs/{name}/billing/checkout", To::Debtors),
+];
+
+/// Whether the operation answers [`SUSPENSION_ERRORS`] to some callers.
+pub fn is_closed_to_suspended(method: &Method, path: &str) -> bool {
+    !method.is_safe() && !is_open(method, path, None)
+}
+
+fn is_open(method: &Method, path: &str, reason: Option<Suspension>) -> bool {
+    OPEN.iter().any(|(open, at, to)| {
+        open == method && *at == path && (*to == To::Everybody || reason == Some(Suspension::Payment))
+    })
+}
+
+/// Middleware, within the look-up of credentials: refuses suspended callers with 409.
+pub async fn refuse_suspended(State(app): State<App>, request: Request, next: Next) -> Response {
+    let Some(Authentication::Known(caller)) = request.extensions().get::<Authentication>() else {
+        return next.run(request).await;
+    };
+    let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let (method, caller) = (request.method(), caller.clone());
+    if method.is_safe() || is_open(method, path, None) {
+        return next.run(request).await;
+    }
+    let org = match &*caller {
+        Caller::User(_) => None,
+        Caller::Deploy(token) => Some(&token.org),
+    };
+    match find(&app, caller.actor(), org).await {
+        Ok(Some(suspended)) if !is_open(method, path, Some(suspended.reason())) => {
+            ApiError::from(suspended).into_response()
+        }
+        Ok(_) => next.run(request).await,
+        Err(error) => ApiError::from(error).into_response(),
+    }
+}
+
+/// Refuses a person who is suspended, for pages of the console, which are behind no such middleware.
+pub async fn require_unsuspended(app: &App, caller: &CliUser) -> Result<(), ApiError> {
+    match find(app, caller.actor(), None).await? {
+        Some(suspended) => Err(suspended.into()),
+        None => Ok(()),
+    }
+}
+
+async fn find(app: &App, actor: Actor<'_>, org: Option<&OrgId>) -> Result<Option<suspension::Suspended>, sqlx::Error> {
+    db::in_time(suspension::of_actor(&app.db, actor, org)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_those_who_owe_something_may_pay_it() {
+        let checkout = |reason| is_open(&Method::POST, "/billing/checkout", reason);
+        assert!(checkout(Some(Suspension::Payment)));
+        assert!(!checkout(Some(Suspension::Abuse)) && !checkout(Some(Suspension::Legal)) && !checkout(None));
+        assert!(is_open(&Method::DELETE, "/sessions", None) && !is_open(&Method::POST, "/sessions", None));
+    }
+
+    #[test]
+    fn an_operation_without_a_line_is_closed() {
+        assert!(is_closed_to_suspended(&Method::PATCH, "/what/comes/next"));
+        assert!(!is_closed_to_suspended(&Method::GET, "/me"));
+    }
+}
