@@ -180,13 +180,12 @@ async fn set(
     client: &Client,
     output: Output,
 ) -> anyhow::Result<()> {
-    let scope = match scope {
-        Some(scope) => Some(scope),
+    let scope = if scope.is_some() {
+        scope
+    } else {
         // The service keeps the scope of one that exists. A new one is for everything: without a word about it, nobody means less.
-        None => {
-            let exists = variables(name, client).await?.iter().any(|variable| variable.key == *key);
-            (!exists).then_some(EnvScope::Both)
-        }
+        let exists = variables(name, client).await?.iter().any(|variable| variable.key == *key);
+        (!exists).then_some(EnvScope::Both)
     };
     let body = SetEnv { value, scope };
     let answer = client.put::<EnvChanged>(&format!("/projects/{name}/env/{key}"), &body).await;
