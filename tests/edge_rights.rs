@@ -31,7 +31,7 @@ const READ: [&str; 5] = [
     "projects.password_hash",
 ];
 /// The functions that it may call.
-const CALLED: [&str; 14] = [
+const CALLED: [&str; 15] = [
     "append_traffic",
     "draw_free_credit",
     "find_ai_key",
