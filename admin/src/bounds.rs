@@ -2,7 +2,8 @@
 //! every client where there is no account, so that nobody takes all of it.
 //!
 //! An account is the owner of what is published: the person or the org whose plan it counts against. A deploy token has no
-//! person, and members of one org who deploy together are one workload; a share is its person's.
+//! person, and members of one org who deploy together are one workload; a share is its person's. The organizations that one person created
+//! have a share together, since they are free to make.
 //!
 //! Whose each scarce thing of the program is, here and elsewhere, is listed in `scarce.rs`, whose test finds those that are not.
 
@@ -12,7 +13,7 @@ mod reports;
 use std::{num::NonZeroUsize, path::Path, sync::Arc, thread, time::Duration};
 
 use domain::{
-    Account, SessionId,
+    PayingAccount, SessionId,
     access::SitePassword,
     limits::{MB, UPLOAD_BYTES},
 };
@@ -116,30 +117,30 @@ pub(crate) const PUBLISH_WAIT: Duration = Duration::from_mins(10);
 /// The bounds. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Bounds {
-    uploads: Turns<Account>,
-    spool: Amounts<Account>,
+    uploads: Turns<PayingAccount>,
+    spool: Amounts<PayingAccount>,
     /// Whether there is room on the disks, for those who look there.
     pub(crate) fullness: Fullness,
-    publishes: Turns<Account>,
-    hashes: Turns<Account>,
+    publishes: Turns<PayingAccount>,
+    hashes: Turns<PayingAccount>,
     webhooks: Turns<Client>,
     webhook_bytes: Amounts<Client>,
     large_webhooks: Turns<Client>,
-    domain_looks: Turns<Account>,
-    listings: Turns<Account>,
-    tries: Turns<Account>,
-    event_streams: Turns<Account>,
+    domain_looks: Turns<PayingAccount>,
+    listings: Turns<PayingAccount>,
+    tries: Turns<PayingAccount>,
+    event_streams: Turns<PayingAccount>,
     session_event_streams: Turns<SessionId>,
-    event_looks: Turns<Account>,
-    checkouts: Turns<Account>,
-    pushes: Turns<Account>,
+    event_looks: Turns<PayingAccount>,
+    checkouts: Turns<PayingAccount>,
+    pushes: Turns<PayingAccount>,
     orders: Arc<Semaphore>,
     payment_looks: PaymentLooks,
     reports: Reports,
 }
 
 /// The turn of an account for work of which it has a share.
-pub type AccountTurn = Turn<Account>;
+pub type AccountTurn = Turn<PayingAccount>;
 
 /// An event stream that is open, until it is dropped.
 #[derive(Debug)]
@@ -147,7 +148,7 @@ pub type AccountTurn = Turn<Account>;
 pub struct EventStreamTurn {
     /// Given back when this is dropped, before the streams are counted.
     of_account: Option<AccountTurn>,
-    all: Turns<Account>,
+    all: Turns<PayingAccount>,
     _of_session: Option<Turn<SessionId>>,
 }
 
@@ -221,7 +222,7 @@ impl Bounds {
     }
 
     /// Waits until `account` may send another upload: at a time it has few, however many others there are.
-    pub async fn upload(&self, account: &Account) -> Result<AccountTurn, ApiError> {
+    pub async fn upload(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
         self.uploads.take(account, TURN_WAIT).await.map_err(|refused| match refused {
             Refused::Share => {
                 busy("This account has as many uploads under way as it may at a time; please try again in a moment.")
@@ -236,7 +237,7 @@ impl Bounds {
     }
 
     /// Refuses an upload of `account` for which the spool has no room if it has `length` bytes.
-    pub fn check_spool(&self, account: &Account, length: u64) -> Result<(), ApiError> {
+    pub fn check_spool(&self, account: &PayingAccount, length: u64) -> Result<(), ApiError> {
         // Given back at once: it is taken as it comes, so that an upload that is slow holds no more than it has sent.
         let refused = self.spool(account).grow(length);
         refused.map_err(|refused| self.spool_refuses(refused))?;
@@ -257,12 +258,12 @@ impl Bounds {
     }
 
     /// The bytes that an upload of `account` takes of the spool: none yet.
-    pub fn spool(&self, account: &Account) -> Held<Account> {
+    pub fn spool(&self, account: &PayingAccount) -> Held<PayingAccount> {
         self.spool.hold(account.clone())
     }
 
     /// Waits until an upload of `account` that was received may be written to the store. Accounts take their turns round robin.
-    pub async fn publish(&self, account: &Account) -> Result<AccountTurn, ApiError> {
+    pub async fn publish(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
         self.publishes.take(account, PUBLISH_WAIT).await.map_err(|_| too_much())
     }
 
@@ -279,22 +280,26 @@ impl Bounds {
     }
 
     /// Waits until somebody may look at a custom domain for `account`.
-    pub async fn domain_look(&self, account: &Account) -> Result<AccountTurn, ApiError> {
+    pub async fn domain_look(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
         self.domain_looks.take(account, TURN_WAIT).await.map_err(|_| too_much())
     }
 
     /// Waits until the files of a deployment of `account` may be listed or compared.
-    pub async fn listing(&self, account: &Account) -> Result<AccountTurn, ApiError> {
+    pub async fn listing(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
         self.listings.take(account, TURN_WAIT).await.map_err(|_| too_much())
     }
 
     /// Waits until `person` may try a completion out.
-    pub async fn completion_try(&self, person: &Account) -> Result<AccountTurn, ApiError> {
+    pub async fn completion_try(&self, person: &PayingAccount) -> Result<AccountTurn, ApiError> {
         self.tries.take(person, TURN_WAIT).await.map_err(|_| too_much())
     }
 
     /// Takes a turn to follow events for a person, by this session if by one.
-    pub fn event_stream(&self, person: &Account, session: Option<&SessionId>) -> Result<EventStreamTurn, ApiError> {
+    pub fn event_stream(
+        &self,
+        person: &PayingAccount,
+        session: Option<&SessionId>,
+    ) -> Result<EventStreamTurn, ApiError> {
         let refuse = |bound, refused| {
             metrics::event_stream_refused(if refused == Refused::Full { "process" } else { bound });
             match refused {
@@ -314,12 +319,12 @@ impl Bounds {
     }
 
     /// Waits until an event stream of `person` may ask the database about them; not for ever, since it has to look at last.
-    pub async fn event_look(&self, person: &Account) -> Option<AccountTurn> {
+    pub async fn event_look(&self, person: &PayingAccount) -> Option<AccountTurn> {
         self.event_looks.take(person, TURN_WAIT).await.ok()
     }
 
     /// Waits until a checkout of `person` may ask the payment provider.
-    pub async fn checkout(&self, person: &Account) -> Result<AccountTurn, ApiError> {
+    pub async fn checkout(&self, person: &PayingAccount) -> Result<AccountTurn, ApiError> {
         self.checkouts.take(person, TURN_WAIT).await.map_err(|_| too_much())
     }
 
@@ -339,7 +344,7 @@ impl Bounds {
     }
 
     /// Takes a turn of `account` to deploy a push, if it has one left: one account never has all of them.
-    pub fn push(&self, account: &Account) -> Option<AccountTurn> {
+    pub fn push(&self, account: &PayingAccount) -> Option<AccountTurn> {
         self.pushes.try_take(account).ok()
     }
 
@@ -349,7 +354,7 @@ impl Bounds {
     }
 
     /// Hashes a site's password for `account` on a blocking thread, once it is the account's turn.
-    pub async fn hash(&self, account: &Account, password: SitePassword) -> Result<String, ApiError> {
+    pub async fn hash(&self, account: &PayingAccount, password: SitePassword) -> Result<String, ApiError> {
         let turn = self.hashes.take(account, TURN_WAIT).await.map_err(|_| too_much())?;
         let hashing = tokio::task::spawn_blocking(move || {
             let hash = passwords::hash(&password);

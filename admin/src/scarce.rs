@@ -1,15 +1,17 @@
 //! Holds the list of what this program has only so much of: whose a share of each is, and how large. Reads the sources, and fails
 //! for a bound that is not listed, or is kept by another key than the list says.
 //!
-//! A key that is free to make is none: a person can make organizations, projects and tokens. Where a thing is kept by account
-//! although a person has several, the account is charged for it by its plan, and those who wait take turns round robin.
+//! A key that is free to make is none: a person can make organizations, projects and tokens. So an account is a
+//! [`PayingAccount`](domain::PayingAccount): beside its own share stands that of the person who made it, and those who wait take turns
+//! round robin, person by person.
 
 use std::{fs, path::Path};
 
 /// Whose share it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Payer {
-    /// The account that owns what is published or asked about; a person, where there is one.
+    /// The account that owns what is published or asked about; a person, where there is one. The organizations that a person created
+    /// have one share together.
     Account,
     /// The client by its address, where there is no account.
     Client,
@@ -101,7 +103,7 @@ struct Found {
 impl Payer {
     fn key(self) -> Option<&'static str> {
         match self {
-            Self::Account => Some("Account"),
+            Self::Account => Some("PayingAccount"),
             Self::Client => Some("Client"),
             Self::Session => Some("SessionId"),
             Self::Project => Some("ProjectId"),
@@ -217,7 +219,7 @@ fn every_rate_says_by_whom_it_is_counted() {
 
 #[test]
 fn declarations_are_read() {
-    assert_eq!(declared("    uploads: Turns<Account>,"), Some(("uploads", Some("Account"))));
+    assert_eq!(declared("    uploads: Turns<PayingAccount>,"), Some(("uploads", Some("PayingAccount"))));
     assert_eq!(declared("    pub(super) turns: fairness::Turns<Client>,"), Some(("turns", Some("Client"))));
     assert_eq!(declared("    places: Arc<Semaphore>,"), Some(("places", None)));
     assert_eq!(declared("    sends: tokio::sync::Semaphore,"), Some(("sends", None)));

@@ -97,3 +97,31 @@ async fn a_flood_of_uploads_is_not_worked_off_before_another_accounts_deploy() {
     let statuses = flood.join_all().await;
     assert!(statuses.iter().all(|status| matches!(status, 201 | 503)) && statuses.contains(&201), "{statuses:?}");
 }
+
+/// Organizations of one person, each with uploads that are held: more than the server receives at a time, a few of each.
+const ORGS: usize = 12;
+const HELD_OF_ORG: usize = 3;
+
+#[tokio::test]
+async fn uploads_of_one_persons_organizations_keep_no_other_account_out() {
+    let world = World::builder().plan(&serde_json::json!({})).set("ADMIN__UPLOADS", 16).start().await;
+    let (ada, mallory) = (world.user("ada").await, world.user("mallory").await);
+    ada.create_project("engine").await;
+    let begun = Arc::new(AtomicUsize::new(0));
+    let mut held = JoinSet::new();
+    for number in 0..ORGS {
+        let org = mallory.create_org(&format!("org-{number}")).await;
+        let project = format!("hole-{number}");
+        mallory.create_project_in(&org, &project).await;
+        let path: &'static str = format!("/projects/{project}/deployments").leak();
+        for _ in 0..HELD_OF_ORG {
+            held.spawn(hold(mallory.clone(), path, begun.clone()));
+        }
+    }
+    eventually(Duration::from_secs(20), "the uploads are held", async || {
+        begun.load(Ordering::Relaxed) == ORGS * HELD_OF_ORG
+    })
+    .await;
+    assert_deploys(&ada, "engine").await;
+    held.shutdown().await;
+}

@@ -86,7 +86,7 @@ pub async fn try_completion(
     Json(body): Json<TryCompletion>,
 ) -> Result<Response, ApiError> {
     let person = caller.user.id.to_string();
-    let turn = app.bounds.completion_try(&Account::User(caller.user.id)).await?;
+    let turn = app.bounds.completion_try(&caller.user.id.into()).await?;
     app.rate_limits.count(Bucket::TriedKey, &person).await.check()?;
     let answered = app.gateway.complete(&body.key, &body.request).await;
     if !answered.as_ref().is_ok_and(|answer| answer.status == StatusCode::UNAUTHORIZED) {

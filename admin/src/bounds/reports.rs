@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::{Account, ProjectId};
+use domain::{PayingAccount, ProjectId};
 use fairness::{Bounds, Client, Refused, Turn, Turns};
 
 use super::{AccountTurn, TURN_WAIT, too_much};
@@ -33,7 +33,7 @@ const WAITING: usize = 1_024;
 /// The reports. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Reports {
-    accounts: Turns<Account>,
+    accounts: Turns<PayingAccount>,
     readers: Turns<Client>,
     links: Turns<ProjectId>,
 }
@@ -57,12 +57,12 @@ impl Reports {
     }
 
     /// Waits until a report on a project of `account` may be read.
-    pub async fn of_account(&self, account: &Account) -> Result<AccountTurn, ApiError> {
+    pub async fn of_account(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
         self.accounts.take(account, TURN_WAIT).await.map_err(|_| too_much())
     }
 
     /// Waits until a further part of a report that has begun may be read: its beginning is with the client, so it waits for long.
-    pub async fn later_of_account(&self, account: &Account) -> Result<AccountTurn, Refused> {
+    pub async fn later_of_account(&self, account: &PayingAccount) -> Result<AccountTurn, Refused> {
         self.accounts.take(account, PART_WAIT).await
     }
 

@@ -66,7 +66,7 @@ pub struct Spool {
     /// The folder in which a file without a name is made.
     pub folder: PathBuf,
     /// What the files take of the room that their account may use.
-    pub held: Held<domain::Account>,
+    pub held: Held<domain::PayingAccount>,
 }
 
 /// The files of a commit that were received.
@@ -75,7 +75,7 @@ pub struct Spooled {
     /// The gzipped tarball. It has no name, so it goes away with this.
     pub file: File,
     /// What it takes of its account's room.
-    pub held: Held<domain::Account>,
+    pub held: Held<domain::PayingAccount>,
 }
 
 /// A token of our own app, which reads one repository.

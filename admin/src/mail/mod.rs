@@ -18,7 +18,7 @@ pub mod words;
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use domain::{Account, BRAND, EmailAddress};
+use domain::{BRAND, EmailAddress, PayingAccount};
 use fairness::{Bounds, Turns};
 use lettre::message::Mailbox;
 use secrets::MasterKey;
@@ -60,7 +60,7 @@ struct Smtp {
     server: Server,
     from: Mailbox,
     /// One turn for each letter that may be on its way to the server while its request waits.
-    sends: Turns<Account>,
+    sends: Turns<PayingAccount>,
 }
 
 impl Mailer {
@@ -91,7 +91,7 @@ impl Mailer {
     pub async fn send(
         &self,
         master_key: &MasterKey,
-        payer: &Account,
+        payer: &PayingAccount,
         to: &EmailAddress,
         kind: Kind,
         letter: &(impl Compose + Sync),
@@ -212,8 +212,8 @@ mod tests {
         let mailer = Mailer::new(&mail, &config::Site::default()).unwrap();
         let now = domain::Clock::system().now();
         let key = MasterKey::generate();
-        let accounts = [domain::UserId::new(now), domain::UserId::new(now)].map(Account::User);
-        let send = |account: &Account| {
+        let accounts = [domain::UserId::new(now), domain::UserId::new(now)].map(PayingAccount::from);
+        let send = |account: &PayingAccount| {
             let (mailer, account) = (mailer.clone(), account.clone());
             let key = key.clone();
             tokio::spawn(async move {

@@ -75,7 +75,7 @@ pub(crate) enum GoLiveError {
 /// Publishes the deployment `id`, whose record is `uploading`.
 pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publication<'_>) -> Result<Live, GoLiveError> {
     let Publication { actor, project, file, format, root, push } = publication;
-    let turn = app.bounds.publish(&project.owner).await.map_err(GoLiveError::Busy)?;
+    let turn = app.bounds.publish(&project.payer()).await.map_err(GoLiveError::Busy)?;
     // While it was received and waited, others may have used the plan up: no pack is written for nothing.
     let is_room = async { Ok::<_, GoLiveError>(room::in_plan(app, project).await?) };
     db::in_time(is_room).await?;

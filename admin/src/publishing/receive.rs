@@ -5,7 +5,7 @@ use std::{fs::File, path::Path, time::Duration};
 
 use axum::{body::Body, http::HeaderMap};
 use db::projects::deployments::Origin;
-use domain::{Account, limits::UPLOAD_BYTES, line, size};
+use domain::{PayingAccount, limits::UPLOAD_BYTES, line, size};
 use fairness::Held;
 use futures_util::StreamExt as _;
 use http::{HeaderName, header};
@@ -74,7 +74,7 @@ pub const UPLOAD_ERRORS: &[PossibleError] = &[
 pub struct UploadSlot {
     _turn: AccountTurn,
     /// What its body takes of the spool.
-    spool: Held<Account>,
+    spool: Held<PayingAccount>,
     bounds: Bounds,
 }
 
@@ -92,7 +92,7 @@ pub struct Received {
 impl UploadSlot {
     /// Waits for a slot of `account` for the upload that has these headers. Nothing of its body has been read: a refusal leaves it to
     /// another admin.
-    pub async fn wait(bounds: &Bounds, account: &Account, headers: &HeaderMap) -> Result<Self, ApiError> {
+    pub async fn wait(bounds: &Bounds, account: &PayingAccount, headers: &HeaderMap) -> Result<Self, ApiError> {
         bounds.check_spool(account, length(headers).unwrap_or_default())?;
         Ok(Self { _turn: bounds.upload(account).await?, spool: bounds.spool(account), bounds: bounds.clone() })
     }

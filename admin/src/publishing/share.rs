@@ -11,7 +11,7 @@ use db::{
     },
     upkeep::pack_removals,
 };
-use domain::{Account, DeploymentId, ShareName, Timestamp, access::SitePassword, audit::Action};
+use domain::{DeploymentId, PayingAccount, ShareName, Timestamp, access::SitePassword, audit::Action};
 use packs::Format;
 
 use super::room;
@@ -52,14 +52,14 @@ pub(crate) struct PublishedShare {
 
 /// Publishes the archive in `file` as a share.
 pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Result<PublishedShare, ApiError> {
-    let owner = Account::User(order.caller.user.id.clone());
+    let payer = PayingAccount::from(order.caller.user.id.clone());
     let password_hash = match order.password.take() {
-        Some(password) => Some(app.bounds.hash(&owner, password).await?),
+        Some(password) => Some(app.bounds.hash(&payer, password).await?),
         None => None,
     };
-    let turn = app.bounds.publish(&owner).await?;
+    let turn = app.bounds.publish(&payer).await?;
     // While it was received and waited, others may have used the plan up: no pack is written for nothing.
-    room::for_share(app, &owner, Attempt::First).await?;
+    room::for_share(app, payer.account(), Attempt::First).await?;
     let deployment = DeploymentId::new(app.clock.now());
     // A program that dies from here on leaves a pack that the database knows of.
     let now = app.clock.now();

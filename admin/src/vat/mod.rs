@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use config::Config;
-use domain::{Account, UserId, billing::vat::VatNumber};
+use domain::{PayingAccount, UserId, billing::vat::VatNumber};
 use fairness::{Bounds, Refused, Turns};
 use reqwest::{Client, redirect};
 use tokio::{
@@ -49,7 +49,7 @@ pub struct VatRegistry {
     url: Url,
     /// The seller's number, in whose name the registry is asked, so that it answers with a consultation number.
     requester: Option<VatNumber>,
-    turns: Turns<Account>,
+    turns: Turns<PayingAccount>,
     /// Those of the job that checks numbers again, which people do not wait for.
     renewals: Arc<Semaphore>,
 }
@@ -123,7 +123,7 @@ impl VatRegistry {
     pub async fn check(&self, number: &VatNumber, asker: Asker<'_>) -> Result<VatAnswer, VatError> {
         let begun = Instant::now();
         let (_turn, _renewal) = match asker {
-            Asker::Person(person) => (Some(self.turns.take(&Account::User(person.clone()), TURN_WAIT).await?), None),
+            Asker::Person(person) => (Some(self.turns.take(&person.clone().into(), TURN_WAIT).await?), None),
             Asker::Platform => (None, self.renewals.acquire().await.ok()),
         };
         let late = || Unavailable::Registry(format!("no answer within {} s", CHECK_TIMEOUT.as_secs()));

@@ -29,6 +29,7 @@ pub mod opaque;
 pub mod orgs;
 mod patch;
 pub mod payer;
+mod paying_account;
 pub mod plans;
 pub mod private_files;
 pub mod repo;
@@ -55,6 +56,7 @@ pub use names::{OrgName, ProjectName, ShareName};
 pub use opaque::OpaqueSecret;
 pub use patch::Patch;
 pub use payer::Payer;
+pub use paying_account::PayingAccount;
 pub use site::{Gate, Site, SiteKind};
 pub use size::size;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Account, DeploymentId, OrgId, ProjectId, Timestamp, month::Month};
+use crate::{DeploymentId, OrgId, PayingAccount, ProjectId, Timestamp, month::Month};
 
 /// The site that an edge serves for a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub struct Site {
     pub expires_at: Option<Timestamp>,
     /// Why the operator has taken it down, or suspended its owner; `None` while it is served.
     pub suspended: Option<Suspension>,
-    /// The account that owns the project.
-    pub owner: Account,
+    /// The account that owns the project, and who stands behind it.
+    pub owner: PayingAccount,
     /// The latest month whose bandwidth the owner has used up, on the plan that it still has.
     pub bandwidth_used_up: Option<Month>,
 }
@@ -102,7 +102,7 @@ mod tests {
             access_version: 0,
             expires_at: None,
             suspended: None,
-            owner: Account::Org(OrgId::from_body(body).unwrap()),
+            owner: PayingAccount::new(OrgId::from_body(body).unwrap().into(), None),
             bandwidth_used_up: Some(month),
         };
         let leap_day_end = month.next().start() - std::time::Duration::from_millis(1);

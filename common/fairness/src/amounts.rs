@@ -12,32 +12,34 @@ use ahash::HashMap;
 use super::{Payer, Refused, payer::GROUP_DIVISOR};
 
 /// An amount that many share. Clones share it.
-pub struct Amounts<K: Eq + Hash> {
+pub struct Amounts<K: Payer> {
     shared: Arc<Shared<K>>,
 }
 
 /// A part of an amount, given back when it is dropped.
 #[must_use = "what is dropped is given back"]
-pub struct Held<K: Eq + Hash> {
+pub struct Held<K: Payer> {
     shared: Arc<Shared<K>>,
     key: K,
-    group: Option<K>,
+    group: Option<K::Group>,
     amount: u64,
 }
 
-struct Shared<K: Eq + Hash> {
+struct Shared<K: Payer> {
     total: u64,
     share: u64,
     state: Mutex<State<K>>,
 }
 
-struct State<K> {
+struct State<K: Payer> {
     held: u64,
-    /// The keys that hold something, and their groups.
+    /// The keys that hold something.
     keys: HashMap<K, u64>,
+    /// Their groups.
+    groups: HashMap<K::Group, u64>,
 }
 
-impl<K: Eq + Hash> Clone for Amounts<K> {
+impl<K: Payer> Clone for Amounts<K> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
     }
@@ -46,7 +48,7 @@ impl<K: Eq + Hash> Clone for Amounts<K> {
 impl<K: Payer> Amounts<K> {
     /// An amount of which all keys together hold `total` at most, and one key `share`.
     pub fn new(total: u64, share: u64) -> Self {
-        let state = Mutex::new(State { held: 0, keys: HashMap::default() });
+        let state = Mutex::new(State { held: 0, keys: HashMap::default(), groups: HashMap::default() });
         Self { shared: Arc::new(Shared { total, share, state }) }
     }
 
@@ -70,9 +72,11 @@ impl<K: Payer> Held<K> {
         let mut state = self.shared.state();
         let in_all = state.held.saturating_add(by);
         let Shared { total, share, .. } = *self.shared;
-        let with = |key: &K| state.keys.get(key).copied().unwrap_or_default().saturating_add(by);
-        let its = with(&self.key);
-        let of_group = self.group.as_ref().map(|group| (group.clone(), with(group)));
+        let its = state.keys.get(&self.key).copied().unwrap_or_default().saturating_add(by);
+        let of_group = self.group.as_ref().map(|group| {
+            let held = state.groups.get(group).copied().unwrap_or_default();
+            (group.clone(), held.saturating_add(by))
+        });
         let group_share = share.max(total / GROUP_DIVISOR as u64);
         if its > share || of_group.as_ref().is_some_and(|(_, held)| *held > group_share) {
             return Err(Refused::Share);
@@ -82,38 +86,43 @@ impl<K: Payer> Held<K> {
         }
         state.held = in_all;
         state.keys.insert(self.key.clone(), its);
-        state.keys.extend(of_group);
+        state.groups.extend(of_group);
         self.amount += by;
         Ok(())
     }
 }
 
-impl<K: Eq + Hash> Shared<K> {
+impl<K: Payer> Shared<K> {
     fn state(&self) -> MutexGuard<'_, State<K>> {
         // Nothing panics while the lock is held; what it guards is whole in any case.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Eq + Hash> Drop for Held<K> {
+impl<K: Payer> Drop for Held<K> {
     fn drop(&mut self) {
         if self.amount == 0 {
             return;
         }
         let mut state = self.shared.state();
         state.held -= self.amount;
-        for key in std::iter::once(&self.key).chain(&self.group) {
-            if let Some(its) = state.keys.get_mut(key) {
-                *its -= self.amount;
-                if *its == 0 {
-                    state.keys.remove(key);
-                }
-            }
+        give_back(&mut state.keys, &self.key, self.amount);
+        if let Some(group) = &self.group {
+            give_back(&mut state.groups, group, self.amount);
         }
     }
 }
 
-impl<K: Eq + Hash> fmt::Debug for Amounts<K> {
+fn give_back<K: Eq + Hash>(held: &mut HashMap<K, u64>, key: &K, amount: u64) {
+    if let Some(its) = held.get_mut(key) {
+        *its -= amount;
+        if *its == 0 {
+            held.remove(key);
+        }
+    }
+}
+
+impl<K: Payer> fmt::Debug for Amounts<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shared { total, share, .. } = &*self.shared;
         let held = self.shared.state().held;
@@ -121,7 +130,7 @@ impl<K: Eq + Hash> fmt::Debug for Amounts<K> {
     }
 }
 
-impl<K: Eq + Hash + fmt::Debug> fmt::Debug for Held<K> {
+impl<K: Payer + fmt::Debug> fmt::Debug for Held<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held").field("key", &self.key).field("amount", &self.amount).finish_non_exhaustive()
     }
@@ -151,7 +160,8 @@ mod tests {
         assert_eq!((first.grow(6), second.grow(5), second.grow(4)), (Ok(()), Err(Refused::Share), Ok(())));
         assert_eq!(other.grow(6), Ok(()));
         drop((first, second, other));
-        assert!(amounts.shared.state().keys.is_empty());
+        let state = amounts.shared.state();
+        assert!(state.keys.is_empty() && state.groups.is_empty());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Who a bound is kept by.
 
-use std::hash::Hash;
+use std::{convert::Infallible, hash::Hash};
 
-use domain::{Account, ProjectId, SessionId};
+use domain::{PayingAccount, ProjectId, SessionId, UserId};
 
 use super::Client;
 
@@ -11,31 +11,51 @@ use super::Client;
 ///
 /// Where several payers are one customer's, the [group](Self::group) has a share as well.
 pub trait Payer: Clone + Eq + Hash {
+    /// What names a group.
+    type Group: Clone + Eq + Hash;
+
     /// The larger payer that this one is a part of.
-    fn group(&self) -> Option<Self> {
+    fn group(&self) -> Option<Self::Group> {
         None
     }
 }
 
 impl Payer for Client {
+    type Group = Self;
+
     fn group(&self) -> Option<Self> {
         self.block()
     }
 }
 
-impl Payer for Account {}
+/// In a group with the other accounts of the person who stands behind it.
+impl Payer for PayingAccount {
+    type Group = UserId;
 
-impl Payer for SessionId {}
+    fn group(&self) -> Option<UserId> {
+        self.person().cloned()
+    }
+}
 
-impl Payer for ProjectId {}
+impl Payer for SessionId {
+    type Group = Infallible;
+}
+
+impl Payer for ProjectId {
+    type Group = Infallible;
+}
 
 #[cfg(test)]
-impl Payer for u64 {}
+impl Payer for u64 {
+    type Group = Infallible;
+}
 
 #[cfg(test)]
-impl Payer for &'static str {
+impl<'a> Payer for &'a str {
+    type Group = &'a str;
+
     /// What stands before a slash.
-    fn group(&self) -> Option<Self> {
+    fn group(&self) -> Option<&'a str> {
         self.split_once('/').map(|(group, _)| group)
     }
 }

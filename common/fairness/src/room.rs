@@ -1,13 +1,12 @@
 //! Room for things of different sizes, in all and for each key, with waiting: memory for bodies, say. What is needed is taken
 //! before anything is held, so that nobody who waits keeps a part from the others.
 //!
-//! The keys that wait take turns. What is larger than a key's share is let in when the key holds nothing else, and what is
+//! The keys that wait take turns, group by group; the keys of a group together have a quarter, or one key's share if that is more. What is larger than a key's share is let in when the key holds nothing else, and what is
 //! larger than the whole counts as the whole: it is there alone.
 
 use std::{
     collections::VecDeque,
     fmt,
-    hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,7 +14,7 @@ use std::{
 use ahash::HashMap;
 use tokio::{sync::oneshot, time::timeout};
 
-use super::Refused;
+use super::{Payer, Refused, lines::Lines, payer::GROUP_DIVISOR};
 
 /// The bounds of a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,31 +30,40 @@ pub struct RoomBounds {
 }
 
 /// A room that many share. Clones share it.
-pub struct Room<K: Clone + Eq + Hash> {
+pub struct Room<K: Payer> {
     shared: Arc<Shared<K>>,
 }
 
 /// A place in a room, given back when it is dropped.
 #[must_use = "a place that is dropped is given back"]
-pub struct Place<K: Clone + Eq + Hash> {
+pub struct Place<K: Payer> {
     shared: Arc<Shared<K>>,
     key: K,
     size: u64,
 }
 
-struct Shared<K> {
+struct Shared<K: Payer> {
     bounds: RoomBounds,
     state: Mutex<State<K>>,
 }
 
-struct State<K> {
+struct State<K: Payer> {
     held: u64,
     waiting: usize,
     next_waiter: u64,
     /// The keys that hold something or wait.
     keys: HashMap<K, Holdings>,
-    /// The keys that wait, in the order of their turns. Each is there once.
-    order: VecDeque<K>,
+    /// The groups whose keys hold something or wait.
+    groups: HashMap<K::Group, OfGroup>,
+    /// The keys that wait, in the order of their turns.
+    order: Lines<K>,
+}
+
+/// Numbers of a group, over all its keys.
+#[derive(Default)]
+struct OfGroup {
+    held: u64,
+    waiting: usize,
 }
 
 #[derive(Default)]
@@ -71,7 +79,7 @@ struct Waiting {
 }
 
 /// One who waits, and leaves the queue when it is dropped.
-struct Waiter<'r, K: Clone + Eq + Hash> {
+struct Waiter<'r, K: Payer> {
     shared: &'r Arc<Shared<K>>,
     key: &'r K,
     number: u64,
@@ -79,17 +87,17 @@ struct Waiter<'r, K: Clone + Eq + Hash> {
     granted: oneshot::Receiver<()>,
 }
 
-impl<K: Clone + Eq + Hash> Clone for Room<K> {
+impl<K: Payer> Clone for Room<K> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
     }
 }
 
-impl<K: Clone + Eq + Hash> Room<K> {
+impl<K: Payer> Room<K> {
     /// A room within `bounds` that is empty.
     pub fn new(bounds: RoomBounds) -> Self {
-        let (held, waiting, next_waiter, keys, order) = Default::default();
-        let state = State { held, waiting, next_waiter, keys, order };
+        let (held, waiting, next_waiter, keys, groups, order) = Default::default();
+        let state = State { held, waiting, next_waiter, keys, groups, order };
         Self { shared: Arc::new(Shared { bounds, state: Mutex::new(state) }) }
     }
 
@@ -113,7 +121,7 @@ impl<K: Clone + Eq + Hash> Room<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Place<K> {
+impl<K: Payer> Place<K> {
     /// Its size.
     pub fn size(&self) -> u64 {
         self.size
@@ -126,7 +134,8 @@ impl<K: Clone + Eq + Hash> Place<K> {
         let Some(by) = size.checked_sub(self.size).filter(|by| *by > 0) else { return Ok(()) };
         let mut state = self.shared.state();
         let its = state.keys.get(&self.key).map_or(0, |holdings| holdings.held);
-        if its > self.size && its + by > bounds.share {
+        let others = state.of_group(&self.key, |of_group| of_group.held).saturating_sub(self.size);
+        if (its > self.size && its + by > bounds.share) || (others > 0 && others + size > bounds.group_share()) {
             return Err(Refused::Share);
         }
         if state.held + by > bounds.total {
@@ -139,24 +148,47 @@ impl<K: Clone + Eq + Hash> Place<K> {
     }
 }
 
-impl<K> Shared<K> {
+impl<K: Payer> Shared<K> {
     fn state(&self) -> MutexGuard<'_, State<K>> {
         // Nothing panics while the lock is held; what it guards is whole in any case.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Clone + Eq + Hash> State<K> {
+impl RoomBounds {
+    /// What the keys of one group hold, unless it is a single thing.
+    fn group_share(&self) -> u64 {
+        self.share.max(self.total / GROUP_DIVISOR as u64)
+    }
+}
+
+impl<K: Payer> State<K> {
     fn hold(&mut self, key: &K, size: u64) {
         self.held += size;
         if let Some(holdings) = self.keys.get_mut(key) {
             holdings.held += size;
         }
+        self.of_group(key, |of_group| of_group.held += size);
+    }
+
+    /// Reads or changes the numbers of a key's group; those of a key without one are nothing.
+    fn of_group<T: Default>(&mut self, key: &K, with: impl FnOnce(&mut OfGroup) -> T) -> T {
+        let Some(group) = key.group() else { return T::default() };
+        let of_group = self.groups.entry(group.clone()).or_default();
+        let result = with(of_group);
+        if of_group.held == 0 && of_group.waiting == 0 {
+            self.groups.remove(&group);
+        }
+        result
     }
 
     fn enqueue(&mut self, key: &K, size: u64, bounds: &RoomBounds) -> Result<(u64, oneshot::Receiver<()>), Refused> {
         if self.waiting >= bounds.waiting {
             return Err(Refused::Full);
+        }
+        let of_group = self.of_group(key, |of_group| of_group.waiting);
+        if of_group > 0 && of_group >= bounds.waiting_share.max(bounds.waiting / GROUP_DIVISOR) {
+            return Err(Refused::Share);
         }
         let holdings = self.keys.entry(key.clone()).or_default();
         if holdings.waiting.len() >= bounds.waiting_share {
@@ -167,40 +199,51 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.next_waiter += 1;
         self.waiting += 1;
         if holdings.waiting.is_empty() {
-            self.order.push_back(key.clone());
+            self.order.push(key.clone());
         }
         holdings.waiting.push_back(Waiting { number, size, grant });
+        self.of_group(key, |of_group| of_group.waiting += 1);
         Ok((number, granted))
     }
 
     /// Lets in those who wait, a place to each key before any gets a second. What does not fit yet keeps what is behind it
-    /// waiting, or it would never fit; what only its key's share keeps out holds up nobody else.
+    /// waiting, or it would never fit; what only its key's or group's share keeps out holds up nobody else.
     fn grant(&mut self, bounds: &RoomBounds) {
         let mut at = 0;
-        while let Some(key) = self.order.get(at).cloned() {
-            let Some(holdings) = self.keys.get_mut(&key) else { return };
-            let Some(first) = holdings.waiting.front() else { return };
-            if holdings.held > 0 && holdings.held + first.size > bounds.share {
-                at += 1;
-                continue;
-            }
-            if self.held + first.size > bounds.total {
-                return;
-            }
-            self.order.remove(at);
+        loop {
+            let mut order = std::mem::take(&mut self.order);
+            let first = order.peek(&mut at, |key| self.is_within_share(key, bounds));
+            let fits = first.is_some_and(|key| self.held + self.wanted(key) <= bounds.total);
+            let next = if fits { order.take(at, |key| self.is_within_share(key, bounds)) } else { None };
+            self.order = order;
+            let Some(key) = next else { return };
+            let Some(holdings) = self.keys.get_mut(&key) else { continue };
             if let Some(first) = holdings.waiting.pop_front() {
                 self.waiting -= 1;
+                let is_left = !holdings.waiting.is_empty();
+                self.of_group(&key, |of_group| of_group.waiting -= 1);
                 // One who has gone is about to leave the queue by itself.
                 if first.grant.send(()).is_ok() {
-                    holdings.held += first.size;
-                    self.held += first.size;
+                    self.hold(&key, first.size);
                 }
-            }
-            if !holdings.waiting.is_empty() {
-                self.order.push_back(key.clone());
+                if is_left {
+                    self.order.push(key.clone());
+                }
             }
             self.forget_if_idle(&key);
         }
+    }
+
+    /// The size of what a key waits for first.
+    fn wanted(&self, key: &K) -> u64 {
+        self.keys.get(key).and_then(|holdings| holdings.waiting.front()).map_or(0, |first| first.size)
+    }
+
+    /// Whether what a key waits for first is within its share and its group's.
+    fn is_within_share(&self, key: &K, bounds: &RoomBounds) -> bool {
+        let (size, held) = (self.wanted(key), self.keys.get(key).map_or(0, |holdings| holdings.held));
+        let of_group = key.group().and_then(|group| self.groups.get(&group)).map_or(0, |of_group| of_group.held);
+        (held == 0 || held + size <= bounds.share) && (of_group == 0 || of_group + size <= bounds.group_share())
     }
 
     fn give_back(&mut self, key: &K, size: u64, bounds: &RoomBounds) {
@@ -208,6 +251,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         if let Some(holdings) = self.keys.get_mut(key) {
             holdings.held -= size;
         }
+        self.of_group(key, |of_group| of_group.held -= size);
         self.forget_if_idle(key);
         self.grant(bounds);
     }
@@ -216,10 +260,12 @@ impl<K: Clone + Eq + Hash> State<K> {
         if let Some(holdings) = self.keys.get_mut(key) {
             let before = holdings.waiting.len();
             holdings.waiting.retain(|waiting| waiting.number != number);
-            self.waiting -= before - holdings.waiting.len();
+            let left = before - holdings.waiting.len();
             if holdings.waiting.is_empty() {
-                self.order.retain(|waiting| waiting != key);
+                self.order.remove(key);
             }
+            self.waiting -= left;
+            self.of_group(key, |of_group| of_group.waiting -= left);
         }
         self.forget_if_idle(key);
         // It may have kept smaller ones waiting.
@@ -233,7 +279,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Waiter<'_, K> {
+impl<K: Payer> Waiter<'_, K> {
     async fn granted(mut self) -> Result<Place<K>, Refused> {
         // The sender stays in the queue for as long as this waiter does.
         (&mut self.granted).await.map_err(|_| Refused::Full)?;
@@ -241,7 +287,7 @@ impl<K: Clone + Eq + Hash> Waiter<'_, K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Drop for Waiter<'_, K> {
+impl<K: Payer> Drop for Waiter<'_, K> {
     fn drop(&mut self) {
         let mut state = self.shared.state();
         // A place that was given in the very moment of giving up goes to the next.
@@ -253,19 +299,19 @@ impl<K: Clone + Eq + Hash> Drop for Waiter<'_, K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Drop for Place<K> {
+impl<K: Payer> Drop for Place<K> {
     fn drop(&mut self) {
         self.shared.state().give_back(&self.key, self.size, &self.shared.bounds);
     }
 }
 
-impl<K: Clone + Eq + Hash> fmt::Debug for Room<K> {
+impl<K: Payer> fmt::Debug for Room<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Room").field("bounds", &self.shared.bounds).field("held", &self.held()).finish()
     }
 }
 
-impl<K: Clone + Eq + Hash + fmt::Debug> fmt::Debug for Place<K> {
+impl<K: Payer + fmt::Debug> fmt::Debug for Place<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Place").field("key", &self.key).field("size", &self.size).finish_non_exhaustive()
     }
@@ -308,7 +354,7 @@ mod tests {
         assert_eq!((room.held(), third.size(), small.size()), (7, 5, 2));
         drop((third, small));
         assert_eq!(room.held(), 0);
-        assert!(room.shared.state().keys.is_empty() && room.shared.state().order.is_empty());
+        assert!(room.shared.state().keys.is_empty() && room.shared.state().order.len() == 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -385,5 +431,22 @@ mod tests {
         assert_eq!((second.grow_to(6), second.grow_to(5)), (Err(Refused::Share), Ok(())));
         drop((other, second));
         assert_eq!(room.held(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_group_has_one_share_and_its_keys_hold_up_nobody() {
+        let room = Room::new(RoomBounds { total: 12, share: 4, waiting: 8, waiting_share: 2 });
+        let first = room.take(&"group/a", 3, PATIENCE).await.unwrap();
+        let mut second = Box::pin(room.take(&"group/b", 3, PATIENCE));
+        let mut third = Box::pin(room.take(&"group/c", 1, PATIENCE));
+        assert!(waits(&mut second) && !waits(&mut third), "a small one fits beside the first");
+        let mut other = room.take(&"other", 4, PATIENCE).await.unwrap();
+        assert_eq!(other.grow_to(5), Ok(()), "a single thing");
+        drop((first, third));
+        let second = second.await.unwrap();
+        assert_eq!(room.held(), 8);
+        drop((second, other));
+        let state = room.shared.state();
+        assert!(state.held == 0 && state.keys.is_empty() && state.groups.is_empty() && state.order.len() == 0);
     }
 }

@@ -1,10 +1,9 @@
 //! A bound on concurrent use of one resource, in all, per key and per group of keys, with waiting that goes round robin over the
-//! keys. Shares shrink once half of the turns are taken.
+//! groups, and over the keys of each. Shares shrink once half of the turns are taken.
 
 use std::{
     collections::VecDeque,
     fmt,
-    hash::Hash,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -17,6 +16,7 @@ use tokio::{sync::oneshot, time::timeout};
 
 use super::{
     Payer,
+    lines::Lines,
     payer::{GROUP_DIVISOR, share_now},
 };
 
@@ -29,7 +29,7 @@ pub struct Bounds {
     pub share: usize,
     /// Those of all keys that wait for a turn.
     pub waiting: usize,
-    /// Those of one key that wait for a turn.
+    /// Those of one key that wait for a turn. A group has a quarter of all places, or as many as one key if that is more.
     pub waiting_share: usize,
 }
 
@@ -55,8 +55,8 @@ impl std::error::Error for Refused {}
 
 /// The turns of one resource. Clones share them.
 ///
-/// A key that waits gets its turn before any other key gets a second one, however many of another's wait.
-pub struct Turns<K: Eq + Hash> {
+/// A group that waits gets its turn before any other gets a second one, however many keys of another's wait; so does a key of a group.
+pub struct Turns<K: Payer> {
     shared: Arc<Shared<K>>,
 }
 
@@ -67,23 +67,30 @@ pub struct Turn<K: Payer> {
     key: K,
 }
 
-struct Shared<K: Eq + Hash> {
+struct Shared<K: Payer> {
     bounds: Bounds,
     /// A copy of the state's number, which is read without the lock.
     taken: AtomicUsize,
     state: Mutex<State<K>>,
 }
 
-struct State<K> {
+struct State<K: Payer> {
     taken: usize,
     waiting: usize,
     next_waiter: u64,
     /// The keys that hold or wait for a turn.
     keys: HashMap<K, Holdings>,
-    /// Turns that the keys of a group hold.
-    groups: HashMap<K, usize>,
-    /// The keys that wait, in the order of their turns. Each is there once.
-    order: VecDeque<K>,
+    /// The groups whose keys hold or wait for a turn.
+    groups: HashMap<K::Group, OfGroup>,
+    /// The keys that wait, in the order of their turns.
+    order: Lines<K>,
+}
+
+/// Numbers of a group, over all its keys.
+#[derive(Default)]
+struct OfGroup {
+    taken: usize,
+    waiting: usize,
 }
 
 #[derive(Default)]
@@ -101,7 +108,7 @@ struct Waiter<'t, K: Payer> {
     granted: oneshot::Receiver<()>,
 }
 
-impl<K: Eq + Hash> Clone for Turns<K> {
+impl<K: Payer> Clone for Turns<K> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
     }
@@ -175,7 +182,7 @@ impl<K: Payer> Turn<K> {
     }
 }
 
-impl<K: Eq + Hash> Shared<K> {
+impl<K: Payer> Shared<K> {
     fn state(&self) -> MutexGuard<'_, State<K>> {
         // Nothing panics while the lock is held; what it guards is whole in any case.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -188,10 +195,7 @@ impl<K: Eq + Hash> Shared<K> {
         result
     }
 
-    fn turn(self: &Arc<Self>, key: &K) -> Turn<K>
-    where
-        K: Payer,
-    {
+    fn turn(self: &Arc<Self>, key: &K) -> Turn<K> {
         Turn { shared: self.clone(), key: key.clone() }
     }
 }
@@ -199,19 +203,22 @@ impl<K: Eq + Hash> Shared<K> {
 impl<K: Payer> State<K> {
     /// Whether the key may have another turn.
     fn allows(&self, key: &K, bounds: &Bounds) -> Result<(), Refused> {
-        let free = bounds.total.saturating_sub(self.taken);
-        let held = self.keys.get(key).map_or(0, |holdings| holdings.taken);
-        if held >= share_now(bounds.share, free, bounds.total) {
+        if !self.allows_key(key, bounds) || !self.allows_group(key, bounds) {
             return Err(Refused::Share);
         }
-        if let Some(group) = key.group() {
-            let share = bounds.share.max(bounds.total / GROUP_DIVISOR);
-            let held = self.groups.get(&group).copied().unwrap_or(0);
-            if held >= share_now(share, free, bounds.total) {
-                return Err(Refused::Share);
-            }
-        }
-        if free == 0 { Err(Refused::Full) } else { Ok(()) }
+        if self.taken >= bounds.total { Err(Refused::Full) } else { Ok(()) }
+    }
+
+    fn allows_key(&self, key: &K, bounds: &Bounds) -> bool {
+        let held = self.keys.get(key).map_or(0, |holdings| holdings.taken);
+        held < share_now(bounds.share, bounds.total.saturating_sub(self.taken), bounds.total)
+    }
+
+    fn allows_group(&self, key: &K, bounds: &Bounds) -> bool {
+        let Some(group) = key.group() else { return true };
+        let share = bounds.share.max(bounds.total / GROUP_DIVISOR);
+        let held = self.groups.get(&group).map_or(0, |of_group| of_group.taken);
+        held < share_now(share, bounds.total.saturating_sub(self.taken), bounds.total)
     }
 
     fn take(&mut self, key: &K, bounds: &Bounds) -> Result<(), Refused> {
@@ -223,13 +230,25 @@ impl<K: Payer> State<K> {
     fn hold(&mut self, key: &K) {
         self.taken += 1;
         self.keys.entry(key.clone()).or_default().taken += 1;
-        if let Some(group) = key.group() {
-            *self.groups.entry(group).or_default() += 1;
+        self.of_group(key, |of_group| of_group.taken += 1);
+    }
+
+    /// Changes the numbers of a key's group, if it is in one.
+    fn of_group(&mut self, key: &K, change: impl FnOnce(&mut OfGroup)) {
+        let Some(group) = key.group() else { return };
+        let of_group = self.groups.entry(group.clone()).or_default();
+        change(of_group);
+        if of_group.taken == 0 && of_group.waiting == 0 {
+            self.groups.remove(&group);
         }
     }
 
     fn enqueue(&mut self, key: &K, bounds: &Bounds) -> Result<(u64, oneshot::Receiver<()>), Refused> {
         if self.keys.get(key).is_some_and(|holdings| holdings.waiting.len() >= bounds.waiting_share) {
+            return Err(Refused::Share);
+        }
+        let of_group = key.group().and_then(|group| self.groups.get(&group)).map_or(0, |of_group| of_group.waiting);
+        if of_group >= bounds.waiting_share.max(bounds.waiting / GROUP_DIVISOR) && of_group > 0 {
             return Err(Refused::Share);
         }
         if self.waiting >= bounds.waiting {
@@ -239,6 +258,7 @@ impl<K: Payer> State<K> {
         let number = self.next_waiter;
         self.next_waiter += 1;
         self.waiting += 1;
+        self.of_group(key, |of_group| of_group.waiting += 1);
         self.keys.entry(key.clone()).or_default().waiting.push_back((number, grant));
         self.line_up(key);
         Ok((number, granted))
@@ -251,7 +271,7 @@ impl<K: Payer> State<K> {
             && !holdings.waiting.is_empty()
         {
             holdings.is_in_order = true;
-            self.order.push_back(key.clone());
+            self.order.push(key.clone());
         }
     }
 
@@ -260,39 +280,30 @@ impl<K: Payer> State<K> {
         self.taken -= 1;
         if let Some(holdings) = self.keys.get_mut(key) {
             holdings.taken -= 1;
-            // The others have waited for longer than it has not had its all.
-            if had_its_all && holdings.is_in_order {
-                self.order.retain(|waiting| waiting != key);
-                self.order.push_back(key.clone());
-            }
         }
-        if let Some(group) = key.group()
-            && let Some(held) = self.groups.get_mut(&group)
-        {
-            *held -= 1;
-            if *held == 0 {
-                self.groups.remove(&group);
-            }
+        self.of_group(key, |of_group| of_group.taken -= 1);
+        // The others have waited for longer than it has not had its all.
+        if had_its_all {
+            self.order.move_back(key);
         }
         self.forget_if_idle(key);
         self.grant(bounds);
     }
 
-    /// Gives what is free to the keys that wait and have not used up their share, one turn to each before any gets a second.
+    /// Gives what is free to the keys that wait and have not used up their share, one turn to each group before any gets a second.
     fn grant(&mut self, bounds: &Bounds) {
         // A share only shrinks with what is granted: those that were passed over need not be looked at again.
         let mut at = 0;
         while self.taken < bounds.total {
-            let Some(key) = self.order.get(at).cloned() else { return };
-            if self.allows(&key, bounds).is_err() {
-                at += 1;
-                continue;
-            }
-            self.order.remove(at);
+            let mut order = std::mem::take(&mut self.order);
+            let next = order.next(&mut at, |key| self.allows_group(key, bounds), |key| self.allows_key(key, bounds));
+            self.order = order;
+            let Some(key) = next else { return };
             let Some(holdings) = self.keys.get_mut(&key) else { continue };
             holdings.is_in_order = false;
             if let Some((_, waiter)) = holdings.waiting.pop_front() {
                 self.waiting -= 1;
+                self.of_group(&key, |of_group| of_group.waiting -= 1);
                 // A waiter that has gone is about to leave the queue by itself.
                 if waiter.send(()).is_ok() {
                     self.hold(&key);
@@ -307,10 +318,14 @@ impl<K: Payer> State<K> {
         if let Some(holdings) = self.keys.get_mut(key) {
             let before = holdings.waiting.len();
             holdings.waiting.retain(|&(waiter, _)| waiter != number);
-            self.waiting -= before - holdings.waiting.len();
+            let left = before - holdings.waiting.len();
             if holdings.waiting.is_empty() && holdings.is_in_order {
                 holdings.is_in_order = false;
-                self.order.retain(|waiting| waiting != key);
+                self.order.remove(key);
+            }
+            self.waiting -= left;
+            if left > 0 {
+                self.of_group(key, |of_group| of_group.waiting -= left);
             }
         }
         self.forget_if_idle(key);

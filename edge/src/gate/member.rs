@@ -83,7 +83,7 @@ mod tests {
             access_version,
             expires_at: None,
             suspended: None,
-            owner: "usr_00000000000000000ada".parse().unwrap(),
+            owner: "usr_00000000000000000ada".parse::<domain::UserId>().unwrap().into(),
             bandwidth_used_up: None,
         }
     }

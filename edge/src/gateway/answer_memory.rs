@@ -1,18 +1,18 @@
 //! The memory of answers that are read whole before they are sent.
 
-use domain::Account;
+use domain::PayingAccount;
 use fairness::{Amounts, Held, Refused};
 
 /// The memory of one answer, given back when it is dropped.
 pub(super) struct AnswerMemory {
-    held: Held<Account>,
+    held: Held<PayingAccount>,
     /// Bytes that are held.
     bytes: u64,
 }
 
 impl AnswerMemory {
     /// Begins with nothing, to which [`grow_to`](Self::grow_to) adds of `account`'s part of the memory for `answers`.
-    pub(super) fn new(answers: &Amounts<Account>, account: &Account) -> Self {
+    pub(super) fn new(answers: &Amounts<PayingAccount>, account: &PayingAccount) -> Self {
         Self { held: answers.hold(account.clone()), bytes: 0 }
     }
 
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn memory_is_taken_beyond_what_is_held_and_once() {
-        let account: Account = "usr_0000000000000000001a".parse().unwrap();
+        let account = "usr_0000000000000000001a".parse::<domain::UserId>().unwrap().into();
         let answers = Amounts::new(1 << 20, 1 << 20);
         let mut memory = AnswerMemory::new(&answers, &account);
         for (bytes, held) in [(0, 0), (100, 200), (50, 200), (100_000, 200_000), (100_000, 200_000)] {

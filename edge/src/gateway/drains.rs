@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use domain::Account;
+use domain::PayingAccount;
 use fairness::{Bounds, Turns};
 use http::Response;
 use tokio::{runtime::Handle, sync::Semaphore, time::timeout};
@@ -29,7 +29,7 @@ pub(super) struct Drains(Arc<Inner>);
 
 struct Inner {
     /// The places of drains, in all and per account.
-    places: Turns<Account>,
+    places: Turns<PayingAccount>,
     /// The places of connections that wait for the end of an answer.
     ends: Arc<Semaphore>,
     /// Those of everything that is under way.
@@ -56,7 +56,7 @@ impl Drains {
     /// Runs `work`, which reads a stream of `account`, in the background, up to [`limits::DRAIN_WAIT`]. Beyond
     /// [`limits::ACCOUNT_DRAINS`] tasks of the account, or [`limits::DRAINS`] in all, it is dropped instead. Either way,
     /// dropping `work` must settle what it holds.
-    pub(super) fn spawn<W>(&self, account: &Account, work: W)
+    pub(super) fn spawn<W>(&self, account: &PayingAccount, work: W)
     where
         W: Future + Send + 'static,
         W::Output: Send,
@@ -64,7 +64,7 @@ impl Drains {
         self.spawn_within(limits::DRAIN_WAIT, account, work);
     }
 
-    fn spawn_within<W>(&self, wait: Duration, account: &Account, work: W)
+    fn spawn_within<W>(&self, wait: Duration, account: &PayingAccount, work: W)
     where
         W: Future + Send + 'static,
         W::Output: Send,
@@ -176,13 +176,18 @@ pub(super) struct DrainOnDrop<T: Send + 'static> {
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     caller: Caller,
     drains: Drains,
-    account: Account,
+    account: PayingAccount,
     longest: Duration,
 }
 
 impl<T: Send + 'static> DrainOnDrop<T> {
     /// Work that goes on for `longest` at most once its client has disconnected.
-    pub(super) fn new<W>(drains: Drains, account: Account, longest: Duration, work: impl FnOnce(Caller) -> W) -> Self
+    pub(super) fn new<W>(
+        drains: Drains,
+        account: PayingAccount,
+        longest: Duration,
+        work: impl FnOnce(Caller) -> W,
+    ) -> Self
     where
         W: Future<Output = T> + Send + 'static,
     {
@@ -222,8 +227,8 @@ mod tests {
 
     use super::*;
 
-    fn account(name: &str) -> Account {
-        format!("usr_000000000000000000{name}").parse().unwrap()
+    fn account(name: &str) -> PayingAccount {
+        format!("usr_000000000000000000{name}").parse::<domain::UserId>().unwrap().into()
     }
 
     /// Work that never ends, with a count of how much of it is under way.

@@ -9,7 +9,7 @@ use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use bytes::BytesMut;
 use config::models::ModelRoute;
-use domain::{Account, usage::Microcents};
+use domain::{PayingAccount, usage::Microcents};
 use fairness::{Refused, Turn};
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
@@ -56,7 +56,7 @@ pub(super) async fn complete(
     let (concurrent, allowance) = (settings.concurrent, settings.allowance(&key));
     // A completion lasts for minutes, and needs nothing more of them.
     drop(settings);
-    let response = match state.completions.try_take_of(&key.account, concurrent) {
+    let response = match state.completions.try_take_of(&key.payer, concurrent) {
         Ok(turn) => admit_and_exchange(state, key, allowance, request, request_id, &caller, turn).await,
         Err(refused) => {
             let error = match refused {
@@ -78,12 +78,12 @@ async fn admit_and_exchange(
     request: CompletionRequest,
     request_id: String,
     caller: &Caller,
-    turn: Turn<Account>,
+    turn: Turn<PayingAccount>,
 ) -> Response<Body> {
     let (route, longest) = (request.format.route(), request.longest());
     let CompletionRequest { model, is_stream, max_usage, expected, sent, body, fallback, format } = request;
     let errors = format.errors(&request_id, expected.prompt, &model);
-    let mut memory = AnswerMemory::new(&state.answers, &key.account);
+    let mut memory = AnswerMemory::new(&state.answers, &key.payer);
     // Before the provider is asked: this refusal costs nobody anything.
     if !is_stream && memory.grow_to(limits::USUAL_ANSWER_BYTES).is_err() {
         metrics::exhausted();
@@ -109,7 +109,7 @@ async fn admit_and_exchange(
     let asked = {
         // What is pinned in its place is not moved, and is in the future of the request once.
         let request = ProviderRequest { body: body.into(), is_stream, fallback };
-        let mut asking = pin!(exchange.ask(request, &metered, &key.account));
+        let mut asking = pin!(exchange.ask(request, &metered, &key.payer));
         let asking = poll_fn(|cx| {
             // Who has left wants nothing that was not begun.
             if caller.has_left() && !metered.is_asked() {
@@ -232,7 +232,7 @@ impl Exchange {
         mut answer: UpstreamResponse,
         metered: MeteredAnswer,
         memory: AnswerMemory,
-        turn: Turn<Account>,
+        turn: Turn<PayingAccount>,
         format: ClientFormat,
     ) -> Result<Answered, ProviderError> {
         let gzip = match GzipDecoder::for_headers(&answer.headers) {

@@ -276,7 +276,7 @@ impl Gateway {
                 let body = self.read_body(head, body, &asks, account, &key).await?;
                 if let Some(once) = once {
                     let path = &paths::canonical(sent);
-                    let asked = Asked { once, account: &key.account, path, body: &body.bytes, request_id };
+                    let asked = Asked { once, account: &key.payer, path, body: &body.bytes, request_id };
                     let answering =
                         self.complete_once(&head.headers, &asked, &body, api, &asks, &key, settings, completions);
                     return answering.await;
@@ -299,7 +299,7 @@ impl Gateway {
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
-        let reader = Reader { asks, connection, room: &self.state.requests, account: &key.account };
+        let reader = Reader { asks, connection, room: &self.state.requests, account: &key.payer };
         reader.read(&head.headers, body).await
     }
 
@@ -361,7 +361,7 @@ impl Gateway {
     ) -> Response<Body> {
         request.format.identify(request_id, &self.state.clock);
         let (state, settings, request_id) = (self.state.clone(), settings.clone(), request_id.to_owned());
-        let (drains, account, longest) = (self.state.drains.clone(), key.account.clone(), request.longest());
+        let (drains, account, longest) = (self.state.drains.clone(), key.payer.clone(), request.longest());
         let complete =
             |caller: Caller| exchange::complete(state, settings, key, request, request_id, caller.with_span(span));
         let held = self.state.under_way.begin(completions);

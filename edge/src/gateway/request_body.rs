@@ -8,7 +8,7 @@ mod coding;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use domain::Account;
+use domain::PayingAccount;
 use fairness::{
     Place, Room,
     budget::{self, Grant},
@@ -25,7 +25,7 @@ use crate::{limits, metrics};
 pub(super) struct ReadBody {
     pub(super) bytes: Bytes,
     /// The place of a large one.
-    place: Option<Arc<Place<Account>>>,
+    place: Option<Arc<Place<PayingAccount>>>,
     _grant: Option<Grant>,
 }
 
@@ -58,14 +58,14 @@ pub(super) struct Reader<'r> {
     /// The memory of the connection.
     pub(super) connection: &'r budget::Account,
     /// The room for large bodies, and whose part of it is drawn at.
-    pub(super) room: &'r Room<Account>,
-    pub(super) account: &'r Account,
+    pub(super) room: &'r Room<PayingAccount>,
+    pub(super) account: &'r PayingAccount,
 }
 
 /// A large body, with its place.
 struct LargeBody {
     bytes: Vec<u8>,
-    _place: Arc<Place<Account>>,
+    _place: Arc<Place<PayingAccount>>,
 }
 
 impl AsRef<[u8]> for LargeBody {
@@ -168,7 +168,7 @@ async fn decode(
 struct Memory<'r> {
     reader: &'r Reader<'r>,
     grant: Option<Grant>,
-    place: Option<Place<Account>>,
+    place: Option<Place<PayingAccount>>,
     /// Bytes of the body for which there is room.
     allowed: usize,
     /// Bytes of the decoder beside them.

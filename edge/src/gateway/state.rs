@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use domain::{Account, Clock};
+use domain::{Clock, PayingAccount};
 use fairness::{Amounts, Room, Turns};
 
 use super::{drains::Drains, meter::Meter, settings::Settings, under_way::UnderWay};
@@ -16,11 +16,11 @@ pub(super) struct State {
     pub(super) meter: Meter,
     pub(super) clock: Clock,
     /// Bounds the concurrent completions, in all and per account; each holds a turn until its answer has ended.
-    pub(super) completions: Turns<Account>,
+    pub(super) completions: Turns<PayingAccount>,
     /// Bounds the bytes of the answers that are read whole before they are sent, in all and per account.
-    pub(super) answers: Amounts<Account>,
+    pub(super) answers: Amounts<PayingAccount>,
     /// Bounds the bytes of large bodies of requests, in all and per account.
-    pub(super) requests: Room<Account>,
+    pub(super) requests: Room<PayingAccount>,
     pub(super) drains: Drains,
     pub(super) under_way: UnderWay,
 }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use domain::{Account, usage::Ending};
+use domain::{PayingAccount, usage::Ending};
 use fairness::Turn;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::{Sleep, sleep};
@@ -141,7 +141,7 @@ pub(super) struct Relay {
     /// Whether the head of the answer has not been sent: it waits for the model's first words, or until the first comment is due.
     pub(super) is_beginning: bool,
     /// The completion's turn, held until the stream has ended.
-    pub(super) turn: Turn<Account>,
+    pub(super) turn: Turn<PayingAccount>,
     /// The decoded bytes read so far.
     pub(super) read: usize,
     /// Writes what is read in the client's format.

@@ -54,7 +54,7 @@ impl Paces {
         if response.body().left() == 0 {
             return response;
         }
-        if self.0.is_crowded(&site.owner, Instant::now()) {
+        if self.0.is_crowded(site.owner.account(), Instant::now()) {
             metrics::over_plan("refused");
             let mut page = pages::unavailable();
             let retry = HeaderValue::from(limits::PACED_BACKLOG.as_secs());
@@ -62,7 +62,7 @@ impl Paces {
             return page;
         }
         metrics::over_plan("paced");
-        let (account, wait) = (site.owner.clone(), None);
+        let (account, wait) = (site.owner.account().clone(), None);
         let pacing = Pacing { paces: self.clone(), account, client, room: 0, booked: 0, wait };
         response.map(|body| body.paced(pacing))
     }
@@ -128,7 +128,7 @@ mod tests {
             access_version: 0,
             expires_at: None,
             suspended: None,
-            owner: Account::Org(OrgId::from_body(body).unwrap()),
+            owner: Account::Org(OrgId::from_body(body).unwrap()).into(),
             bandwidth_used_up: None,
         }
     }

@@ -54,6 +54,8 @@ pub(crate) const KEY_WAIT: Duration = Duration::from_secs(3);
 /// Gateway keys that are nobody's which a client may show within [`UNKNOWN_KEYS_EVERY`], as far as they have to be looked up. As many as
 /// an account may make requests.
 pub(crate) const UNKNOWN_KEYS: u32 = 60;
+/// [`UNKNOWN_KEYS`] of a block of networks, which one customer may have whole.
+pub(crate) const UNKNOWN_KEYS_OF_BLOCK: u32 = 16 * UNKNOWN_KEYS;
 /// The time for which a client's unknown keys are counted.
 pub(crate) const UNKNOWN_KEYS_EVERY: Duration = Duration::from_mins(1);
 /// Clients whose unknown keys are counted.

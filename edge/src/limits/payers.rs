@@ -8,7 +8,8 @@ pub(crate) enum Payer {
     Client,
     /// A connection, of which a client has a bounded number.
     Connection,
-    /// The account whose site, key or visitors it is for.
+    /// The account whose site, key or visitors it is for, and the person who stands behind it: the organizations that a person created
+    /// have a share together.
     Account,
     /// Nobody: the reason why that lets nobody keep it from the others.
     Nobody(&'static str),

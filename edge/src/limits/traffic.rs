@@ -5,10 +5,12 @@ use std::time::Duration;
 
 /// Bytes of distinct keys that are counted between two collections, about, by all threads together.
 pub(crate) const COUNTED_BYTES: usize = 36 * MIB;
-/// The part of it that the keys of one account's projects may take, in percent: however many projects it has.
-pub(crate) const ACCOUNT_KEYS_PERCENT: usize = 33;
+/// The part of it that the keys of one person's projects may take, in percent: however many projects and organizations there are.
+pub(crate) const PAYER_KEYS_PERCENT: usize = 33;
 /// Projects whose sums are counted between two collections, by each shard: every thread may meet every project.
 pub(crate) const COUNTED_PROJECTS: usize = 12_000;
+/// Those of one person, over all their organizations.
+pub(crate) const PAYER_PROJECTS: usize = 4_000;
 /// Most shards, each for the threads that count in it. An answer holds its shard for well under a microsecond, so that some
 /// threads can share one; each has room for the sums of all projects.
 pub(crate) const TRAFFIC_SHARDS: usize = 4;

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use db::{edges::routes::AsOf, gateway::ai_keys::AiKey};
 use domain::{
-    Account, TokenId,
+    Account, PayingAccount, TokenId,
     changes::AccountPlan,
     gateway::{KeyLimits, ModelAliases},
     token::{TokenHash, TokenSecret},
@@ -30,6 +30,8 @@ pub struct GatewayKey {
     pub token: TokenId,
     /// The account that pays for what the key is used for.
     pub account: Account,
+    /// The account and who stands behind it, as who pays for what the key uses of this edge.
+    pub payer: PayingAccount,
     /// The plan that the account is subscribed to, if it is to one.
     pub subscribed: Option<String>,
     /// The plan for which the account's present month was charged, when something was.
@@ -113,21 +115,34 @@ impl Keys {
         let found = db::gateway::ai_keys::find(pool, &hash).await;
         let AsOf { value, extent } = found.map_err(|error| RecallError::database("keys", &error))?;
         let bytes = limits::KEY_BYTES + value.as_ref().map_or(0, |key| key.aliases.bytes());
-        let value = value.map(|key| {
-            let AiKey { token, account, subscribed, charged, limit, account_limit, asks, aliases, is_suspended } = key;
-            let aliases = (!aliases.is_empty()).then(|| Arc::new(aliases));
-            Arc::new(GatewayKey {
-                token,
-                account,
-                subscribed,
-                charged,
-                limit,
-                account_limit,
-                asks,
-                aliases,
-                is_suspended,
-            })
-        });
+        let value =
+            value.map(|key| {
+                let AiKey {
+                    token,
+                    account,
+                    payer,
+                    subscribed,
+                    charged,
+                    limit,
+                    account_limit,
+                    asks,
+                    aliases,
+                    is_suspended,
+                } = key;
+                let aliases = (!aliases.is_empty()).then(|| Arc::new(aliases));
+                Arc::new(GatewayKey {
+                    token,
+                    account,
+                    payer,
+                    subscribed,
+                    charged,
+                    limit,
+                    account_limit,
+                    asks,
+                    aliases,
+                    is_suspended,
+                })
+            });
         let plan = value.as_ref().map(|key| AccountPlan::from(key.account.clone()));
         let names = match (&value, &plan) {
             (Some(key), Some(plan)) => [key.token.as_str(), key.account.as_str(), plan.as_str()],

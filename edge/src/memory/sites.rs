@@ -109,7 +109,7 @@ impl<S: Source> Routes<S> {
         let read = self.source.site(key, is_retry).await?;
         let label = key.label();
         let subject = read.value.as_ref().map_or(label.as_str(), |site| site.project.as_str());
-        let plan = read.value.as_ref().map(|site| AccountPlan::from(site.owner.clone()));
+        let plan = read.value.as_ref().map(|site| AccountPlan::from(site.owner.account().clone()));
         let reading =
             self.marks.reading(&read.extent, [subject, &label, plan.as_ref().map_or(&label, AccountPlan::as_str)]);
         Ok(Read { key: host.into(), value: read.value.map(Arc::new), reading, bytes: limits::SITE_BYTES })

@@ -43,7 +43,7 @@ fn site(access_version: i64) -> Site {
         access_version,
         expires_at: None,
         suspended: None,
-        owner: "usr_00000000000000000ada".parse().unwrap(),
+        owner: "usr_00000000000000000ada".parse::<domain::Account>().unwrap().into(),
         bandwidth_used_up: None,
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     metrics,
 };
 use bytes::Bytes;
-use domain::{Account as Owner, DeploymentId};
+use domain::{DeploymentId, PayingAccount};
 use fairness::{
     Bounds, Turn, Turns,
     budget::{Account, Budget, Grant},
@@ -34,7 +34,7 @@ const ENTRY_WEIGHT: u64 = 128;
 pub(crate) struct PackCache {
     manifests: Cache<DeploymentId, Arc<Pack>, ByBytes>,
     /// Turns of reads, of the accounts whose sites they are.
-    loads: Turns<Owner>,
+    loads: Turns<PayingAccount>,
     bodies: Arc<Bodies>,
 }
 
@@ -45,9 +45,9 @@ pub(crate) struct Bodies {
     /// By deployment (its id as a number: nothing to allocate for a look-up) and offset in its data.
     blocks: Cache<(u128, u64), Bytes, ByBytes>,
     /// Turns of reads, of the accounts whose sites they are.
-    loads: Turns<Owner>,
+    loads: Turns<PayingAccount>,
     /// Turns of bodies that are decoded.
-    decodings: Turns<Owner>,
+    decodings: Turns<PayingAccount>,
     /// The account that a read is charged to until its bytes have become blocks.
     account: Account,
 }
@@ -85,7 +85,7 @@ where
 }
 
 /// So many turns in all, and of one account.
-fn turns(total: usize, share: usize) -> Turns<Owner> {
+fn turns(total: usize, share: usize) -> Turns<PayingAccount> {
     Turns::new(Bounds { total, share, waiting: LOADS_WAITING, waiting_share: LOADS_WAITING_OF_ACCOUNT })
 }
 
@@ -108,7 +108,7 @@ impl PackCache {
 
     /// The pack of a deployment, which is read at the expense of `owner`. Nobody holds one across a wait: what was evicted would be counted
     /// nowhere for as long.
-    pub(crate) async fn pack(&self, id: &DeploymentId, owner: &Owner) -> Result<Arc<Pack>, PackError> {
+    pub(crate) async fn pack(&self, id: &DeploymentId, owner: &PayingAccount) -> Result<Arc<Pack>, PackError> {
         if let Some(pack) = self.manifests.get(id) {
             return Ok(pack);
         }
@@ -137,7 +137,7 @@ impl PackCache {
 /// A body that was decoded, with its turn and its memory for as long as anybody holds a part of it.
 struct Decoded {
     bytes: Vec<u8>,
-    _turn: Turn<Owner>,
+    _turn: Turn<PayingAccount>,
     _grant: Grant,
 }
 

@@ -7,7 +7,7 @@ use std::{
     time::SystemTime,
 };
 
-use domain::{Account as Owner, DeploymentId, traffic::agents::Agent};
+use domain::{DeploymentId, PayingAccount, traffic::agents::Agent};
 use http::{
     HeaderMap, HeaderValue, Uri,
     header::{
@@ -55,7 +55,7 @@ pub(crate) struct PackData {
     /// The id as a number.
     pub(crate) number: u128,
     /// The account that owned the site when the manifest was read, at whose expense bodies are.
-    pub(crate) owner: Owner,
+    pub(crate) owner: PayingAccount,
     /// Where the bodies are, in memory and in the store.
     pub(crate) bodies: Arc<Bodies>,
 }
@@ -148,7 +148,7 @@ pub(crate) struct Form {
 
 impl Pack {
     /// Of a manifest.
-    pub(crate) fn new((id, owner): (DeploymentId, Owner), mut manifest: Manifest, bodies: Arc<Bodies>) -> Self {
+    pub(crate) fn new((id, owner): (DeploymentId, PayingAccount), mut manifest: Manifest, bodies: Arc<Bodies>) -> Self {
         let mut met = Met::default();
         manifest.headers = rules::headers::within_bounds(manifest.headers);
         let redirects = rules::redirects::within_bounds(manifest.take_redirects());

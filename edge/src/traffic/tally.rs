@@ -2,7 +2,7 @@
 
 use ahash::HashMap;
 use domain::{
-    Account,
+    Account, PayingAccount,
     traffic::{AgentKey, Count, Entry, EntryKind, HourTraffic, OTHER, Sums, sketch::Register},
 };
 
@@ -23,14 +23,21 @@ pub(super) struct Room {
     all: usize,
     /// By keys.
     keys: usize,
-    /// By the keys of one account's projects.
-    account_keys: usize,
-    /// Bytes that the keys of each account have taken, and its place among them.
-    accounts: Vec<usize>,
+    /// By the keys of one payer's projects.
+    payer_keys: usize,
+    /// What each payer's projects have taken, and its place among them: a person with all their organizations.
+    payers: Vec<Taken>,
     places: HashMap<Account, usize>,
 }
 
-/// The account that pays for a project's keys, by its place in [`Room`].
+/// What the projects of a payer have taken.
+#[derive(Default)]
+struct Taken {
+    key_bytes: usize,
+    projects: usize,
+}
+
+/// Who pays for a project's keys, by its place in [`Room`].
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place(usize);
 
@@ -81,18 +88,20 @@ impl Room {
     /// So many bytes of keys, and the sums of as many projects as are counted.
     pub(super) fn of(keys: usize) -> Self {
         let all = keys + limits::COUNTED_PROJECTS * ENTRY_WEIGHT_OF_PROJECT;
-        let (accounts, places) = Default::default();
-        Self { all, keys, account_keys: keys / 100 * limits::ACCOUNT_KEYS_PERCENT, accounts, places }
+        let (payers, places) = Default::default();
+        Self { all, keys, payer_keys: keys / 100 * limits::PAYER_KEYS_PERCENT, payers, places }
     }
 
     /// Takes what a project of `owner` needs before its first key; none where there is no room.
-    pub(super) fn take_for_project(&mut self, owner: &Account) -> Option<Tally> {
-        self.all = self.all.checked_sub(ENTRY_WEIGHT_OF_PROJECT)?;
-        let place = self.places.get(owner).copied().unwrap_or_else(|| {
-            self.accounts.push(0);
-            self.places.insert(owner.clone(), self.accounts.len() - 1);
-            self.accounts.len() - 1
+    pub(super) fn take_for_project(&mut self, owner: &PayingAccount) -> Option<Tally> {
+        let payer = owner.person().cloned().map_or_else(|| owner.account().clone(), Account::User);
+        let place = *self.places.entry(payer).or_insert_with(|| {
+            self.payers.push(Taken::default());
+            self.payers.len() - 1
         });
+        let taken = self.payers.get_mut(place).filter(|taken| taken.projects < limits::PAYER_PROJECTS)?;
+        self.all = self.all.checked_sub(ENTRY_WEIGHT_OF_PROJECT)?;
+        taken.projects += 1;
         Some(Tally { payer: Place(place), ..Tally::default() })
     }
 
@@ -108,12 +117,12 @@ impl Room {
 
     fn take_for_key(&mut self, key: &str, payer: Place) -> bool {
         let weight = key.len() + ENTRY_WEIGHT;
-        let Some(taken) = self.accounts.get_mut(payer.0) else { return false };
-        let is_there = self.keys >= weight && self.all >= weight && *taken + weight <= self.account_keys;
+        let Some(taken) = self.payers.get_mut(payer.0) else { return false };
+        let is_there = self.keys >= weight && self.all >= weight && taken.key_bytes + weight <= self.payer_keys;
         if is_there {
             self.keys -= weight;
             self.all -= weight;
-            *taken += weight;
+            taken.key_bytes += weight;
         }
         is_there
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use domain::{
-    Gate, ProjectId, Site, SiteKind, Timestamp,
+    Gate, OrgId, PayingAccount, ProjectId, Site, SiteKind, Timestamp, UserId,
     traffic::{Count, EntryKind, HourTraffic, OTHER, hour_of},
 };
 use http::{Response, StatusCode};
@@ -20,10 +20,16 @@ use crate::http::{CacheUse, GateAnswer, SiteBody};
 
 /// A site of an account that has no other.
 fn site(number: usize) -> Arc<Site> {
-    site_of(&format!("usr_{number:0>20}"), number)
+    site_of(format!("usr_{number:0>20}").parse::<UserId>().unwrap().into(), number)
 }
 
-fn site_of(owner: &str, number: usize) -> Arc<Site> {
+/// A site of an organization of its own, of a person who has created many.
+fn greedy(number: usize) -> Arc<Site> {
+    let org = OrgId::from_body(&format!("{number:0>20}")).unwrap();
+    site_of(PayingAccount::new(org.into(), "usr_00000000000000greedy".parse().ok()), number)
+}
+
+fn site_of(owner: PayingAccount, number: usize) -> Arc<Site> {
     Arc::new(Site {
         project: ProjectId::from_body(&format!("{number:0>20}")).unwrap(),
         deployment: None,
@@ -33,7 +39,7 @@ fn site_of(owner: &str, number: usize) -> Arc<Site> {
         access_version: 1,
         expires_at: None,
         suspended: None,
-        owner: owner.parse().unwrap(),
+        owner,
         bandwidth_used_up: None,
     })
 }
@@ -180,9 +186,9 @@ fn made_up_paths_become_one_and_pages_stay() {
 }
 
 #[test]
-fn keys_of_one_account_leave_room_for_others() {
+fn keys_of_one_persons_organizations_leave_room_for_others() {
     let (traffic, modest) = (traffic(), site(9));
-    let greedy = [1, 2, 3, 4].map(|number| site_of("usr_00000000000000greedy", number));
+    let greedy = [1, 2, 3, 4].map(greedy);
     let path = "x".repeat(limits::COUNTED_PATH_BYTES - 20);
     for number in 0..limits::COUNTED_PATHS as u64 {
         for site in &greedy {
@@ -202,7 +208,20 @@ fn keys_of_one_account_leave_room_for_others() {
         assert_eq!(paths[0].0, OTHER);
         assert_eq!(paths.iter().map(|(_, count)| count.requests).sum::<u64>(), limits::COUNTED_PATHS as u64);
     }
-    assert!(weight <= limits::COUNTED_BYTES / 100 * limits::ACCOUNT_KEYS_PERCENT, "{weight} bytes");
+    assert!(weight <= limits::COUNTED_BYTES / 100 * limits::PAYER_KEYS_PERCENT, "{weight} bytes");
+}
+
+#[test]
+fn projects_of_one_persons_organizations_leave_room_for_others() {
+    let traffic = traffic();
+    for number in 0..limits::COUNTED_PROJECTS + 1_000 {
+        visit(traffic, &greedy(number), "/", 200);
+    }
+    let modest = site(limits::COUNTED_PROJECTS + 1_001);
+    visit(traffic, &modest, "/", 200);
+    let counted: Vec<_> = batches(traffic).into_iter().flatten().collect();
+    assert_eq!(counted.len(), limits::PAYER_PROJECTS + 1);
+    assert!(counted.iter().any(|part| part.project == modest.project));
 }
 
 #[test]

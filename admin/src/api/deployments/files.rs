@@ -56,7 +56,7 @@ pub async fn list(
 ) -> Result<Json<DeployedFileList>, ApiError> {
     let rows = page_rows(&page)?;
     require_files(&app, &project, &id).await?;
-    let turn = app.bounds.listing(&project.owner).await?;
+    let turn = app.bounds.listing(&project.payer()).await?;
     let (store, read_id) = (app.store.clone(), id.clone());
     // A manifest that is being read takes its memory also when nobody waits for it any more.
     let reading = app.in_background(async move {
@@ -106,7 +106,7 @@ pub async fn changes(
         }
         None => deployments::made_before(&app.db, &project, &id).await?,
     };
-    let turn = app.bounds.listing(&project.owner).await?;
+    let turn = app.bounds.listing(&project.payer()).await?;
     let (store, read_id, before) = (app.store.clone(), id.clone(), against.clone());
     let comparing = app.in_background(async move {
         let _turn = turn;

@@ -54,7 +54,7 @@ pub async fn show(
     Path(Named { id }): Path<Named>,
 ) -> Result<Response, ApiError> {
     require_files(&app, &project, &id).await?;
-    let turn = app.bounds.listing(&project.owner).await?;
+    let turn = app.bounds.listing(&project.payer()).await?;
     let (store, read_id) = (app.store.clone(), id.clone());
     // A manifest that is being read takes its memory also when nobody waits for it any more.
     let reading = app.in_background(async move {

@@ -122,7 +122,7 @@ async fn require_pack(app: &App, project: &ProjectPermit<Deploy>, id: &Deploymen
     if row.is_none_or(|row| !row.status.has_files()) {
         return Ok(());
     }
-    let turn = app.bounds.listing(&project.owner).await?;
+    let turn = app.bounds.listing(&project.payer()).await?;
     let (store, id) = (app.store.clone(), id.clone());
     // A manifest that is being read takes its memory also when nobody waits for it any more.
     let looking = app.in_background(async move {

@@ -60,7 +60,7 @@ pub async fn upload(
     let format = receive::check(&headers)?;
     let idempotency = idempotency.shaped_by(receive::shape(format));
     room::for_deployment(&app, &project, idempotency.attempt(&app).await?).await?;
-    let slot = UploadSlot::wait(&app.bounds, &project.owner, &headers).await?;
+    let slot = UploadSlot::wait(&app.bounds, &project.payer(), &headers).await?;
     let origin = receive::origin(&headers, caller.display_name());
     let id = DeploymentId::new(app.clock.now());
     let beginning = async {

@@ -40,8 +40,9 @@ pub async fn show(
     if !domains::is_attached(&app.db, &project, &domain).await? {
         return Err(no_domain());
     }
-    app.rate_limits.count(Bucket::DomainLook, project.owner.as_str()).await.check()?;
-    let _turn = app.bounds.domain_look(&project.owner).await?;
+    let payer = project.payer();
+    app.rate_limits.count(Bucket::DomainLook, payer.person_or_account()).await.check()?;
+    let _turn = app.bounds.domain_look(&payer).await?;
     let looked = app.certificate_probe.look(&domain).await;
     Ok(Json(view(domain, looked)))
 }

@@ -49,8 +49,9 @@ pub(super) async fn prove(
     project: &ProjectPermit<Member>,
     domain: &Hostname,
 ) -> Result<Option<Claim>, ApiError> {
-    app.rate_limits.count(Bucket::DomainLook, project.owner.as_str()).await.check()?;
-    let _turn = app.bounds.domain_look(&project.owner).await?;
+    let payer = project.payer();
+    app.rate_limits.count(Bucket::DomainLook, payer.person_or_account()).await.check()?;
+    let _turn = app.bounds.domain_look(&payer).await?;
     let held = claims::holder(&app.db, domain).await?;
     let (whose, since) = match &held {
         Some(held) => (held.project.as_str(), held.since),

@@ -49,8 +49,9 @@ pub async fn diagnose(
 ) -> Result<Json<Diagnosis>, ApiError> {
     let hostname = named.hostname()?;
     refuse_own(&app, &hostname)?;
-    app.rate_limits.count(Bucket::DomainLook, project.owner.as_str()).await.check()?;
-    let _turn = app.bounds.domain_look(&project.owner).await?;
+    let payer = project.payer();
+    app.rate_limits.count(Bucket::DomainLook, payer.person_or_account()).await.check()?;
+    let _turn = app.bounds.domain_look(&payer).await?;
     let (look, of_fallback, delegation) = tokio::join!(
         look(&app, &hostname),
         app.certificates.caa_identities_of_fallback(),

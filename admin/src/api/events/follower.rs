@@ -13,7 +13,7 @@ use db::{
     orgs,
     sign_in::{sessions, tokens},
 };
-use domain::{Account, Clock, OrgId, role::Role};
+use domain::{Account, Clock, OrgId, PayingAccount, role::Role};
 use live::events::{Event, EventId};
 use sqlx::PgPool;
 use tokio::{
@@ -212,7 +212,7 @@ impl Follower {
         Some(frames::signed_out())
     }
 
-    fn person(&self) -> Account {
+    fn person(&self) -> PayingAccount {
         self.caller.user.id.clone().into()
     }
 

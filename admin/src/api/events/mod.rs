@@ -10,7 +10,6 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, header},
     response::{IntoResponse, Response},
 };
-use domain::Account;
 use futures_util::stream;
 
 use self::follower::Follower;
@@ -52,7 +51,7 @@ pub async fn follow(State(app): State<App>, caller: CliUser, headers: HeaderMap)
         Credential::Session(session) => Some(session),
         Credential::Token(_) => None,
     };
-    let turn = app.bounds.event_stream(&Account::User(caller.user.id.clone()), session)?;
+    let turn = app.bounds.event_stream(&caller.user.id.clone().into(), session)?;
     let last = headers.get(LAST_EVENT_ID).filter(|last| !last.is_empty());
     let follower = Follower::begin(&app, caller, last, turn).await?;
     let body = Body::from_stream(stream::unfold(Box::new(follower), Follower::next));

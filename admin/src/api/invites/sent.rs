@@ -11,7 +11,7 @@ use db::{
     orgs::invites::{self, CreateError},
     permits::{self, Admin, LockedOrg},
 };
-use domain::{Account, InviteId, audit::Action, opaque::OpaqueSecret, role::Role};
+use domain::{InviteId, audit::Action, opaque::OpaqueSecret, role::Role};
 use serde::Deserialize;
 
 use crate::{
@@ -154,7 +154,7 @@ async fn send(app: &App, caller: &CliUser, org: &LockedOrg<Admin>, invite: &invi
         sender: invite.invited_by.as_deref().unwrap_or_default(),
         url,
     };
-    app.mailer.send(&app.master_key, &Account::User(caller.user.id.clone()), &invite.email, kind, &invitation).await
+    app.mailer.send(&app.master_key, &caller.user.id.clone().into(), &invite.email, kind, &invitation).await
 }
 
 fn view(invite: invites::Invite) -> Invite {

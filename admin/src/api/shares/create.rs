@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use domain::{
-    Account,
+    PayingAccount,
     access::SitePassword,
     limits::{SHARE_TTL_DAYS, SHARE_TTL_DEFAULT_DAYS},
 };
@@ -80,9 +80,9 @@ pub async fn create(
     let idempotency = idempotency.shaped_by(password.as_ref().map(SitePassword::expose));
     let format = receive::check(&headers)?;
     let idempotency = idempotency.shaped_by(receive::shape(format));
-    let owner = Account::User(caller.user.id.clone());
-    room::for_share(&app, &owner, idempotency.attempt(&app).await?).await?;
-    let slot = UploadSlot::wait(&app.bounds, &owner, &headers).await?;
+    let payer = PayingAccount::from(caller.user.id.clone());
+    room::for_share(&app, payer.account(), idempotency.attempt(&app).await?).await?;
+    let slot = UploadSlot::wait(&app.bounds, &payer, &headers).await?;
     let received = slot.receive(body, &app.spool_folder()).await?;
     let origin = receive::origin(&headers, caller.user.vcs_login.clone());
     let sha256 = received.sha256;

@@ -9,7 +9,7 @@ use db::{
     permits::Member,
     stats::report::{self, DayRange, DayTraffic, Grain, ListKind, Readable, Wanted},
 };
-use domain::Account;
+use domain::PayingAccount;
 use futures_util::stream;
 use sqlx::PgPool;
 use time::Date;
@@ -43,7 +43,7 @@ pub async fn show(
 ) -> Result<impl IntoResponse, ApiError> {
     let Asked { readable, range, turn, .. } = Asked::of(&app, &project, query.days).await?;
     let format = query.format.unwrap_or_default();
-    let (owner, bounds) = (project.owner.clone(), app.bounds.clone());
+    let (owner, bounds) = (project.payer(), app.bounds.clone());
     let mut export =
         Export { db: app.db.clone(), bounds, owner, project: readable, format, days: range.days().collect() };
     export.days.reverse();
@@ -77,7 +77,7 @@ struct Export {
     db: PgPool,
     bounds: Bounds,
     /// The account whose turns it takes.
-    owner: Account,
+    owner: PayingAccount,
     project: Readable,
     format: ExportFormat,
     /// In reverse.

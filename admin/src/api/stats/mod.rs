@@ -63,7 +63,7 @@ pub async fn live(
     Query(query): Query<LiveQuery>,
 ) -> Result<Json<LiveStats>, ApiError> {
     begin_report(&app, &project.id).await?;
-    let _turn = app.bounds.reports().of_account(&project.owner).await?;
+    let _turn = app.bounds.reports().of_account(&project.payer()).await?;
     let hours = query.hours.unwrap_or(Hours::DEFAULT);
     let to = app.clock.now();
     let from = hour_of(to) - HOUR * u32::from(hours.count() - 1);
@@ -224,7 +224,7 @@ impl Asked<AccountTurn> {
     /// counted.
     async fn of(app: &App, project: &ProjectPermit<Member>, days: Option<Days>) -> Result<Self, ApiError> {
         begin_report(app, &project.id).await?;
-        let turn = app.bounds.reports().of_account(&project.owner).await?;
+        let turn = app.bounds.reports().of_account(&project.payer()).await?;
         Ok(Self::ending_now(app, Readable::from(project), days, turn))
     }
 }

@@ -149,7 +149,7 @@ async fn fetch_as(
 
 /// The room for a commit's files: they count like an upload of the project's owner.
 fn spool(app: &App, target: &Target) -> Spool {
-    Spool { folder: app.spool_folder(), held: app.bounds.spool(&target.permit.owner) }
+    Spool { folder: app.spool_folder(), held: app.bounds.spool(&target.permit.payer()) }
 }
 
 /// Finds the commit that the branch points at now.

@@ -53,7 +53,9 @@ impl Job for Deploy {
         let accounts = self.order(|order| order.arrange(due));
         for account in accounts {
             let Some(turn) = app.bounds.push(&account) else { continue };
-            let Some(claim) = repo_deploys::claim(&app.db, &account, now, now + LEASE).await? else { continue };
+            let Some(claim) = repo_deploys::claim(&app.db, account.account(), now, now + LEASE).await? else {
+                continue;
+            };
             self.order(|order| order.serve(&account));
             let cx = app.clone();
             app.tasks.spawn(async move {

@@ -1,31 +1,42 @@
-//! The order in which accounts get their turns to deploy a push: round robin, however many pushes of one are due.
+//! The order in which accounts get their turns to deploy a push: round robin over persons, and over the accounts of each, however
+//! many pushes of one are due.
 
 use std::collections::{HashMap, HashSet};
 
-use domain::Account;
+use domain::PayingAccount;
 
 /// The order in which accounts get turns to deploy a push. It remembers the last turn of each account that has a push due, and
 /// of no other, so that it holds no more accounts than are due.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     /// The number of the last turn of each account that had a push due at the latest call of [`Self::arrange`].
-    served: HashMap<Account, u64>,
+    served: HashMap<PayingAccount, u64>,
     /// The number of turns that were given.
     turns: u64,
 }
 
 impl Order {
-    /// Puts accounts, whose oldest push comes first, into the order of their turns: whoever was served longest ago is first.
+    /// Puts accounts, whose oldest push comes first, into the order of their turns: whoever was served longest ago is first, in whichever
+    /// account.
     /// Accounts that are no longer due are forgotten.
-    pub(super) fn arrange(&mut self, mut due: Vec<Account>) -> Vec<Account> {
-        let still: HashSet<&Account> = due.iter().collect();
+    pub(super) fn arrange(&mut self, mut due: Vec<PayingAccount>) -> Vec<PayingAccount> {
+        let still: HashSet<&PayingAccount> = due.iter().collect();
         self.served.retain(|account, _| still.contains(account));
-        due.sort_by_key(|account| self.served.get(account).copied().unwrap_or_default());
+        let mut persons: HashMap<&str, u64> = HashMap::new();
+        for (account, turn) in &self.served {
+            let latest = persons.entry(account.person_or_account()).or_default();
+            *latest = (*latest).max(*turn);
+        }
+        let served_at = |account: &PayingAccount| {
+            let of_person = persons.get(account.person_or_account()).copied().unwrap_or_default();
+            (of_person, self.served.get(account).copied().unwrap_or_default())
+        };
+        due.sort_by_key(served_at);
         due
     }
 
     /// Notes that an account got a turn.
-    pub(super) fn serve(&mut self, account: &Account) {
+    pub(super) fn serve(&mut self, account: &PayingAccount) {
         self.turns += 1;
         self.served.insert(account.clone(), self.turns);
     }
@@ -33,14 +44,14 @@ impl Order {
 
 #[cfg(test)]
 mod tests {
-    use domain::{Clock, UserId};
+    use domain::{Clock, OrgId, UserId};
 
     use super::*;
 
     #[test]
     fn turns_go_round_and_newcomers_come_by_their_age() {
         let now = Clock::system().now();
-        let [ada, bob, eve] = [(); 3].map(|()| Account::User(UserId::new(now)));
+        let [ada, bob, eve] = [(); 3].map(|()| PayingAccount::from(UserId::new(now)));
         let mut order = Order::default();
         let mut served = Vec::new();
         for _ in 0..4 {
@@ -55,5 +66,22 @@ mod tests {
         order.arrange(vec![eve.clone()]);
         assert_eq!(order.arrange(vec![bob.clone(), ada.clone()]), [bob, ada]);
         assert!(order.served.is_empty());
+    }
+
+    #[test]
+    fn a_person_has_one_turn_in_a_round_however_many_organizations_are_theirs() {
+        let now = Clock::system().now();
+        let (ada, bob) = (UserId::new(now), PayingAccount::from(UserId::new(now)));
+        let orgs = [(); 3].map(|()| PayingAccount::new(OrgId::new(now).into(), Some(ada.clone())));
+        let due: Vec<_> = orgs.iter().chain([&bob]).cloned().collect();
+        let mut order = Order::default();
+        let served: Vec<_> = (0..6)
+            .map(|_| {
+                let first = order.arrange(due.clone()).remove(0);
+                order.serve(&first);
+                first
+            })
+            .collect();
+        assert_eq!(served, [&orgs[0], &bob, &orgs[1], &bob, &orgs[2], &bob].map(Clone::clone));
     }
 }

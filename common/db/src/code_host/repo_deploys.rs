@@ -4,7 +4,7 @@
 //! Rows are locked in one order everywhere: project, link, push.
 
 use domain::{
-    Account, OrgId, ProjectId, Timestamp, UserId,
+    Account, OrgId, PayingAccount, ProjectId, Timestamp, UserId,
     repo::{Branch, CommitSha, Directory, RepoName},
 };
 use sqlx::{PgConnection, PgExecutor};
@@ -75,17 +75,22 @@ pub struct Claim {
 }
 
 /// Returns accounts that have pushes which are due, those first that have waited longest: at most `limit`.
-pub async fn due_accounts(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<Vec<Account>, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"SELECT COALESCE(p.org_id, p.user_id) AS "account!: Account"
-           FROM repo_deploys d JOIN projects p ON p.id = d.project_id
+pub async fn due_accounts(
+    db: impl PgExecutor<'_>,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<PayingAccount>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"SELECT COALESCE(p.org_id, p.user_id) AS "account!: Account", min(o.created_by) AS "creator?: UserId"
+           FROM repo_deploys d JOIN projects p ON p.id = d.project_id LEFT JOIN orgs o ON o.id = p.org_id
            WHERE d.next_attempt_at <= $1 AND (d.leased_until IS NULL OR d.leased_until <= $1)
            GROUP BY 1 ORDER BY min(d.next_attempt_at), 1 LIMIT $2"#,
         now,
         limit,
     )
     .fetch_all(db)
-    .await
+    .await?;
+    Ok(rows.into_iter().map(|row| PayingAccount::new(row.account, row.creator)).collect())
 }
 
 /// Leases a push of `account` that is due.

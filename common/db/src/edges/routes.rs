@@ -2,7 +2,7 @@
 //! whether it has already applied a newer one.
 
 use domain::{
-    Account, DeploymentId, Epoch, OrgId, Position, ProjectId, Timestamp, UserId,
+    Account, DeploymentId, Epoch, OrgId, PayingAccount, Position, ProjectId, Timestamp, UserId,
     access::AccessMode,
     addresses::HostKey,
     limits,
@@ -51,6 +51,7 @@ struct Row {
     expires_at: Option<Timestamp>,
     suspended: Option<Suspension>,
     owner: Option<Account>,
+    creator: Option<UserId>,
     bandwidth_used_up: Option<time::Date>,
 }
 
@@ -77,6 +78,7 @@ pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sq
                        ELSE (SELECT reason FROM account_suspensions WHERE account = COALESCE(p.org_id, p.user_id)) END
                       AS "suspended?: Suspension",
                   COALESCE(p.org_id, p.user_id) AS "owner?: Account",
+                  (SELECT o.created_by FROM orgs o WHERE o.id = p.org_id) AS "creator?: UserId",
                   (SELECT max(b.month) FROM bandwidth_levels b
                    WHERE b.account = COALESCE(p.org_id, p.user_id) AND b.percent = 100
                      AND b.plan IS NOT DISTINCT FROM (
@@ -116,7 +118,7 @@ impl Row {
             access_version: self.access_version?,
             expires_at: self.expires_at,
             suspended: self.suspended,
-            owner: self.owner?,
+            owner: PayingAccount::new(self.owner?, self.creator),
             bandwidth_used_up: self.bandwidth_used_up.map(Month::containing),
         })
     }

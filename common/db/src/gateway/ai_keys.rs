@@ -1,7 +1,7 @@
 //! The gateway's keys: `ai` tokens, found by the hash of their secret.
 
 use domain::{
-    Account, Epoch, OrgId, TokenId, UserId,
+    Account, Epoch, OrgId, PayingAccount, TokenId, UserId,
     gateway::{BodyLimit, KeyLimits, ModelAlias, ModelAliases, TokenLimit},
     token::TokenHash,
     usage::{Microcents, MonthlyLimit},
@@ -17,6 +17,8 @@ pub struct AiKey {
     pub token: TokenId,
     /// The account that owns it.
     pub account: Account,
+    /// The account and who stands behind it, as who pays for what the key uses of an edge.
+    pub payer: PayingAccount,
     /// The plan that the account is subscribed to; `None` without a subscription that entitles to one.
     pub subscribed: Option<String>,
     /// The plan for which the account's present month was charged, when something was.
@@ -42,6 +44,7 @@ pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey
                   account_limit_cents AS "account_limit_cents?: MonthlyLimit", plan AS "plan?",
                   body_bytes AS "body_bytes?: BodyLimit", max_tokens AS "max_tokens?: TokenLimit",
                   charged_plan AS "charged_plan?",
+                  (SELECT o.created_by FROM orgs o WHERE o.id = k.org_id) AS "creator?: UserId",
                   find_model_aliases(user_id, org_id) AS "aliases?: Json<Vec<ModelAlias>>",
                   EXISTS (SELECT FROM account_suspensions s WHERE s.account = COALESCE(k.user_id, k.org_id)) AS "is_suspended!"
            FROM find_gateway_key_and_credit($1) k"#,
@@ -52,6 +55,7 @@ pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey
     let account = row.user_id.map(Account::User).or(row.org_id.map(Account::Org));
     let value = row.id.zip(account).map(|(token, account)| AiKey {
         token,
+        payer: PayingAccount::new(account.clone(), row.creator),
         account,
         subscribed: row.plan,
         charged: row.charged_plan,

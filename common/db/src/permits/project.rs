@@ -46,6 +46,7 @@ pub async fn project<L: Level>(
         owner: row.owner,
         org_id: row.org_id,
         org: row.org,
+        org_creator: row.org_creator,
         active_deployment_id: row.active_deployment_id,
         access_mode: row.access_mode,
         share_name: row.share_name,

@@ -1,8 +1,8 @@
 //! A project's row.
 
 use domain::{
-    Account, DeploymentId, Hostname, OrgId, OrgName, ProjectId, ProjectName, ShareName, Timestamp, UserId,
-    access::AccessMode, addresses::HostKey, repo::CommitSha,
+    Account, DeploymentId, Hostname, OrgId, OrgName, PayingAccount, ProjectId, ProjectName, ShareName, Timestamp,
+    UserId, access::AccessMode, addresses::HostKey, repo::CommitSha,
 };
 use sqlx::PgExecutor;
 
@@ -19,6 +19,8 @@ pub struct Project {
     pub org_id: Option<OrgId>,
     /// The owning org's name.
     pub org: Option<OrgName>,
+    /// The person who created the owning org; `None` once that account is gone.
+    pub org_creator: Option<UserId>,
     /// The deployment that the project serves.
     pub active_deployment_id: Option<DeploymentId>,
     /// The visitors who may see the site.
@@ -32,6 +34,11 @@ pub struct Project {
 }
 
 impl Project {
+    /// Returns the owner as who pays for what the project uses.
+    pub fn payer(&self) -> PayingAccount {
+        PayingAccount::new(self.owner.clone(), self.org_creator.clone())
+    }
+
     /// Returns the host under which the active deployment is served.
     pub fn host(&self) -> HostKey {
         self.share_name.clone().map_or_else(|| HostKey::Project(self.name.clone()), HostKey::Share)
@@ -52,7 +59,7 @@ macro_rules! select_projects {
     (@ $macro:ident!($($row:ty,)?), $more:literal, $rest:literal $(, $argument:expr)*) => {
         sqlx::$macro!(
             $($row,)?
-            r#"SELECT p.id, p.name, COALESCE(p.org_id, p.user_id) AS "owner!: ::domain::Account", p.org_id, o.name AS "org?", p.active_deployment_id, p.access_mode, p.share_name,
+            r#"SELECT p.id, p.name, COALESCE(p.org_id, p.user_id) AS "owner!: ::domain::Account", p.org_id, o.name AS "org?", o.created_by AS "org_creator?: ::domain::UserId", p.active_deployment_id, p.access_mode, p.share_name,
                       p.expires_at, p.created_at"# + $more + "
                FROM projects p LEFT JOIN orgs o ON o.id = p.org_id
                " + $rest

@@ -135,6 +135,7 @@ pub async fn transfer(
         owner: to.account(),
         org_id: org.map(|membership| membership.org().clone()),
         org: org.map(|membership| membership.name().clone()),
+        org_creator: None,
         ..Project::clone(project)
     };
     Ok(Some((moved, Touched::new(&project.id))))

@@ -161,3 +161,36 @@ async fn a_group_has_a_quarter_however_many_keys_it_is() {
     let state = turns.shared.state();
     assert_eq!((state.taken, state.groups.len(), state.keys.len(), state.order.len()), (0, 0, 0, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn waiting_goes_round_the_groups_and_within_each_round_its_keys() {
+    let turns = turns(1, 1);
+    let mut held = Some(turns.try_take(&"many/1").unwrap());
+    let (sender, mut served) = tokio::sync::mpsc::channel(9);
+    for key in ["many/1", "many/2", "many/2", "many/3", "single", "few/1", "few/2"] {
+        let (turns, sender) = (turns.clone(), sender.clone());
+        tokio::spawn(async move { sender.send(turns.take(&key, PATIENCE).await.unwrap()).await });
+        tokio::task::yield_now().await;
+    }
+    let mut order = Vec::new();
+    for _ in 0..7 {
+        drop(held.take());
+        held = served.recv().await;
+        order.push(*held.as_ref().unwrap().key());
+    }
+    assert_eq!(order, ["single", "few/1", "many/2", "few/2", "many/3", "many/1", "many/2"]);
+    drop(held);
+    let state = turns.shared.state();
+    assert_eq!((state.taken, state.waiting, state.groups.len(), state.keys.len(), state.order.len()), (0, 0, 0, 0, 0));
+}
+
+#[tokio::test]
+async fn a_group_has_a_quarter_of_the_queue_however_many_keys_it_is() {
+    let turns = Turns::<&str>::new(Bounds { total: 1, share: 1, waiting: 40, waiting_share: 2 });
+    let _held = turns.try_take(&"held").unwrap();
+    let names: Vec<&'static str> = (0..50).map(|name: usize| &*format!("block/{name}").leak()).collect();
+    let mut waiting: Vec<_> = names.iter().map(|name| Box::pin(turns.take(name, PATIENCE))).collect();
+    let pending = waiting.iter_mut().filter_map(|waiter| poll(waiter.as_mut()).is_pending().then_some(())).count();
+    assert_eq!(pending, 10);
+    assert!(poll(Box::pin(turns.take(&"other", PATIENCE)).as_mut()).is_pending());
+}

@@ -6,7 +6,7 @@
 //!
 //! Where a rate limit is all that is in the way, requests wait for their turn ([`Pace`](super::super::upstream::Pace)).
 
-use domain::Account;
+use domain::PayingAccount;
 use http::StatusCode;
 use tokio::time::Instant;
 
@@ -49,7 +49,12 @@ enum Attempt {
 impl Exchange {
     /// Sends the request to the model's providers until one may have begun, and returns the answer of that one, if it has the status
     /// and the media type of a completion. From then on the exchange is one with that provider.
-    pub(super) async fn ask(&mut self, request: ProviderRequest, metered: &MeteredAnswer, account: &Account) -> Asked {
+    pub(super) async fn ask(
+        &mut self,
+        request: ProviderRequest,
+        metered: &MeteredAnswer,
+        account: &PayingAccount,
+    ) -> Asked {
         let (now, upstream) = (Instant::now(), &self.model.upstream);
         let deadlines = Deadlines { pass: now + upstream.queue, begin: now + upstream.first_byte };
         let mut error = None;
@@ -70,7 +75,7 @@ impl Exchange {
         mut error: Option<ProviderError>,
         deadlines: &Deadlines,
         metered: &MeteredAnswer,
-        account: &Account,
+        account: &PayingAccount,
     ) -> Asked {
         let ProviderRequest { body, is_stream, fallback } = request;
         if let Some(fallback) = fallback

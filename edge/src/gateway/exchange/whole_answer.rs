@@ -3,7 +3,7 @@
 use std::{borrow::Cow, future::poll_fn, pin::pin};
 
 use bytes::{Bytes, BytesMut};
-use domain::{Account, usage::Ending};
+use domain::{PayingAccount, usage::Ending};
 use fairness::Turn;
 
 use super::{
@@ -38,7 +38,7 @@ impl Exchange {
         mut metered: MeteredAnswer,
         is_stream: bool,
         mut memory: AnswerMemory,
-        turn: Turn<Account>,
+        turn: Turn<PayingAccount>,
         format: ClientFormat,
     ) -> Result<Answered, ProviderError> {
         metered.is_stream = false;
@@ -90,7 +90,7 @@ impl Exchange {
         answer: UpstreamResponse,
         metered: MeteredAnswer,
         mut memory: AnswerMemory,
-        turn: Turn<Account>,
+        turn: Turn<PayingAccount>,
         format: ClientFormat,
     ) -> Result<Answered, ProviderError> {
         let frames = AnswerFrames::Chat(Frames::new(self.model.clone(), self.expected).at(self.route));
@@ -128,7 +128,7 @@ impl Exchange {
         &self,
         chat: Bytes,
         format: ClientFormat,
-        turn: &Turn<Account>,
+        turn: &Turn<PayingAccount>,
     ) -> Result<Bytes, ProviderError> {
         if !format.is_translated() {
             return Ok(chat);

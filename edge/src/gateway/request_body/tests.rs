@@ -20,8 +20,8 @@ const MOST: usize = 32 * MIB;
 struct Setting {
     budget: Budget,
     connection: budget::Account,
-    room: Room<Account>,
-    account: Account,
+    room: Room<PayingAccount>,
+    account: PayingAccount,
     asks: Asks,
 }
 
@@ -31,7 +31,13 @@ impl Setting {
         let budget = Budget::new(Limits { total: 2 * SMALL, client: 2 * SMALL, connection: 2 * SMALL });
         let bounds = RoomBounds { total: room, share: room, waiting: 9, waiting_share: 9 };
         let (connection, room) = (budget.account(None), Room::new(bounds));
-        Self { budget, connection, room, account: "usr_0000000000000000001a".parse().unwrap(), asks }
+        Self {
+            budget,
+            connection,
+            room,
+            account: "usr_0000000000000000001a".parse::<domain::UserId>().unwrap().into(),
+            asks,
+        }
     }
 
     fn contract() -> Self {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use domain::Account;
+use domain::PayingAccount;
 use fairness::{Held, Refused};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::Notify;
@@ -18,7 +18,7 @@ use crate::limits;
 /// An answer that is being written, or has ended.
 pub(super) struct Kept {
     pub(super) claim: Claim,
-    pub(super) account: Account,
+    pub(super) account: PayingAccount,
     state: Mutex<State>,
     /// Something was written.
     written: Notify,
@@ -33,7 +33,7 @@ struct State {
     start: u64,
     end: Option<End>,
     /// The memory of the bytes.
-    memory: Vec<[Held<Account>; 2]>,
+    memory: Vec<[Held<PayingAccount>; 2]>,
     /// Bytes for which there is memory.
     room: u64,
     /// Whether its bytes are let go of once they were read.
@@ -94,7 +94,7 @@ pub(super) struct Reader {
 }
 
 impl Kept {
-    pub(super) fn new(claim: Claim, account: Account) -> Self {
+    pub(super) fn new(claim: Claim, account: PayingAccount) -> Self {
         let state = State {
             stage: Stage::Starting,
             bytes: Vec::new(),
@@ -306,7 +306,7 @@ mod tests {
 
     fn kept() -> Arc<Kept> {
         let claim = Claim { edge: "e".to_owned(), tag: "t".to_owned(), request: "r".to_owned() };
-        Arc::new(Kept::new(claim, "usr_0000000000000000001a".parse().unwrap()))
+        Arc::new(Kept::new(claim, "usr_0000000000000000001a".parse::<domain::UserId>().unwrap().into()))
     }
 
     async fn read_all(kept: &Arc<Kept>, at: u64) -> (Vec<u8>, Piece) {

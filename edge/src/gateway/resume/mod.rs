@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 use bytes::Bytes;
-use domain::Account;
+use domain::PayingAccount;
 use fairness::Amounts;
 use futures_util::{
     StreamExt as _,
@@ -62,7 +62,7 @@ struct Inner {
 /// A request for a completion that is wanted once.
 pub(super) struct Asked<'a> {
     pub(super) once: Once,
-    pub(super) account: &'a Account,
+    pub(super) account: &'a PayingAccount,
     /// The path and the body.
     pub(super) path: &'a str,
     pub(super) body: &'a Bytes,
@@ -71,7 +71,13 @@ pub(super) struct Asked<'a> {
 
 impl Resumption {
     /// The kept answers of the edge named `edge`, which together take a part of the memory for `answers`.
-    pub(super) fn new(edge: String, redis: Redis, key: EdgeKey, answers: &Amounts<Account>, shares: &Shares) -> Self {
+    pub(super) fn new(
+        edge: String,
+        redis: Redis,
+        key: EdgeKey,
+        answers: &Amounts<PayingAccount>,
+        shares: &Shares,
+    ) -> Self {
         let store = Store::new(Room::new(answers, shares.answers, shares.account_answers));
         Self(Arc::new(Inner { store, edges: Edges::new(edge, redis, key), hasher: RandomState::new() }))
     }
@@ -88,7 +94,7 @@ impl Resumption {
         E: Future<Output = Result<Exchange, ApiError>> + Send,
     {
         let Inner { store, edges, hasher } = &*self.0;
-        let (name, request) = (asked.once.name(asked.account), fingerprint(asked).await);
+        let (name, request) = (asked.once.name(asked.account.account()), fingerprint(asked).await);
         let claim = || Claim {
             edge: edges.own.clone(),
             tag: format!("{:08x}", hasher.hash_one(asked.request_id) >> 32),

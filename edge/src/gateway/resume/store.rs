@@ -6,7 +6,7 @@ use std::{
 };
 
 use ahash::HashMap;
-use domain::Account;
+use domain::PayingAccount;
 use fairness::{Amounts, Held, Refused};
 use tokio::time::Instant;
 
@@ -15,8 +15,8 @@ use crate::limits;
 
 /// The memory of kept answers: a part of that for whole answers, so that the rest of it stays free for those.
 pub(super) struct Room {
-    kept: Amounts<Account>,
-    answers: Amounts<Account>,
+    kept: Amounts<PayingAccount>,
+    answers: Amounts<PayingAccount>,
 }
 
 /// The kept answers of an edge.
@@ -46,13 +46,13 @@ pub(super) enum Found {
 
 impl Room {
     /// The part of `answers`, of which all accounts have `total` and one has `share`.
-    pub(super) fn new(answers: &Amounts<Account>, total: u64, share: u64) -> Self {
+    pub(super) fn new(answers: &Amounts<PayingAccount>, total: u64, share: u64) -> Self {
         let part = |bytes: u64| bytes / 100 * limits::KEPT_PERCENT;
         Self { kept: Amounts::new(part(total), part(share)), answers: answers.clone() }
     }
 
     /// Takes so many bytes for an answer of `account`.
-    pub(super) fn take(&self, account: &Account, bytes: u64) -> Result<[Held<Account>; 2], Refused> {
+    pub(super) fn take(&self, account: &PayingAccount, bytes: u64) -> Result<[Held<PayingAccount>; 2], Refused> {
         let mut held = [&self.kept, &self.answers].map(|amounts| amounts.hold(account.clone()));
         held.iter_mut().try_for_each(|held| held.grow(bytes))?;
         Ok(held)
@@ -70,7 +70,13 @@ impl Store {
     }
 
     /// Finds the answer called `name`, or makes a place for it.
-    pub(super) fn enter(&self, name: &str, claim: impl FnOnce() -> Claim, account: &Account, request: &str) -> Found {
+    pub(super) fn enter(
+        &self,
+        name: &str,
+        claim: impl FnOnce() -> Claim,
+        account: &PayingAccount,
+        request: &str,
+    ) -> Found {
         let answers = &mut *self.answers();
         answers.forget_old();
         if let Some(kept) = answers.by_name.get(name) {
@@ -134,7 +140,7 @@ impl Answers {
     }
 
     /// Forgets the answer, of an account's if one is given, that ended first. Returns false if there is none.
-    fn forget_oldest(&mut self, account: Option<&Account>) -> bool {
+    fn forget_oldest(&mut self, account: Option<&PayingAccount>) -> bool {
         let is_its = |kept: &Kept| account.is_none_or(|account| kept.account == *account);
         let Some(at) = self.ended.iter().position(|(.., kept)| is_its(kept)) else { return false };
         if let Some((_, name, kept)) = self.ended.remove(at) {
@@ -155,15 +161,15 @@ mod tests {
     use super::*;
     use crate::gateway::resume::kept::End;
 
-    fn account(name: &str) -> Account {
-        format!("usr_000000000000000000{name}").parse().unwrap()
+    fn account(name: &str) -> PayingAccount {
+        format!("usr_000000000000000000{name}").parse::<domain::UserId>().unwrap().into()
     }
 
     fn claim(request: &str) -> Claim {
         Claim { edge: "e".to_owned(), tag: "t".to_owned(), request: request.to_owned() }
     }
 
-    fn store(share: u64) -> (Store, Amounts<Account>) {
+    fn store(share: u64) -> (Store, Amounts<PayingAccount>) {
         let answers = Amounts::new(4 * share, share);
         (Store::new(Room::new(&answers, 4 * share, share)), answers)
     }

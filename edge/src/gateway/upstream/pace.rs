@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use domain::Account;
+use domain::PayingAccount;
 use fairness::{Bounds, Turns};
 use tokio::time::{Instant, sleep_until};
 
@@ -28,7 +28,7 @@ pub(in crate::gateway) struct Pace {
     is_limited: AtomicBool,
     waiting: AtomicUsize,
     /// The turn to pass, which one request at a time has.
-    turn: Turns<Account>,
+    turn: Turns<PayingAccount>,
     state: Mutex<State>,
 }
 
@@ -78,7 +78,7 @@ impl Pace {
     }
 
     /// Waits for the turn of a request of `account`, at most until `deadline`.
-    pub(in crate::gateway) async fn wait(&self, account: &Account, deadline: Instant) -> Result<(), TooLate> {
+    pub(in crate::gateway) async fn wait(&self, account: &PayingAccount, deadline: Instant) -> Result<(), TooLate> {
         // Before the queue: what cannot pass in time keeps nobody waiting.
         self.check(deadline)?;
         let _waiting = Waiting::new(&self.waiting);
@@ -177,8 +177,8 @@ mod tests {
 
     use super::*;
 
-    fn account(name: char) -> Account {
-        format!("usr_0000000000000000000{name}").parse().unwrap()
+    fn account(name: char) -> PayingAccount {
+        format!("usr_0000000000000000000{name}").parse::<domain::UserId>().unwrap().into()
     }
 
     fn soon() -> Instant {

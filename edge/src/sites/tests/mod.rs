@@ -310,7 +310,7 @@ impl World {
                 access_version: 1,
                 expires_at: None,
                 suspended: None,
-                owner: "usr_00000000000000000ada".parse().unwrap(),
+                owner: "usr_00000000000000000ada".parse::<domain::UserId>().unwrap().into(),
                 bandwidth_used_up: None,
             },
             visit: Visit {

@@ -71,7 +71,7 @@ impl Scene {
             access_version: 1,
             expires_at: None,
             suspended: None,
-            owner: "usr_00000000000000000ada".parse().unwrap(),
+            owner: "usr_00000000000000000ada".parse::<domain::Account>().unwrap().into(),
             bandwidth_used_up: None,
         };
         let scene = Self { traffic, millis, site: Arc::new(site) };
