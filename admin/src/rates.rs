@@ -12,7 +12,7 @@ use std::{
 };
 
 use axum::http::{HeaderMap, HeaderName};
-use domain::Payer;
+use domain::{OrgId, Payer};
 use fairness::Client;
 use governor::{
     Quota,
@@ -65,12 +65,14 @@ const INVITE_MAILS_OF_PERSON: u32 = 50;
 const INVITE_MAILS_TO_MAILBOX: u32 = 3;
 /// Invitations by mail that one person may send to one mailbox in a day, whatever became of the first.
 const INVITE_MAILS_AGAIN: u32 = 1;
-/// Looks at custom domains, from outside or in DNS, for one account in a minute.
+/// Looks at custom domains, from outside or in DNS, for one person in a minute, over all their organizations.
 const DOMAIN_LOOKS: u32 = 60;
 /// Time for which Redis is not asked after it failed, so that its absence does not slow every request.
 const REDIS_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of the hash that stands for a counted key.
 const SUBJECT_BYTES: usize = 16;
+/// How many times the rate of one client the block of networks has that it is in.
+const CLIENTS_OF_BLOCK: u32 = 16;
 /// Keys counted in this process before those without recent requests are forgotten.
 const LOCAL_KEYS: usize = 100_000;
 
@@ -122,10 +124,16 @@ buckets! { limits =>
     /// The control plane outside `/auth`, over all credentials of an account. An organization's tokens count for the person who created
     /// it, over all organizations of theirs: see [`Caller::counted_for`](crate::auth::Caller::counted_for).
     ApiAccount("api-account", Person) = limits.api_account_per_min, in MINUTE;
+    /// The part of [`Self::ApiAccount`] that one organization's tokens have.
+    ApiOrg("api-org", Org) = part_of_org(limits.api_account_per_min), in MINUTE;
     /// Requests that change something, or try to.
     Change("change", Person) = CHANGES, in DAY;
+    /// The part of [`Self::Change`] that one organization's tokens have.
+    ChangeOrg("change-org", Org) = part_of_org(CHANGES), in DAY;
     /// Requests with an `Idempotency-Key`, whose answers are kept.
     IdempotencyKey("idempotency-key", Person) = IDEMPOTENCY_KEYS, in DAY;
+    /// The part of [`Self::IdempotencyKey`] that one organization's tokens have.
+    IdempotencyKeyOrg("idempotency-key-org", Org) = part_of_org(IDEMPOTENCY_KEYS), in DAY;
     /// Wrong operator's secrets on the pages of the local code host.
     SignInGuess("sign-in-guess", Client) = SIGN_IN_GUESSES, in TEN_MINUTES;
     /// Wrong operator's secrets on the pages of the local code host, where the secret is short enough to be guessed.
@@ -148,8 +156,8 @@ buckets! { limits =>
     Unauthorized("unauthorized", Client) = limits.api_per_min, in MINUTE;
     /// Webhooks with a wrong signature.
     Webhook("webhook", Client) = WEBHOOK_GUESSES, in MINUTE;
-    /// Looks at custom domains, from outside or in DNS, for the account that owns the project.
-    DomainLook("domain-look", Account) = DOMAIN_LOOKS, in MINUTE;
+    /// Looks at custom domains, from outside or in DNS, for the person who stands behind the account that owns the project.
+    DomainLook("domain-look", Person) = DOMAIN_LOOKS, in MINUTE;
     /// Webhooks about payments that are not ours, or are looked at already.
     PaymentWebhook("payment-webhook", Client) = PAYMENT_WEBHOOK_GUESSES, in MINUTE;
     /// Looks at payments that webhooks ask for.
@@ -158,6 +166,58 @@ buckets! { limits =>
     TriedKey("tried-key", Person) = TRIED_KEYS, in MINUTE;
     /// Questions about VAT numbers, whichever organizations they are for.
     VatNumber("vat-number", Person) = VAT_NUMBERS, in Duration::from_hours(1);
+}
+
+/// What one organization's tokens have of a rate that all organizations of its creator have together: half of it, so that a token that has
+/// leaked leaves the others something.
+fn part_of_org(rate: u32) -> u32 {
+    (rate / 2).max(1)
+}
+
+/// A rate of persons, of which the tokens of each of their organizations have a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pool {
+    /// Requests.
+    Api,
+    /// Requests that change something.
+    Change,
+    /// Requests whose answers are kept.
+    IdempotencyKey,
+}
+
+impl Pool {
+    fn of_all(self) -> Bucket {
+        match self {
+            Self::Api => Bucket::ApiAccount,
+            Self::Change => Bucket::Change,
+            Self::IdempotencyKey => Bucket::IdempotencyKey,
+        }
+    }
+
+    fn of_org(self) -> Bucket {
+        match self {
+            Self::Api => Bucket::ApiOrg,
+            Self::Change => Bucket::ChangeOrg,
+            Self::IdempotencyKey => Bucket::IdempotencyKeyOrg,
+        }
+    }
+}
+
+/// Whoever a caller's requests are counted for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountedFor {
+    /// Who has the whole of a rate.
+    pub payer: String,
+    /// The organization that has a part of it, if the caller is one of several that share it.
+    pub org: Option<OrgId>,
+}
+
+/// A client as it is counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClientKey {
+    own: String,
+    /// The block of networks that it is in: one customer may have all of it.
+    block: Option<String>,
 }
 
 /// The state of a limit after a request was counted.
@@ -235,16 +295,21 @@ impl RateLimits {
 
     /// Counts one request under `key`, which is that of the bucket's [`Payer`].
     pub async fn count(&self, bucket: Bucket, key: &str) -> Standing {
+        self.count_up_to(bucket, key, 1).await
+    }
+
+    /// Counts one request under `key`, which has so many times the bucket's rate.
+    async fn count_up_to(&self, bucket: Bucket, key: &str, times: u32) -> Standing {
         let limiter = self.limiter(bucket);
         if self.redis_is_paused() {
-            return limiter.count_here(key);
+            return limiter.count_here(key, times);
         }
         match self.redis.count(bucket.name(), &self.subject(key), limiter.window).await {
             Ok(count) => {
                 if let Some(lasted) = self.redis_pause().outage.ends() {
                     tracing::info!(seconds = lasted.as_secs(), "limits are kept in Redis again");
                 }
-                Standing::of(limiter.limit, count.events, count.resets_in)
+                Standing::of(limiter.limit.saturating_mul(times), count.events, count.resets_in)
             }
             Err(error) => {
                 let mut pause = self.redis_pause();
@@ -253,8 +318,42 @@ impl RateLimits {
                     let seconds = lasted.as_secs();
                     tracing::warn!(seconds, "limits are kept in this process, because Redis does not answer: {error}");
                 }
-                limiter.count_here(key)
+                limiter.count_here(key, times)
             }
+        }
+    }
+
+    /// Counts one request for whoever pays for it: for its organization first, so that what is refused there takes nothing from the others.
+    pub async fn count_for(&self, pool: Pool, counted: &CountedFor) -> Standing {
+        if let Some(org) = &counted.org {
+            let of_org = self.count(pool.of_org(), org.as_str()).await;
+            if of_org.check().is_err() {
+                return of_org;
+            }
+        }
+        self.count(pool.of_all(), &counted.payer).await
+    }
+
+    /// Takes back a request that was counted for somebody.
+    pub async fn uncount_for(&self, pool: Pool, counted: &CountedFor) {
+        if let Some(org) = &counted.org {
+            self.uncount(pool.of_org(), org.as_str()).await;
+        }
+        self.uncount(pool.of_all(), &counted.payer).await;
+    }
+
+    /// Counts one request of a client, and of the block that it is in, which has [`CLIENTS_OF_BLOCK`] times the rate.
+    pub async fn count_client(&self, bucket: Bucket, client: &ClientKey) -> Standing {
+        let own = self.count(bucket, &client.own).await;
+        let Some(block) = client.block.as_ref().filter(|_| own.check().is_ok()) else { return own };
+        let of_block = self.count_up_to(bucket, block, CLIENTS_OF_BLOCK).await;
+        if of_block.check().is_err() { of_block } else { own }
+    }
+
+    /// Takes back a request of a client that was counted and turned out not to be limited.
+    pub async fn uncount_client(&self, bucket: Bucket, client: &ClientKey) {
+        for key in std::iter::once(&client.own).chain(&client.block) {
+            self.uncount(bucket, key).await;
         }
     }
 
@@ -305,31 +404,40 @@ struct Limiter {
     limit: u32,
     window: Duration,
     here: LocalCounter,
+    /// Those of blocks, which have [`CLIENTS_OF_BLOCK`] times as many.
+    here_of_blocks: LocalCounter,
 }
 
 impl Limiter {
     fn new(limit: u32, window: Duration) -> Self {
-        let burst = NonZeroU32::new(limit).unwrap_or(NonZeroU32::MIN);
-        let every = window / burst.get();
-        let quota = Quota::with_period(every).unwrap_or(Quota::per_second(burst)).allow_burst(burst);
-        Self { limit, window, here: governor::RateLimiter::dashmap(quota).with_middleware() }
+        let counter = |limit: u32| {
+            let burst = NonZeroU32::new(limit).unwrap_or(NonZeroU32::MIN);
+            let every = window / burst.get();
+            let quota = Quota::with_period(every).unwrap_or(Quota::per_second(burst)).allow_burst(burst);
+            governor::RateLimiter::dashmap(quota).with_middleware()
+        };
+        let here_of_blocks = counter(limit.saturating_mul(CLIENTS_OF_BLOCK));
+        Self { limit, window, here: counter(limit), here_of_blocks }
     }
 
-    fn count_here(&self, key: &str) -> Standing {
-        if self.here.len() > LOCAL_KEYS {
-            self.here.retain_recent();
+    fn count_here(&self, key: &str, times: u32) -> Standing {
+        let here = if times == 1 { &self.here } else { &self.here_of_blocks };
+        if here.len() > LOCAL_KEYS {
+            here.retain_recent();
         }
-        let (remaining, retry_after) = match self.here.check_key(&key.to_owned()) {
+        let (remaining, retry_after) = match here.check_key(&key.to_owned()) {
             Ok(state) => (state.remaining_burst_capacity(), None),
             Err(refusal) => (0, Some(refusal.wait_time_from(QuantaClock::default().now()))),
         };
-        Standing { limit: self.limit, remaining, retry_after }
+        Standing { limit: self.limit.saturating_mul(times), remaining, retry_after }
     }
 }
 
-/// The key that a client address is counted under: an IPv6 client is its /64, which one household or server has whole.
-pub fn client(address: IpAddr) -> String {
-    Client::from(address).to_string()
+/// The keys that a client address is counted under: an IPv6 client is its /64, which one household or server has whole, and part of its
+/// /48, which a customer may have whole.
+pub fn client(address: IpAddr) -> ClientKey {
+    let client = Client::from(address);
+    ClientKey { own: client.to_string(), block: client.block().map(|block| block.to_string()) }
 }
 
 #[cfg(test)]
@@ -359,7 +467,9 @@ mod tests {
         let paid_by = |payer| Bucket::ALL.iter().filter(move |bucket| bucket.payer() == payer).collect::<Vec<_>>();
         // Tokens and organizations are free to make: `ApiAccount` and the bounds of persons and mailboxes hold what these leave open.
         assert_eq!(paid_by(Payer::Credential), [&Bucket::Api]);
-        assert_eq!(paid_by(Payer::Org), [&Bucket::InviteMail]);
+        let of_orgs = [&Bucket::ApiOrg, &Bucket::ChangeOrg, &Bucket::IdempotencyKeyOrg, &Bucket::InviteMail];
+        assert_eq!(paid_by(Payer::Org), of_orgs);
+        assert_eq!(paid_by(Payer::Account), [&Bucket::Api; 0]);
         // Strangers can use it up, so it holds only where the secret can be guessed.
         assert_eq!(paid_by(Payer::Everybody), [&Bucket::SignInGuessInAll]);
     }
@@ -367,16 +477,52 @@ mod tests {
     #[test]
     fn without_redis_the_same_number_is_admitted() {
         let limiter = Limiter::new(3, TEN_MINUTES);
-        let remaining: Vec<u32> = (0..3).map(|_| limiter.count_here("a").remaining).collect();
+        let remaining: Vec<u32> = (0..3).map(|_| limiter.count_here("a", 1).remaining).collect();
         assert_eq!(remaining, [2, 1, 0]);
-        let refused = limiter.count_here("a");
+        let refused = limiter.count_here("a", 1);
         assert!(refused.check().is_err() && refused.retry_after.unwrap() <= TEN_MINUTES / 3);
-        assert!(limiter.count_here("b").check().is_ok());
+        assert!(limiter.count_here("b", 1).check().is_ok());
     }
 
     #[test]
     fn an_ipv6_network_is_one_client() {
-        assert_eq!(client("2001:db8:1:2:3:4:5:6".parse().unwrap()), "2001:db8:1:2::/64");
-        assert_eq!(client("203.0.113.9".parse().unwrap()), "203.0.113.9");
+        let v6 = client("2001:db8:1:2:3:4:5:6".parse().unwrap());
+        assert_eq!((&*v6.own, v6.block.as_deref()), ("2001:db8:1:2::/64", Some("2001:db8:1::/48")));
+        let v4 = client("203.0.113.9".parse().unwrap());
+        assert_eq!((&*v4.own, v4.block), ("203.0.113.9", None));
+    }
+
+    #[tokio::test]
+    async fn a_block_of_networks_has_a_rate_too() {
+        // Nobody listens there: each process counts by itself.
+        let redis = Redis::connect("redis://127.0.0.1:1").unwrap();
+        let limits = config::Limits { api_per_min: 2, ..config::Limits::default() };
+        let rates = RateLimits::new(redis, &limits, MasterKey::generate());
+        let mut admitted = 0;
+        for network in 0..100 {
+            let client = client(format!("2001:db8:7:{network:x}::1").parse().unwrap());
+            admitted += u32::from(rates.count_client(Bucket::Public, &client).await.check().is_ok());
+        }
+        assert_eq!(admitted, 2 * CLIENTS_OF_BLOCK);
+        let neighbour = client("2001:db8:8::1".parse().unwrap());
+        assert!(rates.count_client(Bucket::Public, &neighbour).await.check().is_ok());
+    }
+
+    #[tokio::test]
+    async fn one_organization_leaves_the_others_their_part() {
+        let redis = Redis::connect("redis://127.0.0.1:1").unwrap();
+        let limits = config::Limits { api_account_per_min: 10, ..config::Limits::default() };
+        let rates = RateLimits::new(redis, &limits, MasterKey::generate());
+        let org = || OrgId::new(domain::Clock::system().now());
+        let (leaked, other) = (org(), org());
+        let admitted = async |org: &OrgId| {
+            let counted = CountedFor { payer: "organizations of somebody".to_owned(), org: Some(org.clone()) };
+            let mut admitted = 0;
+            for _ in 0..100 {
+                admitted += u32::from(rates.count_for(Pool::Api, &counted).await.check().is_ok());
+            }
+            admitted
+        };
+        assert_eq!((admitted(&leaked).await, admitted(&other).await, admitted(&org()).await), (5, 5, 0));
     }
 }

@@ -22,3 +22,17 @@ async fn count_on(world: &World, bucket: &str, events: u64) {
         let () = redis::cmd("SET").arg(key).arg(events).arg("KEEPTTL").query_async(&mut connection).await.unwrap();
     }
 }
+
+/// What a rate has counted of each whom it counts.
+async fn counted(world: &World, bucket: &str) -> Vec<u64> {
+    let client = redis::Client::open(format!("redis://127.0.0.1:{}", world.redis_port)).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut keys: Vec<String> =
+        redis::cmd("KEYS").arg(format!("svc:count:{bucket}:*")).query_async(&mut connection).await.unwrap();
+    keys.sort();
+    let mut counts = Vec::new();
+    for key in keys {
+        counts.push(redis::cmd("GET").arg(key).query_async(&mut connection).await.unwrap());
+    }
+    counts
+}

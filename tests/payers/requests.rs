@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::count_on;
+use super::{count_on, counted};
 use crate::world::{Actor, World, answer::parse_secret};
 
 /// Requests of an account in a minute.
@@ -96,4 +96,46 @@ async fn what_stays_of_requests_is_counted_for_the_account() {
         answer.assert_error(429, "rate_limit_exceeded");
         actor.get("/projects").await.ok();
     }
+}
+
+#[tokio::test]
+async fn a_leaked_token_of_one_organization_leaves_the_others_their_part() {
+    let world = World::builder().plan(&json!({})).set("LIMITS__API_ACCOUNT_PER_MIN", ACCOUNT).start().await;
+    let mallory = world.user("mallory").await;
+    let (leaked, other) = (robot_of_a_new_org(&mallory, "one").await, robot_of_a_new_org(&mallory, "two").await);
+    let mut admitted = 0;
+    while leaked.get("/me").await.status == 200 {
+        admitted += 1;
+    }
+    assert_eq!(admitted, ACCOUNT / 2);
+    // What is refused takes nothing from the others.
+    for _ in 0..ACCOUNT {
+        leaked.get("/me").await.assert_error(429, "rate_limit_exceeded");
+    }
+    for _ in 0..ACCOUNT / 2 {
+        other.get("/me").await.ok();
+    }
+}
+
+#[tokio::test]
+async fn a_token_of_the_wrong_kind_leaves_nothing() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let org = ada.create_org("acme").await;
+    let robot = org.robot("deploy").await;
+    let key = parse_secret(&ada.post("/tokens").json(&json!({ "kind": "ai" })).await.created()["token"]);
+    let before = counted(&world, "change").await;
+    for actor in [&robot, &ada.with_token(&key)] {
+        for number in 0..3 {
+            let create = actor.post("/projects").header("idempotency-key", &format!("key {number}").replace(' ', "-"));
+            create.json(&json!({ "name": "engine" })).await.assert_error(401, "unauthorized");
+            actor.delete("/orgs/acme").await.assert_error(401, "unauthorized");
+        }
+    }
+    assert_eq!(counted(&world, "change").await, before);
+    for bucket in ["change-org", "idempotency-key", "idempotency-key-org", "api-org"] {
+        assert_eq!(counted(&world, bucket).await, [0; 0], "{bucket}");
+    }
+    assert_eq!(world.sql_number("SELECT count(*) FROM idempotency_keys").await, 0);
+    robot.get("/me").await.ok();
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{Request, State},
+    extract::{MatchedPath, Request, State},
     http::{HeaderMap, Method, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
@@ -48,6 +48,8 @@ pub enum CredentialError {
     Revoked,
     /// The token is for the gateway only.
     WrongKind,
+    /// The token is an organization's, and only deploys.
+    DeployOnly,
     /// The session is over.
     SignedOut,
     /// The session's cookie came with a request that no page of the console has made.
@@ -64,6 +66,7 @@ impl CredentialError {
             Self::Unknown => "The token is not known; run `svc login`.",
             Self::Revoked => "The token was revoked; run `svc login`.",
             Self::WrongKind => "An ai token works against the AI gateway only; use a cli token here.",
+            Self::DeployOnly => "A deploy token can only deploy; use a cli token here. `svc login` gets one.",
             Self::SignedOut => "Your session is over; sign in again.",
             Self::ForeignOrigin => {
                 "A session works only in requests that the console's own pages make; use a token here."
@@ -77,12 +80,34 @@ impl CredentialError {
 pub async fn authenticate(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let by_console = request.extensions().get::<ByConsole>().is_some();
     match identify(&app, request.method(), request.headers(), by_console).await {
-        Ok(authentication) => {
+        Ok(mut authentication) => {
+            // Here, so that a request which is refused in any case counts as no change, and leaves nothing under its `Idempotency-Key`.
+            if let Authentication::Known(caller) = &authentication
+                && matches!(**caller, Caller::Deploy(_))
+                && !is_open_to_deploy_tokens(&request)
+            {
+                authentication = Authentication::Refused(CredentialError::DeployOnly);
+            }
             request.extensions_mut().insert(authentication);
             next.run(request).await
         }
         Err(error) => error.into_response(),
     }
+}
+
+/// The operations that a deploy token may ask for. The test of the access matrix finds one that is missing here.
+const OPEN_TO_DEPLOY_TOKENS: [(Method, &str); 5] = [
+    (Method::GET, "/me"),
+    (Method::GET, "/projects"),
+    (Method::GET, "/projects/{name}"),
+    (Method::POST, "/projects/{name}/deployments"),
+    (Method::POST, "/projects/{name}/deployments/{id}/activate"),
+];
+
+fn is_open_to_deploy_tokens(request: &Request) -> bool {
+    let method = if *request.method() == Method::HEAD { &Method::GET } else { request.method() };
+    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    OPEN_TO_DEPLOY_TOKENS.iter().any(|(open, of)| open == method && path == Some(of))
 }
 
 async fn identify(

@@ -29,19 +29,19 @@ pub enum Guess {
 pub async fn guess(app: &App, client: IpAddr, given: &str) -> Guess {
     // Counted first and taken back when right, so that concurrent guesses cannot all slip through.
     let client = rates::client(client);
-    let buckets = [(Bucket::SignInGuess, client.as_str()), (Bucket::SignInGuessInAll, "all")];
     let is_guessable = app.config.code_host.client_secret.chars().count() < UNGUESSABLE_CHARS;
-    let buckets = if is_guessable { &buckets[..] } else { &buckets[..1] };
-    for &(bucket, key) in buckets {
-        if app.rate_limits.count(bucket, key).await.check().is_err() {
-            return Guess::TooMany;
-        }
+    let rates = &app.rate_limits;
+    if rates.count_client(Bucket::SignInGuess, &client).await.check().is_err()
+        || (is_guessable && rates.count(Bucket::SignInGuessInAll, "all").await.check().is_err())
+    {
+        return Guess::TooMany;
     }
     if !is_right(app, given) {
         return Guess::Wrong;
     }
-    for &(bucket, key) in buckets {
-        app.rate_limits.uncount(bucket, key).await;
+    rates.uncount_client(Bucket::SignInGuess, &client).await;
+    if is_guessable {
+        rates.uncount(Bucket::SignInGuessInAll, "all").await;
     }
     Guess::Right
 }

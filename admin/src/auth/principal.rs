@@ -10,8 +10,11 @@ use db::{
 };
 use domain::{OrgId, OrgName, SessionId, Timestamp, TokenId, UserId};
 
-use super::Authentication;
-use crate::error::{ApiError, Code};
+use super::{Authentication, CredentialError};
+use crate::{
+    error::{ApiError, Code},
+    rates::CountedFor,
+};
 
 /// A person, authenticated by a `cli` token or by the console's session.
 #[derive(Debug, Clone)]
@@ -100,16 +103,19 @@ impl Caller {
         }
     }
 
-    /// Returns the key of whoever the caller's requests are counted for, however many credentials they have. A person's own are counted
+    /// Returns whoever the caller's requests are counted for, however many credentials they have. A person's own are counted
     /// for the person. Those of organizations are counted apart, so that no pipeline is in its owner's way, and for the person who created
-    /// the organization, over all of theirs: an organization is as free to make as a token. Keys of the gateway are no callers here; the
-    /// edges count them for their account.
-    pub fn counted_for(&self) -> String {
-        match self {
-            Self::User(caller) => caller.user.id.to_string(),
-            Self::Deploy(DeployToken { org_creator: Some(creator), .. }) => format!("organizations of {creator}"),
-            Self::Deploy(DeployToken { org, .. }) => org.to_string(),
-        }
+    /// the organization, over all of theirs: an organization is as free to make as a token. One of them has a part of that, so that a
+    /// token of it that has leaked locks no other out. Keys of the gateway are no callers here; the edges count them for their account.
+    pub fn counted_for(&self) -> CountedFor {
+        let (payer, org) = match self {
+            Self::User(caller) => (caller.user.id.to_string(), None),
+            Self::Deploy(DeployToken { org, org_creator: Some(creator), .. }) => {
+                (format!("organizations of {creator}"), Some(org.clone()))
+            }
+            Self::Deploy(DeployToken { org, .. }) => (org.to_string(), None),
+        };
+        CountedFor { payer, org }
     }
 }
 
@@ -147,10 +153,7 @@ impl<S: Send + Sync> FromRequestParts<S> for CliUser {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         match <Caller as FromRequestParts<S>>::from_request_parts(parts, state).await? {
             Caller::User(user) => Ok(user),
-            Caller::Deploy(_) => Err(ApiError::new(
-                Code::Unauthorized,
-                "A deploy token can only deploy; use a cli token here. `svc login` gets one.",
-            )),
+            Caller::Deploy(_) => Err(CredentialError::DeployOnly.to_error()),
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::{
     auth::{self, Authentication},
     error::{ApiError, Code, Passing, PossibleError},
     extract::read_body,
-    rates::Bucket,
+    rates::{CountedFor, Pool},
 };
 
 /// The request header that carries the key.
@@ -82,8 +82,8 @@ struct Keyed {
     secret: Vec<u8>,
     /// The request's method, path and query.
     target: String,
-    /// The account that pays for the rows of kept answers.
-    payer: String,
+    /// Who pays for the rows of kept answers.
+    payer: CountedFor,
 }
 
 impl std::fmt::Debug for Keyed {
@@ -170,7 +170,7 @@ impl Idempotency {
     {
         let Some(keyed) = self.0 else { return work.await };
         // Each whose answer is kept leaves a row for a day.
-        app.rate_limits.count(Bucket::IdempotencyKey, &keyed.payer).await.check()?;
+        app.rate_limits.count_for(Pool::IdempotencyKey, &keyed.payer).await.check()?;
         let request = Sha256::new().chain_update(keyed.target.as_bytes()).chain_update(b"\0").chain_update(body);
         let request: [u8; 32] = request.finalize().into();
         let seal = Seal { key: master_key::derive(&keyed.secret, "idempotent answer", &body), scope: keyed.scope };
@@ -206,7 +206,7 @@ impl Idempotency {
 async fn do_once<Work>(
     app: App,
     seal: Seal,
-    payer: String,
+    payer: CountedFor,
     claimed_at: Timestamp,
     work: Work,
 ) -> Result<Response, ApiError>
@@ -226,7 +226,7 @@ where
             db::in_time(idempotency::remember(&db, &seal.scope, claimed_at, status, &sealed)).await
         } else {
             // It leaves no row.
-            rates.uncount(Bucket::IdempotencyKey, &payer).await;
+            rates.uncount_for(Pool::IdempotencyKey, &payer).await;
             db::in_time(idempotency::release(&db, &seal.scope, claimed_at)).await
         };
         // The work is done, whether or not its answer can be stored.

@@ -14,7 +14,7 @@ use crate::{
     app::App,
     auth::{self, Authentication},
     error::{Code, PossibleError},
-    rates::{self, Bucket, RateLimits, Standing},
+    rates::{self, Bucket, ClientKey, Pool, Standing},
 };
 
 /// The errors of [`per_client`], [`per_token`] and [`unauthorized`].
@@ -23,7 +23,8 @@ pub const RATE_LIMIT_ERRORS: &[PossibleError] =
 
 /// Middleware: limits a route per client address.
 pub async fn per_client(State((app, bucket)): State<(App, Bucket)>, request: Request, next: Next) -> Response {
-    limited(&app.rate_limits, bucket, &client(&request), request, next).await
+    let standing = app.rate_limits.count_client(bucket, &client(&request)).await;
+    answered(standing, request, next).await
 }
 
 /// Middleware, outside of the look-up of credentials: limits the requests of a client address that end in 401, before they
@@ -35,7 +36,7 @@ pub async fn unauthorized(State(app): State<App>, request: Request, next: Next) 
     let is_proven = credential.is_some_and(|credential| rates.is_proven(&credential));
     let client = client(&request);
     // Counted first and taken back when it works, so that requests that come together cannot all slip through.
-    if !is_proven && let Err(refusal) = rates.count(Bucket::Unauthorized, &client).await.check() {
+    if !is_proven && let Err(refusal) = rates.count_client(Bucket::Unauthorized, &client).await.check() {
         return refusal.into_response();
     }
     let response = next.run(request).await;
@@ -46,7 +47,7 @@ pub async fn unauthorized(State(app): State<App>, request: Request, next: Next) 
         _ => {}
     }
     if !is_proven && !is_refused {
-        rates.uncount(Bucket::Unauthorized, &client).await;
+        rates.uncount_client(Bucket::Unauthorized, &client).await;
     }
     response
 }
@@ -61,9 +62,9 @@ pub async fn per_token(State(app): State<App>, request: Request, next: Next) -> 
             // Not what was refused: one credential that is used without end would be in the way of the others.
             if standing.check().is_ok() {
                 let payer = caller.counted_for();
-                let mut of_account = rates.count(Bucket::ApiAccount, &payer).await;
+                let mut of_account = rates.count_for(Pool::Api, &payer).await;
                 if of_account.check().is_ok() && !request.method().is_safe() {
-                    let changes = rates.count(Bucket::Change, &payer).await;
+                    let changes = rates.count_for(Pool::Change, &payer).await;
                     if changes.check().is_err() {
                         of_account = changes;
                     }
@@ -79,14 +80,10 @@ pub async fn per_token(State(app): State<App>, request: Request, next: Next) -> 
     }
 }
 
-/// The key that the request's client is counted under.
-fn client(request: &Request) -> String {
+/// The keys that the request's client is counted under.
+fn client(request: &Request) -> ClientKey {
     let address = request.extensions().get::<ClientAddress>();
     address.map(|&ClientAddress(address)| rates::client(address)).unwrap_or_default()
-}
-
-async fn limited(rates: &RateLimits, bucket: Bucket, key: &str, request: Request, next: Next) -> Response {
-    answered(rates.count(bucket, key).await, request, next).await
 }
 
 /// The answer to a request that was counted.

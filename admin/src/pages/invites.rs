@@ -59,7 +59,7 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Result<Response, PageError> {
     // Tokens cannot be guessed; each guess still costs a query.
-    app.rate_limits.count(Bucket::Public, &rates::client(client)).await.check()?;
+    app.rate_limits.count_client(Bucket::Public, &rates::client(client)).await.check()?;
     let Some(invite) = preview(&app, &token).await? else { return Ok(invite_ended()) };
     let person = WebUser::find(&app, &headers).await?;
     let org = &invite.org;

@@ -61,7 +61,7 @@ pub(super) async fn show(
     Path(id): Path<String>,
 ) -> Result<Response, PageError> {
     // Ids cannot be guessed; each guess still costs a query.
-    app.rate_limits.count(Bucket::Public, &rates::client(client)).await.check()?;
+    app.rate_limits.count_client(Bucket::Public, &rates::client(client)).await.check()?;
     Ok(match find(&app, &id).await? {
         Some(payment) => page(StatusCode::OK, &payment),
         None => no_payment(),

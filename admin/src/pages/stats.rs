@@ -73,7 +73,7 @@ pub(super) async fn show(
     Extension(ClientAddress(client)): Extension<ClientAddress>,
     Path(token): Path<String>,
 ) -> Result<Response, PageError> {
-    app.rate_limits.count(Bucket::Public, &rates::client(client)).await.check()?;
+    app.rate_limits.count_client(Bucket::Public, &rates::client(client)).await.check()?;
     let Some(stats) = public::read(&app, &token, client.into()).await? else {
         let sentence = "It was turned off, or its project is gone. Ask whoever gave you the link.";
         return Ok(html::message(StatusCode::NOT_FOUND, "There is no such link", sentence));

@@ -101,7 +101,7 @@ pub async fn receive(
     // Counted first and taken back when it begins a look at a payment of ours, so that made-up ones that come together cannot all
     // slip through, and one payment that somebody knows is no way around the count.
     let counted = rates::client(client);
-    app.rate_limits.count(Bucket::PaymentWebhook, &counted).await.check()?;
+    app.rate_limits.count_client(Bucket::PaymentWebhook, &counted).await.check()?;
     let turn = app.bounds.webhook(client.into())?;
     let body = read_body_up_to(body, BODY_BYTES).await?;
     let secret = app.config.billing.mollie_webhook_secret.as_deref().unwrap_or_default();
@@ -115,7 +115,7 @@ pub async fn receive(
     let kind = provider.kind().as_str();
     let is_known = payments::find_at_provider(&app.db, kind, &id).await?.is_some();
     if is_known {
-        app.rate_limits.count(Bucket::PaymentLook, &counted).await.check()?;
+        app.rate_limits.count_client(Bucket::PaymentLook, &counted).await.check()?;
     }
     let mut look = match looks.begin(&id, client.into())? {
         LookTurn::First(look) => look,
@@ -150,7 +150,7 @@ pub async fn receive(
     };
     app.tasks.spawn(looks.in_current_span());
     if is_known {
-        app.rate_limits.uncount(Bucket::PaymentWebhook, &counted).await;
+        app.rate_limits.uncount_client(Bucket::PaymentWebhook, &counted).await;
     }
     match tokio::time::timeout(LOOK_WAIT, first).await {
         Ok(Ok(Err(error))) => Err(error),

@@ -47,7 +47,7 @@ pub(super) async fn receive(app: &App, client: IpAddr, headers: &HeaderMap, body
     // Counted first and taken back when it is genuine, so that made-up ones that come together cannot all slip through.
     // Everything is the client's own, its turn as well: whatever one sends, the code host's deliveries come in.
     let counted = rates::client(client);
-    app.rate_limits.count(Bucket::Webhook, &counted).await.check()?;
+    app.rate_limits.count_client(Bucket::Webhook, &counted).await.check()?;
     // Before the body, so that nothing is read of a client without a signature.
     let signature = signature(headers).ok_or_else(unsigned)?;
     let mut turn = app.bounds.webhook(client.into())?;
@@ -55,7 +55,7 @@ pub(super) async fn receive(app: &App, client: IpAddr, headers: &HeaderMap, body
     if !is_genuine(secret, &body, &signature) {
         return Err(unsigned());
     }
-    app.rate_limits.uncount(Bucket::Webhook, &counted).await;
+    app.rate_limits.uncount_client(Bucket::Webhook, &counted).await;
     let (id, event) = (name(headers, &DELIVERY)?, name(headers, &EVENT)?);
     let sha256 = Sha256::digest(&body).into();
     Ok(Delivery { id, event, body, sha256 })

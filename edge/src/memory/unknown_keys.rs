@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::limits;
 
-/// For each client, the number of gateway keys that it has shown and that are nobody's.
+/// For each client and block of clients, the number of gateway keys that it has shown and that are nobody's.
 #[derive(Debug, Default)]
 pub(super) struct UnknownKeys(Mutex<HashMap<Client, Count>>);
 
@@ -32,32 +32,43 @@ impl Count {
 impl UnknownKeys {
     /// Allows another key of `client` to be looked up, or returns the time until one may be.
     pub(super) fn admit(&self, client: Client) -> Result<(), Duration> {
-        match self.counts().get(&client).map(|count| (count.keys, count.left(Instant::now()))) {
-            Some((keys, left)) if keys >= limits::UNKNOWN_KEYS && !left.is_zero() => Err(left),
-            _ => Ok(()),
-        }
+        let (counts, now) = (self.counts(), Instant::now());
+        let lefts = counted(client).filter_map(|(counted, most)| {
+            let count = counts.get(&counted).filter(|count| count.keys >= most)?;
+            Some(count.left(now)).filter(|left| !left.is_zero())
+        });
+        lefts.max().map_or(Ok(()), Err)
     }
 
     /// Counts a key of `client` that is nobody's. While [`limits::UNKNOWN_KEY_CLIENTS`] clients are counted, another client's keys
     /// are not.
     pub(super) fn count(&self, client: Client) {
         let (mut counts, now) = (self.counts(), Instant::now());
-        if counts.len() >= limits::UNKNOWN_KEY_CLIENTS && !counts.contains_key(&client) {
-            counts.retain(|_, count| !count.left(now).is_zero());
-            if counts.len() >= limits::UNKNOWN_KEY_CLIENTS {
-                return;
+        for (counted, _) in counted(client) {
+            if counts.len() >= limits::UNKNOWN_KEY_CLIENTS && !counts.contains_key(&counted) {
+                counts.retain(|_, count| !count.left(now).is_zero());
+                if counts.len() >= limits::UNKNOWN_KEY_CLIENTS {
+                    continue;
+                }
             }
+            let count = counts.entry(counted).or_insert(Count { first: now, keys: 0 });
+            if count.left(now).is_zero() {
+                *count = Count { first: now, keys: 0 };
+            }
+            count.keys = count.keys.saturating_add(1);
         }
-        let count = counts.entry(client).or_insert(Count { first: now, keys: 0 });
-        if count.left(now).is_zero() {
-            *count = Count { first: now, keys: 0 };
-        }
-        count.keys = count.keys.saturating_add(1);
     }
 
     fn counts(&self) -> MutexGuard<'_, HashMap<Client, Count>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The block that a client is in, if it is in one, and the client, each with the keys that it may show. The block first: of more clients
+/// than are counted, it is one.
+fn counted(client: Client) -> impl Iterator<Item = (Client, u32)> {
+    let block = client.block().map(|block| (block, limits::UNKNOWN_KEYS_OF_BLOCK));
+    block.into_iter().chain([(client, limits::UNKNOWN_KEYS)])
 }
 
 #[cfg(test)]
@@ -86,6 +97,17 @@ mod tests {
         assert_eq!(unknown.admit(greedy), Ok(()));
         unknown.count(greedy);
         assert_eq!(unknown.admit(greedy), Ok(()), "a new minute");
+    }
+
+    #[test]
+    fn a_block_of_networks_has_so_many_however_many_clients_it_is() {
+        let unknown = UnknownKeys::default();
+        let shown = (0..u32::from(u16::MAX)).take_while(|network| {
+            let client = client(&format!("2001:db8:7:{network:x}::1"));
+            unknown.admit(client).inspect(|()| unknown.count(client)).is_ok()
+        });
+        assert_eq!(shown.count(), limits::UNKNOWN_KEYS_OF_BLOCK as usize);
+        assert_eq!(unknown.admit(client("2001:db8:8::1")), Ok(()));
     }
 
     #[tokio::test(start_paused = true)]

@@ -59,7 +59,7 @@ pub(in crate::pages) async fn begin(
     headers: HeaderMap,
     Query(query): Query<SignInQuery>,
 ) -> Result<Response, PageError> {
-    app.rate_limits.count(Bucket::SignIn, &rates::client(client)).await.check()?;
+    app.rate_limits.count_client(Bucket::SignIn, &rates::client(client)).await.check()?;
     let back = OwnPath::parse(&query.return_to);
     let (state, verifier) = (OpaqueSecret::generate(), OpaqueSecret::generate());
     let request = WebSignIn {
