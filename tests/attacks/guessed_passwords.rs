@@ -38,9 +38,10 @@ async fn a_sites_password_is_guessed_by_nobody_in_numbers() {
     eventually(PATIENCE, "the right one is given back", async || wrong().await == Some(0)).await;
     world.redis_number("HSET", &[&counts, "wrong", &(MOST - 10).to_string()]).await.unwrap();
 
+    const ROUNDS: u32 = 6;
     let attackers: Vec<_> = (1..=8).map(|number| client(&world, number)).collect();
     let mut refused = 0;
-    for round in 0..4 {
+    for round in 0..ROUNDS {
         for (number, attacker) in attackers.iter().enumerate() {
             let edge = &world.edges[number % 2];
             let (status, again) = guess(attacker, edge, &url, &format!("guess {round}")).await;
@@ -54,8 +55,8 @@ async fn a_sites_password_is_guessed_by_nobody_in_numbers() {
             }
         }
     }
-    // Ten of all, and then one of each client.
-    assert_eq!(refused, 4 * 8 - 10 - 8, "guesses beyond those");
+    // Ten of all, and then three of each client.
+    assert_eq!(refused, ROUNDS * 8 - 10 - 3 * 8, "guesses beyond those");
     assert_eq!(wrong().await, Some(MOST));
     for edge in [first, second] {
         assert_eq!(guess(&attackers[0], edge, &url, PASSWORD).await.0, StatusCode::TOO_MANY_REQUESTS);
@@ -67,6 +68,57 @@ async fn a_sites_password_is_guessed_by_nobody_in_numbers() {
     assert_eq!(guess(&client(&world, 101), second, &url, PASSWORD).await.0, StatusCode::OK);
     let page = attackers[1].get(second.address(&url)).header("accept", "text/html").send().await.unwrap();
     assert_eq!(page.status(), StatusCode::UNAUTHORIZED, "the form is there as before");
+}
+
+#[tokio::test]
+async fn one_client_does_not_use_up_the_guesses_of_all() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let url = ada.publish("engine", &Site::page("secret")).await.url;
+    ada.put("/projects/engine/password").json(&json!({ "password": PASSWORD })).await.ok();
+    let (edge, attacker) = (world.edge(), client(&world, 1));
+    assert_eq!(guess(&attacker, edge, &url, "wrong").await.0, StatusCode::UNAUTHORIZED);
+    // All of its guesses of an hour but one.
+    let id = world.sql_text("SELECT id FROM projects WHERE name = 'engine'").await;
+    let [counts, day] = ["counts", "day"].map(|kind| format!("svc:gate:{{{id}}}:{kind}"));
+    let fields = fields(&world, &counts).await;
+    assert!(fields.iter().all(|(_, count)| *count == 1) && fields.len() == 2, "{fields:?}");
+    let mark = fields.into_iter().map(|(field, _)| field).find(|field| field != "wrong").unwrap();
+    world.redis_number("HSET", &[&counts, "wrong", "29", &mark, "29"]).await.unwrap();
+    // That one, and the three of a day that are judged in any case.
+    for _ in 0..4 {
+        assert_eq!(guess(&attacker, edge, &url, "wrong").await.0, StatusCode::UNAUTHORIZED);
+    }
+    let (status, again) = guess(&attacker, edge, &url, PASSWORD).await;
+    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(again.is_some_and(|seconds| (60..=3_601).contains(&seconds)), "{again:?}");
+    assert_eq!(world.redis_number("HGET", &[&counts, "wrong"]).await, Some(30));
+    // Others have what is left, and more than one guess.
+    let newcomer = client(&world, 2);
+    assert_eq!(guess(&newcomer, edge, &url, "mistyped").await.0, StatusCode::UNAUTHORIZED);
+    assert_eq!(guess(&newcomer, edge, &url, PASSWORD).await.0, StatusCode::OK);
+
+    // Where a day's are used up as well, each client still has its three; and is told when it has more.
+    world.redis_number("HSET", &[&day, "wrong", "1200"]).await.unwrap();
+    let late = client(&world, 3);
+    for _ in 0..3 {
+        assert_eq!(guess(&late, edge, &url, "mistyped").await.0, StatusCode::UNAUTHORIZED);
+    }
+    let (status, again) = guess(&late, edge, &url, PASSWORD).await;
+    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(again.is_some_and(|seconds| seconds > 80_000), "{again:?}");
+    assert_eq!(guess(&newcomer, edge, &url, "mistyped").await.0, StatusCode::UNAUTHORIZED, "it has proved itself");
+    // Beyond ten times an hour's guesses the site is under an attack of very many.
+    world.redis_number("HSET", &[&day, "first", "3000"]).await.unwrap();
+    assert_eq!(guess(&client(&world, 4), edge, &url, PASSWORD).await.0, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(guess(&newcomer, edge, &url, PASSWORD).await.0, StatusCode::OK);
+}
+
+/// The fields of a hash of numbers.
+async fn fields(world: &World, key: &str) -> Vec<(String, i64)> {
+    let client = redis::Client::open(format!("redis://127.0.0.1:{}", world.redis_port)).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    redis::cmd("HGETALL").arg(key).query_async(&mut connection).await.unwrap()
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
-//! Wrong guesses at the passwords of sites, counted for a site over all edges and all clients.
+//! Wrong guesses at the passwords of sites, counted for a site over all edges: of each client, and of all clients together.
 //!
 //! A guess counts from its beginning, so that no number of concurrent ones passes the bound; one that turns out to be right is given
-//! back. Once there are too many, those who have given the password before go on, and of the others each client has a first guess,
-//! up to a bound of its own: whoever guesses at a site does not lock its visitors out. Of clients there are keyed marks alone.
+//! back. One client has a part of the guesses of an hour, so that alone it uses them up for nobody. Once they are used up, those who have
+//! given the password before go on, and each of the others has a few guesses in a day, up to a bound of their own: whoever guesses at a
+//! site does not lock its visitors out. Of clients there are keyed marks alone.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -10,35 +11,58 @@ use redis::{ErrorKind, RedisError, Script};
 
 use super::{Redis, leases::whole};
 
-/// KEYS counts, clients that have proved that they know the password, clients that have had a first guess. ARGV the wrong guesses and
-/// the first guesses that there may be in a window, the window, the time for which a first guess is remembered, the marks of the
-/// client as one that has proved it and as one that has not. Returns which guess it is, and the time until the window ends.
+/// KEYS counts of the hour, clients that have proved that they know the password, counts of the day. ARGV the wrong guesses that there may
+/// be in an hour, in a day, in an hour of a client, and in an hour of a block of clients; the first guesses of all clients that there may be
+/// in a day, and those of a client; the hour, the day; the marks of the client as one that has proved it, as one that has not, and of its
+/// block, if it is in one. Returns which guess it is, and the time until there are guesses again.
 static BEGIN: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
-        "local wrong = tonumber(redis.call('HGET', KEYS[1], 'wrong') or '0')
-         local left = redis.call('PTTL', KEYS[1])
-         if wrong < tonumber(ARGV[1]) then
-           redis.call('HINCRBY', KEYS[1], 'wrong', 1)
-           if left < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
+        "local function of(key, field) return tonumber(redis.call('HGET', key, field) or '0') end
+         local function add(key, field, life)
+           redis.call('HINCRBY', key, field, 1)
+           if redis.call('PTTL', key) < 0 then redis.call('PEXPIRE', key, life) end
+         end
+         local hour, day = KEYS[1], KEYS[3]
+         local client, block = ARGV[10], ARGV[11]
+         local own_left = of(hour, client) < tonumber(ARGV[3]) and (block == '' or of(hour, block) < tonumber(ARGV[4]))
+         local hour_left, day_left = of(hour, 'wrong') < tonumber(ARGV[1]), of(day, 'wrong') < tonumber(ARGV[2])
+         if own_left and hour_left and day_left then
+           add(hour, 'wrong', ARGV[7])
+           add(hour, client, ARGV[7])
+           if block ~= '' then add(hour, block, ARGV[7]) end
+           add(day, 'wrong', ARGV[8])
            return {1, 0}
          end
-         if redis.call('SISMEMBER', KEYS[2], ARGV[5]) == 1 then return {2, 0} end
-         local first = tonumber(redis.call('HGET', KEYS[1], 'first') or '0')
-         if first < tonumber(ARGV[2]) and redis.call('PFADD', KEYS[3], ARGV[6]) == 1 then
-           if redis.call('PTTL', KEYS[3]) < 0 then redis.call('PEXPIRE', KEYS[3], ARGV[4]) end
-           redis.call('HINCRBY', KEYS[1], 'first', 1)
+         if redis.call('SISMEMBER', KEYS[2], ARGV[9]) == 1 then return {2, 0} end
+         local widest = block
+         if widest == '' then widest = client end
+         if of(day, 'first') < tonumber(ARGV[5]) and of(day, widest) < tonumber(ARGV[6]) then
+           add(day, 'first', ARGV[8])
+           add(day, widest, ARGV[8])
            return {3, 0}
          end
-         return {0, math.max(left, 0)}",
+         local waited = hour
+         if not day_left then waited = day end
+         return {0, math.max(redis.call('PTTL', waited), 0)}",
     )
 });
 
-/// KEYS counts, clients that have proved that they know the password. ARGV which guess it was, the client's mark, how many clients are
-/// remembered, and for how long. An empty mark gives the guess back alone.
+/// KEYS as above. ARGV which guess it was; the client's mark that proves it, how many clients are remembered, and for how long; its marks as
+/// one that has not proved it and of its block. An empty first mark gives the guess back alone.
 static END: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
-        "if ARGV[1] == '1' and tonumber(redis.call('HGET', KEYS[1], 'wrong') or '0') > 0 then
-           redis.call('HINCRBY', KEYS[1], 'wrong', -1)
+        "local function take(key, field)
+           if tonumber(redis.call('HGET', key, field) or '0') > 0 then redis.call('HINCRBY', key, field, -1) end
+         end
+         local client, block = ARGV[5], ARGV[6]
+         if ARGV[1] == '1' then
+           take(KEYS[1], 'wrong')
+           take(KEYS[3], 'wrong')
+           take(KEYS[1], client)
+           if block ~= '' then take(KEYS[1], block) end
+         elseif ARGV[1] == '3' then
+           take(KEYS[3], 'first')
+           if block ~= '' then take(KEYS[3], block) else take(KEYS[3], client) end
          end
          if ARGV[2] ~= '' and redis.call('SCARD', KEYS[2]) < tonumber(ARGV[3]) then
            redis.call('SADD', KEYS[2], ARGV[2])
@@ -50,18 +74,37 @@ static END: LazyLock<Script> = LazyLock::new(|| {
 /// The bounds of guesses at one site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuessBounds {
-    /// Wrong guesses in a window.
-    pub wrong: u32,
-    /// First guesses of clients in a window, once there are as many wrong ones.
+    /// Wrong guesses in an hour.
+    pub hourly: u32,
+    /// Wrong guesses in a day, without the first ones.
+    pub daily: u32,
+    /// Wrong guesses of one client in an hour.
+    pub of_client: u32,
+    /// Wrong guesses of one block of clients in an hour.
+    pub of_block: u32,
+    /// First guesses in a day of all clients together, beside those.
     pub first: u32,
-    /// The window, which begins with its first guess.
-    pub window: Duration,
-    /// Time for which it is remembered that a client has had its first guess.
-    pub first_kept: Duration,
+    /// First guesses in a day of one client, or of one block of clients.
+    pub first_of_client: u32,
+    /// The hour, which begins with its first guess.
+    pub hour: Duration,
+    /// The day, which begins with its first guess.
+    pub day: Duration,
     /// Clients that are remembered to have proved that they know the password.
     pub proved: u32,
     /// Time for which they are.
     pub proved_kept: Duration,
+}
+
+/// The marks of a client at a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientMarks {
+    /// For what it proves.
+    pub proved: String,
+    /// For what it may have without.
+    pub client: String,
+    /// Of its block; empty where it is in none.
+    pub block: String,
 }
 
 /// A guess that may be made.
@@ -71,23 +114,34 @@ pub enum SiteGuess {
     Counted,
     /// One of a client that has given the password before.
     Proved,
-    /// The first one of a client, although too many were wrong.
+    /// One of the first of a client, although too many were wrong.
     First,
 }
 
+impl SiteGuess {
+    fn number(self) -> u8 {
+        match self {
+            Self::Counted => 1,
+            Self::Proved => 2,
+            Self::First => 3,
+        }
+    }
+}
+
 impl Redis {
-    /// Begins a guess at the password of `site`: which guess it is, or the time until there are guesses again. The client's marks are one
-    /// for what it proves, and one for what it may have without.
+    /// Begins a guess at the password of `site`: which guess it is, or the time until there are guesses again.
     pub async fn begin_guess(
         &self,
         site: &str,
-        (proved, mark): (&str, &str),
+        marks: &ClientMarks,
         bounds: &GuessBounds,
     ) -> Result<Result<SiteGuess, Duration>, RedisError> {
         let mut call = BEGIN.prepare_invoke();
-        call.key(key(site, "counts")).key(key(site, "proved")).key(key(site, "first"));
-        call.arg(bounds.wrong).arg(bounds.first).arg(whole(bounds.window)).arg(whole(bounds.first_kept));
-        let answer: (u8, u64) = call.arg(proved).arg(mark).invoke_async(&mut self.commands()).await?;
+        call.key(key(site, "counts")).key(key(site, "proved")).key(key(site, "day"));
+        call.arg(bounds.hourly).arg(bounds.daily).arg(bounds.of_client).arg(bounds.of_block);
+        call.arg(bounds.first).arg(bounds.first_of_client).arg(whole(bounds.hour)).arg(whole(bounds.day));
+        call.arg(&marks.proved).arg(&marks.client).arg(&marks.block);
+        let answer: (u8, u64) = call.invoke_async(&mut self.commands()).await?;
         match answer {
             (0, left) => Ok(Err(Duration::from_millis(left))),
             (1, _) => Ok(Ok(SiteGuess::Counted)),
@@ -97,18 +151,19 @@ impl Redis {
         }
     }
 
-    /// Gives a guess back that was right, by which the client has `proved` that it knows the password, or that was not made.
+    /// Gives a guess back that was right, by which the client has proved that it knows the password, or that was not made.
     pub async fn end_guess(
         &self,
         site: &str,
         guess: SiteGuess,
-        proved: Option<&str>,
+        marks: &ClientMarks,
+        is_right: bool,
         bounds: &GuessBounds,
     ) -> Result<(), RedisError> {
-        let counted = u8::from(guess == SiteGuess::Counted);
         let mut call = END.prepare_invoke();
-        call.key(key(site, "counts")).key(key(site, "proved"));
-        call.arg(counted).arg(proved.unwrap_or_default()).arg(bounds.proved).arg(whole(bounds.proved_kept));
+        call.key(key(site, "counts")).key(key(site, "proved")).key(key(site, "day"));
+        call.arg(guess.number()).arg(if is_right { &marks.proved } else { "" });
+        call.arg(bounds.proved).arg(whole(bounds.proved_kept)).arg(&marks.client).arg(&marks.block);
         call.invoke_async(&mut self.commands()).await
     }
 }

@@ -28,15 +28,24 @@ struct Tallies {
 }
 
 impl Tallies {
-    /// Forgets those who have all their guesses again, of a few of them: no guess pays for a walk over all.
+    /// Forgets those who have all their guesses again, of a few of them: no guess pays for a walk over all. Where each of them needs its
+    /// memory, the oldest that has no guess under way is forgotten, or one customer with many networks would keep everybody from
+    /// guessing: what a client may guess at a site beside that is counted over all edges ([`super::site_guesses`]).
     fn forget_some(&mut self, now: Instant) {
+        let (mut oldest, mut has_room) = (None, false);
         for _ in 0..GUESSERS_LOOKED_AT {
-            let Some(guesser) = self.order.pop_front() else { return };
+            let Some(guesser) = self.order.pop_front() else { break };
             match self.of.get(&guesser) {
+                Some(tally) if tally.pending == 0 && tally.full_at > now && oldest.is_none() => oldest = Some(guesser),
                 Some(tally) if tally.pending > 0 || tally.full_at > now => self.order.push_back(guesser),
-                Some(_) => drop(self.of.remove(&guesser)),
+                Some(_) => has_room |= self.of.remove(&guesser).is_some(),
                 None => {}
             }
+        }
+        match oldest {
+            Some(oldest) if has_room => self.order.push_back(oldest),
+            Some(oldest) => drop(self.of.remove(&oldest)),
+            None => {}
         }
     }
 }
@@ -217,9 +226,16 @@ mod tests {
     }
 
     #[test]
-    fn a_full_memory_lets_nobody_guess() {
+    fn a_full_memory_forgets_the_oldest_and_locks_nobody_out() {
         let (guesses, site) = (Guesses::with_capacity(2), site());
-        let results = [1, 2, 3].map(|last| wrong(&guesses, &site, [192, 0, 2, last]));
-        assert_eq!(results, [Ok(()), Ok(()), Err(Refusal::Crowded)]);
+        for last in 1..200 {
+            assert_eq!(wrong(&guesses, &site, [192, 0, 2, last]), Ok(()), "{last}");
+        }
+        let tallies = guesses.tallies();
+        assert!(tallies.of.len() <= 2 && tallies.order.len() <= 2);
+        drop(tallies);
+        // What is under way is not forgotten.
+        let _under_way = [201, 202].map(|last| guesses.begin(&site, IpAddr::from([192, 0, 2, last])).ok().unwrap());
+        assert_eq!(wrong(&guesses, &site, [192, 0, 2, 203]), Err(Refusal::Crowded));
     }
 }

@@ -73,7 +73,7 @@ enum Guess {
     Wrong,
     /// This client has guessed wrong too often; seconds to wait.
     TooMany(u64),
-    /// Everybody together has guessed wrong too often; seconds to wait.
+    /// Everybody together has guessed wrong too often, or this client within an hour; seconds to wait.
     TooManyByAll(u64),
     /// Too many guesses are being checked at once, or too many clients guess.
     Busy,
@@ -304,10 +304,13 @@ fn challenging(page: Response<SiteBody>) -> Response<SiteBody> {
 }
 
 fn too_many_by_all(seconds: u64) -> Response<SiteBody> {
-    let minutes = seconds.div_ceil(60);
+    let wait = match seconds.div_ceil(60) {
+        minutes @ ..120 => format!("{minutes} min"),
+        minutes => format!("{} h", minutes.div_ceil(60)),
+    };
     let text = format!(
-        "Too many wrong passwords were tried at this site. Visitors who entered before can still enter from the same network; \
-         everybody else can try again in {minutes} min."
+        "Too many wrong passwords were tried at this site, or from this network. Visitors who entered before can still enter from the \
+         same network; everybody else can try again in {wait}."
     );
     let page = pages::page(StatusCode::TOO_MANY_REQUESTS, "Too many tries", &text);
     pages::with(page, RETRY_AFTER, seconds.into())

@@ -15,7 +15,7 @@ use fairness::Client;
 use hmac::{Hmac, Mac as _};
 use live::{
     Redis,
-    guesses::{GuessBounds, SiteGuess},
+    guesses::{ClientMarks, GuessBounds, SiteGuess},
 };
 use sha2::Sha256;
 use tokio::time::{Instant, timeout};
@@ -28,10 +28,14 @@ const MARK_LEN: usize = 12;
 
 /// The bounds of guesses at one site.
 const BOUNDS: GuessBounds = GuessBounds {
-    wrong: limits::SITE_GUESSES,
+    hourly: limits::SITE_GUESSES,
+    daily: limits::SITE_GUESSES_A_DAY,
+    of_client: limits::SITE_GUESSES_OF_CLIENT,
+    of_block: limits::SITE_GUESSES_OF_BLOCK,
     first: limits::SITE_FIRST_GUESSES,
-    window: limits::SITE_GUESSES_EVERY,
-    first_kept: limits::SITE_FIRST_KEPT,
+    first_of_client: limits::SITE_FIRST_GUESSES_OF_CLIENT,
+    hour: limits::SITE_GUESSES_EVERY,
+    day: limits::SITE_GUESSES_DAY,
     proved: limits::SITE_PROVED,
     proved_kept: limits::SITE_PROVED_KEPT,
 };
@@ -40,8 +44,16 @@ const BOUNDS: GuessBounds = GuessBounds {
 pub(super) struct SiteGuesses {
     redis: Option<Redis>,
     mac: Hmac<Sha256>,
-    /// Guesses while Redis does not answer, and when their window began.
-    alone: Mutex<HashMap<ProjectId, (Instant, u32)>>,
+    /// Guesses while Redis does not answer.
+    alone: Mutex<HashMap<ProjectId, Alone>>,
+}
+
+/// Guesses at a site while Redis does not answer.
+struct Alone {
+    since: Instant,
+    all: u32,
+    /// Those of each client, and of each block of clients.
+    of: HashMap<Client, u32>,
 }
 
 /// A guess that may be made. Dropped before it is [made](Self::made), it is given back.
@@ -49,7 +61,7 @@ pub(super) struct Begun {
     redis: Option<Redis>,
     site: ProjectId,
     guess: SiteGuess,
-    proved: String,
+    marks: ClientMarks,
     is_made: bool,
 }
 
@@ -61,40 +73,47 @@ impl SiteGuesses {
 
     /// Begins a guess at the password of `site`; fails with the time until there are guesses again.
     pub(super) async fn begin(&self, site: &Site, client: Client) -> Result<Begun, Duration> {
-        let proved = self.mark(site, site.access_version, client);
-        let begun =
-            |redis, guess| Begun { redis, site: site.project.clone(), guess, proved: proved.clone(), is_made: false };
+        let marks = ClientMarks {
+            proved: self.mark(site, site.access_version, client),
+            client: self.mark(site, 0, client),
+            block: client.block().map(|block| self.mark(site, 0, block)).unwrap_or_default(),
+        };
         if let Some(redis) = &self.redis {
-            // A customer with many networks has one first guess.
-            let mark = self.mark(site, 0, client.widest());
-            let asking = redis.begin_guess(site.project.as_str(), (&proved, &mark), &BOUNDS);
+            let asking = redis.begin_guess(site.project.as_str(), &marks, &BOUNDS);
             match timeout(limits::SITE_GUESS_WAIT, asking).await {
-                Ok(Ok(guess)) => return guess.map(|guess| begun(Some(redis.clone()), guess)),
+                Ok(Ok(guess)) => return guess.map(|guess| Begun::new(site, Some(redis.clone()), guess, marks)),
                 Ok(Err(error)) => tracing::debug!(%error, "guesses are counted by this edge alone"),
                 Err(_) => tracing::debug!("guesses are counted by this edge alone: Redis does not answer"),
             }
         }
-        self.begin_alone(&site.project).map(|()| begun(None, SiteGuess::Counted))
+        self.begin_alone(&site.project, client).map(|()| Begun::new(site, None, SiteGuess::Counted, marks))
     }
 
-    fn begin_alone(&self, project: &ProjectId) -> Result<(), Duration> {
+    fn begin_alone(&self, project: &ProjectId, client: Client) -> Result<(), Duration> {
         let now = Instant::now();
         let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_over = |since: &Instant| now.saturating_duration_since(*since) >= limits::SITE_GUESSES_EVERY;
+        let is_over = |since: Instant| now.saturating_duration_since(since) >= limits::SITE_GUESSES_EVERY;
         if alone.len() >= limits::GUESSED_SITES && !alone.contains_key(project) {
-            alone.retain(|_, (since, _)| !is_over(since));
+            alone.retain(|_, guesses| !is_over(guesses.since));
             if alone.len() >= limits::GUESSED_SITES {
                 return Err(limits::GUESS_INTERVAL);
             }
         }
-        let (since, count) = alone.entry(project.clone()).or_insert((now, 0));
-        if is_over(since) {
-            (*since, *count) = (now, 0);
+        let begin = || Alone { since: now, all: 0, of: HashMap::new() };
+        let guesses = alone.entry(project.clone()).or_insert_with(begin);
+        if is_over(guesses.since) {
+            *guesses = begin();
         }
-        if *count >= limits::SITE_GUESSES {
-            return Err(limits::SITE_GUESSES_EVERY.saturating_sub(now.saturating_duration_since(*since)));
+        let block = client.block().map(|block| (block, limits::SITE_GUESSES_OF_BLOCK));
+        let bounds = [Some((client, limits::SITE_GUESSES_OF_CLIENT)), block];
+        let has_all = |&(of, most): &(Client, u32)| guesses.of.get(&of).is_some_and(|count| *count >= most);
+        if guesses.all >= limits::SITE_GUESSES || bounds.iter().flatten().any(has_all) {
+            return Err(limits::SITE_GUESSES_EVERY.saturating_sub(now.saturating_duration_since(guesses.since)));
         }
-        *count += 1;
+        guesses.all += 1;
+        for (of, _) in bounds.into_iter().flatten() {
+            *guesses.of.entry(of).or_default() += 1;
+        }
         Ok(())
     }
 
@@ -109,6 +128,10 @@ impl SiteGuesses {
 }
 
 impl Begun {
+    fn new(site: &Site, redis: Option<Redis>, guess: SiteGuess, marks: ClientMarks) -> Self {
+        Self { redis, site: site.project.clone(), guess, marks, is_made: false }
+    }
+
     /// The guess is being made: it was wrong unless it is said to be [right](Self::was_right).
     pub(super) fn made(mut self) -> Self {
         self.is_made = true;
@@ -117,16 +140,15 @@ impl Begun {
 
     /// The guess was right: it does not count, and its client may guess from now on whatever others do.
     pub(super) fn was_right(mut self) {
-        let proved = std::mem::take(&mut self.proved);
         self.is_made = true;
-        self.give_back(Some(proved));
+        self.give_back(true);
     }
 
-    fn give_back(&mut self, proved: Option<String>) {
+    fn give_back(&mut self, is_right: bool) {
         let Some(redis) = self.redis.take() else { return };
-        let (site, guess) = (self.site.clone(), self.guess);
+        let (site, guess, marks) = (self.site.clone(), self.guess, self.marks.clone());
         tokio::spawn(async move {
-            let giving_back = redis.end_guess(site.as_str(), guess, proved.as_deref(), &BOUNDS);
+            let giving_back = redis.end_guess(site.as_str(), guess, &marks, is_right, &BOUNDS);
             if let Ok(Err(error)) = timeout(limits::SITE_GUESS_WAIT, giving_back).await {
                 tracing::debug!(%error, "a guess was not given back");
             }
@@ -137,7 +159,34 @@ impl Begun {
 impl Drop for Begun {
     fn drop(&mut self) {
         if !self.is_made {
-            self.give_back(None);
+            self.give_back(false);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use domain::Timestamp;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_client_uses_the_guesses_of_all_up_alone() {
+        let guesses = SiteGuesses::new(&[1; 32], None);
+        let site = ProjectId::new(Timestamp::from_unix_millis(0));
+        let client = |address: String| Client::from(address.parse::<IpAddr>().unwrap());
+        let wrong = |client| (0..1_000).take_while(|_| guesses.begin_alone(&site, client).is_ok()).count();
+        let of_client = limits::SITE_GUESSES_OF_CLIENT as usize;
+        assert_eq!(wrong(client("192.0.2.1".to_owned())), of_client);
+        let of_block: usize = (0..10).map(|network| wrong(client(format!("2001:db8:7:{network}::1")))).sum();
+        assert_eq!(of_block, limits::SITE_GUESSES_OF_BLOCK as usize);
+        let others: usize = (2..100).map(|last| wrong(client(format!("192.0.2.{last}")))).sum();
+        assert_eq!(others + of_client + of_block, limits::SITE_GUESSES as usize);
+        let newcomer = client("198.51.100.1".to_owned());
+        assert!(guesses.begin_alone(&site, newcomer).is_err());
+        tokio::time::advance(limits::SITE_GUESSES_EVERY).await;
+        assert_eq!(wrong(newcomer), of_client);
     }
 }

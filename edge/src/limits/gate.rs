@@ -30,22 +30,35 @@ pub(crate) const GUESS_INTERVAL: Duration = Duration::from_millis(60_000 / GUESS
 pub(crate) const GUESSERS: usize = 100_000;
 /// Guesses that are looked at for one that needs no memory, when as many are counted as may be.
 pub(crate) const GUESSERS_LOOKED_AT: usize = 16;
-/// Wrong guesses at one site's password in [`SITE_GUESSES_EVERY`], by all clients at all edges. A password of four digits is found in a
-/// day and a half at best; visitors with a cookie guess nothing.
+/// Wrong guesses at one site's password in [`SITE_GUESSES_EVERY`], by all clients at all edges. Visitors with a cookie guess nothing.
+///
+/// All clients together can make at most these 300 in an hour and 1,200 ([`SITE_GUESSES_A_DAY`]) in a day, and beside them, only from
+/// 1,000 networks or more, 3,000 first guesses ([`SITE_FIRST_GUESSES`]) in a day: 3,300 in the worst hour, and 4,200 in a day, which are
+/// 175 an hour. Of 10,000 passwords of four digits, that is all in two and a half days for who has as many networks, and in eight for who
+/// has a few dozen. Of passwords of six digits it is all in eight months.
 pub(crate) const SITE_GUESSES: u32 = 300;
+/// Wrong guesses at one site's password in [`SITE_GUESSES_DAY`], by all clients at all edges, without the first ones.
+pub(crate) const SITE_GUESSES_A_DAY: u32 = 1_200;
+/// Those of one client in [`SITE_GUESSES_EVERY`]: a tenth, so that no client uses them up alone.
+pub(crate) const SITE_GUESSES_OF_CLIENT: u32 = 30;
+/// Those of the clients of one block, which one customer may have whole.
+pub(crate) const SITE_GUESSES_OF_BLOCK: u32 = 60;
 /// The time for which wrong guesses at one site's password are counted.
 pub(crate) const SITE_GUESSES_EVERY: Duration = Duration::from_hours(1);
-/// First guesses of clients in the same time, once as many were wrong as may be.
-pub(crate) const SITE_FIRST_GUESSES: u32 = 300;
-/// Time for which it is remembered that a client has had its first guess.
-pub(crate) const SITE_FIRST_KEPT: Duration = Duration::from_hours(24);
+/// The time for which they are counted for a day.
+pub(crate) const SITE_GUESSES_DAY: Duration = Duration::from_hours(24);
+/// First guesses of all clients in [`SITE_GUESSES_DAY`] that are judged although too many were wrong: ten times [`SITE_GUESSES`]. Beyond
+/// it the site is under an attack from more than a thousand networks.
+pub(crate) const SITE_FIRST_GUESSES: u32 = 3_000;
+/// Those of one client, or of one block of clients.
+pub(crate) const SITE_FIRST_GUESSES_OF_CLIENT: u32 = 3;
 /// Clients that are remembered to have given a site's password, who may guess whatever others do.
 pub(crate) const SITE_PROVED: u32 = 10_000;
 /// Time for which they are remembered, since the last one was added.
 pub(crate) const SITE_PROVED_KEPT: Duration = Duration::from_hours(30 * 24);
 /// Longest wait for Redis to count a guess. Beyond it this edge counts for itself.
 pub(crate) const SITE_GUESS_WAIT: Duration = Duration::from_millis(500);
-/// Sites at which guesses are counted while Redis does not answer.
+/// Sites at which guesses are counted while Redis does not answer, of all clients and of each.
 pub(crate) const GUESSED_SITES: usize = 10_000;
 /// Concurrent computations of password hashes at least, unless `edge.password_hashes` says otherwise: each takes tens of milliseconds of
 /// a core. One client has half of them.
