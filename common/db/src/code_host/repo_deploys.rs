@@ -81,10 +81,13 @@ pub async fn due_accounts(
     limit: i64,
 ) -> Result<Vec<PayingAccount>, sqlx::Error> {
     let rows = sqlx::query!(
-        r#"SELECT COALESCE(p.org_id, p.user_id) AS "account!: Account", min(o.created_by) AS "creator?: UserId"
-           FROM repo_deploys d JOIN projects p ON p.id = d.project_id LEFT JOIN orgs o ON o.id = p.org_id
-           WHERE d.next_attempt_at <= $1 AND (d.leased_until IS NULL OR d.leased_until <= $1)
-           GROUP BY 1 ORDER BY min(d.next_attempt_at), 1 LIMIT $2"#,
+        r#"SELECT account AS "account!: Account",
+                  (SELECT o.created_by FROM orgs o WHERE o.id = account) AS "creator?: UserId"
+           FROM (SELECT COALESCE(p.org_id, p.user_id) AS account, min(d.next_attempt_at) AS since
+                 FROM repo_deploys d JOIN projects p ON p.id = d.project_id
+                 WHERE d.next_attempt_at <= $1 AND (d.leased_until IS NULL OR d.leased_until <= $1)
+                 GROUP BY 1 ORDER BY 2, 1 LIMIT $2) due
+           ORDER BY since, account"#,
         now,
         limit,
     )
