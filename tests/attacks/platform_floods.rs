@@ -5,6 +5,7 @@ use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use rustls::version::TLS13;
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -12,11 +13,13 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use super::{PATIENCE, attacker, slow_http2_readers::Attacker};
+use super::{MEMORY_MIB, PATIENCE, attacker, slow_http2_readers::Attacker};
 use crate::{
     metrics::Page,
     world::{
-        Site, World, eventually,
+        Site, World,
+        answer::parse_secret,
+        eventually,
         frames::{self, END_HEADERS, HEADERS, frame},
         ports, request,
         socket::{connect_tls_from, tls},
@@ -93,6 +96,38 @@ async fn slow_bodies_of_one_client_exhaust_no_files() {
         }
         drop(held);
     }
+}
+
+/// Clients that are slow together, each with the requests of a connection.
+const CROWD: u8 = 240;
+
+#[tokio::test]
+async fn slow_bodies_of_a_crowd_without_tokens_keep_nobody_out() {
+    let world = World::builder().plan(&json!({})).set("EDGE__MEMORY", format!("{MEMORY_MIB} MiB")).start().await;
+    let ada = world.user("ada").await;
+    ada.publish("engine", &Site::page("home")).await;
+    let secret = parse_secret(&ada.post("/tokens").json(&json!({ "kind": "cli" })).await.created()["token"]);
+    let mut crowd = Vec::new();
+    for number in 1..=CROWD {
+        crowd.push(hold(&world, attacker(number), "10").await.unwrap());
+    }
+    let visit = async || {
+        let visit = world.edge().get(&world.site_url("engine")).attempt();
+        timeout(PATIENCE, visit).await.expect("a visitor waits for nobody").unwrap().assert_body(200, "home");
+    };
+    let post = async |name: &str| {
+        let request = world.edge().post("https://api.svc.localhost/projects");
+        let request = request.header("authorization", format!("Bearer {secret}")).json(&json!({ "name": name }));
+        timeout(PATIENCE, request.attempt()).await.expect("nobody waits for long").unwrap().status
+    };
+    visit().await;
+    // What has only just come is waited for.
+    eventually(PATIENCE, "requests with a token are answered", async || post("first").await != 503).await;
+    for number in 0..20 {
+        visit().await;
+        assert_eq!(post(&format!("further-{number}")).await, 201);
+    }
+    drop(crowd);
 }
 
 #[tokio::test]

@@ -259,3 +259,31 @@ async fn codings_conditions_and_ranges_are_right_with_and_without_admin() {
     let missing = console("/_app/immutable/entry/app.missing.js");
     world.edge().get(&missing).await.assert_status(502);
 }
+
+#[tokio::test]
+async fn who_wants_a_part_of_a_large_answer_leaves_no_lock_behind() {
+    let upstream = Upstream::start().await;
+    let (world, _) = world_before(&upstream).await;
+    let body = "x".repeat(400_000);
+    upstream.say(Said::forever().body(&*body).with("etag", "\"one\""));
+    for (name, method, field, status) in [
+        ("headed.js", Method::HEAD, ("x-none", "y"), 200),
+        ("known.js", Method::GET, ("if-none-match", "\"one\""), 304),
+        ("cut.js", Method::GET, ("range", "bytes=0-3"), 206),
+    ] {
+        let url = console(&format!("/_app/immutable/{name}"));
+        for _ in 0..3 {
+            world.edge().request(method.clone(), &url).header(field.0, field.1).await.assert_status(status);
+        }
+        // Nobody waits for what is not coming.
+        let whole = join_all((0..5).map(|_| world.edge().get(&url).into_future())).await;
+        for answer in whole {
+            answer.assert_body(200, &body);
+        }
+        let before = upstream.count(&format!("/_app/immutable/{name}"));
+        world.edge().request(method.clone(), &url).header(field.0, field.1).await.assert_status(status);
+        assert_eq!(upstream.count(&format!("/_app/immutable/{name}")), before, "it is kept now");
+    }
+    let log = world.edge().process.log();
+    assert!(!log.contains("panicked") && !log.contains("angling"), "{log}");
+}

@@ -6,6 +6,8 @@
 //! [`Grant`]: whoever holds the bytes holds it, and the last one to let go gives them back. Drawing and giving back are a few
 //! atomic operations; a lock is taken only where somebody waits.
 
+mod beyond;
+
 use std::{
     fmt,
     pin::pin,
@@ -22,6 +24,8 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+pub use self::beyond::Beyond;
+use self::beyond::Ring;
 use crate::{Client, Payer as _, payer::GROUP_DIVISOR};
 
 /// Interval at which one looks again who waits for a share to grow: what others give back wakes those alone who wait for that.
@@ -97,6 +101,8 @@ struct Level {
     above: Option<Arc<Level>>,
     /// Where a client's level is forgotten when its last account is gone.
     client: Option<(Weak<Shared>, Client)>,
+    /// What a client holds beyond its share.
+    beyond: Ring,
 }
 
 /// Why a level has no room.
@@ -243,6 +249,17 @@ impl Account {
         client.used.load(Ordering::Relaxed) > most / 2
     }
 
+    /// Whether hardly anything is left of the whole.
+    pub fn is_short(&self) -> bool {
+        self.0.upwards().last().is_some_and(|all| all.used.load(Ordering::Relaxed) >= all.limit / 100 * PRESSED_PERCENT)
+    }
+
+    /// Whether somebody waits for bytes that this account's client, or its block, may not hold because it holds so many: what of them is not
+    /// taken is in the way of what may be.
+    pub fn is_in_own_way(&self) -> bool {
+        self.0.upwards().any(|level| level.client.is_some() && level.waiting.load(Ordering::Relaxed) > 0)
+    }
+
     /// Bytes that the account may hold.
     pub fn limit(&self) -> u64 {
         self.0.at_most(u64::MAX)
@@ -292,13 +309,18 @@ impl Level {
         above: Option<Arc<Self>>,
         client: Option<(Weak<Shared>, Client)>,
     ) -> Self {
-        let (used, waiting, freed) = Default::default();
-        Self { limit, shrinks, used, waiting, freed, above, client }
+        let (used, waiting, freed, beyond) = Default::default();
+        Self { limit, shrinks, used, waiting, freed, above, client, beyond }
     }
 
     /// This level and those above it.
     fn upwards(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |level| level.above.as_deref())
+    }
+
+    /// The level of the client, where there is one.
+    fn client_level(self: &Arc<Self>) -> Option<Arc<Self>> {
+        std::iter::successors(Some(self), |level| level.above.as_ref()).find(|level| level.client.is_some()).cloned()
     }
 
     /// What of `bytes` every level can hold at all.

@@ -26,12 +26,11 @@ pub(crate) const TICKET_WAIT: Duration = Duration::from_secs(3);
 pub(crate) const GUESSES_PER_MINUTE: u32 = 10;
 /// Time after which a client has one more guess.
 pub(crate) const GUESS_INTERVAL: Duration = Duration::from_millis(60_000 / GUESSES_PER_MINUTE as u64);
-/// Clients whose guesses are counted. While there are as many, new ones have to wait.
+/// Clients whose guesses are counted. Of as many, the oldest is forgotten for a new one.
 pub(crate) const GUESSERS: usize = 100_000;
 /// Guesses that are looked at for one that needs no memory, when as many are counted as may be.
 pub(crate) const GUESSERS_LOOKED_AT: usize = 16;
 /// Wrong guesses at one site's password in [`SITE_GUESSES_EVERY`], by all clients at all edges. Visitors with a cookie guess nothing.
-///
 /// All clients together can make at most these 300 in an hour and 1,200 ([`SITE_GUESSES_A_DAY`]) in a day, and beside them, only from
 /// 1,000 networks or more, 3,000 first guesses ([`SITE_FIRST_GUESSES`]) in a day: 3,300 in the worst hour, and 4,200 in a day, which are
 /// 175 an hour. Of 10,000 passwords of four digits, that is all in two and a half days for who has as many networks, and in eight for who

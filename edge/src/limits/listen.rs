@@ -70,6 +70,9 @@ pub(crate) const PRESSED_AFTER: Duration = Duration::from_secs(2);
 /// Bytes of memory that a stream over HTTP/2 takes while its answer waits for something: its task, and what h2 and the TLS records hold
 /// of it. Held beside the bytes of the answer.
 pub(crate) const STREAM_BYTES: u64 = 20 * 1000;
+/// Streams over HTTP/2 of one client that may begin although its share is used up, mostly by what it does not take. The newest push out
+/// the oldest of which it has not taken [`STALL_BYTES`].
+pub(crate) const STREAMS_BEYOND: usize = 16;
 /// Time without a request after which an HTTP/2 connection is asked to end.
 pub(crate) const H2_IDLE: Duration = Duration::from_mins(2);
 /// Interval at which an HTTP/2 visitor is pinged.

@@ -107,6 +107,8 @@ pub(crate) const REFUSED_BODY_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) const CACHED_PATH_BYTES: usize = 512;
 /// Bytes of the largest body of admin's that is kept: the largest icon fits.
 pub(crate) const CACHED_ANSWER_BYTES: usize = 544 * 1024;
+/// Bytes of a body that comes together with its head, nearly always: it is kept even where its client wants none of it, or a part.
+pub(crate) const CACHED_AT_ONCE_BYTES: usize = 16 * 1024;
 /// Time for which the description of the API is kept: admins of two versions may have one each.
 pub(crate) const DOCUMENT_LIFE: Duration = Duration::from_secs(10);
 /// Bytes that a kept answer takes beside its body, its headers and its name, about.

@@ -69,6 +69,11 @@ where
 }
 
 impl<B: Body<Data = Bytes>> BegunBody<B> {
+    /// What has not been read.
+    pub(super) fn rest_mut(&mut self) -> Option<&mut B> {
+        self.rest.as_mut()
+    }
+
     /// Bytes that have been read.
     pub(super) fn held(&self) -> usize {
         self.first.len()

@@ -19,7 +19,8 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use crate::limits;
+use super::{answers::Failure, body::BegunBody};
+use crate::{http::BodyError, limits};
 
 /// What a request for the platform holds while it is in flight.
 pub(super) struct Held {
@@ -159,6 +160,18 @@ pub(super) struct Watched<B> {
 }
 
 impl<B> Watched<B> {
+    /// Reads the beginning of the body. If the rest has not come in time, nobody waits for it until it is read on.
+    pub(super) async fn read(self) -> Result<BegunBody<Self>, Failure>
+    where
+        B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
+    {
+        let mut begun = BegunBody::read(self).await?;
+        if let Some(rest) = begun.rest_mut() {
+            rest.waits = None;
+        }
+        Ok(begun)
+    }
+
     pub(super) fn new(body: B, holder: &Holder) -> Self {
         Self { body, state: holder.state.clone(), waits: None, come: 0 }
     }
@@ -208,6 +221,32 @@ mod tests {
 
     fn client(last: u8) -> Client {
         Client::from(IpAddr::from([192, 0, 2, last]))
+    }
+
+    /// A body that never comes.
+    struct Never;
+
+    impl Body for Never {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_read_no_longer_is_not_waited_for() {
+        let holders = Holders::default();
+        let holder = holders.add(client(1));
+        // Its length is not known, so admin decides what becomes of it, once it has its turn.
+        let mut body = Watched::new(Never, &holder).read().await.unwrap();
+        tokio::time::advance(limits::HOLD_UP).await;
+        assert!(!holders.take_one_back(), "it waits for its turn, not for its client");
+        let (rest, waker) = (body.rest_mut().unwrap(), std::task::Waker::noop());
+        assert!(matches!(Pin::new(rest).poll_frame(&mut Context::from_waker(waker)), Poll::Pending));
+        tokio::time::advance(limits::HOLD_UP).await;
+        assert!(holders.take_one_back(), "now it does");
     }
 
     #[tokio::test(start_paused = true)]

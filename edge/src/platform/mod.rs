@@ -229,7 +229,11 @@ impl Platform {
             (limits::HANDED_BYTES, limits::HANDED_PATIENCE)
         };
         // The client's as a whole: an answer that waits is not to be in the way of a site's on the same connection.
-        let Ok(mut grant) = account.of_client().take(bytes, patience).await else {
+        let account = account.of_client();
+        if account.is_short() {
+            self.take_one_back();
+        }
+        let Ok(mut grant) = account.take(bytes, patience).await else {
             metrics::exhausted();
             return Err(busy("memory"));
         };
@@ -241,7 +245,7 @@ impl Platform {
             let body = tokio::select! {
                 biased;
                 () = holder.taken_back() => return Err(busy("client")),
-                body = BegunBody::read(body) => body?,
+                body = body.read() => body?,
             };
             (body, Some(reading))
         } else {
@@ -261,9 +265,13 @@ impl Platform {
 
     /// Takes a turn back where hardly any of `turns` are left.
     fn make_room(&self, turns: &Turns<Client>) {
-        if turns.taken() * 100 >= turns.bounds().total * limits::PLATFORM_CROWDED_PERCENT
-            && self.holders.take_one_back()
-        {
+        if turns.taken() * 100 >= turns.bounds().total * limits::PLATFORM_CROWDED_PERCENT {
+            self.take_one_back();
+        }
+    }
+
+    fn take_one_back(&self) {
+        if self.holders.take_one_back() {
             metrics::platform_taken_back();
         }
     }

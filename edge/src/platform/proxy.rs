@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::StatusCode;
+use http::{Method, StatusCode, header::CONTENT_LENGTH};
 use pingora::{
-    cache::{CacheKey, CacheMeta, ForcedFreshness, HitHandler, RespCacheable},
+    cache::{CacheKey, CacheMeta, CachePhase, ForcedFreshness, HitHandler, NoCacheReason, RespCacheable},
     http::ResponseHeader,
     prelude::{Error, ErrorType, HttpPeer, ProxyHttp, Session},
     protocols::l4::ext::TcpKeepalive,
@@ -129,6 +129,25 @@ impl ProxyHttp for Proxy {
             && let Some(attempt) = &exchange.attempt
         {
             attempt.wants_body.cancel();
+        }
+        Ok(())
+    }
+
+    /// Gives the lock of an answer up that will not be kept: pingora-proxy reads no more of a body than its client wants, and of a HEAD, a
+    /// condition or a range that is not all of it. Whoever waits asks anew.
+    async fn response_filter(
+        &self,
+        session: &mut Session,
+        answer: &mut ResponseHeader,
+        _: &mut Exchange,
+    ) -> pingora::Result<()> {
+        let is_whole = session.req_header().method == Method::GET && answer.status == StatusCode::OK;
+        if !is_whole && session.cache.phase() == CachePhase::Miss {
+            let len = session.cache.maybe_cache_meta().and_then(|meta| meta.headers().get(CONTENT_LENGTH));
+            let len = len.and_then(|len| len.to_str().ok()?.parse::<usize>().ok());
+            if len.is_none_or(|len| len > limits::CACHED_AT_ONCE_BYTES) {
+                session.cache.disable(NoCacheReason::Deferred);
+            }
         }
         Ok(())
     }

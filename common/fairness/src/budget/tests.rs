@@ -240,3 +240,44 @@ fn a_grant_grows_and_shrinks() {
     drop(grant);
     assert_eq!(budget.used(), 0);
 }
+
+#[tokio::test]
+async fn what_is_beyond_a_share_is_pushed_out_by_what_is_newer_unless_it_is_taken() {
+    let budget = Budget::new(LIMITS);
+    let [first, second] = [of(&budget, "192.0.2.1"), of(&budget, "192.0.2.1")];
+    let taken = first.take_beyond(1, 3).unwrap();
+    taken.keep();
+    let stalled = second.take_beyond(1, 3).unwrap();
+    let newer = first.take_beyond(1, 3).unwrap();
+    assert_eq!((first.used(), first.of_client().used(), budget.used()), (0, 0, 3));
+    let newest = second.take_beyond(1, 3).unwrap();
+    stalled.pushed_out().await;
+    // Somebody else has a ring of their own.
+    let others = of(&budget, "192.0.2.2").take_beyond(1, 1).unwrap();
+    drop(stalled);
+    newer.keep();
+    newest.keep();
+    assert!(first.take_beyond(1, 3).is_err(), "all are taken");
+    assert_eq!(budget.used(), 4);
+    drop((taken, newer, newest, others));
+    assert_eq!(budget.used(), 0);
+    assert!(budget.account(None).take_beyond(1, 3).is_err(), "nobody in particular");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_is_in_its_own_way_while_it_waits_for_itself() {
+    let budget = Budget::new(LIMITS);
+    let [holder, waiter] = [of(&budget, "192.0.2.1"), of(&budget, "192.0.2.1")];
+    let held = holder.try_take(36).unwrap();
+    let mut waiting = Box::pin(waiter.take(20, PATIENCE));
+    assert!(!holder.is_in_own_way());
+    assert!(matches!(futures_poll(&mut waiting), std::task::Poll::Pending));
+    assert!(holder.is_in_own_way() && !of(&budget, "192.0.2.2").is_in_own_way());
+    drop(held);
+    drop(waiting.await.unwrap());
+    assert!(!holder.is_in_own_way());
+}
+
+fn futures_poll<F: Future>(future: &mut std::pin::Pin<Box<F>>) -> std::task::Poll<F::Output> {
+    future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+}

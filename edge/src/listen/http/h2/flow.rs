@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairness::budget::{Account, Exhausted, Grant};
+use fairness::budget::{Account, Beyond, Exhausted, Grant};
 use h2::{Reason, SendStream};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -27,6 +27,11 @@ use crate::{
     listen::pace::Pace,
     metrics,
 };
+
+tokio::task_local! {
+    /// What the stream holds that is answered by this task, if that is beyond its client's share.
+    static BEYOND: Arc<Beyond>;
+}
 
 /// What the streams of a connection know of each other.
 pub(in crate::listen::http) struct Flow {
@@ -63,6 +68,8 @@ struct Sending<'f> {
     /// In what is handed over: whether it has left is seen by its count.
     token: Option<Arc<()>>,
     timer: Option<Pin<Box<Sleep>>>,
+    /// Bytes that were handed over.
+    sent: u64,
 }
 
 impl Flow {
@@ -72,13 +79,25 @@ impl Flow {
         Self { account, waits, served, sent, task: tokio::task::try_id() }
     }
 
-    /// Makes an answer that has to wait a task, whose memory is charged to the client. Where that is refused, the answer is dropped: h2
-    /// resets its stream.
+    /// Makes an answer that has to wait a task, whose memory is charged to the client. Beyond its share a client has a few, of which the
+    /// newest push out the oldest: a client that takes what it asks for now gets it, whatever it has let wait before. Where that is
+    /// refused as well, the answer is dropped: h2 resets its stream.
     pub(super) fn wait_for(&self, answering: Answering) {
-        match self.account.of_client().try_take(limits::STREAM_BYTES) {
-            Ok(grant) => drop(tokio::spawn(async move {
+        if let Ok(grant) = self.account.of_client().try_take(limits::STREAM_BYTES) {
+            drop(tokio::spawn(async move {
                 answering.await;
                 drop(grant);
+            }));
+            return;
+        }
+        match self.account.take_beyond(limits::STREAM_BYTES, limits::STREAMS_BEYOND) {
+            Ok(beyond) => drop(tokio::spawn(async move {
+                let beyond = Arc::new(beyond);
+                tokio::select! {
+                    biased;
+                    () = beyond.pushed_out() => metrics::stream_reset(),
+                    () = BEYOND.scope(beyond.clone(), answering) => {}
+                }
             })),
             Err(Exhausted) => metrics::exhausted(),
         }
@@ -95,7 +114,7 @@ impl Flow {
 
 /// Sends `body`; `grant` is for its first bytes.
 pub(super) async fn send(out: SendStream<Chunk>, body: Body, grant: Option<Grant>, flow: &Flow) {
-    let mut sending = Sending { out, body, flow, pace: Pace::default(), token: None, timer: None };
+    let mut sending = Sending { out, body, flow, pace: Pace::default(), token: None, timer: None, sent: 0 };
     let sent = if sending.body.is_pulled() { sending.pull(grant).await } else { sending.push().await };
     let reason = match sent {
         Ok(()) | Err(Cut::Over) => return,
@@ -190,6 +209,10 @@ impl Sending<'_> {
 
     fn hand_over(&mut self, bytes: Bytes, grant: Option<Grant>, is_last: bool) -> Result<(), Cut> {
         self.flow.sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.sent += bytes.len() as u64;
+        if self.sent >= limits::STALL_BYTES {
+            let _ = BEYOND.try_with(|beyond| beyond.keep());
+        }
         let token = (!is_last).then(|| self.token.get_or_insert_default().clone());
         self.out.send_data(Chunk::new(bytes, grant, token), is_last).map_err(|_| Cut::Over)
     }
@@ -247,7 +270,9 @@ impl Sending<'_> {
                 is_parked = true;
                 // What others had on its way when this wait began has been handed over by now.
                 sent_before = self.flow.sent.load(Ordering::Relaxed);
-            } else if since.elapsed() >= limits::PRESSED_AFTER && self.flow.account.is_pressed() {
+            } else if since.elapsed() >= limits::PRESSED_AFTER
+                && (self.flow.account.is_pressed() || self.flow.account.is_in_own_way())
+            {
                 return Err(Cut::Stalled);
             } else if since.elapsed() >= self.pace.left() {
                 let is_passed_over = self.flow.served.load(Ordering::Relaxed) > number;

@@ -1,0 +1,92 @@
+//! A few grants of a client beyond its share, for what it has just begun.
+//!
+//! A client whose share is used up by what it does not take would get nothing any more, however readily it takes what it asks for now. So it
+//! has some grants of the whole beside its share: the newest of them push out the oldest, except for those whose bytes were seen to be taken.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use tokio::sync::Notify;
+
+use super::{Account, Exhausted, Grant, Level};
+
+/// The grants of one client beyond its share, the oldest first.
+#[derive(Default)]
+pub(super) struct Ring(Mutex<VecDeque<Arc<Place>>>);
+
+/// The place of a grant in its ring.
+#[derive(Default)]
+struct Place {
+    is_kept: AtomicBool,
+    is_pushed_out: AtomicBool,
+    pushed_out: Notify,
+}
+
+/// Bytes beyond the share of a client, given back when this is dropped.
+#[must_use = "what is dropped is given back"]
+pub struct Beyond {
+    level: Arc<Level>,
+    place: Arc<Place>,
+    _grant: Grant,
+}
+
+impl Ring {
+    fn places(&self) -> MutexGuard<'_, VecDeque<Arc<Place>>> {
+        // Nothing panics while the lock is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Account {
+    /// Draws `bytes` of the whole that do not count for the client, which has up to `most` such grants at a time. Of as many, the oldest is
+    /// pushed out that is not [kept](Beyond::keep).
+    pub fn take_beyond(&self, bytes: u64, most: usize) -> Result<Beyond, Exhausted> {
+        let level = self.0.client_level().ok_or(Exhausted)?;
+        let (all, _) = level.shrinks.as_ref().ok_or(Exhausted)?;
+        let grant = Self(all.clone()).try_take(bytes)?;
+        let place = Arc::<Place>::default();
+        let mut places = level.beyond.places();
+        if places.len() >= most {
+            let oldest = places.iter().position(|place| !place.is_kept.load(Ordering::Relaxed)).ok_or(Exhausted)?;
+            if let Some(oldest) = places.remove(oldest) {
+                oldest.is_pushed_out.store(true, Ordering::Relaxed);
+                oldest.pushed_out.notify_one();
+            }
+        }
+        places.push_back(place.clone());
+        drop(places);
+        Ok(Beyond { level, place, _grant: grant })
+    }
+}
+
+impl Beyond {
+    /// Keeps the grant from being pushed out: what it is for is being taken.
+    pub fn keep(&self) {
+        self.place.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    /// Done when a newer grant needs the place. Only one waits for it.
+    pub async fn pushed_out(&self) {
+        while !self.place.is_pushed_out.load(Ordering::Relaxed) {
+            self.place.pushed_out.notified().await;
+        }
+    }
+}
+
+impl Drop for Beyond {
+    fn drop(&mut self) {
+        self.level.beyond.places().retain(|place| !Arc::ptr_eq(place, &self.place));
+    }
+}
+
+impl fmt::Debug for Beyond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Beyond").finish_non_exhaustive()
+    }
+}
