@@ -110,10 +110,30 @@ async fn ai_keys_are_listed_apart_and_revoked() {
     assert!(listed.contains(&made) && listed.contains("bot") && !listed.contains("ci"), "{listed}");
     shell.text(&["ai", "keys", "revoke", &made]).await;
     assert_eq!(shell.json(&["ai", "keys"]).await, json!({ "keys": [] }));
-    // What the client makes for itself, it says.
+    // Models are listed without one. What the client makes for itself, it says.
     let models = shell.run(&["ai", "models"]).await;
-    assert!(models.code == 0 && models.err.contains("Made the AI key tok_"), "{}", models.err);
+    assert!(models.code == 0 && !models.err.contains("Made the AI key"), "{}", models.err);
+    let chat = shell.run(&["ai", "chat", "hello"]).await;
+    assert!(chat.err.contains("Made the AI key tok_"), "{}", chat.err);
     assert_eq!(shell.json(&["ai", "keys"]).await["keys"][0]["label"], "svc ai");
+}
+
+#[tokio::test]
+async fn a_limit_of_a_key_above_the_plan_s_is_said_to_be() {
+    let world = World::start().await;
+    let shell = Shell::new(&world, world.user("ada").await.token);
+    shell.json(&["orgs", "create", "acme"]).await;
+    let made = shell.run(&["ai", "key", "create", "--monthly-limit", "5000"]).await;
+    assert!(made.err.contains("more than the plan allows: its AI credit"), "{}", made.err);
+    let id = shell.json(&["ai", "keys"]).await["keys"][0]["id"].as_str().unwrap().to_owned();
+    for (limit, said) in [("0.50", false), ("5000", true), ("none", false)] {
+        let set = shell.run(&["tokens", "limit", &id, limit]).await;
+        assert_eq!((set.code, set.err.contains("more than the plan allows")), (0, said), "{limit}: {}", set.err);
+    }
+    let set = shell.run(&["tokens", "limit", &id, "--max-tokens", "900000", "--max-body", "32MB"]).await;
+    assert!(set.err.contains("its 4096 tokens hold") && set.err.contains("64 KB hold"), "{}", set.err);
+    let made = shell.run(&["ai", "key", "create", "--org", "acme", "--max-tokens", "900000"]).await;
+    assert!(made.err.contains("more than the plan allows"), "{}", made.err);
 }
 
 #[tokio::test]

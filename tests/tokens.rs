@@ -9,7 +9,7 @@ use crate::world::{
 };
 
 fn assert_record(record: &Value) {
-    assert_keys(record, "id kind label created_at revoked_at monthly_limit_cents month_cents");
+    assert_keys(record, "id kind label created_at revoked_at monthly_limit_cents month_cents month_microcents");
     parse_id(&record["id"], "tok_");
     parse_timestamp(&record["created_at"]);
 }

@@ -6,6 +6,7 @@
 //! clipboard, and hide or repaint what stands above. So every text goes through [`Stream::print`], which leaves them out.
 
 mod columns;
+pub(crate) mod money;
 
 use std::{
     collections::BTreeMap,

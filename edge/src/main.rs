@@ -225,6 +225,7 @@ fn listeners(
         StatsSource::None => None,
     };
     let challenges = Arc::new(Challenges::new(db.clone(), clock.clone()));
+    let reported_gateway = gateway.clone();
     let front =
         Front::new(config, routes, challenges.clone(), sites, platform, gateway, budget, talkers.clone(), traffic);
     let front = Arc::new(front?);
@@ -251,6 +252,7 @@ fn listeners(
         most_connections: bounds.connections,
         health: health.clone(),
         clock: clock.clone(),
+        gateway: reported_gateway,
     };
     let tls =
         Tls::new(marks, db, key, clock, (&config.site.site_domain, config.site.addresses()), &shares, challenges)?;

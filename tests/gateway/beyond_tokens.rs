@@ -204,7 +204,9 @@ fn body(fields: &str) -> String {
 #[tokio::test]
 async fn what_reaches_beyond_tokens_never_gets_to_the_provider() {
     let gateway = Gateway::start().await;
-    let of_message = |fields: &str| format!(r#"{{"model":"svc/gpt-oss-20b","messages":[{{"role":"user",{fields}}}]}}"#);
+    // A model that sees images.
+    let of_message =
+        |fields: &str| format!(r#"{{"model":"svc/mistral-small","messages":[{{"role":"user",{fields}}}]}}"#);
     let of_messages = REFUSED_OF_MESSAGES.map(|(fields, param)| (of_message(fields), format!("messages[0].{param}")));
     let refused = REFUSED.map(|(fields, param)| (body(fields), param.to_owned()));
     for (body, param) in refused.into_iter().chain(of_messages) {

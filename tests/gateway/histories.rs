@@ -28,8 +28,18 @@ pub(super) fn with_shipped_providers_at(urls: [&str; 3]) -> Builder {
     }
     builder
         .set("GATEWAY__PROVIDERS", shipped)
+        .set("GATEWAY__MODELS", seeing_models())
         .set("LIMITS__GATEWAY_PER_MIN", 1_000_000)
         .set("LIMITS__GATEWAY_TOKENS_PER_DAY", 1_000_000_000)
+}
+
+/// The shipped models, which all see images here: some conversations have them.
+fn seeing_models() -> Value {
+    let mut models = serde_json::to_value(config::Gateway::default().models).unwrap();
+    for model in models.as_object_mut().unwrap().values_mut() {
+        model["vision"] = true.into();
+    }
+    models
 }
 
 /// The conversations.

@@ -3,9 +3,15 @@
 use serde_json::{Value, json};
 
 use super::{Gateway, create_key, request};
-use crate::world::{
-    World,
-    answer::{Answer, assert_keys},
+use crate::{
+    BACKGROUND,
+    cli::Shell,
+    stubs::provider::{KEY, Provider, dialects::Dialect},
+    world::{
+        World,
+        answer::{Answer, assert_keys},
+        eventually,
+    },
 };
 
 #[tokio::test]
@@ -176,4 +182,101 @@ async fn a_model_whose_provider_has_no_key_is_unavailable() {
     assert_eq!(answer.header("x-should-retry"), "false");
     let error = answer.assert_openai_error(503, "model_unavailable");
     assert_eq!((&error["param"], &error["type"]), (&Value::from("model"), &Value::from("server_error")));
+}
+
+/// The ids of the models that a key sees.
+fn listed(list: &Value) -> Vec<&str> {
+    list["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn models_whose_provider_has_no_key_are_left_out_and_never_chosen() {
+    let provider = Provider::start_as(Dialect::named("mistral")).await;
+    let mut providers = serde_json::to_value(config::Gateway::default().providers).unwrap();
+    providers["mistral"]["base_url"] = format!("{}/v1", provider.url).into();
+    let world = World::builder().variable("MISTRAL_API_KEY", KEY).set("GATEWAY__PROVIDERS", providers).start().await;
+    let ada = world.user("ada").await;
+    let shell = Shell::new(&world, ada.token.clone());
+    // Without a key the command line asks the API, and makes none.
+    let mistral = ["svc/mistral-large", "svc/mistral-medium", "svc/mistral-small"];
+    eventually(BACKGROUND, "the edge has said which models it reaches", async || {
+        let models = shell.json(&["ai", "models"]).await;
+        let ids: Vec<_> = models["models"].as_array().unwrap().iter().map(|model| model["id"].clone()).collect();
+        ids == mistral
+    })
+    .await;
+    assert_eq!(shell.json(&["ai", "keys"]).await["keys"], json!([]));
+
+    let key = create_key(&ada).await;
+    let get =
+        |path: &str| world.edge().get(&format!("https://ai.svc.localhost:{}{path}", world.public_port())).bearer(&key);
+    assert_eq!(listed(&get("/v1/models").await.ok()), mistral);
+    assert_eq!(get("/v1/models/svc/gpt-oss-20b").await.ok()["id"], "svc/gpt-oss-20b");
+    // gpt-oss-20b is the cheapest, and out of reach.
+    assert_eq!(shell.json(&["ai", "chat", "Hi?"]).await["model"], "svc/mistral-small");
+    let refused = shell.run(&["ai", "chat", "--model", "svc/gpt-oss-20b", "Hi?"]).await;
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    assert!(refused.err.contains("no API key") && refused.err.contains("svc ai models"), "{}", refused.err);
+}
+
+#[tokio::test]
+async fn a_service_without_a_provider_s_key_says_so() {
+    let world = World::start().await;
+    let shell = Shell::new(&world, world.user("ada").await.token);
+    let refused = shell.run(&["ai", "chat", "Hi?"]).await;
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    assert!(refused.err.contains("no provider's API key"), "{}", refused.err);
+}
+
+#[tokio::test]
+async fn unknown_paths_below_messages_are_answered_in_their_shape() {
+    let gateway = Gateway::start().await;
+    for path in ["/v1/messages/batches", "/v1/messages/batches/msgbatch_1/results", "/messages/nothing"] {
+        let error = gateway.get(path).await.json(404);
+        assert_keys(&error, "type error request_id");
+        assert_eq!((&error["type"], &error["error"]["type"]), (&json!("error"), &json!("not_found_error")), "{path}");
+    }
+    gateway.get("/v1/messagesx").await.assert_openai_error(404, "unknown_url");
+}
+
+#[tokio::test]
+async fn images_go_to_models_that_see_them_in_every_format() {
+    let gateway = Gateway::start().await;
+    let post = async |path: &str, body: &Value| {
+        gateway.world.edge().post(&gateway.url(path)).bearer(&gateway.key).json(body).await
+    };
+    let url = "data:image/png;base64,QUJD";
+    let chat = json!([{ "type": "text", "text": "x" }, { "type": "image_url", "image_url": { "url": url } }]);
+    let responses = json!([{ "type": "input_text", "text": "x" }, { "type": "input_image", "image_url": url }]);
+    let source = json!({ "type": "base64", "media_type": "image/png", "data": "QUJD" });
+    let messages = json!([{ "type": "text", "text": "x" }, { "type": "image", "source": source }]);
+    let said =
+        |content: &Value| json!([{ "role": "user", "content": "Look." }, { "role": "user", "content": content }]);
+    for (model, sees) in [("svc/gpt-oss-20b", false), ("svc/mistral-small", true)] {
+        let bodies = [
+            ("/v1/chat/completions", json!({ "model": model, "messages": said(&chat) }), "messages[1].content[1]"),
+            (
+                "/v1/responses",
+                json!({ "model": model, "instructions": "Short.", "input": said(&responses) }),
+                "input[1].content[1]",
+            ),
+            (
+                "/v1/messages",
+                json!({ "model": model, "max_tokens": 9, "system": "Short.", "messages": said(&messages) }),
+                "messages.1.content.1",
+            ),
+        ];
+        for (path, body, place) in bodies {
+            let answer = post(path, &body).await;
+            if sees {
+                answer.assert_status(200);
+                continue;
+            }
+            let error = answer.json(400)["error"].clone();
+            let message = error["message"].as_str().unwrap();
+            assert!(message.contains(model) && message.contains(&format!("'{place}'")), "{path}: {error}");
+            assert!(path == "/v1/messages" || error["param"] == place, "{error}");
+        }
+        assert_eq!(gateway.provider.asked().len(), if sees { 3 } else { 0 });
+    }
 }

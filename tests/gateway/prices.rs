@@ -21,7 +21,7 @@ const DEAR: u64 = 2_000 + 300;
 fn models() -> Value {
     json!({ MODEL: {
         "provider": "ovhcloud", "upstream": "upstream-name", "input_cents": 200, "cached_input_cents": 100,
-        "output_cents": 400, "reasoning_cents": 600, "image_cents": 1_000,
+        "output_cents": 400, "reasoning_cents": 600, "image_cents": 1_000, "vision": true,
     }})
 }
 

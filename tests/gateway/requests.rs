@@ -21,7 +21,7 @@ async fn the_provider_gets_the_body_and_nothing_else_of_the_client() {
     let gateway = Gateway::start().await;
     let body = r#"{"messages":[{"role":"user","content":[{"type":"text","text":"\u00e9 é"},{"type":"image_url","image_url":{"url":"data:,x"}}]}],
         "seed": 123456789012345678901234567890, "temperature":1.0e0,"tools":[{"type":"function","function":{"name":"f","parameters":{"b":1,"a":2}}}],
-        "response_format":{"type":"json_schema"},"n":2,"x_unknown":{"z":[1, 2.50]},"model":"svc/qwen3-32b","store":true}"#;
+        "response_format":{"type":"json_schema"},"n":2,"x_unknown":{"z":[1, 2.50]},"model":"svc/mistral-small","store":true}"#;
     let answer = gateway
         .post(body)
         .header("x-secret-of-client", "1")
@@ -31,7 +31,7 @@ async fn the_provider_gets_the_body_and_nothing_else_of_the_client() {
         .header("x-forwarded-for", "203.0.113.9")
         .await;
     let completion = answer.assert_hides_provider().ok();
-    assert_eq!(completion["model"], "svc/qwen3-32b");
+    assert_eq!(completion["model"], "svc/mistral-small");
 
     let asked = gateway.provider.last_asked();
     let mut lines = asked.head.lines();
@@ -46,7 +46,8 @@ async fn the_provider_gets_the_body_and_nothing_else_of_the_client() {
     assert!(!asked.head.contains("client/1") && !asked.text.contains("svc/") && !asked.text.contains(&gateway.key));
 
     // Byte by byte as it was sent, except for `model`, `store`, the ceiling, and the space between fields.
-    let expected = body.replace("\"svc/qwen3-32b\"", "\"Qwen3-32B\"").replace("\"store\":true", "\"store\":false");
+    let expected =
+        body.replace("\"svc/mistral-small\"", "\"mistral-small-latest\"").replace("\"store\":true", "\"store\":false");
     let expected = expected.replace(",\n        ", ",").replace(", \"temperature", ",\"temperature");
     assert_eq!(asked.text, expected.strip_suffix('}').unwrap().to_owned() + r#","max_tokens":4096}"#);
 }

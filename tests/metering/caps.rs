@@ -221,7 +221,10 @@ async fn an_orgs_limit_is_that_of_all_its_keys() {
         assert!(answer.header("x-svc-propagation").starts_with("2/2"));
         assert_eq!(answer.ok()["monthly_limit_cents"], limit);
     };
-    assert_eq!(metered.ada.get(path).await.ok(), json!({ "monthly_limit_cents": null, "month_cents": 0 }));
+    assert_eq!(
+        metered.ada.get(path).await.ok(),
+        json!({ "monthly_limit_cents": null, "month_cents": 0, "month_microcents": 0 })
+    );
     assert!(metered.is_served(0, &keys[0], &dear()).await && metered.is_served(1, &keys[1], &dear()).await);
     eventually(SEEN_WITHIN, "the cost is seen", async || metered.ada.get(path).await.ok()["month_cents"] == 3).await;
     set(json!(3)).await;

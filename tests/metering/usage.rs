@@ -85,6 +85,15 @@ async fn the_command_line_shows_models_usage_and_a_chat() {
         usage.contains("svc/gpt-oss-20b") && usage.contains("svc/qwen3-32b") && usage.contains('█')
     })
     .await;
+    // Costs have all their digits, wherever they are shown.
+    let bot = |text: &str| text.lines().find(|line| line.contains("bot")).unwrap().to_owned();
+    eventually(SEEN_WITHIN, "the key's cost is shown", async || {
+        bot(&shell.text(&["ai", "keys"]).await).contains("€0.000")
+    })
+    .await;
+    assert!(bot(&shell.text(&["tokens"]).await).contains("€0.000"));
+    let requests = shell.text(&["ai", "requests"]).await;
+    assert!(requests.contains(" 0.000") && !requests.contains(" 0.01"), "{requests}");
     let days = shell.text(&["ai", "usage", "--days"]).await;
     let today = domain::Clock::system().now().as_datetime().date().to_string();
     assert!(days.lines().any(|line| line.starts_with(&today) && line.contains("svc/qwen3-32b")), "{days}");

@@ -10,7 +10,10 @@ use crate::world::{
 };
 
 fn assert_record(record: &Value) {
-    assert_keys(record, "id kind label created_at revoked_at created_by monthly_limit_cents month_cents");
+    assert_keys(
+        record,
+        "id kind label created_at revoked_at created_by monthly_limit_cents month_cents month_microcents",
+    );
     parse_id(&record["id"], "tok_");
     parse_timestamp(&record["created_at"]);
     assert_eq!(record["revoked_at"], Value::Null);
@@ -183,7 +186,7 @@ async fn an_org_limits_what_its_keys_cost() {
     // All keys together: the owners' money.
     let all = "/orgs/acme/usage/ai/limit";
     admin.put(all).json(&limit).await.assert_error(403, "forbidden");
-    let set = json!({ "monthly_limit_cents": 5, "month_cents": 0 });
+    let set = json!({ "monthly_limit_cents": 5, "month_cents": 0, "month_microcents": 0 });
     assert_eq!(org.owner.put(all).json(&limit).await.ok(), set);
     assert_eq!(admin.get(all).await.ok(), set);
     for body in [json!({}), json!({ "monthly_limit_cents": -1 }), json!({ "monthly_limit_cents": "5" })] {

@@ -1,5 +1,7 @@
 //! `/ai`: what the console shows of the AI gateway: its models, and a completion to try out.
 
+use std::time::Duration;
+
 use api::ai::{AiModel, AiModelList, TryCompletion};
 use axum::{
     body::Body,
@@ -10,6 +12,7 @@ use axum::{
 use db::billing::plan;
 use domain::Account;
 use futures_util::StreamExt as _;
+use live::reports::Program;
 
 use crate::{
     app::App,
@@ -20,6 +23,9 @@ use crate::{
     rates::Bucket,
 };
 
+/// Longest wait for what the edges say of themselves; the models are listed without it.
+const REPORTS_WAIT: Duration = Duration::from_secs(1);
+
 /// Lists the models of the AI gateway, with their prices, and the most tokens that your plan allows of an answer.
 #[utoipa::path(
     get, path = "/ai/models", tag = "AI gateway",
@@ -28,6 +34,7 @@ use crate::{
 pub async fn models(State(app): State<App>, caller: CliUser) -> Result<Json<AiModelList>, ApiError> {
     let gateway = &app.config.gateway;
     let limits = plan::limits(&app.db, app.plans(), &Account::User(caller.user.id)).await?;
+    let unreachable = unreachable_models(&app).await;
     let models = gateway.models.iter().map(|(id, model)| AiModel {
         id: id.clone(),
         owned_by: gateway.owned_by(model),
@@ -35,8 +42,16 @@ pub async fn models(State(app): State<App>, caller: CliUser) -> Result<Json<AiMo
         output_cents_per_million: model.output_cents,
         context_tokens: model.context,
         max_completion_tokens: limits.gateway_max_tokens.get().min(model.most_output()),
+        available: (!unreachable.is_empty()).then(|| unreachable.iter().any(|edge| !edge.contains(id))),
     });
     Ok(Json(AiModelList { models: models.collect() }))
+}
+
+/// The models that each edge which runs says it does not reach. Keys of providers are the edges' alone.
+async fn unreachable_models(app: &App) -> Vec<Vec<String>> {
+    let reports = tokio::time::timeout(REPORTS_WAIT, app.redis.reports(Program::Edge)).await;
+    let reports = reports.ok().and_then(Result::ok).unwrap_or_default();
+    reports.into_iter().filter(|heard| !heard.is_silent()).filter_map(|heard| heard.report.unreachable_models).collect()
 }
 
 /// Asks the AI gateway for a completion, and passes its answer on as it comes.

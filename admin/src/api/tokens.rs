@@ -208,6 +208,7 @@ fn view(TokenAndCost { token, month_cost }: TokenAndCost) -> Token {
         revoked_at: token.revoked_at,
         monthly_limit_cents: token.limit,
         month_cents: month_cost.cents(),
+        month_microcents: Some(month_cost.0),
         gateway_body_bytes: token.asks.body_bytes,
         gateway_max_tokens: token.asks.max_tokens,
     }

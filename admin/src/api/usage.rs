@@ -133,7 +133,7 @@ pub async fn set_limit_of_org(
 }
 
 fn limit_view(limit: Option<MonthlyLimit>, cost: Microcents) -> AiLimit {
-    AiLimit { monthly_limit_cents: limit, month_cents: cost.cents() }
+    AiLimit { monthly_limit_cents: limit, month_cents: cost.cents(), month_microcents: Some(cost.0) }
 }
 
 fn view(models: Vec<ai_usage::ModelUsage>) -> AiUsage {

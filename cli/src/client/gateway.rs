@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
+use api::ai::AiModel;
 use reqwest::{RequestBuilder, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -35,6 +36,29 @@ pub(crate) struct Model {
     pub(crate) id: String,
     pub(crate) owned_by: String,
     pub(crate) pricing: Pricing,
+    /// The paths at which it can be asked; none from a gateway that does not say so.
+    #[serde(default, skip_serializing)]
+    supported_endpoints: Vec<String>,
+}
+
+impl Model {
+    /// Whether it answers in a chat.
+    pub(crate) fn chats(&self) -> bool {
+        self.supported_endpoints.is_empty()
+            || self.supported_endpoints.iter().any(|path| path.ends_with("/chat/completions"))
+    }
+}
+
+impl From<AiModel> for Model {
+    fn from(model: AiModel) -> Self {
+        let pricing = Pricing {
+            input: model.input_cents_per_million.into(),
+            output: model.output_cents_per_million.into(),
+            currency: "EUR".to_owned(),
+            unit: "cents_per_million_tokens".into(),
+        };
+        Self { id: model.id, owned_by: model.owned_by, pricing, supported_endpoints: Vec::new() }
+    }
 }
 
 /// The price of a model, in cents per million tokens.
@@ -180,10 +204,13 @@ impl Gateway {
 
 fn refused(status: u16, refusal: Refused, retry_after: Option<u64>) -> Failure {
     let code = refusal.code.unwrap_or_else(|| "refused".to_owned());
+    // Nothing is out of reach, and waiting would not help: another model would.
+    if code == "model_unavailable" {
+        let failure = Failure::new(Kind::Refused, code, refusal.message);
+        return failure.with_hint("Name another with --model: `svc ai models` lists those that can be asked.");
+    }
     let failure = Failure::answered(status, code, refusal.message);
     match (status, retry_after) {
-        // Waiting would not help: the message says what does.
-        (503, _) if failure.code == "model_unavailable" => failure.with_hint("`svc ai models` lists the models."),
         (401, _) => failure.with_hint("Make a key with `svc ai key create`, and set SVC_AI_KEY to it."),
         (429 | 503, Some(seconds)) => failure.with_hint(format!("Try again in {seconds} seconds.")),
         _ => failure,
@@ -244,6 +271,9 @@ mod tests {
         let failure = refused(401, refusal("invalid_api_key"), None);
         assert_eq!(failure.kind, Kind::NotSignedIn);
         assert!(failure.hint.unwrap().contains("svc ai key create"));
+        let failure = refused(503, refusal("model_unavailable"), None);
+        assert_eq!(failure.kind, Kind::Refused);
+        assert!(failure.hint.unwrap().contains("--model"));
         let failure = refused(429, refusal("rate_limit_exceeded"), Some(7));
         assert_eq!((failure.kind, failure.hint.as_deref()), (Kind::Limit, Some("Try again in 7 seconds.")));
     }

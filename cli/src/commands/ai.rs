@@ -6,6 +6,7 @@ mod requests;
 mod usage;
 
 use api::{
+    ai::AiModelList,
     tokens::{CreateOrgToken, CreateToken, CreatedOrgToken, CreatedToken, OrgTokenKind, UserTokenKind},
     usage::{AiLimit, SetAiLimit},
 };
@@ -13,14 +14,18 @@ use clap::{Args, Subcommand};
 use domain::{OrgName, gateway::ModelAlias, month::Month, usage::MonthlyLimit};
 
 use super::{
+    key_limits::{self, Asked},
     orgs,
-    tokens::{Limit, Sizes, cents},
+    tokens::{Limit, Sizes},
 };
 use crate::{
-    client::{Client, gateway::Gateway},
+    client::{
+        Client,
+        gateway::{Gateway, Model},
+    },
     credentials::{self, Connection, Logins},
     failure::{Failure, Kind},
-    output::{self, Output},
+    output::{self, Output, money},
 };
 
 /// The label of the key that `svc ai` creates for itself.
@@ -93,7 +98,7 @@ struct Way {
     /// The gateway's address, without /v1 [default: beside the API's]
     #[arg(long, env = "SVC_AI_URL", value_name = "URL")]
     ai_url: Option<url::Url>,
-    /// An AI key [default: one that svc creates for itself]
+    /// An AI key [default: one that svc creates for itself when it asks a model]
     #[arg(long, env = "SVC_AI_KEY", value_name = "KEY", hide_env_values = true)]
     key: Option<String>,
 }
@@ -141,19 +146,10 @@ async fn at_gateway<T>(
     mut connection: Connection,
     act: impl AsyncFn(&Gateway) -> Result<T, Failure>,
 ) -> anyhow::Result<T> {
-    if way.ai_url.is_some() {
-        connection.ai = way.ai_url;
-    }
-    if let Some(key) = way.key.filter(|key| !key.is_empty()) {
-        return Ok(act(&Gateway::new(&connection, key)?).await?);
+    if let Some(done) = with_key_at_hand(way, &mut connection, &act).await? {
+        return Ok(done);
     }
     let file = credentials::file()?;
-    if let Some(key) = Logins::load(&file)?.ai_key(&connection) {
-        match act(&Gateway::new(&connection, key.to_owned())?).await {
-            Err(failure) if failure.kind == Kind::NotSignedIn => {}
-            done => return Ok(done?),
-        }
-    }
     let body = CreateToken {
         kind: UserTokenKind::Ai,
         label: Some(OWN_KEY.to_owned()),
@@ -169,9 +165,38 @@ async fn at_gateway<T>(
     Ok(act(&Gateway::new(&connection, created.token)?).await?)
 }
 
-async fn models(way: Way, connection: Connection, output: Output) -> anyhow::Result<()> {
-    let models = at_gateway(way, connection, async |gateway| gateway.models().await).await?;
-    output.list("models", &models, &["MODEL", "SERVED BY", "INPUT / 1M", "OUTPUT / 1M"], "No models.", |model| {
+/// Does something at the gateway with the key that was named, or with the saved one. None where there is neither, or the saved one works no
+/// more.
+async fn with_key_at_hand<T>(
+    way: Way,
+    connection: &mut Connection,
+    act: &impl AsyncFn(&Gateway) -> Result<T, Failure>,
+) -> anyhow::Result<Option<T>> {
+    if way.ai_url.is_some() {
+        connection.ai = way.ai_url;
+    }
+    if let Some(key) = way.key.filter(|key| !key.is_empty()) {
+        return Ok(Some(act(&Gateway::new(connection, key)?).await?));
+    }
+    let logins = Logins::load(&credentials::file()?)?;
+    let Some(key) = logins.ai_key(connection) else { return Ok(None) };
+    match act(&Gateway::new(connection, key.to_owned())?).await {
+        Err(failure) if failure.kind == Kind::NotSignedIn => Ok(None),
+        done => Ok(Some(done?)),
+    }
+}
+
+/// Lists the models that can be asked: with a key that is at hand, or else with the login. None is made for it.
+async fn models(way: Way, mut connection: Connection, output: Output) -> anyhow::Result<()> {
+    let list = async |gateway: &Gateway| gateway.models().await;
+    let models: Vec<Model> = if let Some(models) = with_key_at_hand(way, &mut connection, &list).await? {
+        models
+    } else {
+        let known = Client::new(connection)?.get::<AiModelList>("/ai/models").await?.body.models;
+        known.into_iter().filter(|model| model.available != Some(false)).map(Model::from).collect()
+    };
+    let nothing = "No model can be asked: the operator of the service has set no provider's API key.";
+    output.list("models", &models, &["MODEL", "SERVED BY", "INPUT / 1M", "OUTPUT / 1M"], nothing, |model| {
         let price = |price: f64| format!("{} {}", euros(price), model.pricing.currency);
         vec![model.id.clone(), model.owned_by.clone(), price(model.pricing.input), price(model.pricing.output)]
     })
@@ -191,7 +216,7 @@ async fn limit(wanted: Option<Limit>, org: &OrgName, client: &Client, output: Ou
     if wanted.is_some() {
         super::propagation::report(output, "In force", answer.propagation);
     }
-    let spent = cents(answer.body.month_cents);
+    let spent = money::spent(answer.body.month_cents, answer.body.month_microcents);
     output.result(&answer.body, || match answer.body.monthly_limit_cents {
         Some(limit) => format!("{org}: {spent} of {} this month", limit.cents()),
         None => format!("{org}: {spent} this month, no limit but the plan's"),
@@ -229,11 +254,13 @@ async fn create_key(
         };
         let created = client.post::<CreatedOrgToken>(&format!("/orgs/{org}/tokens"), &body).await?.body;
         let secret = tell(created.record.record.id.as_str(), &created.token);
+        key_limits::tell_plan(&Asked::of(&created.record.record), Some(&org), &client, output).await;
         return output.result(&created, || secret);
     }
     let body =
         CreateToken { kind: UserTokenKind::Ai, label, monthly_limit_cents, gateway_body_bytes, gateway_max_tokens };
     let created = client.post::<CreatedToken>("/tokens", &body).await?.body;
     let secret = tell(created.record.id.as_str(), &created.token);
+    key_limits::tell_plan(&Asked::of(&created.record), None, &client, output).await;
     output.result(&created, || secret)
 }

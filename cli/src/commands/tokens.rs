@@ -12,19 +12,21 @@ use api::{
 use clap::{Subcommand, ValueEnum};
 use domain::{
     OrgName, Patch, TokenId,
-    billing::Cents,
     gateway::{BodyLimit, TokenLimit},
     limits,
     token::TokenKind,
     usage::MonthlyLimit,
 };
 
-use super::orgs;
+use super::{
+    key_limits::{self, Asked},
+    orgs,
+};
 use crate::{
     client::Client,
     failure::{Failure, Kind as FailureKind},
     options::OwnerOption,
-    output::Output,
+    output::{Output, money},
 };
 
 /// List your API tokens, or an organization's, or change them.
@@ -192,16 +194,12 @@ async fn list_of_org(org: &OrgName, client: &Client, output: Output) -> anyhow::
 
 /// What an AI key has cost this month, and what it may cost.
 pub(super) fn spent(token: &Token) -> String {
-    let cost = cents(token.month_cents);
+    let cost = money::spent(token.month_cents, token.month_microcents);
     match (token.kind, token.monthly_limit_cents) {
         (TokenKind::Ai, Some(limit)) => format!("{cost} of {}", limit.cents()),
-        (TokenKind::Ai, None) => cost.to_string(),
+        (TokenKind::Ai, None) => cost,
         (TokenKind::Cli | TokenKind::Deploy, _) => String::new(),
     }
-}
-
-pub(super) fn cents(amount: u64) -> Cents {
-    Cents(i64::try_from(amount).unwrap_or(i64::MAX))
 }
 
 async fn create(
@@ -224,6 +222,7 @@ async fn create(
     let body = CreateToken { kind, label, monthly_limit_cents, gateway_body_bytes, gateway_max_tokens };
     let created = client.post::<CreatedToken>("/tokens", &body).await?.body;
     keep_it(output, &created.record);
+    key_limits::tell_plan(&Asked::of(&created.record), None, client, output).await;
     output.result(&created, || created.token.clone())
 }
 
@@ -247,6 +246,7 @@ async fn create_for_org(
     let answer = client.post::<CreatedOrgToken>(&format!("/orgs/{org}/tokens"), &body).await;
     let created = answer.map_err(|failure| orgs::unknown(org, failure))?.body;
     keep_it(output, &created.record.record);
+    key_limits::tell_plan(&Asked::of(&created.record.record), Some(org), client, output).await;
     if kind == OrgTokenKind::Deploy {
         output.note("In CI: set SVC_TOKEN to it, and run `svc deploy DIR --project NAME --no-create`.");
     }
@@ -269,17 +269,19 @@ async fn change_limit(
     if org.is_some() {
         let answer = client.patch::<OrgToken>(&path, body).await.map_err(|failure| unknown(org, id, failure))?;
         tell_limit(id, &answer.body.record, output);
+        key_limits::tell_plan(&Asked::of(&answer.body.record), org, client, output).await;
         super::propagation::report(output, "In force", answer.propagation);
         return output.result(&answer.body, String::new);
     }
     let answer = client.patch::<Token>(&path, body).await.map_err(|failure| unknown(org, id, failure))?;
     tell_limit(id, &answer.body, output);
+    key_limits::tell_plan(&Asked::of(&answer.body), None, client, output).await;
     super::propagation::report(output, "In force", answer.propagation);
     output.result(&answer.body, String::new)
 }
 
 fn tell_limit(id: &TokenId, token: &Token, output: Output) {
-    let spent = cents(token.month_cents);
+    let spent = money::spent(token.month_cents, token.month_microcents);
     output.success(&match token.monthly_limit_cents {
         Some(limit) => format!("{id} may cost {} a month; {spent} is spent this month.", limit.cents()),
         None => format!("{id} has no limit of its own for a month now."),

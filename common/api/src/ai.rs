@@ -20,6 +20,9 @@ pub struct AiModel {
     pub context_tokens: Option<u32>,
     /// The most tokens that one completion can have, by your plan and by the model.
     pub max_completion_tokens: u64,
+    /// Whether an edge reaches the model: it has a key for one of its providers. Null when no edge has said so.
+    #[serde(default)]
+    pub available: Option<bool>,
 }
 
 /// The models of the AI gateway, sorted by id.

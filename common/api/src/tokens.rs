@@ -27,6 +27,10 @@ pub struct Token {
     pub monthly_limit_cents: Option<MonthlyLimit>,
     /// What the token has cost in this UTC month, in euro cents, rounded up.
     pub month_cents: u64,
+    /// What the token has cost in this UTC month, in millionths of a euro cent, exactly. Absent from a service of the version before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
+    pub month_microcents: Option<u64>,
     /// The largest body of a request with an `ai` token, in bytes; absent when only the plan bounds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = u32, minimum = 1024, maximum = 33_554_432))]

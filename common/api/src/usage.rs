@@ -54,6 +54,10 @@ pub struct AiLimit {
     pub monthly_limit_cents: Option<MonthlyLimit>,
     /// What the keys have cost in this UTC month, in euro cents, rounded up.
     pub month_cents: u64,
+    /// What the keys have cost in this UTC month, in millionths of a euro cent, exactly. Absent from a service of the version before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = u64))]
+    pub month_microcents: Option<u64>,
 }
 
 /// The request to limit the cost of an organization's AI keys in a UTC month.

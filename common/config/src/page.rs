@@ -75,9 +75,14 @@ fn described(section: &str, key: &str) -> (String, String) {
     panic!("{section}.{key} is not in its section's source");
 }
 
-/// Without the links and the pipes of documentation.
+/// Without the links, the paths and the pipes of documentation: a key of the same section stands by its name.
 fn plain(words: &str) -> String {
-    words.replace("[`", "`").replace("`]", "`").replace('|', "\\|")
+    words.replace("[`", "`").replace("`]", "`").replace("`Self::", "`").replace('|', "\\|")
+}
+
+#[test]
+fn words_name_keys_as_the_configuration_does() {
+    assert_eq!(plain("With [`Self::provider_api_key`], a|b."), "With `provider_api_key`, a\\|b.");
 }
 
 /// The unit that the name of a number ends with.

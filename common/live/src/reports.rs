@@ -86,6 +86,10 @@ pub struct ProgramReport {
     pub load: f64,
     /// Whether it is ready for requests.
     pub is_ready: bool,
+    /// The models of the AI gateway that an edge reaches at no provider, because it has no key there; none of other programs, and of
+    /// versions that do not say so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreachable_models: Option<Vec<String>>,
 }
 
 /// A report, and how long ago it was made.

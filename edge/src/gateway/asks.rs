@@ -129,7 +129,8 @@ impl Limited {
         match self.by {
             Bound::Plan => "your plan allows no more, and a larger plan may",
             Bound::Key => {
-                "this key allows no more (PATCH /tokens/:id, or /orgs/:name/tokens/:id for an organization's key)"
+                "this key allows no more (`svc tokens limit ID --max-tokens N --max-body SIZE` changes that, with `--org NAME` for an \
+                 organization's key, or PATCH /tokens/:id and /orgs/:name/tokens/:id)"
             }
             Bound::Model => "the model writes no more",
         }

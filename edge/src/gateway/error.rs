@@ -212,9 +212,19 @@ impl ApiError {
 
     pub(super) fn model_unavailable(id: &str) -> Self {
         let message = format!(
-            "The model `{id}` is not available here: the operator has set no API key for its provider. Use another model."
+            "The model `{id}` is not available here: the operator has set no API key for its provider. Use another model: GET \
+             /v1/models, or `svc ai models`, lists those that are."
         );
         Self::new(ErrorCode::ModelUnavailable, message).with_param("model").with_final()
+    }
+
+    /// An image, at `place`, is sent to a model that reads text alone.
+    pub(super) fn no_images(id: &str, place: String) -> Self {
+        let rule = format!(
+            "the model `{id}` reads text alone; leave the image out, or ask a model with \"image\" in its `input_modalities`, which \
+             GET /v1/models lists"
+        );
+        Self::invalid_value(place, &rule)
     }
 
     /// Whether the client is answered without a look at what it still sends.
@@ -339,13 +349,13 @@ impl From<&AdmissionError> for ApiError {
             AdmissionError::AccountLimit { retry_after } => {
                 let message = "The organization's monthly limit for its AI keys is reached, or this request could use \
                                more than is left of it: lower max_tokens, or have an owner of the organization change \
-                               the limit (PUT /orgs/:name/usage/ai/limit).";
+                               the limit (`svc ai limit EUROS --org NAME`, or PUT /orgs/:name/usage/ai/limit).";
                 Self::new(ErrorCode::LimitReached, message).with_retry_after(*retry_after).with_final()
             }
             AdmissionError::KeyLimit { retry_after } => {
                 let message = "This key's monthly limit is reached, or this request could use more than is left of it: \
-                               lower max_tokens, or change the key's limit (PATCH /tokens/:id, or \
-                               /orgs/:name/tokens/:id for an organization's key).";
+                               lower max_tokens, or change the key's limit (`svc tokens limit ID EUROS`, with `--org NAME` for \
+                               an organization's key, or PATCH /tokens/:id and /orgs/:name/tokens/:id).";
                 Self::new(ErrorCode::LimitReached, message).with_retry_after(*retry_after).with_final()
             }
             AdmissionError::Unavailable { retry_after } => Self::limits_unavailable(*retry_after),

@@ -149,6 +149,11 @@ impl Gateway {
         self.state.settings.load_full()
     }
 
+    /// The ids of the models that have no provider with a key of ours.
+    pub fn unreachable_models(&self) -> Vec<String> {
+        self.settings().models.unreachable()
+    }
+
     /// Replaces the settings, for requests that begin from now on.
     pub(crate) fn use_settings(&self, settings: Settings) {
         self.state.settings.store(Arc::new(settings));
@@ -170,7 +175,7 @@ impl Gateway {
         let (settings, request_id) = (self.settings(), self.request_ids.generate());
         let path = paths::canonical(head.uri.path());
         let route = Route::find(&path);
-        let api = route.map_or(Api::Chat, Route::api);
+        let api = route.map_or_else(|| Route::api_of_unknown(&path), Route::api);
         let routed = self.route(route, &head, &mut body, &settings, &request_id, client.into(), account, completions);
         let mut response = match routed.await {
             Ok(response) => {

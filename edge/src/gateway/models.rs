@@ -64,6 +64,12 @@ impl ServedModel {
         }
     }
 
+    /// Whether one of the model's providers admits us.
+    fn is_reachable(&self) -> bool {
+        let providers = [Some(&self.model), self.fallback.as_ref().map(|second| &second.model)];
+        providers.into_iter().flatten().any(|model| !matches!(model.provider.access, Access::Missing(_)))
+    }
+
     /// The model in `OpenAI`'s format, for a key that may ask this.
     pub(super) fn describe(&self, asks: &Asks) -> Bytes {
         json(&Description::of(&self.model, asks)).into()
@@ -281,10 +287,18 @@ impl ServedModels {
         self.find(name).or_else(|| self.by_id.get(asks.alias(name)?))
     }
 
-    /// The list of all models in `OpenAI`'s format, for a key that may ask this.
+    /// The list of the models that can be asked, in `OpenAI`'s format, for a key that may ask this. Clients choose from it, so that a model
+    /// whose provider has no key here is not on it.
     pub(super) fn list(&self, asks: &Asks) -> Bytes {
-        let data = self.by_id.values().map(|served| Description::of(&served.model, asks)).collect();
+        let reachable = self.by_id.values().filter(|served| served.is_reachable());
+        let data = reachable.map(|served| Description::of(&served.model, asks)).collect();
         json(&List { object: "list", data }).into()
+    }
+
+    /// The ids of the models that are not on the [`list`](Self::list).
+    pub(super) fn unreachable(&self) -> Vec<String> {
+        let unreachable = self.by_id.values().filter(|served| !served.is_reachable());
+        unreachable.map(|served| served.model.id.to_string()).collect()
     }
 }
 

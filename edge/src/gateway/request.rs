@@ -123,6 +123,9 @@ fn validate_for(
     let quirks = &model.model.provider.quirks;
     fields.leave_out_refused(hints, quirks);
     let found = fields.judge(quirks)?;
+    if let Some(place) = found.first_image().filter(|_| !model.model.vision) {
+        return Err(ApiError::no_images(&model.model.id, place));
+    }
     let ceiling = asks.tokens_of(&model.model);
     let ceilings = Ceilings::new(
         quirks,

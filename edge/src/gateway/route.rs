@@ -53,6 +53,14 @@ impl<'p> Route<'p> {
         }
     }
 
+    /// The format of the error for a path that is no endpoint: the one of the clients that ask below it.
+    pub(super) fn api_of_unknown(path: &str) -> Api {
+        match path.strip_prefix(endpoints::MESSAGES) {
+            Some(below) if below.starts_with('/') => Api::Messages,
+            _ => Api::Chat,
+        }
+    }
+
     /// Whether it has this method.
     pub(super) fn has_method(self, method: &Method) -> bool {
         self.methods().split(", ").any(|name| name == method.as_str())

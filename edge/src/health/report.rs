@@ -11,7 +11,7 @@ use telemetry::{Build, health::Health, process};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use crate::memory::Marks;
+use crate::{gateway::Gateway, memory::Marks};
 
 /// What an edge says of itself.
 pub struct Presence {
@@ -29,6 +29,8 @@ pub struct Presence {
     pub health: Health,
     /// The clock.
     pub clock: Clock,
+    /// The gateway, whose models it names that cannot be reached.
+    pub gateway: Arc<Gateway>,
 }
 
 impl Presence {
@@ -54,6 +56,7 @@ impl Presence {
                 memory_bytes: process::Process::read().resident_bytes,
                 load: process::load(),
                 is_ready: self.health.is_ready(),
+                unreachable_models: Some(self.gateway.unreachable_models()),
             };
             // While Redis is away nobody reads it either; that it is away is said where changes are followed.
             let _ = redis.record_report(Program::Edge, &report).await;

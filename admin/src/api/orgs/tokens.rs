@@ -183,6 +183,7 @@ fn view(token: db::orgs::tokens::OrgToken) -> OrgToken {
         revoked_at: None,
         monthly_limit_cents: token.limit,
         month_cents: token.month_cost.cents(),
+        month_microcents: Some(token.month_cost.0),
         gateway_body_bytes: token.asks.body_bytes,
         gateway_max_tokens: token.asks.max_tokens,
     };

@@ -21,7 +21,7 @@ pub(super) struct Chat {
     /// The prompt
     #[arg(value_name = "PROMPT")]
     prompt: Vec<String>,
-    /// The model: svc/… [default: the cheapest]
+    /// The model: svc/… [default: the cheapest that can be asked]
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
     /// Instructions for the model, as a system message
@@ -90,8 +90,11 @@ fn prompt_of(said: String) -> anyhow::Result<String> {
 
 fn cheapest(models: &[Model]) -> Result<String, Failure> {
     let price = |model: &&Model| model.pricing.input + model.pricing.output;
-    let cheapest = models.iter().min_by(|a, b| price(a).total_cmp(&price(b)));
-    cheapest
-        .map(|model| model.id.clone())
-        .ok_or_else(|| Failure::new(Kind::Refused, "no_models", "The gateway has no models."))
+    // The gateway lists those alone whose providers it has keys for.
+    let cheapest = models.iter().filter(|model| model.chats()).min_by(|a, b| price(a).total_cmp(&price(b)));
+    cheapest.map(|model| model.id.clone()).ok_or_else(|| {
+        let message = "No model can be asked: the operator of the service has set no provider's API key.";
+        Failure::new(Kind::Refused, "no_models", message)
+            .with_hint("Ask the operator; \"Operate the AI gateway\" in the guide says how a key is set.")
+    })
 }

@@ -3,7 +3,11 @@
 use api::usage::{AiRequest, AiRequests};
 use domain::{OrgName, usage::Ending};
 
-use crate::{client::Client, failure::Failure, output::Output};
+use crate::{
+    client::Client,
+    failure::Failure,
+    output::{Output, money::euros},
+};
 
 /// Rows of a page of the API.
 const PAGE: usize = 100;
@@ -24,7 +28,7 @@ pub(super) async fn list(limit: u32, org: Option<OrgName>, client: &Client, outp
             known(request.cached_tokens),
             number(request.completion_tokens),
             known(request.reasoning_tokens),
-            price(request.cost_microcents),
+            euros(request.cost_microcents),
             request.ended.map_or("-", Ending::as_str).to_owned(),
             request.key.to_string(),
         ]
@@ -41,22 +45,4 @@ async fn read(path: &str, wanted: usize, client: &Client) -> Result<Vec<AiReques
         cursor = format!("&cursor={next}");
     }
     Ok(requests)
-}
-
-/// An amount in euros, rounded up to a hundredth of a cent.
-pub(super) fn price(microcents: u64) -> String {
-    let parts = microcents.div_ceil(10_000);
-    format!("{}.{:04}", parts / 10_000, parts % 10_000)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn amounts_are_in_euros_and_never_nothing() {
-        for (microcents, euros) in [(0, "0.0000"), (1, "0.0001"), (1_000_000, "0.0100"), (123_450_000, "1.2345")] {
-            assert_eq!(price(microcents), euros);
-        }
-    }
 }

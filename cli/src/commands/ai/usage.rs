@@ -3,10 +3,9 @@
 use api::usage::{AiUsage, AiUsageDays, ModelUsage, UsageTotals};
 use domain::{OrgName, month::Month};
 
-use super::requests;
 use crate::{
     client::Client,
-    output::{Output, table},
+    output::{Output, money::euros, table},
 };
 
 /// Width of the longest bar of the usage chart, in characters.
@@ -52,7 +51,7 @@ fn drawn(usage: &AiUsage) -> String {
             number(used.cached_tokens),
             number(used.completion_tokens),
             number(used.reasoning_tokens),
-            requests::price(used.cost_microcents),
+            euros(used.cost_microcents),
             bar,
         ]
     };
@@ -74,7 +73,7 @@ fn drawn_days(days: &AiUsageDays) -> String {
                 number(used.requests),
                 number(used.prompt_tokens),
                 number(used.completion_tokens),
-                requests::price(used.cost_microcents),
+                euros(used.cost_microcents),
             ]
         })
     });
@@ -130,7 +129,7 @@ mod tests {
         assert!(lines[1].starts_with("svc/a  1,500") && lines[1].ends_with('█'), "{text}");
         assert!(lines[2].ends_with('▏'), "{text}");
         assert!(lines[3].starts_with("all") && lines[3].contains("3,010"), "{text}");
-        assert!(lines[1].contains("1,500") && lines[3].contains("2.4690"), "{text}");
+        assert!(lines[1].contains("1,500") && lines[3].contains("2.469"), "{text}");
         let nothing = AiUsage { usage: Vec::new(), totals: UsageTotals::default() };
         assert_eq!(drawn(&nothing), "Nothing was used that month.");
     }

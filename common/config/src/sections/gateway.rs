@@ -129,7 +129,7 @@ pub struct Model {
     /// `context`.
     #[serde(default)]
     pub output: Option<u32>,
-    /// Whether it sees images. For clients to know: `GET /v1/models` says so.
+    /// Whether it sees images. `GET /v1/models` says so, and a request with images to a model that sees none is refused.
     #[serde(default)]
     pub vision: bool,
     /// Whether it can think before it answers. For clients to know.

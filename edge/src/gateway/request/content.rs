@@ -53,6 +53,8 @@ pub(super) struct Found {
     pub(super) has_left_out_of_tools: bool,
     /// The request's fields that are left out, by their places in it, in order.
     pub(super) left_out: Vec<usize>,
+    /// The place of the first image: the numbers of its message and of its part.
+    first_image: Option<(usize, usize)>,
 }
 
 impl Found {
@@ -66,6 +68,11 @@ impl Found {
         self.parts().find(|(kind, _)| *kind == IMAGE).map_or(0, |(_, count)| count)
     }
 
+    /// The place of the first image, as errors name it.
+    pub(super) fn first_image(&self) -> Option<String> {
+        self.first_image.map(|(message, part)| format!("messages[{message}].content[{part}]"))
+    }
+
     /// Validates the messages.
     pub(super) fn add_messages(&mut self, messages: Option<&[u8]>) -> Result<(), ApiError> {
         let messages = messages.ok_or_else(|| ApiError::missing_parameter("messages"))?;
@@ -74,7 +81,11 @@ impl Found {
         let mut is_empty = true;
         for (index, message) in messages.enumerate() {
             is_empty = false;
+            let had_image = self.first_image.is_some();
             self.add_message(message, format_args!("messages[{index}]"))?;
+            if let Some((first, _)) = self.first_image.as_mut().filter(|_| !had_image) {
+                *first = index;
+            }
         }
         if is_empty {
             return Err(ApiError::invalid_value("messages", "it is empty, at least one message is needed"));
@@ -136,6 +147,10 @@ impl Found {
                 ));
             };
             *count += 1;
+            if *kind == IMAGE && self.first_image.is_none() {
+                // The message's number is its caller's to say.
+                self.first_image = Some((0, index));
+            }
             self.has_left_out |= only(part, fields, &LEFT_OUT_OF_PARTS, place)?;
             let value = values.iter().zip(PART_FIELDS).find(|(_, name)| fields.get(1) == Some(name));
             let place = format_args!("{place}.{kind}");

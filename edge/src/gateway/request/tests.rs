@@ -15,6 +15,7 @@ fn models(quirks: &Quirks) -> ServedModels {
     for provider in config.providers.values_mut() {
         provider.quirks = quirks.clone();
     }
+    config.models.get_mut("svc/qwen3-32b").unwrap().vision = true;
     let models = Models::of(&config, |name| (name != "SCW_SECRET_KEY").then(|| "key".to_owned())).unwrap();
     ServedModels::new(&models, &config, None).unwrap()
 }
@@ -369,6 +370,26 @@ fn no_more_is_reserved_for_a_prompt_than_the_model_can_read() {
     };
     assert_eq!(reserved("svc/qwen3-32b"), 40 * 1024);
     assert!((60_000..61_000).contains(&reserved("svc/gpt-oss-20b")));
+}
+
+#[test]
+fn images_go_to_models_that_see_them_alone() {
+    let body = |model: &str, parts: &str| {
+        format!(
+            r#"{{"model":"{model}","messages":[{{"role":"user","content":"x"}},{{"role":"user","content":[{parts}]}}]}}"#
+        )
+    };
+    let image = r#"{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"data:,x"}}"#;
+    for parts in [image, r#"{"type":"text","text":"x"},{"type":"image\u005furl","image_url":"data:,x"}"#] {
+        let (status, error) = refused(&body("svc/gpt-oss-20b", parts));
+        assert_eq!(
+            (status, &error["code"], &error["param"]),
+            (StatusCode::BAD_REQUEST, &"invalid_value".into(), &"messages[1].content[1]".into())
+        );
+        assert!(error["message"].as_str().unwrap().contains("svc/gpt-oss-20b"), "{error}");
+    }
+    assert!(validated(&body("svc/gpt-oss-20b", r#"{"type":"text","text":"image_url"}"#)).is_ok());
+    assert!(validated(&body("svc/mistral-small", image)).is_ok());
 }
 
 #[test]

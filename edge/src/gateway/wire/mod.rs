@@ -35,6 +35,8 @@ impl Wire {
     pub fn new() -> Result<Self, Violation> {
         let mut config = Config::default();
         config.providers.get_mut(PLAIN).ok_or("no such provider is shipped")?.quirks = Quirks::default();
+        // What a request may hold is looked at, not which model reads it.
+        config.models.values_mut().for_each(|model| model.vision = true);
         let models = Models::of(&config, |_| Some("key".to_owned())).map_err(|error| error.to_string())?;
         let models = ServedModels::new(&models, &config, None).map_err(|error| error.to_string())?;
         let streamed = models.find(STREAMED).ok_or("no such model is shipped")?.clone();

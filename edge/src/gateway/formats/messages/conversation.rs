@@ -27,6 +27,8 @@ pub(super) struct Conversation<'a> {
     /// Whether the model has had a turn.
     has_answered: bool,
     changes: ToolChanges<'a>,
+    /// The place of the first image.
+    pub(super) first_image: Option<String>,
 }
 
 /// What the messages say about tools.
@@ -45,15 +47,20 @@ impl ToolChanges<'_> {
     }
 }
 
-/// The contents of a result, or of a message of the user's.
+/// The contents of a result, or of a message of the user's, with the place of the first image in them.
 #[derive(Default)]
-struct Parts<'a>(Vec<Part<'a>>);
+struct Parts<'a>(Vec<Part<'a>>, Option<String>);
 
 impl<'a> Conversation<'a> {
     /// Begins with the field `system`: a string, or blocks of text.
     pub(super) fn new(system: Option<&'a RawValue>) -> Result<Self, ApiError> {
-        let mut conversation =
-            Self { system: Vec::new(), messages: Vec::new(), has_answered: false, changes: ToolChanges::default() };
+        let mut conversation = Self {
+            system: Vec::new(),
+            messages: Vec::new(),
+            has_answered: false,
+            changes: ToolChanges::default(),
+            first_image: None,
+        };
         if let Some(system) = system {
             conversation.system = conversation.system_texts(system, "system")?;
         }
@@ -134,6 +141,7 @@ impl<'a> Conversation<'a> {
             }
         }
         shown.0.append(&mut said.0);
+        self.first_image = self.first_image.take().or(shown.1.take()).or(said.1.take());
         // Results alone are messages already.
         if !is_silent || !shown.0.is_empty() {
             self.messages.push(Message::new("user", shown.into_content()));
@@ -157,6 +165,7 @@ impl<'a> Conversation<'a> {
                 }
             }
         }
+        shown.1 = shown.1.take().or(parts.1.take());
         let is_image = |part: &Part<'_>| matches!(part, Part::ImageUrl { .. });
         let (images, texts): (Vec<_>, Vec<_>) = parts.0.into_iter().partition(is_image);
         if !images.is_empty() {
@@ -258,6 +267,7 @@ impl<'a> Parts<'a> {
             }
         };
         self.0.push(Part::ImageUrl { image_url: Image { url, detail: None } });
+        self.1.get_or_insert_with(|| format!("{place}.{index}"));
         Ok(())
     }
 

@@ -65,6 +65,8 @@ pub(in crate::gateway) struct RequestContext {
     max_tokens: Option<u64>,
     /// The types of the tools that were left out.
     warnings: Vec<String>,
+    /// The place of an image in the client's messages, if they have any: the first of what they say or show.
+    first_image: Option<String>,
 }
 
 impl RequestContext {
@@ -87,7 +89,11 @@ impl RequestContext {
                 let rule = "which is the maximum allowed number of output tokens for";
                 error.with_message(format!("max_tokens: {asked} > {most}, {rule} {model}"))
             }
-            _ => error.rename_param(own_name),
+            // The completion's messages are others than the client's: the first part with an image is the first one in both.
+            _ => error.rename_param(|chat| {
+                let is_part = chat.starts_with("messages[") && chat.ends_with(']');
+                if is_part { self.first_image.clone() } else { own_name(chat) }
+            }),
         }
     }
 

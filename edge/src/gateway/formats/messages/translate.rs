@@ -37,6 +37,7 @@ pub(super) fn translate(body: &[u8], purpose: Purpose) -> Result<(Vec<u8>, Reque
     for (index, message) in messages.iter().enumerate() {
         conversation.add(index, message)?;
     }
+    let first_image = conversation.first_image.take();
     let (messages, changes) = conversation.into_messages();
     let mut warnings = Vec::new();
     let tools = translate_tools(request.tools.unwrap_or_default(), changes, &mut warnings)?;
@@ -94,6 +95,7 @@ pub(super) fn translate(body: &[u8], purpose: Purpose) -> Result<(Vec<u8>, Reque
         stop_sequences,
         max_tokens: request.max_tokens.and_then(|value| value.get().parse().ok()),
         warnings,
+        first_image,
     };
     Ok((out, context))
 }

@@ -226,6 +226,7 @@ fn every_parser_reads_what_was_judged() {
         provider.quirks.drop.retain(|dropped| dropped != "stream_options" && dropped != "store");
     }
     config.providers.get_mut("ovhcloud").unwrap().quirks = Quirks::default();
+    config.models.values_mut().for_each(|model| model.vision = true);
     let models = Models::of(&config, |_| Some("key".to_owned())).unwrap();
     let models = ServedModels::new(&models, &config, None).unwrap();
     let mut runner = TestRunner::deterministic();
