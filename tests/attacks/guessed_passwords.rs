@@ -21,6 +21,9 @@ async fn guess(client: &Client, edge: &Edge, url: &str, password: &str) -> (Stat
     (answer.status(), again)
 }
 
+/// Wrong guesses of each client.
+const ROUNDS: u32 = 6;
+
 #[tokio::test]
 async fn a_sites_password_is_guessed_by_nobody_in_numbers() {
     let world = World::builder().edges(2).start().await;
@@ -38,7 +41,6 @@ async fn a_sites_password_is_guessed_by_nobody_in_numbers() {
     eventually(PATIENCE, "the right one is given back", async || wrong().await == Some(0)).await;
     world.redis_number("HSET", &[&counts, "wrong", &(MOST - 10).to_string()]).await.unwrap();
 
-    const ROUNDS: u32 = 6;
     let attackers: Vec<_> = (1..=8).map(|number| client(&world, number)).collect();
     let mut refused = 0;
     for round in 0..ROUNDS {

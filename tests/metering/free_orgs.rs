@@ -87,13 +87,12 @@ async fn what_one_has_drawn_and_left_goes_to_the_others() {
     let month = Month::of(now);
     let user = domain::UserId::new(now);
     let orgs: [OrgId; 3] = std::array::from_fn(|_| OrgId::new(now));
-    let mut rows =
-        format!("INSERT INTO users (id, vcs_id, vcs_login, created_at) VALUES ('{user}', '1', 'ada', now());");
-    for (number, org) in orgs.iter().enumerate() {
-        rows += &format!(
-            "INSERT INTO orgs (id, name, created_at, created_by) VALUES ('{org}', 'org-{number}', now(), '{user}');"
-        );
-    }
+    let [first, second, third] = &orgs;
+    let rows = format!(
+        "INSERT INTO users (id, vcs_id, vcs_login, created_at) VALUES ('{user}', '1', 'ada', now());
+         INSERT INTO orgs (id, name, created_at, created_by) VALUES ('{first}', 'first', now(), '{user}'),
+             ('{second}', 'second', now(), '{user}'), ('{third}', 'third', now(), '{user}');"
+    );
     sqlx::raw_sql(sqlx::AssertSqlSafe(rows)).execute(&pool).await.unwrap();
     let [acme, band, club] = &orgs;
     let draw = async |org: &OrgId, step: u64| {

@@ -127,7 +127,7 @@ async fn a_token_of_the_wrong_kind_leaves_nothing() {
     let before = counted(&world, "change").await;
     for actor in [&robot, &ada.with_token(&key)] {
         for number in 0..3 {
-            let create = actor.post("/projects").header("idempotency-key", &format!("key {number}").replace(' ', "-"));
+            let create = actor.post("/projects").header("idempotency-key", format!("key-{number}"));
             create.json(&json!({ "name": "engine" })).await.assert_error(401, "unauthorized");
             actor.delete("/orgs/acme").await.assert_error(401, "unauthorized");
         }

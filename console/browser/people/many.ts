@@ -34,7 +34,8 @@ export const many: Record<string, Journey> = {
         refused.push(`${response.status()} ${response.url()}`);
     });
     await page.getByRole('button', { name: 'Show more sites' }).waitFor();
-    if (lists.length !== 1) throw new Error(`a page of the list took ${lists.length} requests: ${lists.join(', ')}`);
+    if (lists.length !== 1)
+      throw new Error(`a page of the list took ${lists.length} requests: ${lists.join(', ')}`);
     for (let round = 0; round < ROUNDS; round += 1) {
       for (let turn = 0; turn < 12; turn += 1) {
         await page.mouse.wheel(0, 1_500);

@@ -36,6 +36,7 @@ pub struct Listing {
     search: Option<String>,
     /// The order of the list.
     #[serde(default)]
+    #[param(inline)]
     order: ListOrder,
     /// Whether each project comes with its `summary`: when it was deployed last, its requests of 24 hours, the state of its domains, its
     /// size.

@@ -50,9 +50,13 @@ const keyOf = ({ org, search }: Listing) => {
   return `/projects?${query}`;
 };
 
-async function pages({ org, search }: Listing, wanted: number, partial: (list: SiteList) => void): Promise<SiteList> {
+async function pages(
+  { org, search }: Listing,
+  wanted: number,
+  partial: (list: SiteList) => void,
+): Promise<SiteList> {
   const sites: ListedProject[] = [];
-  for (let cursor: string | undefined, page = 0; ; ) {
+  for (let cursor: string | undefined, page = 0; ;) {
     const whose = org ? { org } : { all: true };
     const query = { ...whose, summary: true, ...(search ? { search } : {}), ...(cursor ? { cursor } : {}) };
     const part = await call(client.GET('/projects', { params: { query } }));
