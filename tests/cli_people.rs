@@ -105,9 +105,9 @@ async fn ai_keys_are_listed_apart_and_revoked() {
     let shell = Shell::new(&world, world.user("ada").await.token);
     assert!(shell.text(&["ai", "keys"]).await.contains("svc ai key create"));
     let made = shell.json(&["ai", "key", "create", "--label", "bot"]).await["id"].as_str().unwrap().to_owned();
-    shell.json(&["tokens", "create", "--label", "ci"]).await;
+    shell.json(&["tokens", "create", "--label", "no-key-of-ai"]).await;
     let listed = shell.text(&["ai", "keys"]).await;
-    assert!(listed.contains(&made) && listed.contains("bot") && !listed.contains("ci"), "{listed}");
+    assert!(listed.contains(&made) && listed.contains("bot") && !listed.contains("no-key-of-ai"), "{listed}");
     shell.text(&["ai", "keys", "revoke", &made]).await;
     assert_eq!(shell.json(&["ai", "keys"]).await, json!({ "keys": [] }));
     // Models are listed without one. What the client makes for itself, it says.

@@ -68,7 +68,7 @@ async fn organizations_without_a_subscription_have_one_free_plan_together() {
     subscribe(&world, &acme, "large").await;
     assert_eq!(shown("acme").await["shared_usage"], Value::Null);
     project(&ada, Some("acme"), "three-of-acme").await.created();
-    project(&ada, Some("band"), "three").await.created();
+    project(&ada, Some("band"), "three-of-band").await.created();
     domain("two", "two.example.com").await.created();
     ada.deploy("two", &large()).await;
     // When it ends nothing is taken away, and nothing more is made.

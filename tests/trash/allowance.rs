@@ -111,7 +111,7 @@ async fn held(world: &World) -> Vec<(String, i64, bool)> {
 
 #[tokio::test]
 async fn whatever_is_deleted_has_a_payer() {
-    let world = World::start().await;
+    let mut world = World::start().await;
     let (ada, bob) = (world.user("ada").await, world.user("bob").await);
     let (ada_id, bob_id) = (person(&world, "ada").await.to_string(), person(&world, "bob").await.to_string());
     // A deployment, a share, and a whole project.
@@ -125,6 +125,8 @@ async fn whatever_is_deleted_has_a_payer() {
     // A share whose time is over.
     ada.share(&Site::page("gone"), 1).await;
     world.sql("UPDATE projects SET expires_at = now() - interval '1 hour' WHERE share_name IS NOT NULL").await;
+    // Its jobs run when it starts.
+    world.restart_admin_later().await;
     eventually(BACKGROUND, "the share has gone", async || held(&world).await == [(ada_id.clone(), 4, true)]).await;
 
     // A failed upload leaves nothing that anybody pays for.

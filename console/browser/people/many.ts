@@ -33,6 +33,7 @@ export const many: Record<string, Journey> = {
       if (response.status() === 429 || response.status() === 503)
         refused.push(`${response.status()} ${response.url()}`);
     });
+    await page.reload();
     await page.getByRole('button', { name: 'Show more sites' }).waitFor();
     if (lists.length !== 1)
       throw new Error(`a page of the list took ${lists.length} requests: ${lists.join(', ')}`);

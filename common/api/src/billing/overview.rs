@@ -22,8 +22,9 @@ pub struct BillingOverview {
     /// The use that counts against the limits.
     pub usage: PlanUsage,
     /// The use of all organizations together that share the free plan with this one, because they have no subscription and the same
-    /// creator; null when none does. It is compared with the limits where it is there.
-    #[serde(default)]
+    /// creator; absent when none does. It is compared with the limits where it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub shared_usage: Option<SharedPlanUsage>,
     /// The plans that can be chosen, the cheapest first.
     pub catalog: Vec<CatalogPlan>,

@@ -44,12 +44,13 @@ impl Ring {
 }
 
 impl Account {
-    /// Draws `bytes` of the whole that do not count for the client, which has up to `most` such grants at a time. Of as many, the oldest is
-    /// pushed out that is not [kept](Beyond::keep).
+    /// Draws `bytes` of the whole that do not count for the client, if half of it is left then. The client has up to `most` such grants at a
+    /// time: of as many, the oldest is pushed out that is not [kept](Beyond::keep).
     pub fn take_beyond(&self, bytes: u64, most: usize) -> Result<Beyond, Exhausted> {
         let level = self.0.client_level().ok_or(Exhausted)?;
         let (all, _) = level.shrinks.as_ref().ok_or(Exhausted)?;
-        let grant = Self(all.clone()).try_take(bytes)?;
+        // Of many clients that take nothing each has these grants: what is left is for those within their shares.
+        let grant = Self(all.clone()).try_take_spare(bytes)?;
         let place = Arc::<Place>::default();
         let mut places = level.beyond.places();
         if places.len() >= most {

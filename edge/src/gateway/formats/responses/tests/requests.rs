@@ -11,7 +11,9 @@ use crate::gateway::{
 };
 
 fn models() -> ServedModels {
-    let config = Gateway::default();
+    let mut config = Gateway::default();
+    // None of the operator's models sees images unless it is said.
+    config.models.get_mut("svc/gpt-oss-120b").unwrap().vision = true;
     ServedModels::new(&Models::of(&config, |_| Some("key".to_owned())).unwrap(), &config, None).unwrap()
 }
 
