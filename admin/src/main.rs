@@ -119,7 +119,7 @@ enum Command {
         #[arg(long)]
         reason: Reason,
         /// Suspend the organizations that nobody else owns, too: their sites, tokens and AI keys.
-        #[arg(long, requires = "account")]
+        #[arg(long, requires = "account", conflicts_with = "project")]
         with_orgs: bool,
     },
     /// Give back what was paid on an invoice, all of it or a part. The credit note is issued once the money is gone.
