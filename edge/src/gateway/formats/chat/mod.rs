@@ -12,5 +12,5 @@ pub(super) use self::{
         Arguments, ChatBody, Content, Function, Image, ImageUrl, JsonSchema, Message, Part, ResponseFormat, SaidCall,
         Tool, ToolChoice,
     },
-    text::{JsonString, Pieces, Text},
+    text::{JsonString, Pieces, Text, is_blank},
 };

@@ -90,7 +90,12 @@ impl Pieces {
 
     /// Whether nothing but white space has come.
     pub(in super::super) fn is_blank(&self) -> bool {
-        self.0.get(1..).unwrap_or_default().trim().is_empty()
+        is_blank(self.0.get(1..).unwrap_or_default())
+    }
+
+    /// What has come so far as a JSON string.
+    pub(in super::super) fn to_json(&self) -> Box<RawValue> {
+        Self(self.0.clone()).into_json()
     }
 
     /// The whole as a JSON string.
@@ -98,4 +103,13 @@ impl Pieces {
         self.0.push('"');
         RawValue::from_string(self.0).unwrap_or_else(|_| RawValue::NULL.to_owned())
     }
+}
+
+/// Whether characters that are escaped as in JSON are nothing but white space.
+pub(in super::super) fn is_blank(escaped: &str) -> bool {
+    let mut rest = escaped.trim_start();
+    while let Some(after) = ["\\n", "\\r", "\\t"].iter().find_map(|white| rest.strip_prefix(white)) {
+        rest = after.trim_start();
+    }
+    rest.is_empty()
 }

@@ -152,11 +152,11 @@ impl Events {
             let before = block.text.len();
             if position == 0 {
                 block.begin(first, out);
-                if !piece.is_empty() {
+                if !block.leaves_out(&piece) {
                     block.write_piece(first, &piece, out);
                     block.keep(&piece);
                 }
-            } else {
+            } else if !block.leaves_out(&piece) {
                 block.text.push_str(&piece);
             }
             added = block.text.len().saturating_sub(before);

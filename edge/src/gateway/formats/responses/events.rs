@@ -182,14 +182,16 @@ impl Events {
         };
         let Some(said) = delta.arguments().and_then(JsonString::of) else { return Ok(()) };
         let Some(call) = self.calls.get_mut(at).filter(|_| !said.escaped().is_empty()) else { return Ok(()) };
+        let was_blank = call.arguments.is_blank();
         call.arguments.push(said);
         self.held += said.escaped().len();
-        // What a custom tool gets is known when all of it is.
-        if !call.is_custom() {
+        // What a custom tool gets is known when all of it is; and arguments that stay blank are written as an object at the end.
+        if !call.is_custom() && !call.arguments.is_blank() {
             let (id, output_index) = (call.id.clone(), call.output_index);
+            let with_blanks = was_blank.then(|| call.arguments.to_json());
             let event = Event {
                 kind: "response.function_call_arguments.delta",
-                delta: Some(said.as_json()),
+                delta: Some(with_blanks.as_deref().unwrap_or(said.as_json())),
                 ..Event::default()
             };
             self.emit(&Event { item_id: Some(&id), output_index: Some(output_index), ..event }, out);

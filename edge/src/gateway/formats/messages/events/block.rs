@@ -6,7 +6,11 @@ use bytes::BytesMut;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::super::{super::chat::JsonString, SIGNATURE, request::Str};
+use super::super::{
+    super::chat::{JsonString, is_blank},
+    SIGNATURE,
+    request::Str,
+};
 use crate::limits;
 
 /// A block of the answer.
@@ -82,6 +86,12 @@ impl Block {
             self.write_piece(index, rest, out);
         }
         self.written = self.text.len();
+    }
+
+    /// Whether a piece of arguments says nothing: clients parse what they have gathered, unless that is empty.
+    pub(super) fn leaves_out(&self, escaped: &str) -> bool {
+        let is_first = self.text.is_empty() && matches!(self.kind, Kind::Call { is_kept: true, .. });
+        escaped.is_empty() || is_first && is_blank(escaped)
     }
 
     /// Keeps arguments that are written, to know when they are whole. A call that is larger than is kept is not whole before the end.

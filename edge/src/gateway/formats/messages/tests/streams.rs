@@ -205,6 +205,28 @@ fn a_call_that_ends_is_told_before_the_answer_ends() {
 }
 
 #[test]
+fn arguments_that_stay_blank_are_an_empty_object() {
+    // The second call waits for the end of the first.
+    for blank in ["", " ", "\n\t", "\u{2004}"] {
+        let heard = stream(&[
+            call(0, Some("a"), Some("f"), blank),
+            call(1, Some("b"), Some("g"), blank),
+            call(0, None, None, blank),
+        ]);
+        for block in &heard.blocks {
+            assert_eq!(block["input"], json!({}), "{blank:?}");
+        }
+        assert_eq!(heard.blocks.len(), 2);
+    }
+    let heard = stream(&[
+        call(0, Some("a"), Some("f"), " "),
+        call(0, None, None, "{\"a\":"),
+        call(0, None, None, " \"b  c\"}"),
+    ]);
+    assert_eq!(heard.blocks[0]["input"], json!({ "a": "b  c" }));
+}
+
+#[test]
 fn what_waits_is_bounded() {
     let piece = "x".repeat(limits::HELD_BLOCK_BYTES / 8);
     let first = frame(&call(0, Some("a"), Some("f"), "{"));

@@ -318,12 +318,25 @@ fn halves_of_a_character_come_together() {
     assert_eq!(last["response"]["output"][0]["content"][0]["text"], "\u{1f980}");
 }
 
+#[test]
+fn arguments_that_stay_blank_are_an_object_and_no_white_space_gets_lost_otherwise() {
+    for (pieces, told) in
+        [(&["", " ", "\n\t", "\u{2004}"][..], "{}"), (&[" ", "{\"a\":", " ", "1}"], " {\"a\": 1}"), (&[], "{}")]
+    {
+        let call = |function: Value| json!({ "tool_calls": [{ "index": 0, "id": "a", "function": function }] });
+        let mut deltas = vec![call(json!({ "name": "f" }))];
+        deltas.extend(pieces.iter().map(|piece| call(json!({ "arguments": piece }))));
+        let output = accumulated(&streamed(&json!({}), &deltas, "tool_calls"));
+        assert_eq!(output[0]["arguments"], told, "{pieces:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn a_stream_says_what_the_whole_answer_says(
         thoughts in proptest::collection::vec("\\PC{0,8}", 0..4),
         words in proptest::collection::vec("(?s).{0,8}", 0..6),
-        calls in proptest::collection::vec(proptest::collection::vec("\\PC{0,5}", 0..4), 0..3),
+        calls in proptest::collection::vec(proptest::collection::vec("[ \n\u{2004}]{0,2}|\\PC{0,5}", 0..4), 0..3),
         summarizes in any::<bool>(),
     ) {
         let fields = if summarizes { json!({ "reasoning": { "summary": "auto" } }) } else { json!({}) };
