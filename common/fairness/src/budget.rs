@@ -13,7 +13,7 @@ use std::{
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -24,14 +24,16 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-pub use self::beyond::Beyond;
 use self::beyond::Ring;
+pub use self::beyond::{Beyond, First};
 use crate::{Client, Payer as _, payer::GROUP_DIVISOR};
 
 /// Interval at which one looks again who waits for a share to grow: what others give back wakes those alone who wait for that.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// One of so many parts of its share a client has in any case, as long as the whole has it.
 const LEAST_DIVISOR: u64 = 32;
+/// One of so many parts of the whole there is beside it, for one grant of each client.
+const FIRSTS_DIVISOR: u64 = 4;
 /// Hundredths of the whole that are held beyond which those who hold the most are pressed.
 const PRESSED_PERCENT: u64 = 90;
 
@@ -74,6 +76,8 @@ pub struct Budget(Arc<Shared>);
 struct Shared {
     limits: Limits,
     all: Arc<Level>,
+    /// What clients hold beside the whole, one grant each.
+    firsts: Arc<Level>,
     /// The clients that have an account.
     clients: Mutex<HashMap<Client, Weak<Level>>>,
 }
@@ -103,6 +107,8 @@ struct Level {
     client: Option<(Weak<Shared>, Client)>,
     /// What a client holds beyond its share.
     beyond: Ring,
+    /// Whether a client holds its grant beside the whole.
+    has_first: AtomicBool,
 }
 
 /// Why a level has no room.
@@ -116,7 +122,8 @@ impl Budget {
     /// A budget of which nothing is drawn.
     pub fn new(limits: Limits) -> Self {
         let all = Arc::new(Level::new(limits.total, None, None, None));
-        Self(Arc::new(Shared { limits, all, clients: Mutex::default() }))
+        let firsts = Arc::new(Level::new(limits.total / FIRSTS_DIVISOR, None, None, None));
+        Self(Arc::new(Shared { limits, all, firsts, clients: Mutex::default() }))
     }
 
     /// The limits.
@@ -124,9 +131,9 @@ impl Budget {
         self.0.limits
     }
 
-    /// Bytes that are held.
+    /// Bytes that are held, with those beside the whole.
     pub fn used(&self) -> u64 {
-        self.0.all.used.load(Ordering::Relaxed)
+        [&self.0.all, &self.0.firsts].map(|level| level.used.load(Ordering::Relaxed)).iter().sum()
     }
 
     /// An account of a connection of `client`; of none, where many clients share a connection.
@@ -309,8 +316,8 @@ impl Level {
         above: Option<Arc<Self>>,
         client: Option<(Weak<Shared>, Client)>,
     ) -> Self {
-        let (used, waiting, freed, beyond) = Default::default();
-        Self { limit, shrinks, used, waiting, freed, above, client, beyond }
+        let (used, waiting, freed, beyond, has_first) = Default::default();
+        Self { limit, shrinks, used, waiting, freed, above, client, beyond, has_first }
     }
 
     /// This level and those above it.

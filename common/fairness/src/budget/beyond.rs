@@ -1,4 +1,4 @@
-//! A few grants of a client beyond its share, for what it has just begun.
+//! A few grants of a client beyond its share, for what it has just begun; and one beside the whole, where others hold everything.
 //!
 //! A client whose share is used up by what it does not take would get nothing any more, however readily it takes what it asks for now. So it
 //! has some grants of the whole beside its share: the newest of them push out the oldest, except for those whose bytes were seen to be taken.
@@ -36,6 +36,13 @@ pub struct Beyond {
     _grant: Grant,
 }
 
+/// The grant of a client beside the whole, given back when this is dropped.
+#[must_use = "what is dropped is given back"]
+pub struct First {
+    client: Arc<Level>,
+    _grant: Grant,
+}
+
 impl Ring {
     fn places(&self) -> MutexGuard<'_, VecDeque<Arc<Place>>> {
         // Nothing panics while the lock is held.
@@ -63,6 +70,37 @@ impl Account {
         places.push_back(place.clone());
         drop(places);
         Ok(Beyond { level, place, _grant: grant })
+    }
+}
+
+impl Account {
+    /// Draws `bytes` beside the whole, so that whoever comes now need not wait until others have given up what they do not take. A client has
+    /// one such grant, and all clients together have a quarter of the whole for them.
+    pub fn take_first(&self, bytes: u64) -> Result<First, Exhausted> {
+        let client = self.0.client_level().ok_or(Exhausted)?;
+        let shared = client.client.as_ref().and_then(|(shared, _)| shared.upgrade()).ok_or(Exhausted)?;
+        if client.has_first.swap(true, Ordering::AcqRel) {
+            return Err(Exhausted);
+        }
+        match Self(shared.firsts.clone()).try_take(bytes) {
+            Ok(grant) => Ok(First { client, _grant: grant }),
+            Err(Exhausted) => {
+                client.has_first.store(false, Ordering::Release);
+                Err(Exhausted)
+            }
+        }
+    }
+}
+
+impl Drop for First {
+    fn drop(&mut self) {
+        self.client.has_first.store(false, Ordering::Release);
+    }
+}
+
+impl fmt::Debug for First {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("First").finish_non_exhaustive()
     }
 }
 

@@ -264,6 +264,24 @@ async fn what_is_beyond_a_share_is_pushed_out_by_what_is_newer_unless_it_is_take
     assert!(budget.account(None).take_beyond(1, 3).is_err(), "nobody in particular");
 }
 
+#[test]
+fn a_client_has_one_grant_where_others_hold_everything() {
+    let budget = Budget::new(SHARES);
+    let all = budget.common_account().try_take(SHARES.total).unwrap();
+    let newcomer = of(&budget, "192.0.2.1");
+    assert!(newcomer.try_take(2_000).is_err() && newcomer.take_beyond(2_000, 16).is_err());
+    let first = newcomer.take_first(2_000).unwrap();
+    assert!(of(&budget, "192.0.2.1").take_first(1).is_err(), "one for each client, over all its connections");
+    assert_eq!(budget.used(), SHARES.total + 2_000);
+    assert_eq!(budget.common_account().used(), SHARES.total, "what others give back is there for those who wait");
+    let others: Vec<_> = (2..=255).map(|n| of(&budget, &format!("192.0.2.{n}")).take_first(2_000).ok()).collect();
+    assert_eq!(others.iter().flatten().count(), 11, "a quarter of the whole, without the newcomer's");
+    drop(first);
+    assert!(of(&budget, "192.0.2.255").take_first(2_000).is_ok());
+    drop((all, others));
+    assert!(budget.account(None).take_first(1).is_err(), "nobody in particular");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_is_in_its_own_way_while_it_waits_for_itself() {
     let budget = Budget::new(LIMITS);

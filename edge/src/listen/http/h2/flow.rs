@@ -80,14 +80,15 @@ impl Flow {
     }
 
     /// Makes an answer that has to wait a task, whose memory is charged to the client. Beyond its share a client has a few, of which the
-    /// newest push out the oldest: a client that takes what it asks for now gets it, whatever it has let wait before. Where that is
-    /// refused as well, the answer is dropped: h2 resets its stream.
+    /// newest push out the oldest: a client that takes what it asks for now gets it, whatever it has let wait before. Where others hold
+    /// everything it has one. Where that is refused as well, the answer is dropped: h2 resets its stream.
     pub(super) fn wait_for(&self, answering: Answering) {
         if let Ok(grant) = self.account.of_client().try_take(limits::STREAM_BYTES) {
-            drop(tokio::spawn(async move {
-                answering.await;
-                drop(grant);
-            }));
+            spawn_with(grant, answering);
+            return;
+        }
+        if let Ok(first) = self.account.take_first(limits::STREAM_BYTES) {
+            spawn_with(first, answering);
             return;
         }
         match self.account.take_beyond(limits::STREAM_BYTES, limits::STREAMS_BEYOND) {
@@ -110,6 +111,14 @@ impl Flow {
     fn has_served(&self, number: u64) {
         self.served.fetch_max(number, Ordering::Relaxed);
     }
+}
+
+/// Answers in a task of its own, which holds what was granted for it.
+fn spawn_with(granted: impl Send + 'static, answering: Answering) {
+    drop(tokio::spawn(async move {
+        answering.await;
+        drop(granted);
+    }));
 }
 
 /// Sends `body`; `grant` is for its first bytes.
