@@ -1,0 +1,321 @@
+//! Counts requests: in Redis for all admins together, and in this process while Redis does not answer.
+
+use std::{
+    net::IpAddr,
+    num::NonZeroU32,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use axum::http::{HeaderMap, HeaderName};
+use fairness::Client;
+use governor::{
+    Quota,
+    clock::{Clock as _, QuantaClock},
+    middleware::StateInformationMiddleware,
+    state::keyed::DashMapStateStore,
+};
+use live::Redis;
+use secrets::{MasterKey, Purpose};
+use telemetry::{Line, Outage};
+
+use super::{Bucket, CLIENTS_OF_BLOCK, CountedFor, LOCAL_KEYS, PROVEN, PROVEN_FOR, Pool, REDIS_PAUSE, SUBJECT_BYTES};
+use crate::error::{ApiError, Code};
+
+const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+
+/// A client as it is counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClientKey {
+    own: String,
+    /// The block of networks that it is in: one customer may have all of it.
+    block: Option<String>,
+}
+
+/// The state of a limit after a request was counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    limit: u32,
+    remaining: u32,
+    /// Set when this request exceeds the limit.
+    retry_after: Option<Duration>,
+}
+
+impl Standing {
+    fn of(limit: u32, events: u64, resets_in: Duration) -> Self {
+        let remaining = u32::try_from(u64::from(limit).saturating_sub(events)).unwrap_or(0);
+        Self { limit, remaining, retry_after: (events > u64::from(limit)).then_some(resets_in) }
+    }
+
+    /// Refuses the request when it exceeds the limit.
+    pub fn check(&self) -> Result<(), ApiError> {
+        let Some(wait) = self.retry_after else { return Ok(()) };
+        let message = "Too many requests; wait as long as Retry-After says, then go on.";
+        Err(ApiError::new(Code::RateLimitExceeded, message).retry_after(wait))
+    }
+
+    /// Adds `X-RateLimit-Limit` and `X-RateLimit-Remaining` to an answer.
+    pub fn write(&self, headers: &mut HeaderMap) {
+        headers.insert(X_RATELIMIT_LIMIT, self.limit.into());
+        headers.insert(X_RATELIMIT_REMAINING, self.remaining.into());
+    }
+}
+
+/// The counters of all buckets. Cheap to clone.
+#[derive(Clone)]
+pub struct RateLimits {
+    redis: Redis,
+    master_key: MasterKey,
+    /// In the order of [`Bucket::ALL`].
+    buckets: Arc<[Limiter]>,
+    /// Hashes of credentials that worked lately.
+    proven: moka::sync::Cache<[u8; 32], ()>,
+    redis_pause: Arc<Mutex<RedisPause>>,
+}
+
+/// Whether Redis is left alone, because it did not answer.
+#[derive(Debug, Default)]
+struct RedisPause {
+    until: Option<Instant>,
+    outage: Outage,
+}
+
+impl RateLimits {
+    /// The counters with the configured rates.
+    pub fn new(redis: Redis, limits: &config::Limits, master_key: MasterKey) -> Self {
+        let proven = moka::sync::Cache::builder().max_capacity(PROVEN).time_to_idle(PROVEN_FOR).build();
+        Self { redis, master_key, buckets: Self::buckets(limits), proven, redis_pause: Arc::default() }
+    }
+
+    /// Returns the same limits by another configuration: what was counted so far counts on. What is counted in this process, while Redis does not answer, begins anew.
+    #[must_use]
+    pub fn with(&self, limits: &config::Limits) -> Self {
+        Self { buckets: Self::buckets(limits), ..self.clone() }
+    }
+
+    fn buckets(limits: &config::Limits) -> Arc<[Limiter]> {
+        let limiter = |bucket: &Bucket| {
+            let (limit, window) = bucket.rate(limits);
+            Limiter::new(limit, window)
+        };
+        Bucket::ALL.iter().map(limiter).collect()
+    }
+
+    fn limiter(&self, bucket: Bucket) -> &Limiter {
+        &self.buckets[bucket as usize]
+    }
+
+    /// Counts one request under `key`, which is that of the bucket's [`Payer`].
+    pub async fn count(&self, bucket: Bucket, key: &str) -> Standing {
+        self.count_up_to(bucket, key, 1).await
+    }
+
+    /// Counts one request under `key`, which has so many times the bucket's rate.
+    async fn count_up_to(&self, bucket: Bucket, key: &str, times: u32) -> Standing {
+        let limiter = self.limiter(bucket);
+        if self.redis_is_paused() {
+            return limiter.count_here(key, times);
+        }
+        match self.redis.count(bucket.name(), &self.subject(key), limiter.window).await {
+            Ok(count) => {
+                if let Some(lasted) = self.redis_pause().outage.ends() {
+                    tracing::info!(seconds = lasted.as_secs(), "limits are kept in Redis again");
+                }
+                Standing::of(limiter.limit.saturating_mul(times), count.events, count.resets_in)
+            }
+            Err(error) => {
+                let mut pause = self.redis_pause();
+                pause.until = Some(Instant::now() + REDIS_PAUSE);
+                if let Some(Line { lasted, .. }) = pause.outage.fails() {
+                    let seconds = lasted.as_secs();
+                    tracing::warn!(seconds, "limits are kept in this process, because Redis does not answer: {error}");
+                }
+                limiter.count_here(key, times)
+            }
+        }
+    }
+
+    /// Counts one request for whoever pays for it: for its organization first, so that what is refused there takes nothing from the others.
+    pub async fn count_for(&self, pool: Pool, counted: &CountedFor) -> Standing {
+        if let Some(org) = &counted.org {
+            let of_org = self.count(pool.of_org(), org.as_str()).await;
+            if of_org.check().is_err() {
+                return of_org;
+            }
+        }
+        self.count(pool.of_all(), &counted.payer).await
+    }
+
+    /// Takes back a request that was counted for somebody.
+    pub async fn uncount_for(&self, pool: Pool, counted: &CountedFor) {
+        if let Some(org) = &counted.org {
+            self.uncount(pool.of_org(), org.as_str()).await;
+        }
+        self.uncount(pool.of_all(), &counted.payer).await;
+    }
+
+    /// Counts one request of a client, and of the block that it is in, which has [`CLIENTS_OF_BLOCK`] times the rate.
+    pub async fn count_client(&self, bucket: Bucket, client: &ClientKey) -> Standing {
+        let own = self.count(bucket, &client.own).await;
+        let Some(block) = client.block.as_ref().filter(|_| own.check().is_ok()) else { return own };
+        let of_block = self.count_up_to(bucket, block, CLIENTS_OF_BLOCK).await;
+        if of_block.check().is_err() { of_block } else { own }
+    }
+
+    /// Takes back a request of a client that was counted and turned out not to be limited.
+    pub async fn uncount_client(&self, bucket: Bucket, client: &ClientKey) {
+        for key in std::iter::once(&client.own).chain(&client.block) {
+            self.uncount(bucket, key).await;
+        }
+    }
+
+    /// Takes back a request that was counted and turned out not to be limited.
+    pub async fn uncount(&self, bucket: Bucket, key: &str) {
+        if !self.redis_is_paused()
+            && let Err(error) = self.redis.uncount(bucket.name(), &self.subject(key)).await
+        {
+            tracing::warn!("a request could not be uncounted: {error}");
+        }
+    }
+
+    /// What a key is called in Redis. Its hash by a key of ours: there are few enough addresses to try them all.
+    fn subject(&self, key: &str) -> String {
+        hex::encode(&self.master_key.derive(Purpose::CountedSubjects, key.as_bytes())[..SUBJECT_BYTES])
+    }
+
+    /// Whether a credential with this hash worked a short while ago. It is looked up all the same: this decides only about
+    /// counting it before.
+    pub fn is_proven(&self, credential: &[u8; 32]) -> bool {
+        self.proven.get(credential).is_some()
+    }
+
+    /// Remembers that the credential worked.
+    pub fn note_proven(&self, credential: [u8; 32]) {
+        self.proven.insert(credential, ());
+    }
+
+    /// Forgets that the credential ever worked.
+    pub fn forget_proven(&self, credential: &[u8; 32]) {
+        self.proven.invalidate(credential);
+    }
+
+    fn redis_pause(&self) -> MutexGuard<'_, RedisPause> {
+        // Nothing panics while the lock is held.
+        self.redis_pause.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn redis_is_paused(&self) -> bool {
+        let until = self.redis_pause().until;
+        until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+type LocalCounter = governor::RateLimiter<String, DashMapStateStore<String>, QuantaClock, StateInformationMiddleware>;
+
+struct Limiter {
+    limit: u32,
+    window: Duration,
+    here: LocalCounter,
+    /// Those of blocks, which have [`CLIENTS_OF_BLOCK`] times as many.
+    here_of_blocks: LocalCounter,
+}
+
+impl Limiter {
+    fn new(limit: u32, window: Duration) -> Self {
+        let counter = |limit: u32| {
+            let burst = NonZeroU32::new(limit).unwrap_or(NonZeroU32::MIN);
+            let every = window / burst.get();
+            let quota = Quota::with_period(every).unwrap_or(Quota::per_second(burst)).allow_burst(burst);
+            governor::RateLimiter::dashmap(quota).with_middleware()
+        };
+        let here_of_blocks = counter(limit.saturating_mul(CLIENTS_OF_BLOCK));
+        Self { limit, window, here: counter(limit), here_of_blocks }
+    }
+
+    fn count_here(&self, key: &str, times: u32) -> Standing {
+        let here = if times == 1 { &self.here } else { &self.here_of_blocks };
+        if here.len() > LOCAL_KEYS {
+            here.retain_recent();
+        }
+        let (remaining, retry_after) = match here.check_key(&key.to_owned()) {
+            Ok(state) => (state.remaining_burst_capacity(), None),
+            Err(refusal) => (0, Some(refusal.wait_time_from(QuantaClock::default().now()))),
+        };
+        Standing { limit: self.limit.saturating_mul(times), remaining, retry_after }
+    }
+}
+
+/// The keys that a client address is counted under: an IPv6 client is its /64, which one household or server has whole, and part of its
+/// /48, which a customer may have whole.
+pub fn client(address: IpAddr) -> ClientKey {
+    let client = Client::from(address);
+    ClientKey { own: client.to_string(), block: client.block().map(|block| block.to_string()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::OrgId;
+
+    use super::{super::TEN_MINUTES, *};
+
+    #[test]
+    fn the_limit_itself_is_still_admitted() {
+        let wait = Duration::from_secs(30);
+        assert_eq!(Standing::of(10, 1, wait), Standing { limit: 10, remaining: 9, retry_after: None });
+        assert_eq!(Standing::of(10, 10, wait), Standing { limit: 10, remaining: 0, retry_after: None });
+        assert_eq!(Standing::of(10, 11, wait), Standing { limit: 10, remaining: 0, retry_after: Some(wait) });
+    }
+
+    #[test]
+    fn without_redis_the_same_number_is_admitted() {
+        let limiter = Limiter::new(3, TEN_MINUTES);
+        let remaining: Vec<u32> = (0..3).map(|_| limiter.count_here("a", 1).remaining).collect();
+        assert_eq!(remaining, [2, 1, 0]);
+        let refused = limiter.count_here("a", 1);
+        assert!(refused.check().is_err() && refused.retry_after.unwrap() <= TEN_MINUTES / 3);
+        assert!(limiter.count_here("b", 1).check().is_ok());
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_client() {
+        let v6 = client("2001:db8:1:2:3:4:5:6".parse().unwrap());
+        assert_eq!((&*v6.own, v6.block.as_deref()), ("2001:db8:1:2::/64", Some("2001:db8:1::/48")));
+        let v4 = client("203.0.113.9".parse().unwrap());
+        assert_eq!((&*v4.own, v4.block), ("203.0.113.9", None));
+    }
+
+    #[tokio::test]
+    async fn a_block_of_networks_has_a_rate_too() {
+        // Nobody listens there: each process counts by itself.
+        let redis = Redis::connect("redis://127.0.0.1:1").unwrap();
+        let limits = config::Limits { api_per_min: 2, ..config::Limits::default() };
+        let rates = RateLimits::new(redis, &limits, MasterKey::generate());
+        let mut admitted = 0;
+        for network in 0..100 {
+            let client = client(format!("2001:db8:7:{network:x}::1").parse().unwrap());
+            admitted += u32::from(rates.count_client(Bucket::Public, &client).await.check().is_ok());
+        }
+        assert_eq!(admitted, 2 * CLIENTS_OF_BLOCK);
+        let neighbour = client("2001:db8:8::1".parse().unwrap());
+        assert!(rates.count_client(Bucket::Public, &neighbour).await.check().is_ok());
+    }
+
+    #[tokio::test]
+    async fn one_organization_leaves_the_others_their_part() {
+        let redis = Redis::connect("redis://127.0.0.1:1").unwrap();
+        let limits = config::Limits { api_account_per_min: 10, ..config::Limits::default() };
+        let rates = RateLimits::new(redis, &limits, MasterKey::generate());
+        let org = || OrgId::new(domain::Clock::system().now());
+        let (leaked, other) = (org(), org());
+        let admitted = async |org: &OrgId| {
+            let counted = CountedFor { payer: "organizations of somebody".to_owned(), org: Some(org.clone()) };
+            let mut admitted = 0;
+            for _ in 0..100 {
+                admitted += u32::from(rates.count_for(Pool::Api, &counted).await.check().is_ok());
+            }
+            admitted
+        };
+        assert_eq!((admitted(&leaked).await, admitted(&other).await, admitted(&org()).await), (5, 5, 0));
+    }
+}
