@@ -200,7 +200,10 @@ async fn the_gateway_is_asked_where_the_configuration_says() {
 #[tokio::test]
 async fn the_models_are_those_of_the_gateway() {
     let (gateway, person) = start_with(|world| world).await;
-    let list = person.api(Method::GET, "/ai/models").await.ok();
+    let list = async || person.api(Method::GET, "/ai/models").await.ok();
+    eventually(BACKGROUND, "an edge says what it reaches", async || list().await["models"][0]["available"] == true)
+        .await;
+    let list = list().await;
     assert_eq!(gateway.ada.get("/ai/models").await.ok(), list);
     let models = list["models"].as_array().unwrap();
     let served = gateway.get("/v1/models").await.ok();
@@ -209,7 +212,7 @@ async fn the_models_are_those_of_the_gateway() {
     for (model, served) in models.iter().zip(served) {
         assert_keys(
             model,
-            "id owned_by input_cents_per_million output_cents_per_million context_tokens max_completion_tokens",
+            "id owned_by input_cents_per_million output_cents_per_million context_tokens max_completion_tokens available",
         );
         assert_eq!((&model["id"], &model["owned_by"]), (&served["id"], &served["owned_by"]));
         assert_eq!(model["input_cents_per_million"], served["pricing"]["input"]);
