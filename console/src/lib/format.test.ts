@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { bytes, counted, GB, KB, MB, relative } from './format.ts';
+import { bytes, counted, GB, KB, MB, relative, spent } from './format.ts';
 
 test('bytes are written with the unit that keeps them short', () => {
   const sizes = [0, 1023, KB, 1.5 * KB, 99.9 * KB, 100.9 * KB, 1023 * KB, MB - 1, 67_200_000, 1.5 * GB];
@@ -21,6 +21,15 @@ test('bytes are written with the unit that keeps them short', () => {
 
 test('limits are written as the API writes them', () => {
   expect([25 * MB, 250 * MB, 512 * KB, 100 * GB].map(bytes)).toEqual(['25 MB', '250 MB', '512 KB', '100 GB']);
+});
+
+test('what completions cost is written with all its digits', () => {
+  expect([spent(1_234_500, 2), spent(150_000_000, 150), spent(1, 1), spent(undefined, 7)]).toEqual([
+    '€0.012345',
+    '€1.50',
+    '€0.00000001',
+    '€0.07',
+  ]);
 });
 
 test('nouns follow their numbers', () => {

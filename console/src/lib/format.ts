@@ -35,6 +35,19 @@ export function euros(cents: number): string {
   return (cents / 100).toLocaleString(LOCALE, { style: 'currency', currency: 'EUR' });
 }
 
+/**
+ * Millionths of a euro cent, with all their digits and two at least: `€0.0123`. What single completions cost adds up to what is shown for
+ * a month. Servers that say it in whole cents alone, rounded up, have `cents` shown.
+ */
+export function spent(microcents: number | null | undefined, cents: number): string {
+  if (microcents == null) return euros(cents);
+  return (microcents / 100_000_000).toLocaleString(LOCALE, {
+    style: 'currency',
+    currency: 'EUR',
+    maximumFractionDigits: 8,
+  });
+}
+
 const STEPS: [limit: number, seconds: number, unit: Intl.RelativeTimeFormatUnit][] = [
   [60, 1, 'second'],
   [3_600, 60, 'minute'],
