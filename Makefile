@@ -1,7 +1,7 @@
 # The commands of the README. Each is a script of its own, so that it can be read and run without make.
 
 .DEFAULT_GOAL := help
-.PHONY: help up release docs test upgrade-test generators clients check advisories bench sqlx openapi
+.PHONY: help up release docs test upgrade-test generators clients api-test check advisories bench sqlx openapi
 
 help: ## What can be done here
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -26,6 +26,9 @@ generators: ## Have ten generators build sites, and compare each address and lin
 
 clients: ## Run every client of docs/clients.md against the gateway, with long sessions; installs two gigabytes of them
 	@.ci/clients
+
+api-test: ## Judge the API by its own description with eight times as many requests as make test
+	@.ci/api
 
 check: ## Format, migrations, dependencies, lints, documentation: before a commit
 	@.ci/check

@@ -7,6 +7,11 @@ use serde_json::{Value, json};
 
 use crate::world::{Site, World, tools};
 
+/// The variable that says how many requests of each kind an operation gets: `make api-test` sets it.
+const EXAMPLES: &str = "SVC_TEST_API_EXAMPLES";
+/// As many as a run of all tests has time for: each takes some ten seconds of all operations together.
+const USUAL_EXAMPLES: &str = "25";
+
 #[tokio::test]
 async fn the_api_does_what_its_description_says() {
     let world = World::builder()
@@ -52,9 +57,10 @@ async fn the_api_does_what_its_description_says() {
     }
 
     let api = format!("http://127.0.0.1:{}", world.admin_port);
+    let examples = std::env::var(EXAMPLES).unwrap_or_else(|_| USUAL_EXAMPLES.to_owned());
     let mut command = tools::program("schemathesis");
     command
-        .args(["run", &format!("{api}/openapi.json"), "--url", &api, "--checks", "all", "--no-color"])
+        .args(["run", &format!("{api}/openapi.json"), "--url", &api, "--checks", "all", "--max-examples", &examples, "--no-color"])
         .current_dir(folder)
         .env("SVC_TOKEN", ada.token.as_deref().unwrap())
         .env("SVC_TOKEN_ID", own_token.as_str().unwrap());
