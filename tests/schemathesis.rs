@@ -60,7 +60,17 @@ async fn the_api_does_what_its_description_says() {
     let examples = std::env::var(EXAMPLES).unwrap_or_else(|_| USUAL_EXAMPLES.to_owned());
     let mut command = tools::program("schemathesis");
     command
-        .args(["run", &format!("{api}/openapi.json"), "--url", &api, "--checks", "all", "--max-examples", &examples, "--no-color"])
+        .args([
+            "run",
+            &format!("{api}/openapi.json"),
+            "--url",
+            &api,
+            "--checks",
+            "all",
+            "--max-examples",
+            &examples,
+            "--no-color",
+        ])
         .current_dir(folder)
         .env("SVC_TOKEN", ada.token.as_deref().unwrap())
         .env("SVC_TOKEN_ID", own_token.as_str().unwrap());

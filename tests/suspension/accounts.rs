@@ -3,7 +3,7 @@
 use domain::role::Role;
 use serde_json::json;
 
-use super::{assert_refused, entries, operate};
+use super::{assert_refused, operate};
 use crate::world::{Actor, Site, World, org::Org};
 
 #[tokio::test]

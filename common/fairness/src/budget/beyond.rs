@@ -82,13 +82,12 @@ impl Account {
         if client.has_first.swap(true, Ordering::AcqRel) {
             return Err(Exhausted);
         }
-        match Self(shared.firsts.clone()).try_take(bytes) {
-            Ok(grant) => Ok(First { client, _grant: grant }),
-            Err(Exhausted) => {
-                client.has_first.store(false, Ordering::Release);
-                Err(Exhausted)
-            }
-        }
+        let granted = Self(shared.firsts.clone()).try_take(bytes);
+        let Ok(grant) = granted else {
+            client.has_first.store(false, Ordering::Release);
+            return Err(Exhausted);
+        };
+        Ok(First { client, _grant: grant })
     }
 }
 
