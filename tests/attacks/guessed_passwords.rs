@@ -116,6 +116,62 @@ async fn one_client_does_not_use_up_the_guesses_of_all() {
     assert_eq!(guess(&newcomer, edge, &url, PASSWORD).await.0, StatusCode::OK);
 }
 
+#[tokio::test]
+async fn who_knows_one_password_of_a_site_guesses_no_other() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let rules = "/*\n  Basic-Auth: ann:open-sesame bob:correct-horse\n";
+    let url = ada.publish("engine", &Site::page("secret").file("_headers", rules)).await.url;
+    let (edge, guest) = (world.edge(), client(&world, 1));
+    let guess = async |client: &Client, name_and_password: &str| {
+        let credentials = format!("Basic {}", base64(name_and_password));
+        client.get(edge.address(&url)).header("authorization", credentials).send().await.unwrap().status()
+    };
+    assert_eq!(guess(&guest, "ann:open-sesame").await, StatusCode::OK);
+    assert_eq!(guess(&guest, "bob:wrong").await, StatusCode::UNAUTHORIZED);
+    let id = world.sql_text("SELECT id FROM projects WHERE name = 'engine'").await;
+    let [counts, day, proved] = ["counts", "day", "proved"].map(|kind| format!("svc:gate:{{{id}}}:{kind}"));
+    eventually(PATIENCE, "the right one is remembered", async || {
+        world.redis_number("SCARD", &[&proved]).await == Some(1)
+            && world.redis_number("HGET", &[&counts, "wrong"]).await == Some(1)
+    })
+    .await;
+    let counted = fields(&world, &counts).await;
+    let mark = counted.into_iter().map(|(field, _)| field).find(|field| field != "wrong").unwrap();
+
+    // A client has only so many of the places of those who are remembered.
+    let places = format!("svc:gate:{{{id}}}:proved-of");
+    assert_eq!(world.redis_number("HGET", &[&places, &mark]).await, Some(1));
+    world.redis_number("HSET", &[&places, &mark, "100"]).await;
+    assert_eq!(guess(&guest, "bob:correct-horse").await, StatusCode::OK);
+    eventually(PATIENCE, "the right one is given back", async || {
+        world.redis_number("HGET", &[&counts, "wrong"]).await == Some(1)
+    })
+    .await;
+    assert_eq!(world.redis_number("SCARD", &[&proved]).await, Some(1));
+
+    // An hour's are used up. The guest has the three of a newcomer at another's password, and at a name that nobody has.
+    world.redis_number("HSET", &[&counts, "wrong", "300", &mark, "30"]).await;
+    for wrong in ["bob:guess", "bob:another", "eve:guess"] {
+        assert_eq!(guess(&guest, wrong).await, StatusCode::UNAUTHORIZED, "{wrong}");
+    }
+    for beyond in ["bob:one more", "eve:another"] {
+        assert_eq!(guess(&guest, beyond).await, StatusCode::TOO_MANY_REQUESTS, "{beyond}");
+    }
+    // It may still mistype its own, a hundred times in a day.
+    assert_eq!(guess(&guest, "ann:mistyped").await, StatusCode::UNAUTHORIZED);
+    let mistyped = format!("proved:{mark}");
+    assert_eq!(world.redis_number("HGET", &[&day, &mistyped]).await, Some(1));
+    world.redis_number("HSET", &[&day, &mistyped, "100"]).await;
+    assert_eq!(guess(&guest, "ann:mistyped").await, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(
+        guess(&guest, "ann:open-sesame").await,
+        StatusCode::OK,
+        "what was right a moment ago is not weighed anew"
+    );
+    assert_eq!(guess(&client(&world, 2), "bob:correct-horse").await, StatusCode::OK, "others are not locked out");
+}
+
 /// The fields of a hash of numbers.
 async fn fields(world: &World, key: &str) -> Vec<(String, i64)> {
     let client = redis::Client::open(format!("redis://127.0.0.1:{}", world.redis_port)).unwrap();

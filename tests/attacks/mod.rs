@@ -13,6 +13,7 @@ mod foreign_up_file;
 mod greedy_clients;
 mod greedy_together;
 mod guessed_passwords;
+mod guessed_shares;
 mod header_expansion;
 mod held_uploads;
 mod leaving_symlinks;

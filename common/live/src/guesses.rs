@@ -2,7 +2,7 @@
 //!
 //! A guess counts from its beginning, so that no number of concurrent ones passes the bound; one that turns out to be right is given
 //! back. One client has a part of the guesses of an hour, so that alone it uses them up for nobody. Once they are used up, those who have
-//! given the password before go on, and each of the others has a few guesses in a day, up to a bound of their own: whoever guesses at a
+//! given the same password before go on, with a few wrong ones in a day, and each of the others has a few guesses in a day, up to a bound of their own: whoever guesses at a
 //! site does not lock its visitors out. Of clients there are keyed marks alone.
 
 use std::{sync::LazyLock, time::Duration};
@@ -14,7 +14,7 @@ use super::{Redis, leases::whole};
 /// KEYS counts of the hour, clients that have proved that they know the password, counts of the day. ARGV the wrong guesses that there may
 /// be in an hour, in a day, in an hour of a client, and in an hour of a block of clients; the first guesses of all clients that there may be
 /// in a day, and those of a client; the hour, the day; the marks of the client as one that has proved it, as one that has not, and of its
-/// block, if it is in one. Returns which guess it is, and the time until there are guesses again.
+/// block, if it is in one; the wrong guesses in a day of a client that has proved it, and of a block of them. Returns which guess it is, and the time until there are guesses again.
 static BEGIN: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local function of(key, field) return tonumber(redis.call('HGET', key, field) or '0') end
@@ -33,7 +33,14 @@ static BEGIN: LazyLock<Script> = LazyLock::new(|| {
            add(day, 'wrong', ARGV[8])
            return {1, 0}
          end
-         if redis.call('SISMEMBER', KEYS[2], ARGV[9]) == 1 then return {2, 0} end
+         local proved, all_proved = 'proved:' .. client, 'proved:' .. block
+         if redis.call('SISMEMBER', KEYS[2], ARGV[9]) == 1
+           and of(day, proved) < tonumber(ARGV[12])
+           and (block == '' or of(day, all_proved) < tonumber(ARGV[13])) then
+           add(day, proved, ARGV[8])
+           if block ~= '' then add(day, all_proved, ARGV[8]) end
+           return {2, 0}
+         end
          local widest = block
          if widest == '' then widest = client end
          if of(day, 'first') < tonumber(ARGV[5]) and of(day, widest) < tonumber(ARGV[6]) then
@@ -47,8 +54,9 @@ static BEGIN: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// KEYS as above. ARGV which guess it was; the client's mark that proves it, how many clients are remembered, and for how long; its marks as
-/// one that has not proved it and of its block. An empty first mark gives the guess back alone.
+/// KEYS as above, and how many of the clients that have proved it each block has. ARGV which guess it was; the client's mark that proves it,
+/// how many clients are remembered, and for how long; its marks as one that has not proved it and of its block; how many clients of a block
+/// are remembered. An empty first mark gives the guess back alone.
 static END: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local function take(key, field)
@@ -63,11 +71,21 @@ static END: LazyLock<Script> = LazyLock::new(|| {
          elseif ARGV[1] == '3' then
            take(KEYS[3], 'first')
            if block ~= '' then take(KEYS[3], block) else take(KEYS[3], client) end
+         elseif ARGV[1] == '2' then
+           take(KEYS[3], 'proved:' .. client)
+           if block ~= '' then take(KEYS[3], 'proved:' .. block) end
          end
-         if ARGV[2] ~= '' and redis.call('SCARD', KEYS[2]) < tonumber(ARGV[3]) then
+         if ARGV[2] == '' then return end
+         local widest = block
+         if widest == '' then widest = client end
+         if redis.call('SISMEMBER', KEYS[2], ARGV[2]) == 0 then
+           local of_widest = tonumber(redis.call('HGET', KEYS[4], widest) or '0')
+           if redis.call('SCARD', KEYS[2]) >= tonumber(ARGV[3]) or of_widest >= tonumber(ARGV[7]) then return end
            redis.call('SADD', KEYS[2], ARGV[2])
-           redis.call('PEXPIRE', KEYS[2], ARGV[4])
-         end",
+           redis.call('HINCRBY', KEYS[4], widest, 1)
+         end
+         redis.call('PEXPIRE', KEYS[2], ARGV[4])
+         redis.call('PEXPIRE', KEYS[4], ARGV[4])",
     )
 });
 
@@ -90,8 +108,14 @@ pub struct GuessBounds {
     pub hour: Duration,
     /// The day, which begins with its first guess.
     pub day: Duration,
+    /// Wrong guesses in a day of one client that has proved that it knows the password, beside those.
+    pub of_proved: u32,
+    /// Those of one block of such clients.
+    pub of_proved_block: u32,
     /// Clients that are remembered to have proved that they know the password.
     pub proved: u32,
+    /// Those of one block of clients, and the passwords of one client without a block.
+    pub proved_of_block: u32,
     /// Time for which they are.
     pub proved_kept: Duration,
 }
@@ -99,7 +123,7 @@ pub struct GuessBounds {
 /// The marks of a client at a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientMarks {
-    /// For what it proves.
+    /// For what it proves: another one for each password of the site.
     pub proved: String,
     /// For what it may have without.
     pub client: String,
@@ -112,7 +136,7 @@ pub struct ClientMarks {
 pub enum SiteGuess {
     /// One of those that may be wrong.
     Counted,
-    /// One of a client that has given the password before.
+    /// One of a client that has given the same password before, although too many were wrong.
     Proved,
     /// One of the first of a client, although too many were wrong.
     First,
@@ -141,6 +165,7 @@ impl Redis {
         call.arg(bounds.hourly).arg(bounds.daily).arg(bounds.of_client).arg(bounds.of_block);
         call.arg(bounds.first).arg(bounds.first_of_client).arg(whole(bounds.hour)).arg(whole(bounds.day));
         call.arg(&marks.proved).arg(&marks.client).arg(&marks.block);
+        call.arg(bounds.of_proved).arg(bounds.of_proved_block);
         let answer: (u8, u64) = call.invoke_async(&mut self.commands()).await?;
         match answer {
             (0, left) => Ok(Err(Duration::from_millis(left))),
@@ -161,9 +186,10 @@ impl Redis {
         bounds: &GuessBounds,
     ) -> Result<(), RedisError> {
         let mut call = END.prepare_invoke();
-        call.key(key(site, "counts")).key(key(site, "proved")).key(key(site, "day"));
+        call.key(key(site, "counts")).key(key(site, "proved")).key(key(site, "day")).key(key(site, "proved-of"));
         call.arg(guess.number()).arg(if is_right { &marks.proved } else { "" });
         call.arg(bounds.proved).arg(whole(bounds.proved_kept)).arg(&marks.client).arg(&marks.block);
+        call.arg(bounds.proved_of_block);
         call.invoke_async(&mut self.commands()).await
     }
 }

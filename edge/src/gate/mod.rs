@@ -215,7 +215,8 @@ impl Gatekeeper {
         if let Some(seconds) = self.guesses.wait(&site.project, visit.client) {
             return Guess::TooMany(seconds);
         }
-        let by_all = match self.site_guesses.begin(site, visit.client.into()).await {
+        let provable = may_be_right.then_some(&**hash);
+        let by_all = match self.site_guesses.begin(site, provable, visit.client.into()).await {
             Ok(begun) => begun,
             Err(wait) => return Guess::TooManyByAll(wait.as_secs() + 1),
         };

@@ -36,7 +36,10 @@ const BOUNDS: GuessBounds = GuessBounds {
     first_of_client: limits::SITE_FIRST_GUESSES_OF_CLIENT,
     hour: limits::SITE_GUESSES_EVERY,
     day: limits::SITE_GUESSES_DAY,
+    of_proved: limits::SITE_PROVED_GUESSES,
+    of_proved_block: limits::SITE_PROVED_GUESSES_OF_BLOCK,
     proved: limits::SITE_PROVED,
+    proved_of_block: limits::SITE_PROVED_OF_BLOCK,
     proved_kept: limits::SITE_PROVED_KEPT,
 };
 
@@ -71,12 +74,14 @@ impl SiteGuesses {
         Self { redis, mac: keyed(key, b"guesser\0"), alone: Mutex::default() }
     }
 
-    /// Begins a guess at the password of `site`; fails with the time until there are guesses again.
-    pub(super) async fn begin(&self, site: &Site, client: Client) -> Result<Begun, Duration> {
+    /// Begins a guess at the password of `site` that has this `hash`, of several that it may have; none for a name that nobody has. Fails
+    /// with the time until there are guesses again.
+    pub(super) async fn begin(&self, site: &Site, hash: Option<&str>, client: Client) -> Result<Begun, Duration> {
         let marks = ClientMarks {
-            proved: self.mark(site, site.access_version, client),
-            client: self.mark(site, 0, client),
-            block: client.block().map(|block| self.mark(site, 0, block)).unwrap_or_default(),
+            // Who knows one of a site's passwords has not proved to know another.
+            proved: self.mark(site, site.access_version, hash.unwrap_or_default(), client),
+            client: self.mark(site, 0, "", client),
+            block: client.block().map(|block| self.mark(site, 0, "", block)).unwrap_or_default(),
         };
         if let Some(redis) = &self.redis {
             let asking = redis.begin_guess(site.project.as_str(), &marks, &BOUNDS);
@@ -118,11 +123,14 @@ impl SiteGuesses {
     }
 
     /// What stands for a client: nobody finds its address by it who has not the key.
-    fn mark(&self, site: &Site, version: i64, client: Client) -> String {
+    fn mark(&self, site: &Site, version: i64, hash: &str, client: Client) -> String {
         let mut mac = self.mac.clone();
         mac.update(site.project.as_str().as_bytes());
         mac.update(&version.to_be_bytes());
         mac.update(client.to_string().as_bytes());
+        // An address has no zero byte.
+        mac.update(b"\0");
+        mac.update(hash.as_bytes());
         URL_SAFE_NO_PAD.encode(&mac.finalize().into_bytes()[..MARK_LEN])
     }
 }

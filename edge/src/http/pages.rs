@@ -1,7 +1,10 @@
 //! The edge's own pages and answers without a body. The words of a page stand here or in `edge/templates`; the layout and
 //! the stylesheet, which admin's pages share, in `common/templates`. A page loads nothing.
 
-use std::sync::{LazyLock, OnceLock};
+use std::{
+    sync::{LazyLock, OnceLock},
+    time::Duration,
+};
 
 use askama::Template;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -161,6 +164,12 @@ pub fn unattached_domain() -> Response<SiteBody> {
 /// 404: the site has no such page, and no 404.html of its own.
 pub fn not_found() -> Response<SiteBody> {
     PAGE_NOT_FOUND.response()
+}
+
+/// 429: the client has asked for so many shares that are not there that no other one is looked up for `wait`.
+pub(crate) fn too_many_unknown(wait: Duration) -> Response<SiteBody> {
+    let text = "Too many shares that do not exist were asked for from this network. Wait a minute, then try again.";
+    with(page(StatusCode::TOO_MANY_REQUESTS, "Too many tries", text), RETRY_AFTER, (wait.as_secs() + 1).into())
 }
 
 /// 410: the site says that what was at this address will not come back.

@@ -51,8 +51,16 @@ pub(crate) const SITE_GUESSES_DAY: Duration = Duration::from_hours(24);
 pub(crate) const SITE_FIRST_GUESSES: u32 = 3_000;
 /// Those of one client, or of one block of clients.
 pub(crate) const SITE_FIRST_GUESSES_OF_CLIENT: u32 = 3;
-/// Clients that are remembered to have given a site's password, who may guess whatever others do.
+/// Wrong guesses in [`SITE_GUESSES_DAY`] of one client at a password of the site that it has given before, where there are no others left: it
+/// mistypes what it knows.
+pub(crate) const SITE_PROVED_GUESSES: u32 = 100;
+/// [`SITE_PROVED_GUESSES`] of a block of networks, which one customer may have whole.
+pub(crate) const SITE_PROVED_GUESSES_OF_BLOCK: u32 = 4 * SITE_PROVED_GUESSES;
+/// Clients that are remembered to have given a site's password, who may guess at it whatever others do. A client counts once for each
+/// password of the site.
 pub(crate) const SITE_PROVED: u32 = 10_000;
+/// Those of them that are in one block of networks, which one customer may have whole.
+pub(crate) const SITE_PROVED_OF_BLOCK: u32 = SITE_PROVED / 100;
 /// Time for which they are remembered, since the last one was added.
 pub(crate) const SITE_PROVED_KEPT: Duration = Duration::from_hours(30 * 24);
 /// Longest wait for Redis to count a guess. Beyond it this edge counts for itself.

@@ -60,6 +60,15 @@ pub(crate) const UNKNOWN_KEYS_OF_BLOCK: u32 = 16 * UNKNOWN_KEYS;
 pub(crate) const UNKNOWN_KEYS_EVERY: Duration = Duration::from_mins(1);
 /// Clients whose unknown keys are counted.
 pub(crate) const UNKNOWN_KEY_CLIENTS: usize = 32_768;
+/// Names of shares that are nobody's which a client may ask for within [`UNKNOWN_SHARES_EVERY`], as far as they have to be looked up.
+/// Few visitors open as many that have expired, and who asks without a pause is through with the twenty million names in eight months.
+pub(crate) const UNKNOWN_SHARES: u32 = 60;
+/// [`UNKNOWN_SHARES`] of a block of networks, which one customer may have whole.
+pub(crate) const UNKNOWN_SHARES_OF_BLOCK: u32 = 16 * UNKNOWN_SHARES;
+/// The time for which the unknown shares that a client asks for are counted.
+pub(crate) const UNKNOWN_SHARES_EVERY: Duration = Duration::from_mins(1);
+/// Clients whose unknown shares are counted.
+pub(crate) const UNKNOWN_SHARE_CLIENTS: usize = 32_768;
 /// Certificates read from Postgres at the same time; handshakes beyond it wait for their turn.
 pub(crate) const CERTIFICATE_READS: usize = 8;
 /// Certificates read from Postgres at the same time for one client.

@@ -19,7 +19,7 @@ use sqlx::PgPool;
 use super::{
     Marks, RecallError,
     recall::{Bounds, Read, Recall, Recollection},
-    unknown_keys::UnknownKeys,
+    unknown::{self, Unknown},
 };
 use crate::limits::{self, Shares};
 
@@ -62,7 +62,7 @@ pub enum KeyError {
 /// The gateway's keys, read through from Postgres.
 pub struct Keys {
     recall: Recall<TokenHash, Arc<GatewayKey>>,
-    unknown: UnknownKeys,
+    unknown: Unknown,
     marks: Arc<Marks>,
     /// Asked first: a replica nearby, if there is one.
     near: PgPool,
@@ -89,7 +89,7 @@ impl Keys {
             back_off: limits::READ_BACK_OFF,
             failures: limits::FAILURES,
         };
-        let (recall, unknown) = (Recall::new(marks.clone(), bounds), UnknownKeys::default());
+        let (recall, unknown) = (Recall::new(marks.clone(), bounds), Unknown::new(unknown::KEYS));
         Self { recall, unknown, marks, near, primary }
     }
 

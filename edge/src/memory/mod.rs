@@ -17,7 +17,7 @@ mod sites;
 mod source;
 #[cfg(test)]
 mod tests;
-mod unknown_keys;
+mod unknown;
 
 pub use self::{
     challenges::Challenges,

@@ -80,6 +80,9 @@ pub enum RecallError {
     /// As many keys as may be are being read.
     #[error("too many others are being read")]
     Busy,
+    /// The asker has asked for too many keys that are nobody's, and is to wait so long. Nothing was read.
+    #[error("the client asks for too many that are nobody's")]
+    TooManyUnknown(Duration),
 }
 
 /// The result of one read of a key.
@@ -270,7 +273,8 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
             return Err(RecallError::Unreadable("it failed a moment ago".into()));
         }
         let found = self.read(&mut read).await;
-        if found.is_err() {
+        // Who is refused says nothing of the key, which another may read at once.
+        if !matches!(found, Ok(_) | Err(RecallError::TooManyUnknown(_))) {
             self.failures.insert(key.clone(), Instant::now());
         }
         found

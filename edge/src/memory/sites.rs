@@ -14,6 +14,7 @@ use tokio::{sync::Semaphore, time::timeout};
 use super::{
     Marks, Postgres, RecallError, Recollection, Source,
     recall::{Bounds, Read, Recall},
+    unknown::{self, Unknown},
 };
 use crate::limits::{self, Shares};
 
@@ -35,6 +36,8 @@ pub struct Routes<S = Postgres> {
     /// Asked at every request.
     sites: Recall<Box<str>, Arc<Site>>,
     recents: Recall<ProjectId, Arc<[DeploymentId]>>,
+    /// Shares that were asked for and are not there: their names are all that keeps most of them from strangers.
+    unknown_shares: Unknown,
     marks: Arc<Marks>,
     source: S,
     clock: Clock,
@@ -73,6 +76,7 @@ impl<S: Source> Routes<S> {
         Self {
             sites: Recall::new(marks.clone(), bounds),
             recents: Recall::new(marks.clone(), recents_bounds),
+            unknown_shares: Unknown::new(unknown::SHARES),
             marks,
             source,
             clock,
@@ -93,11 +97,40 @@ impl<S: Source> Routes<S> {
         }
     }
 
-    /// The site at `host`, which is `key`, for a visit of `asker`; none when there is none, or when it is over.
+    /// The site at `host`, which is `key`, for a visit of `asker`; none when there is none, or when it is over. Of an asker who asked for
+    /// too many shares that are not there, no share is looked up; one that memory knows is had by everybody.
     pub async fn site(&self, host: &str, key: &HostKey, asker: Client) -> Result<Option<Arc<Site>>, RecallError> {
         let name: Box<str> = host.into();
-        let site = self.sites.find(&name, asker, |is_retry| self.read_site(&name, key, is_retry)).await?;
+        // Those who are to wait need no turn to learn of it.
+        if matches!(key, HostKey::Share(_)) && matches!(self.sites.remembered(host), Recollection::Unknown) {
+            self.admit_to_shares(asker)?;
+        }
+        let site = self.sites.find(&name, asker, |is_retry| self.read_site_for(asker, &name, key, is_retry)).await?;
         Ok(site.filter(|site| !self.is_over(site)))
+    }
+
+    /// Reads a site in `asker`'s turn. Judged there and then, so that who asks for many shares at once has only as many more as one client
+    /// has turns.
+    async fn read_site_for(
+        &self,
+        asker: Client,
+        host: &str,
+        key: &HostKey,
+        is_retry: bool,
+    ) -> Result<Read<Box<str>, Arc<Site>>, RecallError> {
+        let is_share = matches!(key, HostKey::Share(_));
+        if is_share && !is_retry {
+            self.admit_to_shares(asker)?;
+        }
+        let read = self.read_site(host, key, is_retry).await?;
+        if is_share && !is_retry && read.value.is_none() {
+            self.unknown_shares.count(asker);
+        }
+        Ok(read)
+    }
+
+    fn admit_to_shares(&self, asker: Client) -> Result<(), RecallError> {
+        self.unknown_shares.admit(asker).map_err(RecallError::TooManyUnknown)
     }
 
     async fn read_site(

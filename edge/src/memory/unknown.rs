@@ -1,0 +1,162 @@
+//! Secrets and names that are nobody's, counted for each client: every one that is made up costs a read of Postgres, and whoever makes up
+//! enough of them finds some that are somebody's.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use fairness::Client;
+use tokio::time::Instant;
+
+use crate::limits;
+
+/// The bounds of a count.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Most {
+    /// Those that a client may ask for, as far as they have to be looked up.
+    pub(super) of_client: u32,
+    /// Those of a block of networks, which one customer may have whole.
+    pub(super) of_block: u32,
+    /// The time for which a client's are counted.
+    pub(super) every: Duration,
+    /// Clients and blocks that are counted.
+    pub(super) clients: usize,
+}
+
+/// The bounds of gateway keys.
+pub(super) const KEYS: Most = Most {
+    of_client: limits::UNKNOWN_KEYS,
+    of_block: limits::UNKNOWN_KEYS_OF_BLOCK,
+    every: limits::UNKNOWN_KEYS_EVERY,
+    clients: limits::UNKNOWN_KEY_CLIENTS,
+};
+
+/// The bounds of shares' names.
+pub(super) const SHARES: Most = Most {
+    of_client: limits::UNKNOWN_SHARES,
+    of_block: limits::UNKNOWN_SHARES_OF_BLOCK,
+    every: limits::UNKNOWN_SHARES_EVERY,
+    clients: limits::UNKNOWN_SHARE_CLIENTS,
+};
+
+/// For each client and block of clients, the number of those that it has asked for and that are nobody's.
+#[derive(Debug)]
+pub(super) struct Unknown {
+    most: Most,
+    counts: Mutex<HashMap<Client, Count>>,
+}
+
+/// Those of one client. Counting begins anew [`Most::every`] after the first of them.
+#[derive(Debug)]
+struct Count {
+    first: Instant,
+    asked: u32,
+}
+
+impl Count {
+    /// The time until counting begins anew; zero when that is due.
+    fn left(&self, every: Duration, now: Instant) -> Duration {
+        (self.first + every).saturating_duration_since(now)
+    }
+}
+
+impl Unknown {
+    /// Nothing is counted yet.
+    pub(super) fn new(most: Most) -> Self {
+        Self { most, counts: Mutex::default() }
+    }
+
+    /// Allows another one to be looked up for `client`, or returns the time until one may be.
+    pub(super) fn admit(&self, client: Client) -> Result<(), Duration> {
+        let (counts, now) = (self.counts(), Instant::now());
+        let lefts = self.counted(client).filter_map(|(counted, most)| {
+            let count = counts.get(&counted).filter(|count| count.asked >= most)?;
+            Some(count.left(self.most.every, now)).filter(|left| !left.is_zero())
+        });
+        lefts.max().map_or(Ok(()), Err)
+    }
+
+    /// Counts one of `client` that is nobody's. While [`Most::clients`] are counted, another client's are not.
+    pub(super) fn count(&self, client: Client) {
+        let (mut counts, now, every) = (self.counts(), Instant::now(), self.most.every);
+        for (counted, _) in self.counted(client) {
+            if counts.len() >= self.most.clients && !counts.contains_key(&counted) {
+                counts.retain(|_, count| !count.left(every, now).is_zero());
+                if counts.len() >= self.most.clients {
+                    continue;
+                }
+            }
+            let count = counts.entry(counted).or_insert(Count { first: now, asked: 0 });
+            if count.left(every, now).is_zero() {
+                *count = Count { first: now, asked: 0 };
+            }
+            count.asked = count.asked.saturating_add(1);
+        }
+    }
+
+    /// The block that a client is in, if it is in one, and the client, each with those that it may ask for. The block first: of more
+    /// clients than are counted, it is one.
+    fn counted(&self, client: Client) -> impl Iterator<Item = (Client, u32)> + use<> {
+        let Most { of_client, of_block, .. } = self.most;
+        client.block().map(|block| (block, of_block)).into_iter().chain([(client, of_client)])
+    }
+
+    fn counts(&self) -> MutexGuard<'_, HashMap<Client, Count>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+
+    fn client(address: &str) -> Client {
+        address.parse::<IpAddr>().unwrap().into()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_has_so_many_in_a_minute() {
+        let unknown = Unknown::new(KEYS);
+        let (greedy, other) = (client("2001:db8::1"), client("192.0.2.1"));
+        for _ in 0..limits::UNKNOWN_KEYS {
+            assert_eq!(unknown.admit(greedy), Ok(()));
+            unknown.count(greedy);
+        }
+        assert_eq!(unknown.admit(client("2001:db8::2")), Err(limits::UNKNOWN_KEYS_EVERY), "the same customer");
+        assert_eq!(unknown.admit(other), Ok(()));
+        tokio::time::advance(limits::UNKNOWN_KEYS_EVERY / 2).await;
+        assert_eq!(unknown.admit(greedy), Err(limits::UNKNOWN_KEYS_EVERY / 2));
+        tokio::time::advance(limits::UNKNOWN_KEYS_EVERY / 2).await;
+        assert_eq!(unknown.admit(greedy), Ok(()));
+        unknown.count(greedy);
+        assert_eq!(unknown.admit(greedy), Ok(()), "a new minute");
+    }
+
+    #[test]
+    fn a_block_of_networks_has_so_many_however_many_clients_it_is() {
+        let unknown = Unknown::new(KEYS);
+        let shown = (0..u32::from(u16::MAX)).take_while(|network| {
+            let client = client(&format!("2001:db8:7:{network:x}::1"));
+            unknown.admit(client).inspect(|()| unknown.count(client)).is_ok()
+        });
+        assert_eq!(shown.count(), limits::UNKNOWN_KEYS_OF_BLOCK as usize);
+        assert_eq!(unknown.admit(client("2001:db8:8::1")), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_are_forgotten_when_there_are_many() {
+        let unknown = Unknown::new(KEYS);
+        let numbered = |number: usize| IpAddr::from(Ipv4Addr::from_bits(u32::try_from(number).unwrap())).into();
+        for number in 0..limits::UNKNOWN_KEY_CLIENTS + 10 {
+            unknown.count(numbered(number));
+        }
+        assert_eq!(unknown.counts().len(), limits::UNKNOWN_KEY_CLIENTS);
+        tokio::time::advance(limits::UNKNOWN_KEYS_EVERY).await;
+        unknown.count(client("192.0.2.1"));
+        assert_eq!(unknown.counts().len(), 1);
+    }
+}
