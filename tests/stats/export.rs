@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
 use super::{rows::sums, *};
@@ -74,4 +75,35 @@ async fn everything_is_exported_as_cells() {
     visited.world.sql("DELETE FROM traffic_recent; DELETE FROM traffic_days; DELETE FROM traffic_hours").await;
     let empty = visited.ada.get("/projects/engine/stats/export?days=365").await.assert_status(200);
     assert_eq!(empty.text(), "day,kind,key,count,bytes\r\n");
+}
+
+#[tokio::test]
+async fn an_export_that_fails_breaks_off() {
+    let visited = written().await;
+    // The first day can be read, a later one cannot.
+    visited.world.sql("UPDATE traffic_days SET lists = '{\"path\": 1}'").await;
+    let path = "/projects/engine/stats/export?days=4";
+    let through_the_edge = format!("https://api.svc.localhost{path}");
+    let edge = visited.world.edge();
+    let token = visited.ada.token.as_deref().unwrap();
+    for (how, request) in [
+        ("admin", visited.ada.get(path)),
+        ("HTTP/2", edge.get(&through_the_edge).bearer(token)),
+        ("HTTP/1.1", edge.get_http1(&through_the_edge).bearer(token)),
+    ] {
+        let (answer, response) = request.open().await;
+        answer.assert_status(200);
+        let mut body = response.unwrap().bytes_stream();
+        let mut received = Vec::new();
+        let end = loop {
+            match body.next().await {
+                Some(Ok(part)) => received.extend_from_slice(&part),
+                Some(Err(error)) => break Some(error),
+                None => break None,
+            }
+        };
+        assert!(end.is_some(), "{how}: ended as if it was whole, with {}", String::from_utf8_lossy(&received));
+    }
+    // What fails before the answer has begun is a refusal.
+    visited.ada.get("/projects/engine/stats/export?days=3").await.assert_error(502, "cdn_error");
 }

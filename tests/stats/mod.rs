@@ -11,6 +11,7 @@ mod divided;
 mod errors;
 mod export;
 mod figures;
+mod flood;
 mod held;
 mod months;
 mod outage;

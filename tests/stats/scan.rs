@@ -60,13 +60,13 @@ async fn a_list_with_too_many_entries_says_so() {
     visited.visit("/", 3).await;
     visited.live_with(3).await;
     fold(&visited.world).await;
-    // As if 50,000 paths had been seen within this hour and the next.
+    // As if as many paths as there is room for had been seen within this hour and the next.
     visited
         .world
         .sql(
             "INSERT INTO traffic_hours SELECT hour + interval '1 hour', project_id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
              FROM traffic_hours;
-             UPDATE traffic_hours SET paths = 50000",
+             UPDATE traffic_hours SET paths = 2000",
         )
         .await;
     visited.visit("/about", 2).await;

@@ -43,7 +43,7 @@ const MONTHS: i64 = 1_000;
 const MONTHS_AT_ONCE: usize = 4;
 /// Rows in one batch of deletions.
 const ROWS: i64 = 5_000;
-/// Hours of a deleted project in one batch, each of which may have some ten thousand entries.
+/// Hours of a deleted project in one batch, each of which may have some thousand entries.
 const REMOVED_HOURS: i64 = 2;
 
 /// Adds what the edges appended to the hours, of one shard of the projects.
@@ -153,18 +153,22 @@ impl Job for Expire {
         let first_hour = midnight(today) - HOURS_KEPT;
         let first_day = today.checked_sub(time::Duration::days(DAYS_KEPT)).unwrap_or(today);
         let salts = salts::delete_before(&app.db, (now - SALTS_KEPT).as_datetime().date()).await?;
-        let mut counts = [
+        let counts = [
             upkeep::delete_undivided(&app.db, first_hour, first_day, ROWS).await?,
             upkeep::delete_visitors(&app.db, first_hour.as_datetime().date(), ROWS).await?,
+            upkeep::delete_payer_hours(&app.db, first_hour, ROWS).await?,
             upkeep::delete_edges(&app.db, now - EDGES_KEPT, ROWS).await?,
             months::delete_before(&app.db, first_day, ROWS).await?,
-            0,
         ];
+        let mut dropped = 0;
         for table in Divided::ALL {
             let until = if table == Divided::Days { midnight(first_day) } else { first_hour };
-            counts[4] += u64::from(upkeep::drop_partition(&app.db, table, until).await?);
+            dropped += u64::from(upkeep::drop_partition(&app.db, table, until).await?);
         }
-        Ok(Batch { done: salts + counts.iter().sum::<u64>(), full: counts.iter().any(|&count| count > 0) })
+        Ok(Batch {
+            done: salts + dropped + counts.iter().sum::<u64>(),
+            full: dropped > 0 || counts.iter().any(|&count| count > 0),
+        })
     }
 }
 

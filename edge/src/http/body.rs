@@ -25,6 +25,7 @@ pub struct SiteBody {
     content: Content,
     cache_use: CacheUse,
     served: Served,
+    is_own_file: bool,
     is_disallowed: bool,
     /// There where bytes wait for the pace of an account.
     pacing: Option<Box<Pacing>>,
@@ -99,7 +100,8 @@ impl SiteBody {
     }
 
     const fn of(content: Content) -> Self {
-        Self { content, cache_use: CacheUse::None, served: Served::Other, is_disallowed: false, pacing: None }
+        let (cache_use, served) = (CacheUse::None, Served::Other);
+        Self { content, cache_use, served, is_own_file: false, is_disallowed: false, pacing: None }
     }
 
     /// The same body, with what the memory of bodies did for it.
@@ -118,6 +120,16 @@ impl SiteBody {
     /// Says what is served, also where the body itself is left out.
     pub(crate) fn serve(&mut self, served: Served) {
         self.served = served;
+    }
+
+    /// Marks the body as that of the file which the path names, rather than of one that answers whatever path.
+    pub(crate) fn mark_own_file(&mut self) {
+        self.is_own_file = true;
+    }
+
+    /// Whether the path names the file: nobody makes such a path up.
+    pub(crate) fn is_own_file(&self) -> bool {
+        self.is_own_file
     }
 
     /// What is served.

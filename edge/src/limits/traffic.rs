@@ -1,5 +1,6 @@
 //! Bounds of what is counted of traffic. All of it together takes less than 200 MB, whatever visitors send: [`COUNTED_BYTES`],
-//! the sums of [`COUNTED_PROJECTS`] in each shard, some 50 MB of what visitors did and which were sent, and what waits for Postgres.
+//! the sums of [`COUNTED_PROJECTS`] in each shard, some 50 MB of what visitors did and which were sent, [`HOUR_KEYS`], and what waits for
+//! Postgres.
 
 use std::time::Duration;
 
@@ -14,12 +15,28 @@ pub(crate) const PAYER_PROJECTS: usize = 4_000;
 /// Most shards, each for the threads that count in it. An answer holds its shard for well under a microsecond, so that some
 /// threads can share one; each has room for the sums of all projects.
 pub(crate) const TRAFFIC_SHARDS: usize = 4;
-/// Distinct paths of a project in one collection.
-pub(crate) const COUNTED_PATHS: usize = 50_000;
-/// Distinct errors (status, path and where it came from) of a project in one collection.
+/// Distinct paths of a project in one hour. Postgres takes no more, from all edges together: `fold_traffic`. So it is with the
+/// bounds of errors, views and persons that follow.
+pub(crate) const COUNTED_PATHS: usize = 2_000;
+/// Those of them that name no file, because a page or a rule answers whatever is asked for: half of them, so that who makes paths up
+/// leaves room for the site's own.
+pub(crate) const COUNTED_STAND_INS: usize = COUNTED_PATHS / 2;
+/// Distinct errors (status, path and where it came from) of a project in one hour.
 pub(crate) const COUNTED_ERRORS: usize = 1_000;
-/// Distinct views (page, where it came from, country and hostname) of a project in one collection.
-pub(crate) const COUNTED_VIEWS: usize = 20_000;
+/// Distinct views (page, where it came from, country and hostname) of a project in one hour.
+pub(crate) const COUNTED_VIEWS: usize = 4_000;
+/// Distinct paths of all projects of one person, with all their organizations, in one hour: projects are free to make, and visitors
+/// make paths up.
+pub(crate) const PAYER_PATHS: usize = 10_000;
+/// Those of them that name no file.
+pub(crate) const PAYER_STAND_INS: usize = PAYER_PATHS / 2;
+/// Distinct errors of all projects of one person in one hour.
+pub(crate) const PAYER_ERRORS: usize = 5_000;
+/// Distinct views of all projects of one person in one hour.
+pub(crate) const PAYER_VIEWS: usize = 10_000;
+/// Keys that are known to have been sent within the hour, over all persons, at some 20 bytes each. A key beyond them is sent; Postgres
+/// has its own bounds.
+pub(crate) const HOUR_KEYS: usize = 1_000_000;
 /// Registers of visitors of a project in one collection, beyond which equal ones are looked for, and the end of them.
 pub(crate) const COUNTED_REGISTERS: usize = 32_768;
 /// Bytes of the host of a page that led to a visit: as long as a hostname can be.

@@ -188,6 +188,9 @@ pub(crate) fn send(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Re
     let mut decided = conditional(pack, file, asked, role)?;
     if role.error().is_none() {
         decided.response.body_mut().serve(file.served);
+        if role == Role::Found {
+            decided.response.body_mut().mark_own_file();
+        }
     }
     Ok(decided)
 }

@@ -7,7 +7,7 @@ use domain::{
     traffic::{Entry, EntryKind, HourTraffic, OTHER, Sums},
 };
 
-use super::Counts;
+use super::{Counts, hour_keys::HourKeys};
 use crate::limits;
 
 /// Bytes that a project's part of a batch takes in memory beside its keys, about.
@@ -70,12 +70,18 @@ fn weight(part: &HourTraffic) -> usize {
 }
 
 impl Collection {
-    /// What all threads have counted, within `hour`.
-    pub(super) fn of(counts: impl IntoIterator<Item = Counts>, hour: Timestamp) -> Self {
+    /// What all threads have counted, within `hour`: as many keys of it as `keys` has room for.
+    pub(super) fn of(counts: impl IntoIterator<Item = Counts>, hour: Timestamp, keys: &mut HourKeys) -> Self {
+        keys.begin(hour);
         let (mut dropped, mut parts) = (0, Vec::new());
-        for counts in counts {
-            dropped += counts.dropped;
-            parts.extend(counts.projects.into_iter().map(|(project, tally)| tally.into_traffic(hour, project)));
+        for Counts { projects, room, dropped: of_thread, .. } in counts {
+            dropped += of_thread;
+            parts.extend(projects.into_iter().map(|(project, mut tally)| {
+                if let Some(payer) = room.payer_of(&tally) {
+                    keys.bound(payer, &project, &mut tally);
+                }
+                tally.into_traffic(hour, project)
+            }));
         }
         let traffic = merge(parts);
         let is_lacking = |entry: &&Entry| {

@@ -115,9 +115,9 @@ impl Collector {
             self.requests.begin();
             let counts: Vec<Counts> =
                 if is_last { self.traffic.take_last().collect() } else { self.traffic.take().collect() };
-            let outbox = self.outbox.clone();
+            let (counted, outbox) = (self.traffic, self.outbox.clone());
             let put = spawn_blocking(move || {
-                let Collection { traffic, dropped, others } = Collection::of(counts, hour);
+                let Collection { traffic, dropped, others } = counted.collection(counts, hour);
                 metrics::traffic_collected(dropped, others);
                 metrics::traffic_lost("journal", outbox.put(traffic));
             });

@@ -1,10 +1,10 @@
 //! Traffic: every answer of a site is counted once, in memory, and what was counted goes to Postgres.
 //!
 //! [`agents`] judges who asks by the request, [`people`] by what a visitor does. [`receipt`] follows an answer until its body has
-//! ended, [`tally`] holds the sums of a project, [`outbox`] the [batches](batch) that wait for Postgres, in memory and in the
-//! [`journal`], [`collector`] brings them there. A client's address leads to a country ([`country`]) and, hashed, to a number of
-//! visitors, and no further. A request for plain HTTP that is led to HTTPS is no visit of a site yet: it is counted when it comes
-//! back. Start with [`Traffic::follow`].
+//! ended, [`tally`] holds the sums of a project, [`hour_keys`] bounds what they are made of, [`outbox`] the
+//! [batches](batch) that wait for Postgres, in memory and in the [`journal`], [`collector`] brings them there. A client's address leads
+//! to a country ([`country`]) and, hashed, to a number of visitors, and no further. A request for plain HTTP that is led to HTTPS is no
+//! visit of a site yet: it is counted when it comes back. Start with [`Traffic::follow`].
 
 mod adoption;
 pub mod agents;
@@ -12,6 +12,7 @@ mod batch;
 mod collector;
 mod country;
 mod country_file;
+mod hour_keys;
 mod journal;
 mod outbox;
 mod people;
@@ -32,7 +33,7 @@ use std::{
 };
 
 use ahash::HashMap;
-use domain::{Clock, ProjectId, site::Site, traffic::Count};
+use domain::{Clock, ProjectId, Timestamp, site::Site, traffic::Count};
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
@@ -43,7 +44,9 @@ pub(crate) use self::{
     receipt::{Answer, Counted, Requested},
 };
 use self::{
+    batch::Collection,
     country::Countries,
+    hour_keys::HourKeys,
     people::{At, ClientKind, Deed, Outcome, People, Salts, Waiting, client::Purpose, client::Who, sent::Sent},
     tally::{Asked, Room, Tally},
 };
@@ -64,6 +67,7 @@ pub struct Traffic {
     people: People,
     salts: Salts,
     sent: Mutex<Sent>,
+    hour_keys: Mutex<HourKeys>,
     clock: Clock,
 }
 
@@ -148,6 +152,7 @@ impl Traffic {
             people: People::new(),
             salts: Salts::new(),
             sent: Mutex::default(),
+            hour_keys: Mutex::new(HourKeys::new()),
             clock,
         })))
     }
@@ -216,6 +221,11 @@ impl Traffic {
             }
             counts
         })
+    }
+
+    /// What was taken out, within `hour`, with as many keys as there is room for.
+    fn collection(&self, counts: impl IntoIterator<Item = Counts>, hour: Timestamp) -> Collection {
+        Collection::of(counts, hour, &mut lock(&self.hour_keys))
     }
 
     /// Takes out what was counted, at the end of the program: nobody is waited for any longer.

@@ -53,6 +53,8 @@ pub(crate) struct Answer {
     pub(super) purpose: Purpose,
     /// What was answered.
     pub(super) served: Served,
+    /// Whether the path names the file that was answered. Others are whatever visitors make up: one page, or a rule, answers them all.
+    pub(super) is_own_file: bool,
     /// Whether the site's `robots.txt` disallows it to who asked.
     pub(super) is_disallowed: bool,
     /// Of pages and errors: the host that led here, or a path of the same site that led to an error. Empty without.
@@ -121,7 +123,22 @@ impl Answer {
         };
         let (cache, is_disallowed) = (response.body().cache_use(), response.body().is_disallowed());
         let is_gate = response.extensions().get::<GateAnswer>().is_some();
-        Self { site, host, status, cache, country, who, purpose, served, is_disallowed, referrer, path, is_gate }
+        let is_own_file = response.body().is_own_file();
+        Self {
+            site,
+            host,
+            status,
+            cache,
+            country,
+            who,
+            purpose,
+            served,
+            is_own_file,
+            is_disallowed,
+            referrer,
+            path,
+            is_gate,
+        }
     }
 
     /// What its path counts as: one that the site has, one of an error, or none. Of what is answered whatever the path is (the
@@ -227,6 +244,7 @@ impl Counted {
         self.receipt.answer.status = status;
         self.receipt.answer.cache = CacheUse::None;
         self.receipt.answer.served = Served::Other;
+        self.receipt.answer.is_own_file = false;
         self.body = body;
         self
     }

@@ -31,8 +31,8 @@ pub(super) struct Room {
 }
 
 /// What the projects of a payer have taken.
-#[derive(Default)]
 struct Taken {
+    payer: Account,
     key_bytes: usize,
     projects: usize,
 }
@@ -47,6 +47,8 @@ pub(super) struct Tally {
     sums: Sums,
     hostnames: Keys,
     paths: Keys,
+    /// Paths that name no file: a page or a rule answers them all.
+    stand_ins: Keys,
     errors: Keys,
     views: Keys,
     countries: Vec<(Country, Count)>,
@@ -54,6 +56,44 @@ pub(super) struct Tally {
     visitors: Vec<Register>,
     /// Who pays for its keys.
     payer: Place,
+}
+
+/// A list whose keys visitors make up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum List {
+    Paths,
+    StandIns,
+    Errors,
+    Views,
+}
+
+/// One of each list.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Lists<T> {
+    pub(super) paths: T,
+    pub(super) stand_ins: T,
+    pub(super) errors: T,
+    pub(super) views: T,
+}
+
+impl<T> Lists<T> {
+    pub(super) fn of(&self, list: List) -> &T {
+        match list {
+            List::Paths => &self.paths,
+            List::StandIns => &self.stand_ins,
+            List::Errors => &self.errors,
+            List::Views => &self.views,
+        }
+    }
+
+    pub(super) fn of_mut(&mut self, list: List) -> &mut T {
+        match list {
+            List::Paths => &mut self.paths,
+            List::StandIns => &mut self.stand_ins,
+            List::Errors => &mut self.errors,
+            List::Views => &mut self.views,
+        }
+    }
 }
 
 /// Answers to clients of one kind.
@@ -95,14 +135,19 @@ impl Room {
     /// Takes what a project of `owner` needs before its first key; none where there is no room.
     pub(super) fn take_for_project(&mut self, owner: &PayingAccount) -> Option<Tally> {
         let payer = owner.person().cloned().map_or_else(|| owner.account().clone(), Account::User);
-        let place = *self.places.entry(payer).or_insert_with(|| {
-            self.payers.push(Taken::default());
+        let place = *self.places.entry(payer).or_insert_with_key(|payer| {
+            self.payers.push(Taken { payer: payer.clone(), key_bytes: 0, projects: 0 });
             self.payers.len() - 1
         });
         let taken = self.payers.get_mut(place).filter(|taken| taken.projects < limits::PAYER_PROJECTS)?;
         self.all = self.all.checked_sub(ENTRY_WEIGHT_OF_PROJECT)?;
         taken.projects += 1;
         Some(Tally { payer: Place(place), ..Tally::default() })
+    }
+
+    /// Who pays for the keys of a tally that was taken here.
+    pub(super) fn payer_of(&self, tally: &Tally) -> Option<&Account> {
+        self.payers.get(tally.payer.0).map(|taken| &taken.payer)
     }
 
     /// Takes so many bytes of those for keys.
@@ -140,6 +185,21 @@ impl Keys {
         }
     }
 
+    /// Leaves the keys that are admitted; the others are counted together.
+    fn retain(&mut self, mut admits: impl FnMut(&str) -> bool) {
+        let Self { counts, other } = self;
+        // Those with one answer come last: the likeliest to be made up.
+        for is_single in [false, true] {
+            counts.retain(|key, count| {
+                let stays = (count.requests <= 1) != is_single || admits(key);
+                if !stays {
+                    other.add(*count);
+                }
+                stays
+            });
+        }
+    }
+
     fn into_entries(self, kind: EntryKind) -> impl Iterator<Item = Entry> {
         let other = (self.other != Count::default()).then(|| (OTHER.into(), self.other));
         self.counts.into_iter().chain(other).map(move |(key, count)| Entry { kind, key, count })
@@ -161,7 +221,12 @@ impl Tally {
         let payer = self.payer;
         self.hostnames.add(&answer.host, count, limits::COUNTED_HOSTNAMES, payer, room);
         match answer.path_kind() {
-            Some(EntryKind::Path) => self.paths.add(&answer.path(), count, limits::COUNTED_PATHS, payer, room),
+            Some(EntryKind::Path) if answer.is_own_file => {
+                self.paths.add(&answer.path(), count, limits::COUNTED_PATHS, payer, room);
+            }
+            Some(EntryKind::Path) => {
+                self.stand_ins.add(&answer.path(), count, limits::COUNTED_STAND_INS, payer, room);
+            }
             Some(EntryKind::Error) => self.errors.add(&answer.error_key(), count, limits::COUNTED_ERRORS, payer, room),
             _ => {}
         }
@@ -242,6 +307,14 @@ impl Tally {
         }
     }
 
+    /// Leaves the keys that are admitted, of the lists whose keys visitors make up; the others are counted together.
+    pub(super) fn retain_keys(&mut self, mut admits: impl FnMut(List, &str) -> bool) {
+        self.paths.retain(|key| admits(List::Paths, key));
+        self.stand_ins.retain(|key| admits(List::StandIns, key));
+        self.errors.retain(|key| admits(List::Errors, key));
+        self.views.retain(|key| admits(List::Views, key));
+    }
+
     /// The visitors.
     pub(super) fn visitors_mut(&mut self) -> &mut Vec<Register> {
         &mut self.visitors
@@ -249,7 +322,9 @@ impl Tally {
 
     /// Makes rows of it.
     pub(super) fn into_traffic(self, hour: domain::Timestamp, project: domain::ProjectId) -> HourTraffic {
-        let Self { sums, hostnames, paths, errors, views, countries, clients, visitors, payer: _ } = self;
+        let Self { sums, hostnames, mut paths, mut stand_ins, errors, views, countries, clients, visitors, payer: _ } =
+            self;
+        paths.other.add(std::mem::take(&mut stand_ins.other));
         let countries = countries.into_iter().map(|(country, count)| Entry {
             kind: EntryKind::Country,
             key: country.as_str().into(),
@@ -258,6 +333,7 @@ impl Tally {
         let mut entries: Vec<Entry> = hostnames
             .into_entries(EntryKind::Hostname)
             .chain(paths.into_entries(EntryKind::Path))
+            .chain(stand_ins.into_entries(EntryKind::Path))
             .chain(errors.into_entries(EntryKind::Error))
             .chain(views.into_entries(EntryKind::View))
             .chain(countries)

@@ -7,15 +7,11 @@ use std::{
 
 use domain::{
     Gate, OrgId, PayingAccount, ProjectId, Site, SiteKind, Timestamp, UserId,
-    traffic::{Count, EntryKind, HourTraffic, OTHER, hour_of},
+    traffic::{Count, EntryKind, HOUR, HourTraffic, OTHER, hour_of},
 };
 use http::{Response, StatusCode};
 
-use super::{
-    batch::{Collection, divide},
-    people::client::Client,
-    *,
-};
+use super::{batch::divide, people::client::Client, *};
 use crate::http::{CacheUse, GateAnswer, SiteBody};
 
 /// A site of an account that has no other.
@@ -66,7 +62,9 @@ fn follow(traffic: &'static Traffic, requested: Requested, answer: Response<Site
     Some(receipt.with(answer.into_body()))
 }
 
-fn answer(status: u16, body: SiteBody) -> Response<SiteBody> {
+/// An answer with a file that the path names.
+fn answer(status: u16, mut body: SiteBody) -> Response<SiteBody> {
+    body.mark_own_file();
     Response::builder().status(status).body(body).unwrap()
 }
 
@@ -81,7 +79,11 @@ fn now() -> Timestamp {
 
 /// Everything that was counted, as it goes to Postgres, in batches.
 fn batches(traffic: &Traffic) -> Vec<Vec<HourTraffic>> {
-    divide(Collection::of(traffic.take(), now()).traffic).collect()
+    batches_of_hour(traffic, now())
+}
+
+fn batches_of_hour(traffic: &Traffic, hour: Timestamp) -> Vec<Vec<HourTraffic>> {
+    divide(traffic.collection(traffic.take(), hour).traffic).collect()
 }
 
 /// The counts of a kind, by key, in all batches.
@@ -188,7 +190,7 @@ fn made_up_paths_become_one_and_pages_stay() {
 #[test]
 fn keys_of_one_persons_organizations_leave_room_for_others() {
     let (traffic, modest) = (traffic(), site(9));
-    let greedy = [1, 2, 3, 4].map(greedy);
+    let greedy: Vec<_> = (1..=20).map(greedy).collect();
     let path = "x".repeat(limits::COUNTED_PATH_BYTES - 20);
     for number in 0..limits::COUNTED_PATHS as u64 {
         for site in &greedy {
@@ -209,6 +211,71 @@ fn keys_of_one_persons_organizations_leave_room_for_others() {
         assert_eq!(paths.iter().map(|(_, count)| count.requests).sum::<u64>(), limits::COUNTED_PATHS as u64);
     }
     assert!(weight <= limits::COUNTED_BYTES / 100 * limits::PAYER_KEYS_PERCENT, "{weight} bytes");
+}
+
+#[test]
+fn an_hour_has_as_many_keys_of_a_project_as_of_one_collection() {
+    let (traffic, site) = (traffic(), site(1));
+    let (most, mut sent) = (limits::COUNTED_PATHS, std::collections::BTreeSet::new());
+    for collection in 0..4 {
+        for number in 0..most / 2 {
+            visit(traffic, &site, &format!("/{collection}/{number}"), 200);
+        }
+        visit(traffic, &site, "/0/0", 200);
+        let batches = batches(traffic);
+        let paths = of_kind(&batches, EntryKind::Path);
+        let counted = paths.iter().map(|(_, count)| count.requests).sum::<u64>();
+        assert_eq!(counted, most as u64 / 2 + 1, "each is counted, under whichever key");
+        assert!(paths.iter().any(|(path, _)| path == "/0/0"), "what was sent before is no key more");
+        sent.extend(paths.into_iter().map(|(path, _)| path).filter(|path| path != OTHER));
+    }
+    assert_eq!(sent.len(), most);
+    visit(traffic, &site, "/later", 200);
+    let paths = of_kind(&batches_of_hour(traffic, now() + HOUR), EntryKind::Path);
+    assert_eq!(paths, [("/later".into(), requests(1))], "another hour has room");
+}
+
+#[test]
+fn paths_that_one_page_answers_leave_room_for_the_sites_own() {
+    let (traffic, site) = (traffic(), site(1));
+    let visit_made_up = |path: &str| {
+        let response = Response::builder().status(200).body(SiteBody::empty()).unwrap();
+        assert!(follow(traffic, requested(traffic, &site, path), response).is_none());
+    };
+    for collection in 0..2 {
+        for number in 0..limits::COUNTED_PATHS {
+            visit_made_up(&format!("/{collection}/made-up/{number}"));
+        }
+        visit(traffic, &site, &format!("/{collection}/page"), 200);
+        let paths = of_kind(&batches(traffic), EntryKind::Path);
+        assert_eq!(paths.iter().map(|(_, count)| count.requests).sum::<u64>(), limits::COUNTED_PATHS as u64 + 1);
+        assert_eq!(paths.iter().filter(|(path, _)| path == OTHER).count(), 1);
+        assert!(paths.iter().any(|(path, _)| *path == format!("/{collection}/page")));
+        let made_up = paths.iter().filter(|(path, _)| path.contains("made-up")).count();
+        assert_eq!(made_up, if collection == 0 { limits::COUNTED_STAND_INS } else { 0 });
+    }
+}
+
+#[test]
+fn an_hour_has_as_many_keys_of_a_person_whatever_the_projects() {
+    let (traffic, modest) = (traffic(), site(9));
+    let greedy: Vec<_> = (1..=12).map(greedy).collect();
+    let (mut sent, mut counted, mut visits) = (0, 0, 0);
+    // Each collection has other projects, which would have room of their own.
+    for some in greedy.chunks(3) {
+        for site in some {
+            for number in 0..limits::COUNTED_PATHS {
+                visit(traffic, site, &format!("/{number}"), 200);
+                visits += 1;
+            }
+        }
+        let paths = of_kind(&batches(traffic), EntryKind::Path);
+        sent += paths.iter().filter(|(path, _)| path != OTHER).count();
+        counted += paths.iter().map(|(_, count)| count.requests).sum::<u64>();
+    }
+    assert_eq!((sent, counted), (limits::PAYER_PATHS, visits));
+    visit(traffic, &modest, "/page", 200);
+    assert_eq!(of_kind(&batches(traffic), EntryKind::Path), [("/page".into(), requests(1))]);
 }
 
 #[test]

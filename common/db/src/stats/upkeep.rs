@@ -156,6 +156,19 @@ pub async fn delete_visitors(pool: &PgPool, until: Date, limit: i64) -> Result<u
     Ok(deleted.rows_affected())
 }
 
+/// Deletes at most `limit` counts of the keys that payers had in hours before `until`.
+pub async fn delete_payer_hours(pool: &PgPool, until: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+    let deleted = sqlx::query!(
+        "DELETE FROM traffic_payer_hours WHERE ctid = ANY(ARRAY(
+             SELECT ctid FROM traffic_payer_hours WHERE hour < $1 ORDER BY hour LIMIT $2))",
+        until,
+        limit,
+    )
+    .execute(pool)
+    .await?;
+    Ok(deleted.rows_affected())
+}
+
 /// Forgets at most `limit` edges that have sent nothing since `before`.
 pub async fn delete_edges(pool: &PgPool, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let deleted = sqlx::query!(

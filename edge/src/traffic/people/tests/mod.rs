@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     http::{Served, SiteBody},
-    traffic::{Agents, Requested, Traffic, batch::Collection},
+    traffic::{Agents, Requested, Traffic},
 };
 
 const OWN: &str = "engine.example";
@@ -128,7 +128,7 @@ impl Scene {
 
     fn counted(&self, counts: Vec<crate::traffic::Counts>) -> Counted {
         let hour = hour_of(self.traffic.clock.now());
-        Counted(Collection::of(counts, hour).traffic.pop())
+        Counted(self.traffic.collection(counts, hour).traffic.pop())
     }
 }
 
