@@ -106,6 +106,8 @@ const EVENT_STREAMS_RETRY: Duration = Duration::from_secs(30);
 const PUSHES: usize = 3;
 /// Most certificates that are ordered at a time. Each waits for the authority most of the time.
 const ORDERS: usize = 32;
+/// Most certificates of one payer that are ordered at a time, by all admins together: half of what one admin orders.
+pub(crate) const PAYER_ORDERS: usize = ORDERS / 2;
 /// Longest wait of a request for a turn before it is refused.
 const TURN_WAIT: Duration = Duration::from_secs(10);
 /// The `Retry-After` of an upload for which the spool has no room.

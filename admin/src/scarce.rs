@@ -66,9 +66,11 @@ const SCARCE: &[Scarce] = &[
     scarce(
         BOUNDS,
         "orders",
-        Payer::Platform("a job orders certificates, in the order in which they are due, within an account's allowance"),
+        Payer::Platform(
+            "a job orders certificates: those who pay for the names take turns round robin, and have a part of the allowance each",
+        ),
         "ORDERS",
-        "ORDERS",
+        "PAYER_ORDERS",
     ),
     scarce("bounds/payment_looks.rs", "turns", Payer::Client, "LOOKS", "CLIENT_LOOKS"),
     scarce("bounds/reports.rs", "accounts", Payer::Account, "REPORTS", "ACCOUNT_REPORTS"),

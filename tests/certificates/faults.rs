@@ -8,7 +8,7 @@ use crate::{
     BACKGROUND,
     stubs::authority::{Authority, Mood},
     world::{
-        eventually,
+        Site, eventually,
         pebble::{Faults, Pebble},
     },
 };
@@ -61,17 +61,31 @@ async fn a_name_that_was_one_too_many_waits_and_nobody_else_does() {
     stage.expect_live("b.other.example").await;
     assert_eq!(proxy.asked().too_many, 1, "nothing more was asked");
 
-    // What two domains have used up may be the account's limit.
+    // Nor does anybody else, whatever one person's domains have used up.
+    let refused = "ordering: The certificate authority refuses: too many new orders";
     proxy.set(|mood| mood.too_many_under = ".other.example");
     stage.attach("c.other.example").await;
-    stage.wait_until("c.other.example", "ordering: The certificate authority refuses: too many new orders").await;
+    stage.wait_until("c.other.example", refused).await;
     stage.attach("www.third.example").await;
-    stage.wait_until("www.third.example", "ordering: The certificate authority takes no more orders right now").await;
+    stage.expect_live("www.third.example").await;
     assert_eq!(proxy.asked().too_many, 2);
+
+    // What several people's have used up may be the account's limit.
+    proxy.set(|mood| mood.too_many_under = "-people.example");
+    for name in ["bob", "carol"] {
+        let (person, project, domain) =
+            (stage.world.user(name).await, format!("site-of-{name}"), format!("{name}-people.example"));
+        person.publish(&project, &Site::page("home")).await;
+        person.attach(&project, &domain).await;
+        stage.wait_until(&domain, refused).await;
+    }
+    stage.attach("www.fourth.example").await;
+    stage.wait_until("www.fourth.example", "ordering: The certificate authority takes no more orders right now").await;
+    assert_eq!(proxy.asked().too_many, 4);
 
     proxy.set(|mood| mood.too_many = None);
     stage.world.sql("DELETE FROM acme_budgets; UPDATE certificate_orders SET next_attempt_at = now()").await;
-    for domain in [DOMAIN, "blog.shop.example", "c.other.example", "www.third.example"] {
+    for domain in [DOMAIN, "blog.shop.example", "c.other.example", "www.third.example", "www.fourth.example"] {
         stage.expect_live(domain).await;
     }
 }

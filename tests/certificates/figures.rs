@@ -19,7 +19,7 @@ use sqlx::PgPool;
 
 use super::Stage;
 use crate::world::{
-    Builder, World,
+    Actor, Builder, Site, World,
     authority::Authority,
     eventually, holds_within,
     pebble::Faults,
@@ -32,6 +32,8 @@ const ADDED: usize = 100;
 /// Domains that are attached at once, and requests for that under way.
 const AT_ONCE: usize = 1_000;
 const ATTACHING: usize = 16;
+/// Domains that one person attaches: fewer than a minute has for them.
+const OF_ONE: usize = 50;
 /// Domains whose certificates are all to be replaced.
 const REVOKED: usize = 500;
 /// Certificates that are stored, and those of them that visitors ask for.
@@ -87,10 +89,28 @@ async fn is_served(stage: &Stage, host: &str, client: &Arc<ClientConfig>) -> boo
     connect_tls(stage.world.public_port(), host, client.clone()).await.is_ok()
 }
 
+/// People with a site each, `engine-N` of the one with the number N, as many as it takes to attach this many domains in a minute.
+async fn people(stage: &Stage, count: usize) -> Vec<Actor> {
+    let mut people = Vec::new();
+    for number in 0..count.div_ceil(OF_ONE) {
+        let person = stage.world.user(&format!("owner-{number}")).await;
+        person.publish(&format!("engine-{number}"), &Site::page("home")).await;
+        people.push(person);
+    }
+    people
+}
+
+/// Attaches the domain of this number.
+async fn attach(people: &[Actor], number: usize, name: &str) {
+    let of = number / OF_ONE;
+    people[of].attach(&format!("engine-{of}"), name).await;
+}
+
 /// Attaches this many domains, some at a time, and returns their names.
-async fn attach_many(stage: &Stage, count: usize) -> Vec<String> {
+async fn attach_many(people: &[Actor], count: usize) -> Vec<String> {
     let names: Vec<String> = (0..count).map(|number| format!("www.many{number}.example")).collect();
-    stream::iter(&names).for_each_concurrent(ATTACHING, async |name| stage.attach(name).await).await;
+    let attaching = stream::iter(names.iter().enumerate());
+    attaching.for_each_concurrent(ATTACHING, async |(number, name)| attach(people, number, name).await).await;
     names
 }
 
@@ -107,11 +127,12 @@ const LIVE: &str = "SELECT count(*) FROM certificate_orders WHERE state = 'live'
 #[ignore = "a measurement, made by `bench/run --only certificates`"]
 async fn added_one_after_the_other() {
     let (stage, client) = stage().await;
+    let people = people(&stage, ADDED).await;
     let mut times = Vec::new();
     for number in 0..ADDED {
         let host = format!("www.shop{number}.example");
         let start = Instant::now();
-        stage.attach(&host).await;
+        attach(&people, number, &host).await;
         eventually(PATIENCE, "the domain is served", async || is_served(&stage, &host, &client).await).await;
         times.push(start.elapsed());
     }
@@ -124,10 +145,11 @@ async fn added_one_after_the_other() {
 #[ignore = "a measurement, made by `bench/run --only certificates`"]
 async fn attached_at_once() {
     let (stage, client) = stage().await;
+    let people = people(&stage, AT_ONCE).await;
     let programs: [&Process; 2] = [&stage.world.admin, &stage.world.edge().process];
     let before = programs.map(|program| program.memory("VmRSS"));
     let start = Instant::now();
-    let names = attach_many(&stage, AT_ONCE).await;
+    let names = attach_many(&people, AT_ONCE).await;
     let live = wait_for_count(&stage, LIVE, AT_ONCE).await;
     let took = start.elapsed();
     let mut served = 0;
@@ -146,7 +168,7 @@ async fn attached_at_once() {
 async fn drill_of_a_mass_revocation() {
     let (stage, proxy) = Stage::behind_proxy(roomy).await;
     proxy.set(|mood| mood.renew_in(2099));
-    attach_many(&stage, REVOKED).await;
+    attach_many(&people(&stage, REVOKED).await, REVOKED).await;
     wait_for_count(&stage, LIVE, REVOKED).await;
     stage.world.sql("CREATE TABLE before AS SELECT name, certificate_id FROM certificate_orders").await;
     proxy.set(|mood| mood.renew_in(2020));

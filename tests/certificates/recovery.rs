@@ -74,7 +74,7 @@ async fn claimed(world: &World, now: Timestamp) -> (PgPool, OrderClaim) {
     let settings = config::Postgres { max_connections: 1, ..config::Postgres::default() };
     let pool = db::connect(&settings, world.database.as_str()).unwrap();
     orders::watch_own(&pool, &[DOMAIN.to_owned()], now).await.unwrap();
-    let claims = orders::claim(&pool, now, now + BACKGROUND, 1).await.unwrap();
+    let claims = orders::claim(&pool, now, now + BACKGROUND, 1, 1).await.unwrap();
     (pool, claims.into_iter().next().unwrap())
 }
 

@@ -4,15 +4,23 @@ use std::time::Duration;
 
 use certs::acme::ProblemKind;
 use config::acme::{Acme, Limits};
-use db::certificates::budgets::Bucket;
-use domain::networks;
+use db::certificates::{budgets::Bucket, orders::OrderClaim};
+use domain::{Timestamp, networks};
 use url::{Host, Url};
 
 const HOUR: Duration = Duration::from_hours(1);
 const WEEK: Duration = Duration::from_hours(7 * 24);
+const MINUTE_MILLIS: i64 = 60_000;
 
 /// Orders of an account in three hours; 300 are allowed.
 const ORDERS: u32 = 250;
+/// Those of them that names of people may take which have no certificate yet: the others are left for renewals, and for the platform's
+/// own names.
+const NEW_ORDERS: u32 = 200;
+/// Orders in three hours of one who pays, over all their accounts, for names without a certificate; as many for renewals.
+const PAYER_ORDERS: u32 = 30;
+/// Orders in three hours of one who pays that failed for names under one registered domain.
+const PAYER_FAILURES: u32 = 10;
 /// Certificates for names under one registered domain in a week; 50 are allowed.
 const OF_DOMAIN: u32 = 45;
 /// Certificates for the same names in a week; 5 are allowed.
@@ -25,18 +33,47 @@ const FAILURES: u32 = 3;
 const LONGEST_DOMAIN_HOLD: Duration = Duration::from_hours(4);
 /// Longest hold of all orders of an account.
 const LONGEST_ACCOUNT_HOLD: Duration = Duration::from_mins(15);
-/// Registered domains that are held at a time before a limit is taken for the account's own. What one domain has used
-/// up, anybody can use up for a domain of theirs: that must not keep others from theirs.
-pub(super) const DOMAINS_BEFORE_ACCOUNT: i64 = 2;
+/// Payers who were refused lately before a limit is taken for the account's own. What one has used up for their domains, however many
+/// those are, must not keep others from theirs.
+pub(super) const PAYERS_BEFORE_ACCOUNT: i64 = 3;
 /// The bucket of all orders of an account.
 const HELD: &str = "held";
 /// Prefix of the buckets of registered domains.
-pub(super) const HELD_DOMAINS: &str = "held-domain:";
+const HELD_DOMAINS: &str = "held-domain:";
+/// Prefix of the buckets that count who was refused. No order waits for them.
+pub(super) const HELD_PAYERS: &str = "held-payer:";
+/// Stands for the platform as the payer for names of its own.
+const PLATFORM: &str = "platform";
+
+/// The name that an order is for, as far as limits go.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Subject<'a> {
+    /// The hostname, or a wildcard of the platform's.
+    name: &'a str,
+    /// The person or account that pays; none for the platform's own names.
+    payer: Option<&'a str>,
+    /// Whether the name has a certificate.
+    is_renewal: bool,
+}
+
+impl<'a> From<&'a OrderClaim> for Subject<'a> {
+    fn from(claim: &'a OrderClaim) -> Self {
+        Self { name: &claim.name, payer: claim.payer.as_deref(), is_renewal: claim.certificate_id.is_some() }
+    }
+}
 
 /// The buckets that are empty for some time after an order of `name` was refused as one too many, with that time when
 /// the authority asked for `after`.
 pub(super) fn of_refusal(name: &str, after: Duration) -> [(String, Duration); 2] {
     [(held(name), after), (held_domain(name), after.min(LONGEST_DOMAIN_HOLD))]
+}
+
+/// The bucket that notes that the payer of a name was refused, and its time when the authority asked for `after`; none when `said`, the
+/// authority's words, names what the limit is of: the name or its registered domain.
+pub(super) fn of_refused_payer(subject: Subject<'_>, said: &str, after: Duration) -> Option<(String, Duration)> {
+    let is_of_domain = said.to_ascii_lowercase().contains(registered(subject.name));
+    let payer = subject.payer.unwrap_or(PLATFORM);
+    (!is_of_domain).then(|| (format!("{HELD_PAYERS}{payer}"), after.min(LONGEST_DOMAIN_HOLD)))
 }
 
 /// The bucket that all orders of the account wait for, and its time when the authority asked for `after`.
@@ -64,20 +101,44 @@ pub(super) fn of_replacement(name: &str) -> Vec<Bucket> {
     vec![Bucket::of_hold(held(name))]
 }
 
-/// The buckets that an order of `name` at the authority of `directory` is taken from. An order that replaces a certificate within
+/// The buckets that an order at the authority of `directory` is taken from. An order that replaces a certificate within
 /// the window that the authority suggested is counted by no authority.
-pub(super) fn of_order(acme: &Acme, directory: &str, name: &str) -> Vec<Bucket> {
+pub(super) fn of_order(acme: &Acme, directory: &str, subject: Subject<'_>) -> Vec<Bucket> {
+    let name = subject.name;
     let mut buckets = vec![Bucket { is_taken: false, ..of_failure(name) }];
     buckets.extend([HELD.to_owned(), held_domain(name), held(name)].map(Bucket::of_hold));
-    buckets.extend(of_any_order(acme, directory));
+    buckets.extend(of_any_order(acme, directory, subject));
     buckets.extend(of_certificate(acme, directory, name));
     buckets
 }
 
-/// Those of [`of_order`] that every order of the account is taken from.
-pub(super) fn of_any_order(acme: &Acme, directory: &str) -> Vec<Bucket> {
-    let orders = Bucket { name: "orders".to_owned(), limit: ORDERS, period: 3 * HOUR, is_taken: true };
-    if is_limited(acme, directory) { vec![orders] } else { Vec::new() }
+/// Those of [`of_order`] that count orders, whatever becomes of them: they are not given back once an order is placed. Everybody's
+/// names take from one allowance, so each payer has a part of it.
+pub(super) fn of_any_order(acme: &Acme, directory: &str, subject: Subject<'_>) -> Vec<Bucket> {
+    if !is_limited(acme, directory) {
+        return Vec::new();
+    }
+    let bucket = |name: String, limit| Bucket { name, limit, period: 3 * HOUR, is_taken: true };
+    let mut buckets = vec![bucket("orders".to_owned(), ORDERS)];
+    match subject.payer {
+        Some(payer) if subject.is_renewal => buckets.push(bucket(format!("renewals:{payer}"), PAYER_ORDERS)),
+        Some(payer) => {
+            buckets.push(bucket("new-orders".to_owned(), NEW_ORDERS));
+            buckets.push(bucket(format!("orders:{payer}"), PAYER_ORDERS));
+            let failed = of_failed_order(acme, directory, subject);
+            buckets.extend(failed.map(|failed| Bucket { is_taken: false, ..failed }));
+        }
+        None => {}
+    }
+    buckets
+}
+
+/// The bucket that an order which failed for want of a proof is charged to, beside [`of_failure`]: names that can never be proved
+/// are free to make under one registered domain.
+pub(super) fn of_failed_order(acme: &Acme, directory: &str, subject: Subject<'_>) -> Option<Bucket> {
+    let payer = subject.payer.filter(|_| !subject.is_renewal && is_limited(acme, directory))?;
+    let name = format!("failed-orders:{payer}:{}", registered(subject.name));
+    Some(Bucket { name, limit: PAYER_FAILURES, period: 3 * HOUR, is_taken: true })
 }
 
 /// Those of [`of_order`] that count certificates, not orders: an order that fails is given back to them.
@@ -100,9 +161,23 @@ pub(super) fn is_failed_authorization(kind: ProblemKind) -> bool {
     matches!(kind, ProblemKind::Caa | ProblemKind::Dns | ProblemKind::Connection | ProblemKind::Unauthorized)
 }
 
-/// The meaning of an empty bucket, for a person.
-pub(super) fn sentence(bucket: &str) -> String {
+/// The meaning of a bucket that is empty until `at`, for a person.
+pub(super) fn sentence(bucket: &str, at: Timestamp) -> String {
+    // The next whole minute.
+    let minutes = at.unix_seconds().div_euclid(60) + 1;
+    let at = Timestamp::from_unix_millis(minutes * MINUTE_MILLIS);
     match bucket.split_once(':') {
+        Some(("orders" | "renewals", _)) => format!(
+            "Your domains, with those of your organizations, have had as many orders of certificates as they may have in three \
+             hours; this one waits until {at} at least."
+        ),
+        Some(("failed-orders", names)) => {
+            let domain = names.rsplit(':').next().unwrap_or(names);
+            format!(
+                "The certificate authority could not verify many of your names under {domain}; this one waits until {at} at \
+                 least."
+            )
+        }
         Some(("domain", domain)) => format!(
             "This week's certificates for names under {domain} are used up; the next is ordered when the limit allows it."
         ),
@@ -117,7 +192,9 @@ pub(super) fn sentence(bucket: &str) -> String {
             "The certificate authority could not verify this name several times; it is asked again when its limit allows it."
                 .to_owned()
         }
-        _ => "The certificate authority takes no more orders right now; this one waits for its turn.".to_owned(),
+        _ => format!(
+            "The certificate authority takes no more orders right now; this one waits for its turn, until {at} at least."
+        ),
     }
 }
 
@@ -146,20 +223,66 @@ mod tests {
 
     const PUBLIC: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
+    fn new(name: &str) -> Subject<'_> {
+        Subject { name, payer: Some("usr_1"), is_renewal: false }
+    }
+
     fn names(directory: &str, name: &str) -> Vec<String> {
-        of_order(&Acme::default(), directory, name).into_iter().map(|bucket| bucket.name).collect()
+        of_order(&Acme::default(), directory, new(name)).into_iter().map(|bucket| bucket.name).collect()
     }
 
     #[test]
     fn an_order_counts_against_its_registered_domain() {
         let of_name = names(PUBLIC, "www.shop.co.uk");
-        let counted = ["orders", "domain:shop.co.uk", "names:www.shop.co.uk"];
+        let payers = ["new-orders", "orders:usr_1", "failed-orders:usr_1:shop.co.uk"];
+        let counted = [&["orders"], &payers[..], &["domain:shop.co.uk", "names:www.shop.co.uk"]].concat();
         let held = ["held", "held-domain:shop.co.uk", "held:www.shop.co.uk"];
         assert_eq!(of_name, [&["failures:www.shop.co.uk"], &held[..], &counted[..]].concat());
         assert!(names(PUBLIC, "*.sites.example.com").contains(&"domain:example.com".to_owned()));
-        assert!(of_order(&Acme::default(), PUBLIC, "a.example").iter().all(|bucket| {
-            bucket.is_taken != (bucket.name.starts_with("failures") || bucket.name.starts_with(HELD))
+        assert!(of_order(&Acme::default(), PUBLIC, new("a.example")).iter().all(|bucket| {
+            bucket.is_taken != ["failures", "failed", HELD].iter().any(|prefix| bucket.name.starts_with(prefix))
         }));
+    }
+
+    #[test]
+    fn nobody_has_all_orders_and_some_are_left_for_renewals_and_the_platform() {
+        let orders = |subject| {
+            let buckets = of_any_order(&Acme::default(), PUBLIC, subject).into_iter();
+            buckets.filter(|bucket| bucket.is_taken).map(|bucket| (bucket.name, bucket.limit)).collect::<Vec<_>>()
+        };
+        let bucket = |name: &str, limit| (name.to_owned(), limit);
+        let all = bucket("orders", ORDERS);
+        let of_payer = bucket("orders:usr_1", PAYER_ORDERS);
+        assert_eq!(orders(new("a.example")), [all.clone(), bucket("new-orders", NEW_ORDERS), of_payer]);
+        let renewal = Subject { is_renewal: true, ..new("a.example") };
+        assert_eq!(orders(renewal), [all.clone(), bucket("renewals:usr_1", PAYER_ORDERS)]);
+        assert_eq!(orders(Subject { payer: None, ..new("*.sites.example") }), [all]);
+        const { assert!(NEW_ORDERS < ORDERS && PAYER_ORDERS * 2 < NEW_ORDERS && PAYER_FAILURES < PAYER_ORDERS) };
+    }
+
+    #[test]
+    fn a_failed_order_counts_against_its_payer_and_registered_domain_and_no_renewal_does() {
+        let failed = |subject| of_failed_order(&Acme::default(), PUBLIC, subject).map(|bucket| bucket.name);
+        assert_eq!(failed(new("a.shop.co.uk")).unwrap(), "failed-orders:usr_1:shop.co.uk");
+        assert_eq!(failed(Subject { is_renewal: true, ..new("a.example") }), None);
+        assert_eq!(failed(Subject { payer: None, ..new("a.example") }), None);
+    }
+
+    #[test]
+    fn a_refusal_that_names_the_domain_says_nothing_of_the_account() {
+        let of = |said| of_refused_payer(new("www.shop.co.uk"), said, HOUR);
+        assert_eq!(of("too many certificates already issued for \"Shop.co.uk\""), None);
+        let payer = Some(("held-payer:usr_1".to_owned(), HOUR));
+        assert_eq!(of("too many new orders from this account"), payer);
+    }
+
+    #[test]
+    fn who_waits_is_told_until_when() {
+        let at = Timestamp::from_unix_millis(1_799_999_999_500);
+        for bucket in ["orders", "new-orders", "orders:usr_1", "renewals:usr_1", "failed-orders:usr_1:shop.example"] {
+            let said = sentence(bucket, at);
+            assert!(said.contains(" until 2027-01-15T08:00:00Z ") && !said.contains("usr_1"), "{said}");
+        }
     }
 
     #[test]

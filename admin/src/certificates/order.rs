@@ -127,7 +127,7 @@ async fn begin<'a>(app: &'a App, claim: &'a OrderClaim) -> Result<Order<'a>, Sto
     let replaces = before.filter(|before| before.account_id == stored.id).map(|before| before.chain_pem);
     let replaces = replaces.filter(|chain| account.can_replace(chain));
     let names = super::names(claim);
-    let buckets = allowance::of_order(app.certificates.config(), authority.directory_url(), &claim.name);
+    let buckets = allowance::of_order(app.certificates.config(), authority.directory_url(), claim.into());
     let mut is_counted = replaces.is_none() || !turn::is_wanted(claim, now);
     if is_counted {
         turn::take_allowance(app, &stored, &buckets, now).await?;
@@ -179,7 +179,7 @@ async fn refused(app: &App, claim: &OrderClaim, stored: &AcmeAccount, error: Acm
     }
     let kept = match problem.kind {
         ProblemKind::RateLimited => match problem.retry_after {
-            Some(after) => turn::hold(app, claim, stored, after).await,
+            Some(after) => turn::hold(app, claim, stored, &problem.detail, after).await,
             None => Ok(()),
         },
         ProblemKind::ServerInternal => match problem.retry_after {
@@ -318,7 +318,11 @@ impl Order<'_> {
     async fn settle(&self, problem: &Problem) -> Result<(), sqlx::Error> {
         if allowance::is_failed_authorization(problem.kind) {
             let bucket = allowance::of_failure(&self.claim.name);
-            budgets::charge(&self.app.db, &self.stored.id, &bucket, self.app.clock.now()).await?;
+            let (acme, directory) = (self.app.certificates.config(), &self.stored.directory_url);
+            let of_payer = allowance::of_failed_order(acme, directory, self.claim.into());
+            for bucket in of_payer.iter().chain([&bucket]) {
+                budgets::charge(&self.app.db, &self.stored.id, bucket, self.app.clock.now()).await?;
+            }
         }
         // One that the authority has forgotten may have been issued.
         if self.is_counted && problem.kind != ProblemKind::OrderGone {

@@ -198,5 +198,5 @@ impl From<AccountError> for Stop {
 
 /// The stop for an empty bucket, with the sentence that a person reads.
 pub(super) fn used_up(at: Timestamp, bucket: &str) -> Stop {
-    Stop::NotBefore(at, allowance::sentence(bucket))
+    Stop::NotBefore(at, allowance::sentence(bucket, at))
 }

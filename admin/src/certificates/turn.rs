@@ -32,7 +32,7 @@ pub(super) async fn expect_turn(app: &App, claim: &OrderClaim) -> Result<(), Sto
     if is_wanted(claim, now) {
         return Ok(());
     }
-    let orders = allowance::of_any_order(app.certificates.config(), directory);
+    let orders = allowance::of_any_order(app.certificates.config(), directory, claim.into());
     let mut tx = app.db.begin().await?;
     match budgets::take(&mut tx, &stored.id, &orders, now).await? {
         Taken::All => Ok(()),
@@ -82,19 +82,22 @@ pub(super) async fn give_back(app: &App, stored: &AcmeAccount, buckets: &[Bucket
 }
 
 /// Has what was refused as one too many wait as long as the authority asked for, whoever asks again. The whole account
-/// waits only once names of several registered domains were refused.
+/// waits only once names of several payers were refused, in words that name none of them.
 pub(super) async fn hold(
     app: &App,
     claim: &OrderClaim,
     stored: &AcmeAccount,
+    said: &str,
     after: Duration,
 ) -> Result<(), sqlx::Error> {
     let now = app.clock.now();
     for (bucket, time) in allowance::of_refusal(&claim.name, after) {
         budgets::hold(&app.db, &stored.id, &bucket, now + time).await?;
     }
-    let domains = budgets::count_held(&app.db, &stored.id, allowance::HELD_DOMAINS, now).await?;
-    if domains >= allowance::DOMAINS_BEFORE_ACCOUNT {
+    let Some((bucket, time)) = allowance::of_refused_payer(claim.into(), said, after) else { return Ok(()) };
+    budgets::hold(&app.db, &stored.id, &bucket, now + time).await?;
+    let payers = budgets::count_held(&app.db, &stored.id, allowance::HELD_PAYERS, now).await?;
+    if payers >= allowance::PAYERS_BEFORE_ACCOUNT {
         let (bucket, time) = allowance::of_account(after);
         budgets::hold(&app.db, &stored.id, bucket, now + time).await?;
     }

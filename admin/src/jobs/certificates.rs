@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::{Batch, Job};
 use crate::{
     app::{App, LiveApp},
+    bounds::PAYER_ORDERS,
     certificates::{LEASE, withdraw, work},
     metrics,
 };
@@ -70,7 +71,8 @@ async fn take_on(app: &App) -> Result<bool, sqlx::Error> {
     }
     let now = app.clock.now();
     let limit = i64::try_from(turns.len()).unwrap_or(BATCH);
-    let claims = orders::claim(&app.db, now, now + LEASE, limit).await?;
+    let share = i64::try_from(PAYER_ORDERS).unwrap_or(BATCH);
+    let claims = orders::claim(&app.db, now, now + LEASE, limit, share).await?;
     let is_full = claims.len() == turns.len();
     for (claim, turn) in claims.into_iter().zip(turns) {
         let app_of_task = app.clone();

@@ -12,16 +12,23 @@ use sqlx::{PgConnection, PgExecutor};
 /// No attempt is put off for longer, by a back-off or by what an authority asks for. A later time was noted by a clock that was
 /// wrong, and counts as past.
 const LONGEST_PAUSE: Duration = Duration::from_hours(31 * 24);
+/// Asking for a name over and over makes no more looks than one in this time.
+const LOOK_SOON: Duration = Duration::from_secs(5);
 
-/// Has a certificate looked after for a custom domain, beginning now. Asked again, it is looked at again now.
+/// Has a certificate looked after for a custom domain, beginning now. Asked again, it is looked at again now, unless it was asked for
+/// within [`LOOK_SOON`] and the next look comes within that time by itself.
 pub async fn watch(db: impl PgExecutor<'_>, domain: &Hostname, now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO certificate_orders (name, domain, state, since, watched_at, next_attempt_at)
          VALUES ($1, $1, 'waiting_for_dns', $2, $2, $2)
          ON CONFLICT (name) DO UPDATE
-             SET watched_at = excluded.watched_at, next_attempt_at = excluded.next_attempt_at",
+             SET watched_at = excluded.watched_at, next_attempt_at = excluded.next_attempt_at
+             WHERE NOT coalesce(certificate_orders.watched_at > $3 AND certificate_orders.next_attempt_at <= $4
+                                AND (certificate_orders.leased_until IS NULL OR certificate_orders.leased_until <= $2), false)",
         domain.as_str(),
         now,
+        now - LOOK_SOON,
+        now + LOOK_SOON,
     )
     .execute(db)
     .await
@@ -87,6 +94,8 @@ pub struct OrderClaim {
     pub renew_at: Option<Timestamp>,
     /// The start of the window in which its authority wants it replaced.
     pub window_starts_at: Option<Timestamp>,
+    /// The person or account that pays for the name's project; `None` for the platform's own names.
+    pub payer: Option<String>,
     turn: i64,
 }
 
@@ -98,27 +107,43 @@ impl OrderClaim {
     }
 }
 
-/// Leases at most `limit` rows that are due, those first whose certificate should have been there first.
+/// Leases at most `limit` rows that are due, round robin by payer: the first of each payer before the second of any. Of one payer's,
+/// those come first whose certificate should have been there first, and at most `share` are leased at a time, by all who lease; the
+/// platform's own names are one payer's.
 pub async fn claim(
     db: impl PgExecutor<'_>,
     now: Timestamp,
     until: Timestamp,
     limit: i64,
+    share: i64,
 ) -> Result<Vec<OrderClaim>, sqlx::Error> {
+    // Rows that are leased stand first in their payer's line, and keep their places in it.
     sqlx::query_as!(
         OrderClaim,
-        "WITH due AS MATERIALIZED (
-             SELECT name FROM certificate_orders
-             WHERE (next_attempt_at <= $1 OR next_attempt_at > $4) AND (leased_until IS NULL OR leased_until <= $1)
-             ORDER BY coalesce(due_by, next_attempt_at), name LIMIT $3 FOR UPDATE SKIP LOCKED)
+        r#"WITH due AS MATERIALIZED (
+             SELECT o.name, coalesce(p.user_id, g.created_by, p.org_id) AS payer, coalesce(o.leased_until > $1, false) AS is_leased,
+                    row_number() OVER (
+                        PARTITION BY coalesce(p.user_id, g.created_by, p.org_id)
+                        ORDER BY coalesce(o.leased_until > $1, false) DESC, coalesce(o.due_by, o.next_attempt_at), o.name) AS place
+             FROM certificate_orders o
+                  LEFT JOIN custom_domains d ON d.domain = o.domain
+                  LEFT JOIN projects p ON p.id = d.project_id
+                  LEFT JOIN orgs g ON g.id = p.org_id
+             WHERE o.next_attempt_at <= $1 OR o.next_attempt_at > $4),
+         turns AS MATERIALIZED (
+             SELECT o.name, due.payer FROM due JOIN certificate_orders o ON o.name = due.name
+             WHERE NOT due.is_leased AND due.place <= $5
+               AND (o.next_attempt_at <= $1 OR o.next_attempt_at > $4) AND (o.leased_until IS NULL OR o.leased_until <= $1)
+             ORDER BY due.place, coalesce(o.due_by, o.next_attempt_at), o.name LIMIT $3 FOR UPDATE OF o SKIP LOCKED)
          UPDATE certificate_orders o SET leased_until = $2, turn = nextval('certificate_turns')
-           FROM due WHERE o.name = due.name
+           FROM turns WHERE o.name = turns.name
          RETURNING o.name, o.domain, o.state, o.since, o.watched_at, o.failures, o.account_id, o.order_url, o.sealed_key,
-                   o.is_counted, o.forgo_replaces, o.certificate_id, o.renew_at, o.window_starts_at, o.turn",
+                   o.is_counted, o.forgo_replaces, o.certificate_id, o.renew_at, o.window_starts_at, turns.payer AS "payer?", o.turn"#,
         now,
         until,
         limit,
         now + LONGEST_PAUSE,
+        share,
     )
     .fetch_all(db)
     .await
