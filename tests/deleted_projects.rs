@@ -202,7 +202,7 @@ async fn no_column_is_left_out() {
                 'suspended_for', 'created_at'))
          OR (table_name = 'deployments' AND column_name NOT IN ('id', 'project_id', 'status', 'files', 'bytes', 'cli_version',
                 'git_sha', 'created_by', 'failure', 'access_version', 'created_at', 'superseded_at', 'stored_bytes'))
-         OR (table_name = 'custom_domains' AND column_name NOT IN ('domain', 'project_id', 'created_at'))
+         OR (table_name = 'custom_domains' AND column_name NOT IN ('domain', 'project_id', 'created_at', 'proven_at'))
          OR (table_name = 'env_vars' AND column_name NOT IN ('project_id', 'key', 'sealed_value', 'scope', 'value_bytes',
                 'created_at', 'updated_at'))
          OR (table_name = 'public_stats' AND column_name NOT IN ('project_id', 'token', 'created_at', 'created_by'))

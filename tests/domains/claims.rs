@@ -1,5 +1,5 @@
-//! A domain that another project has: it goes to whoever proves that it is theirs, and never while it leads to that
-//! project.
+//! A domain that another project has: it goes to whoever proves that it is theirs, and never from one who has proved the same while it
+//! leads to their project. A name beside others of somebody else that lead here needs the same proof.
 
 use std::net::Ipv4Addr;
 
@@ -52,7 +52,12 @@ fn refusal(answer: Answer) -> String {
 
 /// The code that a refusal asks for.
 fn code(message: &str) -> String {
-    let (_, rest) = message.split_once(&format!("`{RECORD} TXT ")).unwrap_or_else(|| panic!("{message}"));
+    code_at(message, RECORD)
+}
+
+/// The code that a refusal asks for at this name.
+fn code_at(message: &str, record: &str) -> String {
+    let (_, rest) = message.split_once(&format!("`{record} TXT ")).unwrap_or_else(|| panic!("{message}"));
     let code = rest.split_once('`').unwrap().0;
     assert!(code.len() == 40 && code.bytes().all(|b| b.is_ascii_hexdigit()), "{message}");
     code.to_owned()
@@ -218,11 +223,17 @@ async fn a_record_that_cannot_be_read_is_not_said_to_be_missing() {
 }
 
 #[tokio::test]
-async fn a_domain_that_leads_to_its_holder_is_nobody_elses() {
+async fn a_domain_that_leads_to_a_holder_who_has_proved_it_is_nobody_elses() {
     let folder = TempDir::new().unwrap();
     let names = NameServer::start(folder.path(), "").await;
     let world = claimable(&names).start().await;
     let (ada, bob) = holder_and_claimer(&world).await;
+    // Moved to another of ada's projects by a record, and back.
+    ada.publish("other", &Site::page("other")).await;
+    for project in ["other", "engine"] {
+        names.txt(RECORD, &code(&refusal(attach(&ada, project, DOMAIN).await))).await;
+        attach(&ada, project, DOMAIN).await.created();
+    }
     let bobs = code(&refusal(attach(&bob, "shop", DOMAIN).await));
     names.txt(RECORD, &bobs).await;
 
@@ -279,6 +290,80 @@ async fn a_domain_that_leads_to_its_holder_is_nobody_elses() {
     names.a(DOMAIN, &[&elsewhere]).await;
     attach(&bob, "shop", DOMAIN).await.created();
     world.edge().get(&format!("http://{DOMAIN}/")).await.assert_body(200, "bob's");
+}
+
+#[tokio::test]
+async fn a_record_decides_over_a_holder_who_has_proved_nothing_wherever_the_domain_leads() {
+    let folder = TempDir::new().unwrap();
+    let names = NameServer::start(folder.path(), "").await;
+    let world = claimable(&names).start().await;
+    let (ada, bob) = holder_and_claimer(&world).await;
+    names.a(DOMAIN, &["127.0.0.1"]).await;
+    let bobs = code(&refusal(attach(&bob, "shop", DOMAIN).await));
+    assert_eq!(domains(&ada, "engine").await, [DOMAIN]);
+    names.txt(RECORD, &bobs).await;
+    attach(&bob, "shop", DOMAIN).await.created();
+    world.edge().get(&format!("http://{DOMAIN}/")).await.assert_body(200, "bob's");
+    // He has proved it now, and it leads to him: a second record beside his takes nothing.
+    names.txt(RECORD, &code(&refusal(attach(&ada, "engine", DOMAIN).await))).await;
+    let message = refusal(attach(&ada, "engine", DOMAIN).await);
+    assert!(message.contains("leads to the site"), "{message}");
+    assert_eq!(domains(&bob, "shop").await, [DOMAIN]);
+}
+
+#[tokio::test]
+async fn a_name_beside_one_of_somebody_else_that_leads_here_needs_a_record() {
+    const LOGIN: &str = "login.example.com";
+    let folder = TempDir::new().unwrap();
+    let names = NameServer::start(folder.path(), "").await;
+    let world = claimable(&names).start().await;
+    let (ada, bob) = holder_and_claimer(&world).await;
+    for name in [DOMAIN, LOGIN, "shop.example.com", "team.example.com"] {
+        names.a(name, &["127.0.0.1"]).await;
+    }
+    let message = refusal(attach(&bob, "shop", LOGIN).await);
+    assert!(message.contains("example.com lead to the site of another account"), "{message}");
+    assert!(!message.contains(DOMAIN), "whose names there are is not for strangers: {message}");
+    let login = format!("http://{LOGIN}/");
+    world.edge().get(&login).await.assert_status(404);
+    refusal(attach(&bob, "shop", "example.com").await);
+    refusal(attach(&bob, "shop", "deep.down.example.com").await);
+    // Organizations are free to make.
+    bob.create_org("bobs").await;
+    bob.post("/projects").json(&json!({ "name": "stall", "org": "bobs" })).await.created();
+    refusal(attach(&bob, "stall", LOGIN).await);
+    // Her own, in whichever account of hers, need none; nor do names of other registered domains, whose end is the same.
+    attach(&ada, "engine", "shop.example.com").await.created();
+    ada.create_org("acme").await;
+    ada.post("/projects").json(&json!({ "name": "crane", "org": "acme" })).await.created();
+    attach(&ada, "crane", "team.example.com").await.created();
+    attach(&bob, "shop", "www.another-example.com").await.created();
+    attach(&bob, "shop", "www.example.com.example").await.created();
+    // Below a public suffix, everybody is somebody else.
+    names.a("ada.github.io", &["127.0.0.1"]).await;
+    attach(&ada, "engine", "ada.github.io").await.created();
+    attach(&bob, "shop", "bob.github.io").await.created();
+
+    // Whoever sets records of the domain may.
+    let record = format!("_svc-challenge.{LOGIN}");
+    names.txt(&record, &code_at(&message, &record)).await;
+    refusal(attach(&bob, "stall", LOGIN).await);
+    attach(&bob, "shop", LOGIN).await.created();
+    world.edge().get(&login).await.assert_body(200, "bob's");
+    // It is proved, and leads to him.
+    names.txt(&record, &code_at(&refusal(attach(&ada, "engine", LOGIN).await), &record)).await;
+    let message = refusal(attach(&ada, "engine", LOGIN).await);
+    assert!(message.contains("leads to the site"), "{message}");
+}
+
+#[tokio::test]
+async fn a_name_beside_one_that_leads_elsewhere_needs_no_record() {
+    let folder = TempDir::new().unwrap();
+    let names = NameServer::start(folder.path(), "").await;
+    let world = claimable(&names).start().await;
+    let (_ada, bob) = holder_and_claimer(&world).await;
+    names.a(DOMAIN, &[&ELSEWHERE.to_string()]).await;
+    attach(&bob, "shop", "login.example.com").await.created();
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ pub use self::{
 /// Most resolvers that are asked about a name. Each is asked a dozen questions.
 const MAX_RESOLVERS: usize = 8;
 /// Labels of a hostname whose CAA records are asked for, from the whole name up. Real names have half a dozen.
-const CAA_LABELS: usize = 24;
+const CAA_LABELS: usize = 10;
 
 /// The platform's side of the matter: where domains are to lead.
 #[derive(Debug, Clone)]

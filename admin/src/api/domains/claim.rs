@@ -1,5 +1,6 @@
-//! Claims: a domain that another project has goes to whoever proves that it is theirs, unless it leads here for that
-//! one. So does one that is kept for the owner of a project that was deleted, or that gave it up.
+//! Claims: a domain that another project has goes to whoever proves that it is theirs, unless that one has proved the same and it leads
+//! here. So does one that is kept for the owner of a project that was deleted, or that gave it up. A name that nobody has needs a proof
+//! beside names of others that lead here: whoever owns those may have led all names of the domain here.
 //!
 //! The proof is a TXT record, whose value only this platform can know; nothing is stored before it stands.
 
@@ -7,29 +8,33 @@ use db::{
     audit::Entry,
     permits::{Member, ProjectPermit},
     projects::{
-        claims::{self, Held},
+        claims::{self, Held, Neighbour},
         domains::{self, AttachError},
     },
 };
 use domain::{
     Hostname, ProjectId, Timestamp, UserId, addresses::HostKey, audit::Action, changes::Touched, plans::Plans,
 };
+use futures_util::future::join_all;
 use secrets::{MasterKey, Purpose};
 
 use crate::{
     app::App,
     change::Change,
     error::{ApiError, Code},
-    hostnames::Finding,
+    hostnames::{Finding, is_local},
     mail::notices::{Notice, notify},
     probe::way::{Reach, reach},
-    rates::Bucket,
 };
 
 /// Label before the domain in the name of the record.
 const RECORD: &str = "_svc-challenge";
 /// What stands for the former owner of a domain where the id of the project that has it does.
 const FORMER_OWNER: &str = "former-owner";
+/// What stands before the id of the project that has another name under the same registered domain.
+const BESIDE: &str = "beside-";
+/// Most names of others under a registered domain that are looked up.
+const NEIGHBOURS: i64 = 5;
 /// Bytes of a code.
 const CODE_BYTES: usize = 20;
 
@@ -49,9 +54,7 @@ pub(super) async fn prove(
     project: &ProjectPermit<Member>,
     domain: &Hostname,
 ) -> Result<Option<Claim>, ApiError> {
-    let payer = project.payer();
-    app.rate_limits.count(Bucket::DomainLook, payer.person_or_account()).await.check()?;
-    let _turn = app.bounds.domain_look(&payer).await?;
+    let _turn = app.bounds.domain_look(&project.payer()).await?;
     let held = claims::holder(&app.db, domain).await?;
     let (whose, since) = match &held {
         Some(held) => (held.project.as_str(), held.since),
@@ -76,7 +79,7 @@ pub(super) async fn prove(
             )));
         }
     };
-    let is_proven = texts.iter().any(|text| text.trim() == code);
+    let is_proven = has_code(&texts, &code);
     let Some(held) = held else {
         return if is_proven {
             Ok(Some(Claim::OfFormerOwner))
@@ -92,21 +95,83 @@ pub(super) async fn prove(
         return Err(taken(format!(
             "This domain is attached to another project. If that one is yours, detach it there first. If the domain \
              is yours and the project is not, set the DNS record `{record} TXT {code}` and attach the domain again: \
-             it moves here, unless it leads to the other project's site. The record is of no use after that. \
+             it moves here, unless it leads to the other project's site, which has proved by such a record that it is \
+             theirs. The record is of no use after that. \
              Name servers may remember for some minutes that it was missing, in some zones for an hour."
         )));
+    }
+    // Whoever sets records of the domain decides who has it, wherever it leads; of two who do, whom it leads to.
+    if !held.is_proven {
+        return Ok(Some(Claim::OfHolder(held)));
     }
     match leads_here(app, domain).await? {
         Some(false) => Ok(Some(Claim::OfHolder(held))),
         Some(true) => Err(taken(format!(
-            "The record that proves the claim stands, but {domain} leads to the site of the project that has it; let \
-             its DNS lead elsewhere, or nowhere, and attach it again."
+            "The record that proves the claim stands, but {domain} leads to the site of the project that has it, which \
+             has proved the same; let its DNS lead elsewhere, or nowhere, and attach it again."
         ))),
         None => Err(taken(format!(
             "The record that proves the claim stands, but where {domain} leads could not be looked up; attach it \
              again in a moment, or once it has no address."
         ))),
     }
+}
+
+/// Looks whether `project` may attach `domain`, which nobody has, beside names of others under the same registered domain that lead here.
+/// Returns whether it was proved for that; when it has to be and is not, the error says how.
+pub(super) async fn prove_beside_others(
+    app: &App,
+    person: &UserId,
+    project: &ProjectPermit<Member>,
+    domain: &Hostname,
+) -> Result<bool, ApiError> {
+    // Names under `localhost` are in nobody's DNS.
+    let registered = psl::domain_str(domain.as_str()).filter(|_| !is_local(domain));
+    let Some(registered) = registered else { return Ok(false) };
+    let neighbours = claims::neighbours(&app.db, project, person, registered, NEIGHBOURS).await?;
+    // Who has it, and for whom it is kept, is for `prove` to judge.
+    if neighbours.is_empty()
+        || claims::holder(&app.db, domain).await?.is_some()
+        || kept_since(app, person, project, domain).await?.is_some()
+    {
+        return Ok(false);
+    }
+    let _turn = app.bounds.domain_look(&project.payer()).await?;
+    let looks = join_all(neighbours.iter().map(|neighbour| leads_here(app, &neighbour.domain))).await;
+    let mut led = None;
+    for (neighbour, leads) in neighbours.iter().zip(looks) {
+        let leads = match leads? {
+            Some(leads) => leads,
+            // It led here when it got its certificate.
+            None => domains::tls_ready(&app.db, &neighbour.domain, app.clock.now()).await?,
+        };
+        if leads && led.is_none_or(|led: &Neighbour| neighbour.since < led.since) {
+            led = Some(neighbour);
+        }
+    }
+    let Some(led) = led else { return Ok(false) };
+    let record = format!("{RECORD}.{domain}");
+    let whose = format!("{BESIDE}{}", led.project);
+    let code = code(&app.master_key, &project.id, &whose, led.since, domain);
+    match app.hostnames.texts(&record).await {
+        Ok(texts) if has_code(&texts, &code) => Ok(true),
+        Ok(_) => Err(taken(format!(
+            "Names under {registered} lead to the site of another account here, so whoever attaches a further one proves that \
+             it is theirs: set the DNS record `{record} TXT {code}` and attach {domain} again. The record is of no use after \
+             that. Name servers may remember for some minutes that it was missing, in some zones for an hour."
+        ))),
+        Err(error) => {
+            tracing::debug!(%error, record, "the record of a claim could not be read");
+            Err(taken(format!(
+                "Names under {registered} lead to the site of another account here, and whether `{record} TXT {code}` stands, \
+                 which proves that this one is yours, could not be read in DNS; attach the domain again in a moment."
+            )))
+        }
+    }
+}
+
+fn has_code(texts: &[String], code: &str) -> bool {
+    texts.iter().any(|text| text.trim() == code)
 }
 
 /// Returns since when a domain that nobody has is kept for somebody else than `person` and the project's owner.

@@ -28,6 +28,7 @@ use crate::{
     error::{ApiError, Code},
     extract::{Json, Path},
     hostnames::advice,
+    rates::Bucket,
 };
 
 /// The domain of the path. The project of the path is in [`ProjectAccess`].
@@ -54,8 +55,11 @@ fn no_domain() -> ApiError {
 /// a domain that the project has already has it looked at again now, and answers with its present state.
 ///
 /// A domain that another project has is claimed by the same request, once the TXT record stands that the refusal names.
-/// It moves unless it leads to that project's site. So is one that a project has lost less than 30 days ago, by its deletion or because
-/// the domain was detached, by others than its former owner.
+/// It moves unless that project has proved the same and the domain leads to its site. So is one that a project has lost less than 30 days
+/// ago, by its deletion or because the domain was detached, by others than its former owner; and a further name under a registered domain of
+/// which names lead to the site of another account here.
+///
+/// At most 60 of these requests and other looks at domains a minute for each owner of projects.
 #[utoipa::path(
     post, path = "/projects/{name}/domains", tag = "Domains", request_body = AttachDomain,
     params(("name" = String, Path, description = "The project's name")),
@@ -63,7 +67,9 @@ fn no_domain() -> ApiError {
     extensions(("x-errors" = json!({
         "plan_limit_reached": "the project's owner has as many custom domains as the plan allows",
         "suspended": "the operator has suspended the project, its owner, or you; or a project of yours that has the domain",
-        "domain_taken": "another project has the domain, or had it less than 30 days ago; the message says how it is claimed, and what is in the way",
+        "domain_taken": "another project has the domain, or had it less than 30 days ago, or names beside it lead to another account's site; the message says how it is claimed, and what is in the way",
+        "rate_limit_exceeded": "the project's owner has asked for as many looks at domains as a minute has",
+        "busy": "the project's owner has as many looks at domains under way as may be at a time",
     }))),
 )]
 pub async fn attach(
@@ -73,10 +79,12 @@ pub async fn attach(
     Json(AttachDomain { domain }): Json<AttachDomain>,
 ) -> Result<impl IntoResponse, ApiError> {
     refuse_own(&app, &domain)?;
+    count_look(&app, &project).await?;
+    let is_proven = claim::prove_beside_others(&app, &caller.user.id, &project, &domain).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let plans = app.plans();
-    let person = Claimant::Person(&caller.user.id);
+    let person = if is_proven { Claimant::Proven } else { Claimant::Person(&caller.user.id) };
     match attach_free(&mut change, &project, &domain, person, plans).await {
         Err(AttachError::Taken | AttachError::Kept) => {
             // No transaction waits for DNS.
@@ -151,7 +159,8 @@ pub async fn detach(
 
 /// Looks at a domain now, and has its certificate ordered as soon as it can be.
 ///
-/// It answers immediately; `GET /projects/{name}` shows what comes of it. It may be repeated.
+/// It answers immediately; `GET /projects/{name}` shows what comes of it. It may be repeated: within five seconds it makes no second
+/// look, and 60 times a minute, together with other looks at domains, for each owner of projects.
 #[utoipa::path(
     post, path = "/projects/{name}/domains/{domain}/certificate/refresh", tag = "Domains",
     params(
@@ -159,6 +168,9 @@ pub async fn detach(
         ("domain" = String, Path, description = "The domain"),
     ),
     responses((status = 200, description = "The domain is being looked at", body = Refreshed)),
+    extensions(("x-errors" = json!({
+        "rate_limit_exceeded": "the project's owner has asked for as many looks at domains as a minute has",
+    }))),
 )]
 pub async fn refresh(
     State(app): State<App>,
@@ -167,6 +179,7 @@ pub async fn refresh(
     Path(named): Path<Named>,
 ) -> Result<Json<Refreshed>, ApiError> {
     let domain = named.hostname()?;
+    count_look(&app, &project).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     if !domains::is_attached(&mut *change, &project, &domain).await? {
@@ -177,6 +190,11 @@ pub async fn refresh(
     change.commit_without_waiting().await?;
     app.certificates.wake();
     Ok(Json(Refreshed { ok: true, domain, tls_ready }))
+}
+
+/// Counts a request that has a domain looked at, by whoever asks for it.
+async fn count_look(app: &App, project: &ProjectPermit<Member>) -> Result<(), ApiError> {
+    app.rate_limits.count(Bucket::DomainLook, project.payer().person_or_account()).await.check()
 }
 
 /// Refuses the platform's own names.

@@ -1,10 +1,10 @@
 //! Domains that change hands because somebody has proved that they are theirs.
 
 use domain::{Account, Hostname, ProjectId, Timestamp, UserId, plans::Plans};
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use super::{
-    domains::{AttachError, lock_owner},
+    domains::{AttachError, accounts_of, lock_owner},
     project::{Project, select_projects},
     suspension,
 };
@@ -21,16 +21,62 @@ pub struct Held {
     pub project: ProjectId,
     /// The time from which on it has had the domain without a break.
     pub since: Timestamp,
+    /// Whether it has proved that the domain is its own.
+    pub is_proven: bool,
 }
 
 /// Returns who has the domain.
 pub async fn holder(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<Held>, sqlx::Error> {
     sqlx::query_as!(
         Held,
-        "SELECT project_id AS project, created_at AS since FROM custom_domains WHERE domain = $1",
+        r#"SELECT project_id AS project, created_at AS since, proven_at IS NOT NULL AS "is_proven!"
+           FROM custom_domains WHERE domain = $1"#,
         domain.as_str(),
     )
     .fetch_optional(db)
+    .await
+}
+
+/// A domain of others under the same registered domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Neighbour {
+    /// The hostname.
+    pub domain: Hostname,
+    /// The project that has it.
+    pub project: ProjectId,
+    /// The time from which on it has had the domain without a break.
+    pub since: Timestamp,
+}
+
+/// Returns at most `limit` domains that are `registered`, or under it, of others: those who pay for them do not pay for this project, and
+/// `person` belongs to none of the accounts. Those with a certificate come first, then the oldest.
+pub async fn neighbours(
+    db: &PgPool,
+    project: &ProjectPermit<impl AtLeast<Member>>,
+    person: &UserId,
+    registered: &str,
+    limit: i64,
+) -> Result<Vec<Neighbour>, sqlx::Error> {
+    let accounts = accounts_of(&mut *db.acquire().await?, &project.owner, person).await?;
+    let payer = project.payer();
+    // Read backwards, the names under a domain begin with it and a dot, and end before what begins with it and the next character.
+    let backwards: String = registered.chars().rev().collect();
+    sqlx::query_as!(
+        Neighbour,
+        "SELECT d.domain, d.project_id AS project, d.created_at AS since
+         FROM custom_domains d
+              JOIN projects p ON p.id = d.project_id
+              LEFT JOIN orgs g ON g.id = p.org_id
+              LEFT JOIN certificate_orders o ON o.domain = d.domain
+         WHERE (reverse(d.domain) = $1 OR (reverse(d.domain) > $1 || '.' AND reverse(d.domain) < $1 || '/'))
+           AND coalesce(p.user_id, g.created_by, p.org_id) <> $2 AND coalesce(p.org_id, p.user_id) <> ALL($3)
+         ORDER BY o.certificate_id IS NULL, d.created_at, d.domain LIMIT $4",
+        backwards,
+        payer.person_or_account(),
+        &accounts,
+        limit,
+    )
+    .fetch_all(db)
     .await
 }
 
@@ -61,7 +107,7 @@ pub async fn take_over(
         quotas::domains(&mut *conn, &owner, 1, &allowance).await?;
     }
     let moved = sqlx::query!(
-        "UPDATE custom_domains SET project_id = $1, created_at = $4
+        "UPDATE custom_domains SET project_id = $1, created_at = $4, proven_at = $4
          WHERE domain = $2 AND project_id = $3 AND created_at = $5",
         project.id.as_str(),
         domain.as_str(),

@@ -303,9 +303,10 @@ async fn insert_domains(
     retired_until: Timestamp,
 ) -> Result<Vec<Hostname>, sqlx::Error> {
     sqlx::query_scalar!(
-        "INSERT INTO custom_domains (domain, project_id, created_at)
-         SELECT c.domain, k.id, c.created_at
-         FROM deleted_projects k, jsonb_to_recordset(k.domains) AS c (domain text, created_at timestamptz)
+        "INSERT INTO custom_domains (domain, project_id, created_at, proven_at)
+         SELECT c.domain, k.id, c.created_at, c.proven_at
+         FROM deleted_projects k,
+              jsonb_to_recordset(k.domains) AS c (domain text, created_at timestamptz, proven_at timestamptz)
          WHERE k.id = $1
            AND NOT EXISTS (SELECT FROM retired_names r WHERE r.kind = 'domain' AND r.name = c.domain
                            AND r.retired_at > $3 AND NOT r.former_owners && $2::text[])

@@ -197,10 +197,12 @@ pub async fn attach(
     let allowance = plan::locked(&mut *conn, plans, &owner).await?;
     quotas::domains(&mut *conn, &owner, 1, &allowance).await?;
     let attached = sqlx::query!(
-        "INSERT INTO custom_domains (domain, project_id, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+        "INSERT INTO custom_domains (domain, project_id, created_at, proven_at)
+         VALUES ($1, $2, $3, CASE WHEN $4 THEN $3::timestamptz END) ON CONFLICT DO NOTHING",
         domain.as_str(),
         project.id.as_str(),
-        now,
+        now as Timestamp,
+        claimant == Claimant::Proven,
     )
     .execute(&mut *conn)
     .await?;
@@ -235,7 +237,11 @@ pub async fn kept_since(
 
 /// The accounts whose former domains `person` may attach to a project of `owner`: any member of an organization may detach one of its
 /// domains and attach it elsewhere.
-async fn accounts_of(conn: &mut PgConnection, owner: &Account, person: &UserId) -> Result<Vec<String>, sqlx::Error> {
+pub(super) async fn accounts_of(
+    conn: &mut PgConnection,
+    owner: &Account,
+    person: &UserId,
+) -> Result<Vec<String>, sqlx::Error> {
     let mut accounts = vec![owner.to_string(), person.to_string()];
     let orgs = sqlx::query_scalar!("SELECT org_id FROM org_members WHERE user_id = $1", person.as_str());
     accounts.extend(orgs.fetch_all(conn).await?.iter().map(OrgId::to_string));
