@@ -5,12 +5,16 @@
 //! is exact. Not here: which routes are limited, which is `router.rs` with [`crate::middleware::rate_limit`].
 
 mod count;
+mod lines;
 
 use std::time::Duration;
 
 use domain::{OrgId, Payer};
 
-pub use self::count::{ClientKey, RateLimits, Standing, client};
+pub use self::{
+    count::{ClientKey, RateLimits, Standing, client},
+    lines::StrangersLines,
+};
 
 const MINUTE: Duration = Duration::from_mins(1);
 const TEN_MINUTES: Duration = Duration::from_mins(10);
@@ -57,6 +61,10 @@ const REDIS_PAUSE: Duration = Duration::from_secs(1);
 const SUBJECT_BYTES: usize = 16;
 /// How many times the rate of one client the block of networks has that it is in.
 const CLIENTS_OF_BLOCK: u32 = 16;
+/// Lines of the log in a minute about requests of one client for which no credential pays. Of what is refused or unknown there are none.
+const LINES_OF_STRANGER: u32 = 60;
+/// [`LINES_OF_STRANGER`] of all clients together: some 400 MB in a day, where they are very many.
+const LINES_OF_STRANGERS: u32 = 1_200;
 /// Keys counted in this process before those without recent requests are forgotten.
 const LOCAL_KEYS: usize = 100_000;
 

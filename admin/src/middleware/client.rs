@@ -27,7 +27,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const EDGE_PROOF: HeaderName = HeaderName::from_static(edge_proof::HEADER);
 
-/// The client's address, stored in the request's extensions.
+/// The client's address, stored in the extensions of a request and of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 
@@ -47,10 +47,11 @@ pub struct TrustedPeers {
 /// Whether a peer that is not believed was reported: once is enough, and it is known to anybody who can reach this program.
 static UNBELIEVED_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Middleware: stores the peer's address or, when the request shows that it comes from an edge, or the peer is a proxy that
+/// Middleware: stores, with request and answer, the peer's address or, when the request shows that it comes from an edge, or the peer is a proxy that
 /// is trusted, the one that `X-Forwarded-For` names. What an answer says of its keeping to edges is left out for everybody else.
 pub async fn find(State(believed): State<TrustedPeers>, mut request: Request, next: Next) -> Response {
     let is_edge = is_edge(&request, &believed);
+    let mut found = None;
     if let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>().copied() {
         let peer = peer.ip().to_canonical();
         if request.headers().contains_key(X_FORWARDED_FOR)
@@ -67,10 +68,15 @@ pub async fn find(State(believed): State<TrustedPeers>, mut request: Request, ne
         }
         let address = client(peer, is_edge, request.headers(), &believed.proxies);
         request.extensions_mut().insert(ClientAddress(address));
+        found = Some(ClientAddress(address));
     }
     // Nothing further in has a use for it.
     request.headers_mut().remove(EDGE_PROOF);
     let mut response = next.run(request).await;
+    // For the line of the log, further out.
+    if let Some(address) = found {
+        response.extensions_mut().insert(address);
+    }
     if !is_edge {
         response.headers_mut().remove(SURROGATE_KEY);
     }

@@ -21,6 +21,10 @@ use crate::{
 pub const RATE_LIMIT_ERRORS: &[PossibleError] =
     &[PossibleError::new(Code::RateLimitExceeded, "the rate limit is used up; `Retry-After` says how long to wait")];
 
+/// Marks the answer to a request for which a credential pays: its number is bounded by the account's rate.
+#[derive(Debug, Clone, Copy)]
+pub struct Paid;
+
 /// Middleware: limits a route per client address.
 pub async fn per_client(State((app, bucket)): State<(App, Bucket)>, request: Request, next: Next) -> Response {
     let standing = app.rate_limits.count_client(bucket, &client(&request)).await;
@@ -74,7 +78,9 @@ pub async fn per_token(State(app): State<App>, request: Request, next: Next) -> 
                     standing = of_account;
                 }
             }
-            answered(standing, request, next).await
+            let mut response = answered(standing, request, next).await;
+            response.extensions_mut().insert(Paid);
+            response
         }
         _ => next.run(request).await,
     }

@@ -1,23 +1,32 @@
 //! One span and one log line a request, without tokens, codes, passwords, queries and bodies.
+//!
+//! What anybody can ask for without end leaves no line of its own at `INFO`: not what is refused for its rate or its credential, nor what
+//! leads nowhere, and of other strangers' requests so many a minute. How many were left out is said once a minute, and
+//! `svc_api_requests_total` counts them all.
 
 use std::time::Instant;
 
 use axum::{
     extract::{MatchedPath, Request},
+    http::StatusCode,
     middleware::Next,
     response::Response,
 };
+use telemetry::{Line, Outage};
 use tracing::Instrument as _;
 
-use super::request_id::RequestId;
-use crate::metrics;
+use super::{client::ClientAddress, rate_limit::Paid, request_id::RequestId};
+use crate::{metrics, rates::StrangersLines};
+
+/// Stands for the template of paths that lead nowhere.
+const UNKNOWN: &str = "(unknown)";
 
 /// Middleware: logs method, path template, status and duration under the request's id.
 pub async fn record(request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = request.extensions().get::<RequestId>().cloned();
     // The template, not the path: paths hold names and the secrets of invites.
-    let path = request.extensions().get::<MatchedPath>().map_or("(unknown)", MatchedPath::as_str).to_owned();
+    let path = request.extensions().get::<MatchedPath>().map_or(UNKNOWN, MatchedPath::as_str).to_owned();
     let path_is_health = path == "/health";
     let span = tracing::info_span!(
         "request",
@@ -33,13 +42,80 @@ pub async fn record(request: Request, next: Next) -> Response {
         let status = response.status().as_u16();
         let ms = format_args!("{millis:.1}");
         // Every edge asks for our health every second, so only a bad answer is worth a line.
-        if path_is_health && response.status().is_success() {
-            tracing::debug!(status, ms, "answered");
-        } else {
+        let is_routine = path_is_health && response.status().is_success();
+        if !is_routine && has_line(&path, &response) {
             tracing::info!(status, ms, "answered");
+        } else {
+            tracing::debug!(status, ms, "answered");
+            if !is_routine {
+                say_left_out();
+            }
         }
         response
     }
     .instrument(span)
     .await
+}
+
+/// Whether a request is worth a line of its own.
+fn has_line(path: &str, response: &Response) -> bool {
+    static STRANGERS: StrangersLines = StrangersLines::new();
+    if path == UNKNOWN || matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS) {
+        return false;
+    }
+    let told = response.extensions();
+    told.get::<Paid>().is_some()
+        || STRANGERS.admit(told.get::<ClientAddress>().map(|&ClientAddress(address)| address.into()))
+}
+
+/// Says, once a minute, how many requests were left out of the log since it was said last.
+fn say_left_out() {
+    static LEFT_OUT: Outage = Outage::new();
+    if let Some(Line { left_out, .. }) = LEFT_OUT.fails() {
+        tracing::info!(
+            parent: None,
+            left_out,
+            "requests that are refused, lead nowhere or are one client's many have no lines; metrics count them, RUST_LOG=debug shows them"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{body::Body, response::IntoResponse as _};
+
+    use super::*;
+
+    fn answer(status: StatusCode) -> Response {
+        (status, Body::empty()).into_response()
+    }
+
+    #[test]
+    fn what_is_refused_or_leads_nowhere_has_no_line() {
+        for status in [StatusCode::UNAUTHORIZED, StatusCode::TOO_MANY_REQUESTS] {
+            let mut refused = answer(status);
+            refused.extensions_mut().insert(Paid);
+            assert!(!has_line("/projects", &refused), "{status}");
+        }
+        assert!(!has_line(UNKNOWN, &answer(StatusCode::NOT_FOUND)));
+    }
+
+    #[test]
+    fn who_pays_has_a_line_for_each_request_and_strangers_have_a_few() {
+        let address = ClientAddress([192, 0, 2, 1].into());
+        let lines = |is_paid: bool| {
+            let logged = |_: &i32| {
+                let mut response = answer(StatusCode::OK);
+                response.extensions_mut().insert(address);
+                if is_paid {
+                    response.extensions_mut().insert(Paid);
+                }
+                has_line("/docs", &response)
+            };
+            (0..1_000).filter(logged).count()
+        };
+        assert_eq!(lines(true), 1_000);
+        // A new minute may begin meanwhile.
+        assert!((60..=120).contains(&lines(false)));
+    }
 }

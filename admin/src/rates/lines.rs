@@ -1,0 +1,91 @@
+//! Lines of the log about requests of strangers: so many of each client, and of all together, or whoever asks for a page without end fills
+//! the log. Counted in this process alone, as the log is this process's.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
+
+use fairness::Client;
+
+use super::{CLIENTS_OF_BLOCK, LINES_OF_STRANGER, LINES_OF_STRANGERS, MINUTE};
+
+/// The lines of the present minute.
+#[derive(Debug, Default)]
+pub struct StrangersLines(Mutex<Option<Minute>>);
+
+#[derive(Debug)]
+struct Minute {
+    since: Instant,
+    all: u32,
+    /// Those of each client, and of each block of clients. No more than two entries a line, so their number is bounded.
+    of: HashMap<Client, u32>,
+}
+
+impl StrangersLines {
+    /// No lines yet.
+    pub const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// Whether a request of `client`, if that is known, may have a line. It counts as one.
+    pub fn admit(&self, client: Option<Client>) -> bool {
+        self.admit_at(client, Instant::now())
+    }
+
+    fn admit_at(&self, client: Option<Client>, now: Instant) -> bool {
+        // Nothing panics while the lock is held.
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = |minute: &Minute| now.saturating_duration_since(minute.since) >= MINUTE;
+        if state.as_ref().is_none_or(is_over) {
+            *state = Some(Minute { since: now, all: 0, of: HashMap::new() });
+        }
+        let Some(minute) = state.as_mut() else { return false };
+        let block = client.and_then(|client| client.block());
+        let bounds = [(client, LINES_OF_STRANGER), (block, LINES_OF_STRANGER * CLIENTS_OF_BLOCK)]
+            .map(|(of, most)| Some((of?, most)));
+        let has_all = |(of, most): &(Client, u32)| minute.of.get(of).is_some_and(|lines| lines >= most);
+        if minute.all >= LINES_OF_STRANGERS || bounds.iter().flatten().any(has_all) {
+            return false;
+        }
+        minute.all += 1;
+        for (of, _) in bounds.into_iter().flatten() {
+            *minute.of.entry(of).or_default() += 1;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    fn client(address: &str) -> Option<Client> {
+        Some(address.parse::<IpAddr>().unwrap().into())
+    }
+
+    #[test]
+    fn a_client_has_so_many_lines_in_a_minute() {
+        let (lines, now) = (StrangersLines::new(), Instant::now());
+        let admitted = |client, at| (0..LINES_OF_STRANGERS).filter(|_| lines.admit_at(client, at)).count();
+        let greedy = client("192.0.2.1");
+        assert_eq!(admitted(greedy, now), LINES_OF_STRANGER as usize);
+        assert!(lines.admit_at(client("192.0.2.2"), now), "another client has its own");
+        assert_eq!(admitted(greedy, now + MINUTE), LINES_OF_STRANGER as usize, "a new minute");
+    }
+
+    #[test]
+    fn many_clients_together_have_so_many() {
+        let (lines, now) = (StrangersLines::new(), Instant::now());
+        let of_network = |network: u16| client(&format!("2001:db8:7:{network:x}::1"));
+        let of_block = (0..2_000).filter(|network| lines.admit_at(of_network(*network), now)).count();
+        assert_eq!(of_block, (LINES_OF_STRANGER * CLIENTS_OF_BLOCK).min(LINES_OF_STRANGERS) as usize);
+        let of_all =
+            (0..u16::MAX).filter(|block| lines.admit_at(client(&format!("2001:db9:{block:x}::1")), now)).count();
+        assert_eq!(of_block + of_all, LINES_OF_STRANGERS as usize);
+        assert!(!lines.admit_at(None, now), "and who is not known has one of them");
+    }
+}
