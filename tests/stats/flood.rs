@@ -83,7 +83,8 @@ async fn all_projects_of_a_person_have_a_bounded_number_of_rows() {
     }
     for (kind, most) in PROJECT_KEYS {
         let of_project = format!("SELECT max(n) FROM ({} GROUP BY project_id) AS found (n)", rows_of(kind));
-        assert_eq!(usize::try_from(world.sql_number(&of_project).await).unwrap(), most, "{kind:?}");
+        let rows = usize::try_from(world.sql_number(&of_project).await).unwrap();
+        assert!(rows <= most, "{rows} rows of {kind:?}");
         let sums = format!(
             "SELECT concat_ws(' ', min(n), max(n)) FROM (SELECT sum(requests) AS n FROM traffic_hour_entries
              WHERE kind = '{}' GROUP BY project_id) AS found",

@@ -217,24 +217,43 @@ fn journaling_edges(visited: &Visited) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_more_than_memory_waits_on_disk() {
-    // Few enough for one collection, and all of them for an hour: no path is counted with others.
-    const ROUNDS: usize = 5;
-    const PATHS_OF_ROUND: usize = 9_600;
-    const PATHS: usize = ROUNDS * PATHS_OF_ROUND;
+    // Few enough of a project and of a person for an hour: no path is counted with others.
+    const PATHS_OF_PROJECT: usize = 960;
+    const PROJECTS_OF_PERSON: usize = 5;
+    const ROUNDS: usize = 10;
+    const PATHS: usize = ROUNDS * PROJECTS_OF_PERSON * PATHS_OF_PROJECT;
     const MOST_GROWTH: u64 = 96 * 1024 * 1024;
     let port = ports::free();
     let site = Site::page("home").file("_redirects", "/old/* /new 301\n");
-    let visited =
-        Visited::start_with(&site, |builder| builder.set("EDGE__METRICS_LISTEN", format!("127.0.0.1:{port}"))).await;
+    let visited = Visited::start_with(&site, |builder| {
+        builder.plan(&serde_json::json!({})).set("EDGE__METRICS_LISTEN", format!("127.0.0.1:{port}"))
+    })
+    .await;
+    let mut persons = Vec::new();
+    for person in 0..ROUNDS {
+        let (actor, mut urls) = (visited.world.user(&format!("person-{person}")).await, Vec::new());
+        for number in 0..PROJECTS_OF_PERSON {
+            urls.push(actor.publish(&format!("site-{person}-{number}"), &site).await.url);
+        }
+        persons.push(urls);
+    }
     visited.visit("/", 1).await;
-    recorded_with(&visited.world, 1).await;
-    visited.world.stop_postgres().await;
     let edge = visited.world.edge();
+    // Each is in the edge's memory before Postgres is away.
+    for url in persons.iter().flatten() {
+        edge.get(&format!("{url}/old/x")).await.assert_status(301);
+    }
+    let begun = 1 + ROUNDS * PROJECTS_OF_PERSON;
+    recorded_with(&visited.world, begun).await;
+    visited.world.stop_postgres().await;
     let before = edge.process.memory("VmRSS");
     let long = "x".repeat(240);
-    for round in 0..ROUNDS {
-        stream::iter(0..PATHS_OF_ROUND)
-            .map(|number| edge.get(&format!("{}/old/{long}{}", visited.url, round * PATHS_OF_ROUND + number)))
+    for (round, urls) in persons.iter().enumerate() {
+        let visits = urls.iter().enumerate().flat_map(|(place, url)| {
+            (0..PATHS_OF_PROJECT).map(move |number| (url, format!("{round}-{place}-{number}")))
+        });
+        stream::iter(visits)
+            .map(|(url, path)| edge.get(&format!("{url}/old/{long}{path}")))
             .for_each_concurrent(64, async |visit| {
                 visit.await.assert_status(301);
             })
@@ -247,10 +266,11 @@ async fn what_is_more_than_memory_waits_on_disk() {
     assert!(on_disk > QUEUED_BYTES + QUEUED_BYTES / 2, "{on_disk} bytes on disk");
 
     visited.world.start_postgres().await;
-    recorded_with(&visited.world, PATHS + 1).await;
+    recorded_with(&visited.world, PATHS + begun).await;
     // The sums come with the first batch of a collection, paths with all of them.
-    eventually(BACKGROUND, "each path", async || paths(&visited.world).await.len() > PATHS).await;
-    assert_eq!(paths(&visited.world).await.len(), PATHS + 1, "each path");
+    // Beside them `/` and `/old/x`.
+    eventually(BACKGROUND, "each path", async || paths(&visited.world).await.len() > PATHS + 1).await;
+    assert_eq!(paths(&visited.world).await.len(), PATHS + 2, "each path");
     eventually(BACKGROUND, "nothing waits any more", async || Page::of(port).await.sum("svc_traffic_waiting") < 0.5)
         .await;
     let page = Page::of(port).await;

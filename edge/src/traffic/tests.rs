@@ -189,7 +189,7 @@ fn made_up_paths_become_one_and_pages_stay() {
 
 #[test]
 fn keys_of_one_persons_organizations_leave_room_for_others() {
-    let (traffic, modest) = (traffic(), site(9));
+    let (traffic, modest) = (traffic(), site(99));
     let greedy: Vec<_> = (1..=20).map(greedy).collect();
     let path = "x".repeat(limits::COUNTED_PATH_BYTES - 20);
     for number in 0..limits::COUNTED_PATHS as u64 {
@@ -258,7 +258,7 @@ fn paths_that_one_page_answers_leave_room_for_the_sites_own() {
 
 #[test]
 fn an_hour_has_as_many_keys_of_a_person_whatever_the_projects() {
-    let (traffic, modest) = (traffic(), site(9));
+    let (traffic, modest) = (traffic(), site(99));
     let greedy: Vec<_> = (1..=12).map(greedy).collect();
     let (mut sent, mut counted, mut visits) = (0, 0, 0);
     // Each collection has other projects, which would have room of their own.
