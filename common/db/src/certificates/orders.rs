@@ -120,16 +120,17 @@ pub async fn claim(
     // Rows that are leased stand first in their payer's line, and keep their places in it.
     sqlx::query_as!(
         OrderClaim,
-        r#"WITH due AS MATERIALIZED (
-             SELECT o.name, coalesce(p.user_id, g.created_by, p.org_id) AS payer, coalesce(o.leased_until > $1, false) AS is_leased,
-                    row_number() OVER (
-                        PARTITION BY coalesce(p.user_id, g.created_by, p.org_id)
-                        ORDER BY coalesce(o.leased_until > $1, false) DESC, coalesce(o.due_by, o.next_attempt_at), o.name) AS place
+        r#"WITH ready AS MATERIALIZED (
+             SELECT o.name, coalesce(o.leased_until > $1, false) AS is_leased, coalesce(o.due_by, o.next_attempt_at) AS since,
+                    -- Looked up for each: these tables are large, and few rows are due.
+                    (SELECT coalesce(p.user_id, (SELECT g.created_by FROM orgs g WHERE g.id = p.org_id), p.org_id)
+                     FROM custom_domains d JOIN projects p ON p.id = d.project_id WHERE d.domain = o.domain) AS payer
              FROM certificate_orders o
-                  LEFT JOIN custom_domains d ON d.domain = o.domain
-                  LEFT JOIN projects p ON p.id = d.project_id
-                  LEFT JOIN orgs g ON g.id = p.org_id
              WHERE o.next_attempt_at <= $1 OR o.next_attempt_at > $4),
+         due AS MATERIALIZED (
+             SELECT name, payer, is_leased,
+                    row_number() OVER (PARTITION BY payer ORDER BY is_leased DESC, since, name) AS place
+             FROM ready),
          turns AS MATERIALIZED (
              SELECT o.name, due.payer FROM due JOIN certificate_orders o ON o.name = due.name
              WHERE NOT due.is_leased AND due.place <= $5
