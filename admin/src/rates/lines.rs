@@ -42,7 +42,7 @@ impl StrangersLines {
             *state = Some(Minute { since: now, all: 0, of: HashMap::new() });
         }
         let Some(minute) = state.as_mut() else { return false };
-        let block = client.and_then(|client| client.block());
+        let block = client.and_then(Client::block);
         let bounds = [(client, LINES_OF_STRANGER), (block, LINES_OF_STRANGER * CLIENTS_OF_BLOCK)]
             .map(|(of, most)| Some((of?, most)));
         let has_all = |(of, most): &(Client, u32)| minute.of.get(of).is_some_and(|lines| lines >= most);
@@ -63,28 +63,28 @@ mod tests {
 
     use super::*;
 
-    fn client(address: &str) -> Option<Client> {
-        Some(address.parse::<IpAddr>().unwrap().into())
+    fn client(address: &str) -> Client {
+        address.parse::<IpAddr>().unwrap().into()
     }
 
     #[test]
     fn a_client_has_so_many_lines_in_a_minute() {
         let (lines, now) = (StrangersLines::new(), Instant::now());
         let admitted = |client, at| (0..LINES_OF_STRANGERS).filter(|_| lines.admit_at(client, at)).count();
-        let greedy = client("192.0.2.1");
+        let greedy = Some(client("192.0.2.1"));
         assert_eq!(admitted(greedy, now), LINES_OF_STRANGER as usize);
-        assert!(lines.admit_at(client("192.0.2.2"), now), "another client has its own");
+        assert!(lines.admit_at(Some(client("192.0.2.2")), now), "another client has its own");
         assert_eq!(admitted(greedy, now + MINUTE), LINES_OF_STRANGER as usize, "a new minute");
     }
 
     #[test]
     fn many_clients_together_have_so_many() {
         let (lines, now) = (StrangersLines::new(), Instant::now());
-        let of_network = |network: u16| client(&format!("2001:db8:7:{network:x}::1"));
+        let of_network = |network: u16| Some(client(&format!("2001:db8:7:{network:x}::1")));
         let of_block = (0..2_000).filter(|network| lines.admit_at(of_network(*network), now)).count();
         assert_eq!(of_block, (LINES_OF_STRANGER * CLIENTS_OF_BLOCK).min(LINES_OF_STRANGERS) as usize);
         let of_all =
-            (0..u16::MAX).filter(|block| lines.admit_at(client(&format!("2001:db9:{block:x}::1")), now)).count();
+            (0..u16::MAX).filter(|block| lines.admit_at(Some(client(&format!("2001:db9:{block:x}::1"))), now)).count();
         assert_eq!(of_block + of_all, LINES_OF_STRANGERS as usize);
         assert!(!lines.admit_at(None, now), "and who is not known has one of them");
     }

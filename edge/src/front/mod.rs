@@ -391,10 +391,10 @@ pub(crate) fn exhausted(another: Response<Body>) -> Response<Body> {
 }
 
 fn unread(place: &Place, error: &RecallError) -> Response<SiteBody> {
+    static UNREAD: Outage = Outage::new();
     if let RecallError::TooManyUnknown(wait) = error {
         return pages::too_many_unknown(*wait);
     }
-    static UNREAD: Outage = Outage::new();
     if let Some(Line { left_out, .. }) = UNREAD.fails() {
         tracing::warn!(host = %place.host, %error, left_out, "the route could not be read");
     }
