@@ -106,7 +106,7 @@ impl RateLimits {
         &self.buckets[bucket as usize]
     }
 
-    /// Counts one request under `key`, which is that of the bucket's [`Payer`].
+    /// Counts one request under `key`, which is that of the bucket's [`Payer`](domain::Payer).
     pub async fn count(&self, bucket: Bucket, key: &str) -> Standing {
         self.count_up_to(bucket, key, 1).await
     }
