@@ -47,8 +47,8 @@ pub struct TrustedPeers {
 /// Whether a peer that is not believed was reported: once is enough, and it is known to anybody who can reach this program.
 static UNBELIEVED_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Middleware: stores, with request and answer, the peer's address or, when the request shows that it comes from an edge, or the peer is a proxy that
-/// is trusted, the one that `X-Forwarded-For` names. What an answer says of its keeping to edges is left out for everybody else.
+/// Middleware: stores, with request and answer, the peer's address or, when the request shows that it comes from an edge, or the peer is a
+/// proxy that is trusted, the one that `X-Forwarded-For` names. What an answer says of its keeping to edges is left out for everybody else.
 pub async fn find(State(believed): State<TrustedPeers>, mut request: Request, next: Next) -> Response {
     let is_edge = is_edge(&request, &believed);
     let mut found = None;

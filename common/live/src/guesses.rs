@@ -2,8 +2,8 @@
 //!
 //! A guess counts from its beginning, so that no number of concurrent ones passes the bound; one that turns out to be right is given
 //! back. One client has a part of the guesses of an hour, so that alone it uses them up for nobody. Once they are used up, those who have
-//! given the same password before go on, with a few wrong ones in a day, and each of the others has a few guesses in a day, up to a bound of their own: whoever guesses at a
-//! site does not lock its visitors out. Of clients there are keyed marks alone.
+//! given the same password before go on, with a few wrong ones in a day, and each of the others has a few guesses in a day, up to a bound
+//! of their own: whoever guesses at a site does not lock its visitors out. Of clients there are keyed marks alone.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -14,7 +14,8 @@ use super::{Redis, leases::whole};
 /// KEYS counts of the hour, clients that have proved that they know the password, counts of the day. ARGV the wrong guesses that there may
 /// be in an hour, in a day, in an hour of a client, and in an hour of a block of clients; the first guesses of all clients that there may be
 /// in a day, and those of a client; the hour, the day; the marks of the client as one that has proved it, as one that has not, and of its
-/// block, if it is in one; the wrong guesses in a day of a client that has proved it, and of a block of them. Returns which guess it is, and the time until there are guesses again.
+/// block, if it is in one; the wrong guesses in a day of a client that has proved it, and of a block of them. Returns which guess it is, and
+/// the time until there are guesses again.
 static BEGIN: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local function of(key, field) return tonumber(redis.call('HGET', key, field) or '0') end

@@ -37,6 +37,8 @@ pub(crate) const PAYER_VIEWS: usize = 10_000;
 /// Keys that are known to have been sent within the hour, over all persons, at some 20 bytes each. A key beyond them is sent; Postgres
 /// has its own bounds.
 pub(crate) const HOUR_KEYS: usize = 1_000_000;
+/// The keys of [`HOUR_KEYS`] whose room a project takes that was visited within the hour.
+pub(crate) const HOUR_KEYS_OF_PROJECT: usize = 8;
 /// Registers of visitors of a project in one collection, beyond which equal ones are looked for, and the end of them.
 pub(crate) const COUNTED_REGISTERS: usize = 32_768;
 /// Bytes of the host of a page that led to a visit: as long as a hostname can be.

@@ -26,7 +26,7 @@ const OF_PAYER: Lists<usize> = Lists {
 pub(super) struct HourKeys {
     hour: Option<Timestamp>,
     payers: HashMap<Account, PayerKeys>,
-    /// The number of keys that are remembered.
+    /// The keys that are remembered, and the room of their projects in keys.
     len: usize,
     /// Its keys are random, so nobody makes paths up whose hashes are equal.
     hasher: RandomState,
@@ -56,13 +56,14 @@ impl HourKeys {
 
     /// Leaves those keys of a project that `payer` has room for.
     pub(super) fn bound(&mut self, payer: &Account, project: &ProjectId, tally: &mut Tally) {
-        if !self.payers.contains_key(payer) {
+        // A project is remembered with what it is bounded by, and takes the room of several: there may be very many of them, too.
+        if !self.payers.get(payer).is_some_and(|known| known.sent_of.contains_key(project)) {
             if self.len >= limits::HOUR_KEYS {
                 return;
             }
-            self.payers.insert(payer.clone(), PayerKeys::default());
+            self.len += limits::HOUR_KEYS_OF_PROJECT;
         }
-        let Some(PayerKeys { hashes, sent, sent_of }) = self.payers.get_mut(payer) else { return };
+        let PayerKeys { hashes, sent, sent_of } = self.payers.entry(payer.clone()).or_default();
         let of_project = sent_of.entry(project.clone()).or_default();
         tally.retain_keys(|list, key| {
             let hash = self.hasher.hash_one((project.as_str(), list, key));
@@ -80,5 +81,28 @@ impl HourKeys {
             }
             true
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Clock, UserId};
+
+    use super::*;
+
+    #[test]
+    fn no_more_projects_are_remembered_than_there_is_room_for() {
+        let now = Clock::system().now();
+        let (mut keys, payer) = (HourKeys::new(), Account::User(UserId::new(now)));
+        keys.begin(now);
+        let most = limits::HOUR_KEYS / limits::HOUR_KEYS_OF_PROJECT;
+        for _ in 0..most + 10 {
+            keys.bound(&payer, &ProjectId::new(now), &mut Tally::default());
+        }
+        assert_eq!(keys.payers[&payer].sent_of.len(), most);
+        // Whoever pays: one that is new finds no room, either.
+        let other = Account::User(UserId::new(now));
+        keys.bound(&other, &ProjectId::new(now), &mut Tally::default());
+        assert!(!keys.payers.contains_key(&other));
     }
 }

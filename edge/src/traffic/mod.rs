@@ -223,7 +223,7 @@ impl Traffic {
         })
     }
 
-    /// What was taken out, within `hour`, with as many keys as there is room for.
+    /// Gathers the counts of all threads, which are of `hour`, with as many keys of it as there is room for.
     fn collection(&self, counts: impl IntoIterator<Item = Counts>, hour: Timestamp) -> Collection {
         Collection::of(counts, hour, &mut lock(&self.hour_keys))
     }

@@ -145,7 +145,7 @@ impl Room {
         Some(Tally { payer: Place(place), ..Tally::default() })
     }
 
-    /// Who pays for the keys of a tally that was taken here.
+    /// Returns the account that pays for the keys of `tally`, whose place is in this room.
     pub(super) fn payer_of(&self, tally: &Tally) -> Option<&Account> {
         self.payers.get(tally.payer.0).map(|taken| &taken.payer)
     }
