@@ -206,6 +206,14 @@ impl Account {
         self.try_take(bytes)
     }
 
+    /// Draws `bytes` if half of the whole is left then: for what there may be many of, and that is not to be in the way of what they are for.
+    pub fn try_take_of_half(&self, bytes: u64) -> Result<Grant, Exhausted> {
+        if self.0.upwards().last().is_some_and(|all| !all.has_spare(bytes)) {
+            return Err(Exhausted);
+        }
+        self.try_take(bytes)
+    }
+
     /// Draws `bytes`, and waits for them within `patience`.
     pub async fn take(&self, bytes: u64, patience: Patience) -> Result<Grant, Exhausted> {
         let bytes = self.0.at_most(bytes);
@@ -289,6 +297,12 @@ impl Grant {
         self.level.take(more).map_err(|_| Exhausted)?;
         self.bytes += more;
         Ok(())
+    }
+
+    /// Adds what `other` holds, which is of the same account.
+    pub fn merge(&mut self, mut other: Self) {
+        debug_assert!(Arc::ptr_eq(&self.level, &other.level), "grants of two accounts");
+        self.bytes += std::mem::take(&mut other.bytes);
     }
 
     /// Gives back what is held beyond `bytes`.

@@ -53,7 +53,7 @@ pub(crate) const HANDOVER_BYTES: usize = 16 * 1024;
 /// keeps eight.
 pub(crate) const ADMIN_RECEIVE_BYTES: usize = 16 * 1024;
 /// Bytes that a request which is handed on is charged as until its answer has ended: the pipe, what pingora-proxy reads ahead on both
-/// sides of it, and [`RELAYED_BYTES`]. What is read of a body beforehand is charged beside it.
+/// sides of it, and [`RELAYED_BYTES`]. What is read of a body beforehand is charged beside it, as it comes.
 pub(crate) const HANDED_BYTES: u64 = 192 * 1024;
 /// Longest wait of a request for them.
 pub(crate) const HANDED_PATIENCE: Patience = Patience { own: super::FLIGHT_WAIT, others: super::FLIGHT_WAIT };
@@ -92,8 +92,12 @@ pub(crate) const PLATFORM_WAIT: Duration = Duration::from_secs(2);
 pub(crate) const PLATFORM_RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Bytes of a request's body that are read before a connection to an admin is taken: most bodies are smaller.
 pub(crate) const PLATFORM_BODY_BYTES: usize = 64 * 1024;
-/// Requests for the platform whose bodies are being read. What they hold is charged like bytes in flight.
-pub(crate) const PLATFORM_BODIES: usize = 1_024;
+/// Requests for the platform whose bodies are being read. What has come of them is charged like bytes in flight, which run short before
+/// there are as many.
+pub(crate) const PLATFORM_BODIES: usize = 65_536;
+/// The part of the bytes in flight that bodies may take which are being read, or wait for their turn: one in so many. The rest is for
+/// the way to admin, so that those that have come go on.
+pub(crate) const PLATFORM_BODIES_DIVISOR: u64 = 2;
 /// Requests of one client for the platform whose bodies are being read.
 pub(crate) const PLATFORM_BODIES_PER_CLIENT: usize = 64;
 /// Longest time for those bytes of a body to arrive, as long as admin itself waits for one.

@@ -7,19 +7,56 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
+use fairness::budget::{Account, Grant};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::{answers::Failure, attempt::Attempt};
-use crate::{http::BodyError, limits};
+use crate::{http::BodyError, limits, metrics};
 
 /// The body of a request of which the beginning has been read: most bodies are read whole.
 pub(super) struct BegunBody<B> {
     first: Bytes,
     /// What has not been read.
     rest: Option<B>,
+}
+
+/// The memory of what is read of a body: of its client's share, and of what all bodies may have. It grows with what comes, so that a body
+/// of which nothing comes holds nothing.
+pub(super) struct BodyMemory {
+    client: (Account, Option<Grant>),
+    bodies: (Account, Option<Grant>),
+}
+
+impl BodyMemory {
+    pub(super) fn new(client: Account, bodies: Account) -> Self {
+        Self { client: (client, None), bodies: (bodies, None) }
+    }
+
+    async fn grow(&mut self, bytes: u64) -> Result<(), Failure> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        for (account, held) in [&mut self.client, &mut self.bodies] {
+            let Ok(more) = account.take(bytes, limits::BODY_PATIENCE).await else {
+                metrics::exhausted();
+                metrics::platform_refused("memory");
+                return Err(Failure::Busy);
+            };
+            match held {
+                Some(held) => held.merge(more),
+                None => *held = Some(more),
+            }
+        }
+        Ok(())
+    }
+
+    /// What is held of the client's share, once the body is no longer one of those that are read.
+    pub(super) fn into_client_grant(self) -> Option<Grant> {
+        self.client.1
+    }
 }
 
 impl<B> BegunBody<B>
@@ -38,20 +75,18 @@ where
         !body.is_end_stream() && body.size_hint().exact().is_none_or(|length| length <= most)
     }
 
-    /// Bytes that [`Self::read`] holds of `body` at most.
-    pub(super) fn most_read(body: &B) -> u64 {
-        let most = limits::PLATFORM_BODY_BYTES as u64;
-        body.size_hint().exact().map_or(most, |length| length.min(most))
-    }
-
-    /// Reads `body`, up to [`limits::PLATFORM_BODY_BYTES`]. What comes too slowly is refused if it said its length; if it
+    /// Reads `body`, up to [`limits::PLATFORM_BODY_BYTES`], within `memory`. What comes too slowly is refused if it said its length; if it
     /// did not, it may be an upload that is made while it is sent, and admin's own rules for those decide.
-    pub(super) async fn read(mut body: B) -> Result<Self, Failure> {
+    pub(super) async fn read(mut body: B, memory: &mut BodyMemory) -> Result<Self, Failure> {
         let mut first = BytesMut::new();
         let reading = async {
             while first.len() < limits::PLATFORM_BODY_BYTES {
                 match body.frame().await {
-                    Some(Ok(frame)) => first.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data)),
+                    Some(Ok(frame)) => {
+                        let data = frame.data_ref().map_or(&[][..], |data| data);
+                        memory.grow(data.len() as u64).await?;
+                        first.extend_from_slice(data);
+                    }
                     // Nobody is there to be told.
                     Some(Err(_)) => return Err(Failure::Late),
                     None => return Ok(true),
@@ -72,11 +107,6 @@ impl<B: Body<Data = Bytes>> BegunBody<B> {
     /// What has not been read.
     pub(super) fn rest_mut(&mut self) -> Option<&mut B> {
         self.rest.as_mut()
-    }
-
-    /// Bytes that have been read.
-    pub(super) fn held(&self) -> usize {
-        self.first.len()
     }
 
     /// Makes it the body of a request that may be made several times.
@@ -191,6 +221,7 @@ where
 
 #[cfg(test)]
 mod tests {
+    use fairness::budget::{Budget, Limits};
     use futures_util::{FutureExt as _, stream};
     use http_body_util::{Full, StreamBody};
 
@@ -209,10 +240,33 @@ mod tests {
         (0..count).map(|_| Ok(Frame::data(Bytes::from(vec![b'x'; len])))).collect()
     }
 
+    /// Memory of which bodies have `bytes`.
+    fn memory(bytes: u64) -> BodyMemory {
+        let of = |total| Budget::new(Limits { total, client: total, connection: total }).common_account();
+        BodyMemory::new(of(u64::MAX), of(bytes))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_of_a_body_is_held_and_waited_for_where_it_is_short() {
+        let budget = Budget::new(Limits { total: 1_000, client: 1_000, connection: 1_000 });
+        let memory = || BodyMemory::new(budget.common_account(), budget.common_account());
+        let body = |count| StreamBody::new(stream::iter(chunks(count, 100)));
+        let mut first = memory();
+        assert!(BegunBody::read(body(4), &mut first).await.is_ok());
+        assert_eq!(budget.used(), 800, "of the client's and of all bodies'");
+        assert_eq!(BegunBody::read(body(2), &mut memory()).await.err(), Some(Failure::Busy));
+        assert_eq!(budget.used(), 800, "what is refused holds nothing");
+        let held = first.into_client_grant();
+        assert_eq!(budget.used(), 400);
+        drop(held);
+        assert!(BegunBody::read(body(2), &mut memory()).await.is_ok());
+        assert_eq!(budget.used(), 0);
+    }
+
     #[tokio::test]
     async fn a_body_is_the_same_whether_it_was_read_or_not() {
         for (count, len) in [(0, 0), (1, 10), (3, limits::PLATFORM_BODY_BYTES), (200, 1_000)] {
-            let body = BegunBody::read(StreamBody::new(stream::iter(chunks(count, len)))).await.unwrap();
+            let body = BegunBody::read(StreamBody::new(stream::iter(chunks(count, len))), &mut memory(u64::MAX)).await.unwrap();
             assert!(body.first.len() <= limits::PLATFORM_BODY_BYTES + len);
             let (body, attempt) = (body.share(), attempt());
             attempt.wants_body.cancel();
@@ -222,7 +276,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_whole_body_is_there_for_every_attempt() {
-        let whole = BegunBody::read(Full::new(Bytes::from_static(b"small"))).await.unwrap().share();
+        let whole = BegunBody::read(Full::new(Bytes::from_static(b"small")), &mut memory(u64::MAX)).await.unwrap().share();
         for _ in 0..2 {
             let body = whole.attempt(&attempt());
             assert_eq!(body.size_hint().exact(), Some(5));
@@ -263,11 +317,9 @@ mod tests {
                 self.0.map_or_else(SizeHint::new, SizeHint::with_exact)
             }
         }
-        assert_eq!(BegunBody::read(Slow(Some(10))).await.err(), Some(Failure::Late));
-        assert!(BegunBody::read(Slow(None)).await.is_ok_and(|body| body.rest.is_some()));
+        assert_eq!(BegunBody::read(Slow(Some(10)), &mut memory(0)).await.err(), Some(Failure::Late));
+        assert!(BegunBody::read(Slow(None), &mut memory(0)).await.is_ok_and(|body| body.rest.is_some()));
         let large = Slow(Some(limits::PLATFORM_BODY_BYTES as u64 + 1));
         assert!(!BegunBody::is_to_be_read(&large) && BegunBody::is_to_be_read(&Slow(None)));
-        let most = [Slow(Some(10)), large, Slow(None)].map(|body| BegunBody::most_read(&body));
-        assert_eq!(most, [10, limits::PLATFORM_BODY_BYTES as u64, limits::PLATFORM_BODY_BYTES as u64]);
     }
 }

@@ -19,7 +19,10 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{answers::Failure, body::BegunBody};
+use super::{
+    answers::Failure,
+    body::{BegunBody, BodyMemory},
+};
 use crate::{http::BodyError, limits};
 
 /// What a request for the platform holds while it is in flight.
@@ -161,11 +164,11 @@ pub(super) struct Watched<B> {
 
 impl<B> Watched<B> {
     /// Reads the beginning of the body. If the rest has not come in time, nobody waits for it until it is read on.
-    pub(super) async fn read(self) -> Result<BegunBody<Self>, Failure>
+    pub(super) async fn read(self, memory: &mut BodyMemory) -> Result<BegunBody<Self>, Failure>
     where
         B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
     {
-        let mut begun = BegunBody::read(self).await?;
+        let mut begun = BegunBody::read(self, memory).await?;
         if let Some(rest) = begun.rest_mut() {
             rest.waits = None;
         }
@@ -217,6 +220,8 @@ where
 mod tests {
     use std::{net::IpAddr, time::Duration};
 
+    use fairness::budget::{Budget, Limits};
+
     use super::*;
 
     fn client(last: u8) -> Client {
@@ -240,7 +245,9 @@ mod tests {
         let holders = Holders::default();
         let holder = holders.add(client(1));
         // Its length is not known, so admin decides what becomes of it, once it has its turn.
-        let mut body = Watched::new(Never, &holder).read().await.unwrap();
+        let account = || Budget::new(Limits { total: 1, client: 1, connection: 1 }).common_account();
+        let mut memory = BodyMemory::new(account(), account());
+        let mut body = Watched::new(Never, &holder).read(&mut memory).await.unwrap();
         tokio::time::advance(limits::HOLD_UP).await;
         assert!(!holders.take_one_back(), "it waits for its turn, not for its client");
         let (rest, waker) = (body.rest_mut().unwrap(), std::task::Waker::noop());

@@ -25,7 +25,10 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use domain::Clock;
-use fairness::{Bounds, Client, Refused, Turns, budget::Account};
+use fairness::{
+    Bounds, Client, Refused, Turns,
+    budget::{Account, Budget, Limits},
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use pingora::{proxy::http_proxy, server::configuration::ServerConf};
 use secrets::{
@@ -37,7 +40,7 @@ use tokio::{sync::Semaphore, time::timeout};
 use self::{
     admins::Admins,
     answers::{Asked, Failure},
-    body::BegunBody,
+    body::{BegunBody, BodyMemory},
     cache::{CACHE_NAME, PlatformCache, SURROGATE_KEY},
     exchange::{ELSEWHERE, Exchanges},
     held::{Held, Holders, Watched},
@@ -83,6 +86,8 @@ pub struct Platform {
     event_streams: Turns<Client>,
     /// Requests whose bodies are being read.
     bodies: Turns<Client>,
+    /// What has come of the bodies of requests that are not handed on yet.
+    body_bytes: Account,
     request_ids: RequestIds,
     key: EdgeKey,
     clock: Clock,
@@ -120,8 +125,10 @@ impl Platform {
             ..waiting
         });
         let (requests, bodies) = (Turns::new(waiting), Turns::new(bodies));
+        let total = shares.in_flight / limits::PLATFORM_BODIES_DIVISOR;
+        let body_bytes = Budget::new(Limits { total, client: total, connection: total }).common_account();
         let (request_ids, holders) = (RequestIds::new(), Holders::default());
-        Self { exchanges, cache, requests, holders, event_streams, bodies, request_ids, key, clock, talkers }
+        Self { exchanges, cache, requests, holders, event_streams, bodies, body_bytes, request_ids, key, clock, talkers }
     }
 
     /// As many requests as may be in flight where the process may open `files`: those that are `configured`, unless that is 0.
@@ -198,8 +205,8 @@ impl Platform {
         answered.map_err(|failure| Box::new(asked.failed(failure)))
     }
 
-    /// Waits for a place on the connection, for memory, for what is read of the body, and for a turn, in this order: what a client makes
-    /// us wait for holds nothing that others need, except for memory, of which each client has a share.
+    /// Waits for a place on the connection, for what is read of the body, for memory, and for a turn, in this order: what a client makes
+    /// us wait for holds nothing that others need, except for memory of what has come, of which each client has a share.
     async fn admit<B>(
         &self,
         request: Request<B>,
@@ -220,44 +227,42 @@ impl Platform {
         };
         let (head, body) = request.into_parts();
         let is_event_stream = EVENT_PATHS.contains(&head.uri.path());
-        // The way to admin takes memory of its own, for as long as the answer is not read. Both are drawn together: a request that had
-        // the one and waited for the other would keep it from those who have the other.
         let is_to_be_read = BegunBody::is_to_be_read(&body);
-        let (bytes, patience) = if is_to_be_read {
-            (limits::HANDED_BYTES + BegunBody::most_read(&body), limits::BODY_PATIENCE)
-        } else {
-            (limits::HANDED_BYTES, limits::HANDED_PATIENCE)
-        };
+        let patience = if is_to_be_read { limits::BODY_PATIENCE } else { limits::HANDED_PATIENCE };
         // The client's as a whole: an answer that waits is not to be in the way of a site's on the same connection.
         let account = account.of_client();
         if account.is_short() {
             self.take_one_back();
         }
-        let Ok(mut grant) = account.take(bytes, patience).await else {
-            metrics::exhausted();
-            return Err(busy("memory"));
-        };
         let holder = self.holders.add(client);
         let body = Watched::new(body, &holder);
+        let mut memory = BodyMemory::new(account.clone(), self.body_bytes.clone());
         let (body, reading) = if is_to_be_read {
-            self.make_room(&self.bodies);
             let reading = self.bodies.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
             let body = tokio::select! {
                 biased;
                 () = holder.taken_back() => return Err(busy("client")),
-                body = body.read() => body?,
+                body = body.read(&mut memory) => body?,
             };
             (body, Some(reading))
         } else {
             (BegunBody::unread(body), None)
         };
+        // The way to admin takes memory of its own, for as long as the answer is not read. A body that has come waits for it in what bodies
+        // may have, which leaves some for the way: or those that have come would keep each other from going on.
+        let Ok(mut grant) = account.take(limits::HANDED_BYTES, patience).await else {
+            metrics::exhausted();
+            return Err(busy("memory"));
+        };
+        if let Some(held) = memory.into_client_grant() {
+            grant.merge(held);
+        }
         // After the body: who sends none in time holds none of these.
         let event_stream =
             is_event_stream.then(|| self.event_streams.try_take(&client)).transpose().map_err(refused)?;
         self.make_room(&self.requests);
         let turn = self.requests.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
         drop(reading);
-        grant.shrink_to(limits::HANDED_BYTES + body.held() as u64);
         let held =
             Held { holder, _turn: turn, _event_stream: event_stream, _place: place, grant: Mutex::new(Some(grant)) };
         Ok((Request::from_parts(head, body), held))

@@ -81,9 +81,10 @@ impl Flow {
 
     /// Makes an answer that has to wait a task, whose memory is charged to the client. Beyond its share a client has a few, of which the
     /// newest push out the oldest: a client that takes what it asks for now gets it, whatever it has let wait before. Where others hold
-    /// everything it has one. Where that is refused as well, the answer is dropped: h2 resets its stream.
+    /// everything it has one. Where that is refused as well, the answer is dropped: h2 resets its stream. Half of all memory is left for what
+    /// answers need beside this, or as many clients as fill it with what waits would keep everybody from going on.
     pub(super) fn wait_for(&self, answering: Answering) {
-        if let Ok(grant) = self.account.of_client().try_take(limits::STREAM_BYTES) {
+        if let Ok(grant) = self.account.of_client().try_take_of_half(limits::STREAM_BYTES) {
             spawn_with(grant, answering);
             return;
         }
