@@ -2,12 +2,13 @@
 //!
 //! A client whose share is used up by what it does not take would get nothing any more, however readily it takes what it asks for now. So it
 //! has some grants of the whole beside its share: the newest of them push out the oldest, except for those whose bytes were seen to be taken.
+//! A connection that floods its client pushes out its own: several people may be one client.
 
 use std::{
     collections::VecDeque,
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -21,8 +22,9 @@ use super::{Account, Exhausted, Grant, Level};
 pub(super) struct Ring(Mutex<VecDeque<Arc<Place>>>);
 
 /// The place of a grant in its ring.
-#[derive(Default)]
 struct Place {
+    /// The connection that holds the grant.
+    connection: Weak<Level>,
     is_kept: AtomicBool,
     is_pushed_out: AtomicBool,
     pushed_out: Notify,
@@ -43,6 +45,28 @@ pub struct First {
     _grant: Grant,
 }
 
+impl Place {
+    fn is_kept(&self) -> bool {
+        self.is_kept.load(Ordering::Relaxed)
+    }
+
+    fn is_of(&self, connection: &Weak<Level>) -> bool {
+        Weak::ptr_eq(&self.connection, connection)
+    }
+}
+
+/// The place to push out for another grant of `connection`: the oldest that is not kept, of the connection that has most of them.
+fn next_out(places: &VecDeque<Arc<Place>>, connection: &Weak<Level>) -> Option<usize> {
+    let not_kept = || places.iter().enumerate().filter(|(_, place)| !place.is_kept());
+    let of_connection = |place: &Place| {
+        let count = not_kept().filter(|(_, other)| other.is_of(&place.connection)).count();
+        // The new one is about to be one more.
+        count + usize::from(place.is_of(connection))
+    };
+    let (at, _) = not_kept().min_by_key(|(at, place)| (std::cmp::Reverse(of_connection(place)), *at))?;
+    Some(at)
+}
+
 impl Ring {
     fn places(&self) -> MutexGuard<'_, VecDeque<Arc<Place>>> {
         // Nothing panics while the lock is held.
@@ -52,16 +76,18 @@ impl Ring {
 
 impl Account {
     /// Draws `bytes` of the whole that do not count for the client, if half of it is left then. The client has up to `most` such grants at a
-    /// time: of as many, the oldest is pushed out that is not [kept](Beyond::keep).
+    /// time: of as many, the oldest is pushed out that is not [kept](Beyond::keep), of the connection that has most of them.
     pub fn take_beyond(&self, bytes: u64, most: usize) -> Result<Beyond, Exhausted> {
         let level = self.0.client_level().ok_or(Exhausted)?;
         let (all, _) = level.shrinks.as_ref().ok_or(Exhausted)?;
         // Of many clients that take nothing each has these grants: what is left is for those within their shares.
         let grant = Self(all.clone()).try_take_spare(bytes)?;
-        let place = Arc::<Place>::default();
+        let connection = Arc::downgrade(&self.0);
+        let (is_kept, is_pushed_out, pushed_out) = Default::default();
+        let place = Arc::new(Place { connection, is_kept, is_pushed_out, pushed_out });
         let mut places = level.beyond.places();
         if places.len() >= most {
-            let oldest = places.iter().position(|place| !place.is_kept.load(Ordering::Relaxed)).ok_or(Exhausted)?;
+            let oldest = next_out(&places, &place.connection).ok_or(Exhausted)?;
             if let Some(oldest) = places.remove(oldest) {
                 oldest.is_pushed_out.store(true, Ordering::Relaxed);
                 oldest.pushed_out.notify_one();

@@ -277,6 +277,22 @@ async fn what_is_beyond_a_share_is_pushed_out_by_what_is_newer_unless_it_is_take
     assert!(budget.account(None).take_beyond(1, 3).is_err(), "nobody in particular");
 }
 
+#[tokio::test]
+async fn a_connection_that_floods_its_client_pushes_out_its_own() {
+    let budget = Budget::new(LIMITS);
+    let [flood, neighbour] = [of(&budget, "192.0.2.1"), of(&budget, "192.0.2.1")];
+    let modest = neighbour.take_beyond(1, 3).unwrap();
+    let mut flooding = vec![flood.take_beyond(1, 3).unwrap(), flood.take_beyond(1, 3).unwrap()];
+    for _ in 0..5 {
+        flooding.push(flood.take_beyond(1, 3).unwrap());
+        flooding.remove(0).pushed_out().await;
+    }
+    // Where none has more than another, the oldest goes.
+    let again = neighbour.take_beyond(1, 3).unwrap();
+    modest.pushed_out().await;
+    drop((flooding, again));
+}
+
 #[test]
 fn a_client_has_one_grant_where_others_hold_everything() {
     let budget = Budget::new(SHARES);
