@@ -51,11 +51,11 @@ fn what_can_be_done_without_leaves_half_of_every_level() {
 fn what_there_are_many_of_leaves_half_of_the_whole() {
     let budget = Budget::new(LIMITS);
     let client = of(&budget, "192.0.2.1").of_client();
-    let mut held = client.try_take_of_half(30).unwrap();
-    let others = budget.common_account().try_take(20).unwrap();
+    let mut held = client.try_take_of_half(25).unwrap();
+    let others = budget.common_account().try_take(25).unwrap();
     assert!(client.try_take_of_half(1).is_err(), "half of everything is drawn");
     held.merge(client.try_take(1).unwrap());
-    assert_eq!((held.bytes(), client.used(), budget.used()), (31, 31, 51), "what is needed is there");
+    assert_eq!((held.bytes(), client.used(), budget.used()), (26, 26, 51), "what is needed is there");
     drop((held, others));
     assert_eq!((client.used(), budget.used()), (0, 0));
 }
