@@ -9,7 +9,7 @@ export const WIDTHS = [1280, 320] as const;
 export type Width = (typeof WIDTHS)[number] | 360;
 
 /** Bounds a hang; asserts no speed. */
-const PATIENCE_MS = 30_000;
+export const PATIENCE_MS = 30_000;
 /** How often a page that loads is looked at. */
 const LOOK_EVERY_MS = 50;
 

@@ -1,6 +1,6 @@
 //! Who a bound is kept by.
 
-use std::{convert::Infallible, hash::Hash};
+use std::{collections::HashMap, convert::Infallible, hash::Hash};
 
 use domain::{PayingAccount, ProjectId, SessionId, UserId};
 
@@ -43,6 +43,24 @@ impl Payer for SessionId {
 
 impl Payer for ProjectId {
     type Group = Infallible;
+}
+
+/// Who gives up a place in a queue that is full, so that `newcomer` has one: of those that wait, with the number of their places, the
+/// one whose group has the most, unless the newcomer's would have as many then. So a queue belongs to nobody who is in it many times.
+pub(crate) fn to_push_out<'k, K: Payer + 'k>(
+    newcomer: &K,
+    waiting: impl Iterator<Item = (&'k K, usize)> + Clone,
+) -> Option<K> {
+    let mut groups: HashMap<K::Group, usize> = HashMap::new();
+    for (key, places) in waiting.clone() {
+        if let Some(group) = key.group() {
+            *groups.entry(group).or_default() += places;
+        }
+    }
+    let of_group = |key: &K, own: usize| key.group().and_then(|group| groups.get(&group).copied()).unwrap_or(own);
+    let own = waiting.clone().find(|(key, _)| *key == newcomer).map_or(0, |(_, places)| places);
+    let (key, own_places) = waiting.max_by_key(|(key, own)| (of_group(key, *own), *own))?;
+    (of_group(key, own_places) > of_group(newcomer, own) + 1).then(|| key.clone())
 }
 
 #[cfg(test)]

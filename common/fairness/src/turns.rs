@@ -17,7 +17,7 @@ use tokio::{sync::oneshot, time::timeout};
 use super::{
     Payer,
     lines::Lines,
-    payer::{GROUP_DIVISOR, share_now},
+    payer::{GROUP_DIVISOR, share_now, to_push_out},
 };
 
 /// The bounds of one resource.
@@ -27,7 +27,7 @@ pub struct Bounds {
     pub total: usize,
     /// Turns that one key holds, while half of them all are free.
     pub share: usize,
-    /// Those of all keys that wait for a turn.
+    /// Those of all keys that wait for a turn. Where there are as many, the one that waits the most often makes room for others.
     pub waiting: usize,
     /// Those of one key that wait for a turn. A group has a quarter of all places, or as many as one key if that is more.
     pub waiting_share: usize,
@@ -251,7 +251,7 @@ impl<K: Payer> State<K> {
         if of_group >= bounds.waiting_share.max(bounds.waiting / GROUP_DIVISOR) && of_group > 0 {
             return Err(Refused::Share);
         }
-        if self.waiting >= bounds.waiting {
+        if self.waiting >= bounds.waiting && !self.push_out(key) {
             return Err(Refused::Full);
         }
         let (grant, granted) = oneshot::channel();
@@ -262,6 +262,25 @@ impl<K: Payer> State<K> {
         self.keys.entry(key.clone()).or_default().waiting.push_back((number, grant));
         self.line_up(key);
         Ok((number, granted))
+    }
+
+    /// Has the newest of those leave the queue who wait in it the most often, for the sake of `newcomer`. Returns false if nobody does.
+    fn push_out(&mut self, newcomer: &K) -> bool {
+        let waiting = self.keys.iter().map(|(key, holdings)| (key, holdings.waiting.len()));
+        let Some(key) = to_push_out(newcomer, waiting) else { return false };
+        let Some(holdings) = self.keys.get_mut(&key) else { return false };
+        // Its grant, which is dropped, tells it.
+        if holdings.waiting.pop_back().is_none() {
+            return false;
+        }
+        if holdings.waiting.is_empty() && holdings.is_in_order {
+            holdings.is_in_order = false;
+            self.order.remove(&key);
+        }
+        self.waiting -= 1;
+        self.of_group(&key, |of_group| of_group.waiting -= 1);
+        self.forget_if_idle(&key);
+        true
     }
 
     /// Puts a key into the order if it waits.
@@ -340,7 +359,7 @@ impl<K: Payer> State<K> {
 
 impl<K: Payer> Waiter<'_, K> {
     async fn granted(mut self) -> Result<Turn<K>, Refused> {
-        // The sender stays in the queue for as long as this place does, so it cannot go without a word.
+        // The sender stays in the queue for as long as this place does, unless another needs it more.
         (&mut self.granted).await.map_err(|_| Refused::Full)?;
         Ok(self.shared.turn(self.key))
     }

@@ -1,13 +1,14 @@
 // What can be taken back is done at once; what cannot is asked first, with what is lost.
 
 import type { Page } from 'playwright-core';
+import { PATIENCE_MS } from '../chromium.ts';
 import { scene } from '../scene.ts';
 import { asks, comes, leave, visitor, type Journey } from './visitor.ts';
 
 /** The question is answered, and nothing stands in the way. */
 async function closes(page: Page): Promise<void> {
   const dialog = page.getByRole('dialog');
-  await dialog.waitFor({ state: 'hidden', timeout: 10_000 }).catch(async (cause: unknown) => {
+  await dialog.waitFor({ state: 'hidden', timeout: PATIENCE_MS }).catch(async (cause: unknown) => {
     throw new Error(`the question stays: ${await dialog.innerText()}`, { cause });
   });
 }

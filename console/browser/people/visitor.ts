@@ -1,7 +1,7 @@
 // A person with a browser of their own, who is held to what every page is held to.
 
 import type { Browser, Page } from 'playwright-core';
-import { open, profile, signedIn, type Width } from '../chromium.ts';
+import { open, PATIENCE_MS, profile, signedIn, type Width } from '../chromium.ts';
 import { complaints, watch } from '../complaints.ts';
 import { scene } from '../scene.ts';
 
@@ -40,7 +40,7 @@ export async function leave(page: Page): Promise<void> {
 
 /** What must come true, looked at again and again. */
 export async function comes(what: string, holds: () => Promise<boolean>, page: Page): Promise<void> {
-  const end = Date.now() + 15_000;
+  const end = Date.now() + PATIENCE_MS;
   while (!(await holds())) {
     if (Date.now() > end)
       throw new Error(`${what} does not come true:\n${await page.locator('body').innerText()}`);

@@ -266,7 +266,9 @@ mod tests {
     #[tokio::test]
     async fn a_body_is_the_same_whether_it_was_read_or_not() {
         for (count, len) in [(0, 0), (1, 10), (3, limits::PLATFORM_BODY_BYTES), (200, 1_000)] {
-            let body = BegunBody::read(StreamBody::new(stream::iter(chunks(count, len))), &mut memory(u64::MAX)).await.unwrap();
+            let body = BegunBody::read(StreamBody::new(stream::iter(chunks(count, len))), &mut memory(u64::MAX))
+                .await
+                .unwrap();
             assert!(body.first.len() <= limits::PLATFORM_BODY_BYTES + len);
             let (body, attempt) = (body.share(), attempt());
             attempt.wants_body.cancel();
@@ -276,7 +278,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_whole_body_is_there_for_every_attempt() {
-        let whole = BegunBody::read(Full::new(Bytes::from_static(b"small")), &mut memory(u64::MAX)).await.unwrap().share();
+        let whole =
+            BegunBody::read(Full::new(Bytes::from_static(b"small")), &mut memory(u64::MAX)).await.unwrap().share();
         for _ in 0..2 {
             let body = whole.attempt(&attempt());
             assert_eq!(body.size_hint().exact(), Some(5));

@@ -128,7 +128,19 @@ impl Platform {
         let total = shares.in_flight / limits::PLATFORM_BODIES_DIVISOR;
         let body_bytes = Budget::new(Limits { total, client: total, connection: total }).common_account();
         let (request_ids, holders) = (RequestIds::new(), Holders::default());
-        Self { exchanges, cache, requests, holders, event_streams, bodies, body_bytes, request_ids, key, clock, talkers }
+        Self {
+            exchanges,
+            cache,
+            requests,
+            holders,
+            event_streams,
+            bodies,
+            body_bytes,
+            request_ids,
+            key,
+            clock,
+            talkers,
+        }
     }
 
     /// As many requests as may be in flight where the process may open `files`: those that are `configured`, unless that is 0.

@@ -85,7 +85,12 @@ async fn the_queue_is_bounded_in_all_and_for_each_key() {
     assert_eq!(turns.take(&"greedy", PATIENCE).await.unwrap_err(), Refused::Share);
     let mut modest = pin!(turns.take(&"modest", PATIENCE));
     assert!(poll(modest.as_mut()).is_pending());
-    assert_eq!(turns.take(&"late", PATIENCE).await.unwrap_err(), Refused::Full);
+    let mut late = Box::pin(turns.take(&"late", PATIENCE));
+    assert!(poll(late.as_mut()).is_pending(), "one who waits twice makes room for it");
+    assert_eq!(waiting.pop().unwrap().await.unwrap_err(), Refused::Full);
+    assert_eq!(turns.take(&"later", PATIENCE).await.unwrap_err(), Refused::Full, "now each waits once");
+    assert!(poll(waiting[0].as_mut()).is_pending() && poll(late.as_mut()).is_pending());
+    drop(late);
     // A key that came and went again and again leaves nothing behind.
     drop(waiting);
     for _ in 0..10 {
@@ -93,6 +98,24 @@ async fn the_queue_is_bounded_in_all_and_for_each_key() {
     }
     let state = turns.shared.state();
     assert_eq!((state.waiting, state.order.len(), state.keys.len()), (1, 1, 2));
+}
+
+#[tokio::test]
+async fn the_keys_of_a_group_make_room_together() {
+    let turns = Turns::new(Bounds { total: 1, share: 1, waiting: 4, waiting_share: 4 });
+    let _held = turns.try_take(&"held").unwrap();
+    let mut group: Vec<_> =
+        [&"group/a", &"group/b", &"group/c"].into_iter().map(|key| Box::pin(turns.take(key, PATIENCE))).collect();
+    let mut others = Box::pin(turns.take(&"other", PATIENCE));
+    assert!(group.iter_mut().all(|waiter| poll(waiter.as_mut()).is_pending()) && poll(others.as_mut()).is_pending());
+    let mut late = Box::pin(turns.take(&"late", PATIENCE));
+    assert!(poll(late.as_mut()).is_pending(), "the group waits more often than anybody else");
+    assert_eq!(group.iter_mut().map(|waiter| usize::from(poll(waiter.as_mut()).is_ready())).sum::<usize>(), 1);
+    assert_eq!(
+        turns.take(&"group/d", PATIENCE).await.unwrap_err(),
+        Refused::Full,
+        "nobody makes room for its own group"
+    );
 }
 
 #[tokio::test(start_paused = true)]
