@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::{
-    Clock,
+    Clock, PayingAccount,
     gate::ENTER_PATH,
     site::{Gate, Site},
 };
@@ -45,7 +45,10 @@ use self::{
 };
 use crate::{
     http::{SiteBody, Visit, accepts_html, pages, reserved::FORM_PATH},
-    limits::{GUESSES_PER_MINUTE, HASH_BYTES, HASH_WAIT, HASHES_WAITING, HASHES_WAITING_PER_CLIENT, LEAST_HASHES},
+    limits::{
+        GUESSES_PER_MINUTE, HASH_BYTES, HASH_WAIT, HASHES_WAITING, HASHES_WAITING_PER_ACCOUNT,
+        HASHES_WAITING_PER_CLIENT, LEAST_HASHES,
+    },
     memory::Members,
     metrics,
 };
@@ -61,6 +64,8 @@ pub struct Gatekeeper {
     guesses: Guesses,
     site_guesses: SiteGuesses,
     hashing: Turns<Client>,
+    /// Turns of whoever owns the sites, of the same number: many clients who guess at one account's sites leave one to the others'.
+    hashing_of_sites: Turns<PayingAccount>,
     /// Where the memory is charged that hashes take.
     account: Account,
     org: OrgGate,
@@ -93,6 +98,13 @@ impl Gatekeeper {
         let cores = std::thread::available_parallelism().map_or(LEAST_HASHES, usize::from);
         let hashes = if hashes == 0 { cores.max(LEAST_HASHES) } else { hashes };
         let key = key.gate_cookies();
+        let hashing_of_sites = Bounds {
+            total: hashes,
+            // All but one: a site that many visit at once is not slower for it than it has to be.
+            share: hashes.saturating_sub(1).max(1),
+            waiting: HASHES_WAITING,
+            waiting_share: HASHES_WAITING_PER_ACCOUNT,
+        };
         Self {
             cookies: Cookies::new(&key),
             verified: Verified::new(&key),
@@ -105,6 +117,7 @@ impl Gatekeeper {
                 waiting: HASHES_WAITING,
                 waiting_share: HASHES_WAITING_PER_CLIENT,
             }),
+            hashing_of_sites: Turns::new(hashing_of_sites),
             account,
             org: OrgGate::new(&key, members, console_url, clock.clone()),
             clock,
@@ -220,6 +233,7 @@ impl Gatekeeper {
             Ok(begun) => begun,
             Err(wait) => return Guess::TooManyByAll(wait.as_secs() + 1),
         };
+        let Ok(of_site) = self.hashing_of_sites.take(&site.owner, HASH_WAIT).await else { return Guess::Busy };
         let Ok(turn) = self.hashing.take(&visit.client.into(), HASH_WAIT).await else { return Guess::Busy };
         let attempt = match self.guesses.begin(&site.project, visit.client) {
             Ok(attempt) => attempt,
@@ -231,10 +245,10 @@ impl Gatekeeper {
             return Guess::Busy;
         };
         let (hash, by_all) = (hash.clone(), by_all.made());
-        // Turn and memory go along: they end with the hash, even when the visitor leaves before.
+        // Turns and memory go along: they end with the hash, even when the visitor leaves before.
         let verify = move || {
             let right = passwords::verify(&hash, &password);
-            drop((turn, grant));
+            drop((turn, of_site, grant));
             right
         };
         match tokio::task::spawn_blocking(verify).await {

@@ -76,6 +76,8 @@ pub(crate) const HASH_BYTES: u64 = 19 * 1024 * 1024;
 pub(crate) const HASHES_WAITING: usize = 1_024;
 /// Visitors of one client who wait for a turn to compute a password hash.
 pub(crate) const HASHES_WAITING_PER_CLIENT: usize = 16;
+/// Guesses at one account's sites that wait for their turn.
+pub(crate) const HASHES_WAITING_PER_ACCOUNT: usize = 512;
 /// Longest wait for a turn to compute a password hash.
 pub(crate) const HASH_WAIT: Duration = Duration::from_secs(2);
 /// `Authorization: Basic` credentials that are remembered to be right.

@@ -18,8 +18,9 @@ pub(crate) enum Payer {
 use Payer::{Account, Client, Connection, Nobody};
 
 /// Every bound on what is held at the same time, in the order of its file: where it is made, what it is of, and who pays.
-pub(crate) const PAYERS: [(&str, &str, Payer); 26] = [
+pub(crate) const PAYERS: [(&str, &str, Payer); 28] = [
     ("gate/mod.rs", "computations of password hashes", Client),
+    ("gate/mod.rs", "computations of password hashes of an account's sites", Account),
     ("gate/org.rs", "look-ups of tickets", Client),
     ("gateway/drains.rs", "streams that are read without their clients", Account),
     (
@@ -59,6 +60,11 @@ pub(crate) const PAYERS: [(&str, &str, Payer); 26] = [
     ("platform/mod.rs", "streams of events", Client),
     ("platform/mod.rs", "requests for the platform", Client),
     ("platform/mod.rs", "requests of which the body is read", Client),
+    (
+        "platform/mod.rs",
+        "bytes of bodies that have come",
+        Nobody("they count as bytes in flight as well, of which each client has a share"),
+    ),
     ("platform/mod.rs", "requests for the platform on a connection", Connection),
     ("sites/cache.rs", "reads of manifests and of bodies, and bodies that are decoded", Account),
 ];
