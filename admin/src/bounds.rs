@@ -45,6 +45,13 @@ const UPLOADS_PER_CORE: usize = 128;
 /// Uploads written at a time for each core, when the configuration names no number: while one waits for the disk, another
 /// compresses.
 const PUBLISHES_PER_CORE: usize = 2;
+/// Small uploads written at a time for each core, beside the others: a few accounts whose large uploads compress for a minute each keep
+/// nobody's page waiting.
+const SMALL_PUBLISHES_PER_CORE: usize = 1;
+/// Small uploads of one account written at a time, beside the others.
+const ACCOUNT_SMALL_PUBLISHES: usize = 1;
+/// The size up to which an archive counts as small: its files are compressed within seconds.
+const SMALL_PUBLISH_BYTES: u64 = 1024 * 1024;
 /// Fewest passwords hashed at a time, when the configuration names no number: one account never has all of them.
 const LEAST_HASHES: usize = 2;
 /// Most bytes of the spool that uploads take, when the configuration names no number.
@@ -124,6 +131,7 @@ pub struct Bounds {
     /// Whether there is room on the disks, for those who look there.
     pub(crate) fullness: Fullness,
     publishes: Turns<PayingAccount>,
+    small_publishes: Turns<PayingAccount>,
     hashes: Turns<PayingAccount>,
     webhooks: Turns<Client>,
     webhook_bytes: Amounts<Client>,
@@ -195,6 +203,7 @@ impl Bounds {
             spool: Amounts::new(spool_bytes, (ACCOUNT_UPLOADS as u64) * UPLOAD_BYTES),
             fullness: Fullness::default(),
             publishes: halved(or(config.publishes, cores * PUBLISHES_PER_CORE)),
+            small_publishes: turns(cores * SMALL_PUBLISHES_PER_CORE, ACCOUNT_SMALL_PUBLISHES),
             hashes: halved(or(config.password_hashes, cores.max(LEAST_HASHES))),
             webhooks: of_clients(WEBHOOKS, CLIENT_WEBHOOKS),
             webhook_bytes: Amounts::new(webhook_bytes, CLIENT_WEBHOOK_BYTES),
@@ -264,9 +273,17 @@ impl Bounds {
         self.spool.hold(account.clone())
     }
 
-    /// Waits until an upload of `account` that was received may be written to the store. Accounts take their turns round robin.
-    pub async fn publish(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
-        self.publishes.take(account, PUBLISH_WAIT).await.map_err(|_| too_much())
+    /// Waits until an archive of `bytes` that was received of `account` may be written to the store. Accounts take their turns round
+    /// robin. A small archive does not wait for large ones.
+    pub async fn publish(&self, account: &PayingAccount, bytes: u64) -> Result<AccountTurn, ApiError> {
+        let turns = if bytes > SMALL_PUBLISH_BYTES {
+            &self.publishes
+        } else if let Ok(turn) = self.publishes.try_take(account) {
+            return Ok(turn);
+        } else {
+            &self.small_publishes
+        };
+        turns.take(account, PUBLISH_WAIT).await.map_err(|_| too_much())
     }
 
     /// Takes the turn of a client that sends a webhook, if it has one left.

@@ -50,6 +50,7 @@ const SCARCE: &[Scarce] = &[
     scarce(BOUNDS, "uploads", Payer::Account, "UPLOADS_PER_CORE", "ACCOUNT_UPLOADS"),
     scarce(BOUNDS, "spool", Payer::Account, "SPOOL_BYTES", "ACCOUNT_UPLOADS"),
     scarce(BOUNDS, "publishes", Payer::Account, "PUBLISHES_PER_CORE", "halved"),
+    scarce(BOUNDS, "small_publishes", Payer::Account, "SMALL_PUBLISHES_PER_CORE", "ACCOUNT_SMALL_PUBLISHES"),
     scarce(BOUNDS, "hashes", Payer::Account, "LEAST_HASHES", "halved"),
     scarce(BOUNDS, "webhooks", Payer::Client, "WEBHOOKS", "CLIENT_WEBHOOKS"),
     scarce(BOUNDS, "webhook_bytes", Payer::Client, "WEBHOOK_MEMORY_SHARE", "CLIENT_WEBHOOK_BYTES"),
