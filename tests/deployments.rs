@@ -1,5 +1,6 @@
 //! `/projects/:name/deployments`: uploads, activation, removal, addresses.
 
+mod lost_rights;
 mod warnings;
 
 use std::time::Duration;

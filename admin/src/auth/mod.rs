@@ -15,6 +15,7 @@ pub mod operator;
 mod org_access;
 mod principal;
 mod project_access;
+pub mod second_look;
 pub mod session;
 mod suspended;
 

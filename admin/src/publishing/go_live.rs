@@ -18,6 +18,10 @@ use packs::{Format, Root, WriteError};
 use super::room;
 use crate::{
     app::App,
+    auth::{
+        Caller,
+        second_look::{self, Subject},
+    },
     edges::Propagation,
     error::{ApiError, Code},
 };
@@ -26,6 +30,8 @@ use crate::{
 pub(crate) struct Publication<'a> {
     /// The caller or account in whose name it goes live.
     pub(crate) actor: Actor<'a>,
+    /// The caller whose upload it is. It does not go live once they may not publish any more.
+    pub(crate) caller: Option<&'a Caller>,
     /// The project that is to serve it.
     pub(crate) project: &'a ProjectPermit<Deploy>,
     /// The archive.
@@ -58,6 +64,9 @@ pub(crate) enum GoLiveError {
     /// The operator has suspended the project, its owner, or whoever publishes.
     #[error(transparent)]
     Suspended(#[from] Suspended),
+    /// Whoever uploads it may not publish to the project any more.
+    #[error("the right to publish was taken away")]
+    Refused(ApiError),
     /// A newer push has come, or the link has ended.
     #[error("the push was overtaken")]
     Overtaken,
@@ -74,8 +83,9 @@ pub(crate) enum GoLiveError {
 
 /// Publishes the deployment `id`, whose record is `uploading`.
 pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publication<'_>) -> Result<Live, GoLiveError> {
-    let Publication { actor, project, file, format, root, push } = publication;
-    let turn = app.bounds.publish(&project.payer()).await.map_err(GoLiveError::Busy)?;
+    let Publication { actor, caller, project, file, format, root, push } = publication;
+    let bytes = file.metadata().map_or(u64::MAX, |file| file.len());
+    let turn = app.bounds.publish(&project.payer(), bytes).await.map_err(GoLiveError::Busy)?;
     // While it was received and waited, others may have used the plan up: no pack is written for nothing.
     let is_room = async { Ok::<_, GoLiveError>(room::in_plan(app, project).await?) };
     db::in_time(is_room).await?;
@@ -99,6 +109,11 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
             return Err(suspended.into());
         }
         let touched = deployments::promote(&mut change, project, id, content, app.plans(), now).await?;
+        // Under the lock of the project: neither it nor its members changed while the pack was written.
+        if let Some(caller) = caller {
+            let subject = Subject::Project(project);
+            second_look::confirm(&mut change, caller, subject, now).await.map_err(GoLiveError::Refused)?;
+        }
         change.audit(entry);
         change.touch(touched);
         Ok(change.commit().await?)
@@ -106,7 +121,11 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
     match db::in_time(promote).await {
         Ok(propagation) => Ok(Live { propagation, warnings: pack.warnings }),
         Err(
-            error @ (GoLiveError::Gone | GoLiveError::Suspended(_) | GoLiveError::Overtaken | GoLiveError::Quota(_)),
+            error @ (GoLiveError::Gone
+            | GoLiveError::Suspended(_)
+            | GoLiveError::Refused(_)
+            | GoLiveError::Overtaken
+            | GoLiveError::Quota(_)),
         ) => {
             if let Err(error) = app.store.remove(id).await {
                 tracing::warn!(%error, deployment = %id, "the pack is left to the sweep of the store");
@@ -145,7 +164,7 @@ impl From<GoLiveError> for ApiError {
             GoLiveError::Gone | GoLiveError::Overtaken => UploadError::Gone.into(),
             GoLiveError::Suspended(suspended) => suspended.into(),
             GoLiveError::Quota(reached) => reached.into(),
-            GoLiveError::Busy(error) => error,
+            GoLiveError::Busy(error) | GoLiveError::Refused(error) => error,
             GoLiveError::Db(error) => error.into(),
         }
     }

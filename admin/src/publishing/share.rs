@@ -15,7 +15,16 @@ use domain::{DeploymentId, PayingAccount, ShareName, Timestamp, access::SitePass
 use packs::Format;
 
 use super::room;
-use crate::{app::App, auth::CliUser, edges::Propagation, error::ApiError, middleware::idempotency::Attempt};
+use crate::{
+    app::App,
+    auth::{
+        Caller, CliUser,
+        second_look::{self, Subject},
+    },
+    edges::Propagation,
+    error::ApiError,
+    middleware::idempotency::Attempt,
+};
 
 /// Names tried in a row. Three words are one of many millions: so many collisions mean that something else is wrong.
 const NAME_ATTEMPTS: usize = 10;
@@ -57,7 +66,7 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
         Some(password) => Some(app.bounds.hash(&payer, password).await?),
         None => None,
     };
-    let turn = app.bounds.publish(&payer).await?;
+    let turn = app.bounds.publish(&payer, file.metadata().map_or(u64::MAX, |file| file.len())).await?;
     // While it was received and waited, others may have used the plan up: no pack is written for nothing.
     room::for_share(app, payer.account(), Attempt::First).await?;
     let deployment = DeploymentId::new(app.clock.now());
@@ -102,6 +111,12 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
             }
             Err(CreateError::Db(error)) => return Err(error.into()),
         };
+        let uploader = Caller::User(order.caller.clone());
+        if let Err(refusal) = db::in_time(second_look::confirm(&mut change, &uploader, Subject::Own, now)).await {
+            drop(change);
+            discard(app, &deployment).await;
+            return Err(refusal);
+        }
         if !db::in_time(pack_removals::cancel(&mut change, &deployment)).await? {
             return Err(ApiError::internal(anyhow::anyhow!(
                 "the pack of {deployment} was removed before it was published"

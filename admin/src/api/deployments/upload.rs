@@ -17,7 +17,10 @@ use packs::{Format, Root};
 use crate::{
     addresses,
     app::App,
-    auth::{Caller, ProjectAccess},
+    auth::{
+        Caller, ProjectAccess,
+        second_look::{self, Subject},
+    },
     error::ApiError,
     extract::Json,
     middleware::idempotency::Idempotency,
@@ -73,7 +76,12 @@ pub async fn upload(
         id,
         Ending::Fail("The client disconnected before the upload was complete; deploy again."),
     );
-    let received = match slot.receive(body, &app.spool_folder()).await {
+    let spool = app.spool_folder();
+    let received = tokio::select! {
+        received = slot.receive(body, &spool) => received,
+        refusal = second_look::lost(&app, &caller, Subject::Project(&project)) => Err(refusal),
+    };
+    let received = match received {
         Ok(received) => received,
         Err(error) => return Err(record.fail(error).await),
     };
@@ -95,8 +103,15 @@ async fn publish(
     let record = record.started();
     let (app, id) = (record.app().clone(), record.id().clone());
     let Received { file, slot: _slot, .. } = received;
-    let publication =
-        Publication { actor: caller.actor(), project: &project, file, format, root: Root::Archive, push: None };
+    let publication = Publication {
+        actor: caller.actor(),
+        caller: Some(&caller),
+        project: &project,
+        file,
+        format,
+        root: Root::Archive,
+        push: None,
+    };
     let live = match go_live(&app, &id, publication).await {
         Ok(live) => record.ended(live),
         Err(error @ (GoLiveError::Gone | GoLiveError::Overtaken)) => return Err(record.ended(error.into())),

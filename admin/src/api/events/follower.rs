@@ -9,10 +9,7 @@ use std::{
 
 use axum::http::HeaderValue;
 use bytes::Bytes;
-use db::{
-    orgs,
-    sign_in::{sessions, tokens},
-};
+use db::orgs;
 use domain::{Account, Clock, OrgId, PayingAccount, role::Role};
 use live::events::{Event, EventId};
 use sqlx::PgPool;
@@ -25,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::frames;
 use crate::{
     app::App,
-    auth::{CliUser, Credential},
+    auth::CliUser,
     bounds::{Bounds, EventStreamTurn},
     error::ApiError,
     events::{Following, Hub, News, Start, Told},
@@ -200,10 +197,7 @@ impl Follower {
 
     async fn sign_out_if_ended(&mut self) -> Option<Bytes> {
         let _turn = self.bounds.event_look(&self.person()).await;
-        let is_live = match &self.caller.credential {
-            Credential::Session(session) => db::in_time(sessions::is_live(&self.db, session, self.clock.now())).await,
-            Credential::Token(token) => db::in_time(tokens::is_live(&self.db, token)).await,
-        };
+        let is_live = db::in_time(self.caller.credential.is_live(&self.db, self.clock.now())).await;
         // While the database is away nobody can end it.
         if is_live.unwrap_or(true) {
             return None;

@@ -17,7 +17,10 @@ use serde::Deserialize;
 
 use crate::{
     app::App,
-    auth::CliUser,
+    auth::{
+        Caller, CliUser,
+        second_look::{self, Subject},
+    },
     error::ApiError,
     extract::{Json, Query},
     middleware::idempotency::Idempotency,
@@ -82,7 +85,12 @@ pub async fn create(
     let payer = PayingAccount::from(caller.user.id.clone());
     room::for_share(&app, payer.account(), idempotency.attempt(&app).await?).await?;
     let slot = UploadSlot::wait(&app.bounds, &payer, &headers).await?;
-    let received = slot.receive(body, &app.spool_folder()).await?;
+    let uploader = Caller::User(caller.clone());
+    let spool = app.spool_folder();
+    let received = tokio::select! {
+        received = slot.receive(body, &spool) => received?,
+        refusal = second_look::lost(&app, &uploader, Subject::Own) => return Err(refusal),
+    };
     let origin = receive::origin(&headers, caller.user.vcs_login.clone());
     let sha256 = received.sha256;
     let publishing = publish(app.clone(), ShareOrder { caller, origin, days, format, password }, received);

@@ -107,6 +107,7 @@ async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, fil
     };
     let publication = Publication {
         actor: actor(claim),
+        caller: None,
         project: &target.permit,
         file,
         format: Format::TarGzip,
@@ -128,7 +129,7 @@ async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, fil
         Err(GoLiveError::Quota(reached)) => fail(app, claim, target, sha, upload, &quotas::sentence(&reached)).await,
         Err(GoLiveError::Suspended(_)) => suspended(),
         Err(GoLiveError::Pack(WriteError::Store(error))) => Outcome::retry(error),
-        Err(GoLiveError::Busy(error)) => Outcome::retry(error.message()),
+        Err(GoLiveError::Busy(error) | GoLiveError::Refused(error)) => Outcome::retry(error.message()),
         Err(GoLiveError::Db(error)) => Outcome::retry(error),
         Err(GoLiveError::Gone | GoLiveError::Overtaken) => Outcome::Overtaken,
     }

@@ -1,0 +1,83 @@
+//! A second look at a right, for requests that take their time: the body of an upload may be on its way for hours, and a right that was
+//! there at its beginning may have been taken away since.
+
+use std::time::Duration;
+
+use db::{
+    permits::{self, Deploy, ProjectPermit},
+    sign_in::{sessions, tokens},
+};
+use domain::Timestamp;
+use sqlx::{PgConnection, PgExecutor};
+use tokio::time::sleep;
+
+use super::{Caller, Credential, CredentialError};
+use crate::{app::App, error::ApiError};
+
+/// The pause between two looks while a body is received.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+impl Credential {
+    /// Whether the credential still works.
+    pub async fn is_live(&self, db: impl PgExecutor<'_>, now: Timestamp) -> Result<bool, sqlx::Error> {
+        match self {
+            Self::Token(token) => tokens::is_live(db, token).await,
+            Self::Session(session) => sessions::is_live(db, session, now).await,
+        }
+    }
+}
+
+/// What a request is about whose right is looked at again.
+#[derive(Debug, Clone, Copy)]
+pub enum Subject<'a> {
+    /// The caller's own account.
+    Own,
+    /// A project that is published to.
+    Project(&'a ProjectPermit<Deploy>),
+}
+
+/// Fails unless the caller's credential still works, and the caller may still do what the request began with.
+pub async fn confirm(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    subject: Subject<'_>,
+    now: Timestamp,
+) -> Result<(), ApiError> {
+    let (is_live, ended) = match caller {
+        Caller::User(user) => {
+            let ended = match user.credential {
+                Credential::Token(_) => CredentialError::Revoked,
+                Credential::Session(_) => CredentialError::SignedOut,
+            };
+            (user.credential.is_live(&mut *conn, now).await?, ended)
+        }
+        Caller::Deploy(org) => (tokens::is_live(&mut *conn, &org.token.id).await?, CredentialError::Revoked),
+    };
+    if !is_live {
+        return Err(ended.to_error());
+    }
+    if let Subject::Project(project) = subject {
+        let again: ProjectPermit<Deploy> = permits::project(conn, &caller.account(), &project.name, now).await?;
+        // Another may have taken the name.
+        if again.id != project.id {
+            return Err(ApiError::not_found("project"));
+        }
+    }
+    Ok(())
+}
+
+/// Done once the right is gone, with the refusal: runs beside what receives a body.
+pub async fn lost(app: &App, caller: &Caller, subject: Subject<'_>) -> ApiError {
+    loop {
+        sleep(LOOK_EVERY).await;
+        let looking = async {
+            let mut conn = app.db.acquire().await?;
+            confirm(&mut conn, caller, subject, app.clock.now()).await
+        };
+        match db::in_time(looking).await {
+            Err(error) if error.code().status().is_client_error() => return error,
+            // While the database is away nobody can take it away.
+            Ok(()) | Err(_) => {}
+        }
+    }
+}
