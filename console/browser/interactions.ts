@@ -24,13 +24,21 @@ export async function watchInteractions(context: BrowserContext): Promise<void> 
     type Told = PerformanceEventTiming & { interactionId: number };
     const { tellInteraction } = window as unknown as { tellInteraction: (ms: number, what: string) => void };
     new PerformanceObserver((list) => {
-      for (const { interactionId, duration, name, target } of list.getEntries() as Told[]) {
+      for (const entry of list.getEntries() as Told[]) {
+        const { interactionId, startTime, processingStart, processingEnd, duration, name, target } = entry;
         if (interactionId === 0) continue;
         const element =
           target instanceof Element ? (target.closest('a, button, input, label') ?? target) : null;
         const text = (element?.getAttribute('aria-label') ?? element?.textContent ?? '').trim();
         const tag = element?.tagName.toLowerCase() ?? 'what is gone';
-        tellInteraction(duration, `${name} on ${tag} “${text.slice(0, 30)}” at ${location.pathname}`);
+        const parts = [
+          `waited ${Math.round(processingStart - startTime)}`,
+          `worked ${Math.round(processingEnd - processingStart)}`,
+        ];
+        tellInteraction(
+          duration,
+          `${name} on ${tag} “${text.slice(0, 30)}” at ${location.pathname}, ${parts.join(', ')}`,
+        );
       }
     }).observe({ type: 'event', buffered: true, durationThreshold } as PerformanceObserverInit);
   }, LEAST_MS);

@@ -1,10 +1,10 @@
 // What people come to do, with the mouse: each journey ends with what the person wanted on the screen. SVC_PEOPLE_PARTS names the parts to
 // walk, or with a minus before them those to leave out, and SVC_PEOPLE_ONLY the journeys. SVC_BROWSER=firefox walks in Firefox what depends
-// on the browser.
+// on the browser, and SVC_PEOPLE_SLOWER=4 on a machine that is four times slower than this one.
 
 import { isFirefox, launch } from './chromium.ts';
 import { launchFirefox } from './firefox.ts';
-import { slowest, type Interaction } from './interactions.ts';
+import { makeSlower, slowest, type Interaction } from './interactions.ts';
 import { parts } from './people/parts.ts';
 
 /** Slow interactions that are told of at the end. */
@@ -31,6 +31,7 @@ const unknown = [
 ];
 if (unknown.length > 0) throw new Error(`these are not there: ${unknown.join(', ')}`);
 
+makeSlower(Number(process.env['SVC_PEOPLE_SLOWER'] ?? '1'));
 const failed: string[] = [];
 const interactions: (Interaction & { name: string })[] = [];
 let walked = 0;
