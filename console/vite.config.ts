@@ -3,10 +3,12 @@ import { sveltekit } from '@sveltejs/kit/vite';
 import { defineConfig } from 'vitest/config';
 import { noInlineStyle } from './build/no-inline-style.ts';
 import { sourceHash } from './build/source-hash.ts';
+import { themes } from './build/themes.ts';
 
 export default defineConfig({
   plugins: [
     noInlineStyle(),
+    themes(),
     sveltekit({
       adapter: adapter({ pages: 'dist', assets: 'dist', fallback: 'index.html' }),
       paths: { relative: false },

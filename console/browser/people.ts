@@ -1,28 +1,15 @@
 // What people come to do, with the mouse: each journey ends with what the person wanted on the screen. SVC_PEOPLE_PARTS names the parts to
 // walk, or with a minus before them those to leave out, and SVC_PEOPLE_ONLY the journeys. SVC_BROWSER=firefox walks in Firefox what depends
-// on the browser.
+// on the browser, and SVC_PEOPLE_SLOWER=4 on a machine that is four times slower than this one.
 
 import { isFirefox, launch } from './chromium.ts';
 import { launchFirefox } from './firefox.ts';
-import { dropping } from './people/dropping.ts';
-import { finding } from './people/finding.ts';
-import { joining } from './people/joining.ts';
-import { many } from './people/many.ts';
-import { paying } from './people/paying.ts';
-import { surroundings } from './people/surroundings.ts';
-import { undoing } from './people/undoing.ts';
-import type { Journey } from './people/visitor.ts';
+import { makeSlower, slowest, type Interaction } from './interactions.ts';
+import { parts } from './people/parts.ts';
 
+/** Slow interactions that are told of at the end. */
+const MOST_TOLD = 5;
 const only = new RegExp(process.env['SVC_PEOPLE_ONLY'] ?? '');
-const parts: Record<string, Record<string, Journey>> = {
-  dropping,
-  undoing,
-  paying,
-  many,
-  surroundings,
-  joining,
-  finding,
-};
 const named = process.env['SVC_PEOPLE_PARTS'] ?? '-';
 const names = named.replace('-', '').split(',').filter(Boolean);
 const chosen = Object.keys(parts).filter((part) => names.includes(part) !== named.startsWith('-'));
@@ -44,7 +31,9 @@ const unknown = [
 ];
 if (unknown.length > 0) throw new Error(`these are not there: ${unknown.join(', ')}`);
 
+makeSlower(Number(process.env['SVC_PEOPLE_SLOWER'] ?? '1'));
 const failed: string[] = [];
+const interactions: (Interaction & { name: string })[] = [];
 let walked = 0;
 const browser = await (isFirefox ? launchFirefox() : launch());
 for (const [name, journey] of journeys) {
@@ -56,9 +45,14 @@ for (const [name, journey] of journeys) {
     failed.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
   }
   walked += 1;
-  console.log(`${((performance.now() - began) / 1000).toFixed(1).padStart(6)} s  ${name}`);
+  const [seconds, interaction] = [(performance.now() - began) / 1000, slowest()];
+  if (interaction) interactions.push({ ...interaction, name });
+  console.log(`${seconds.toFixed(1).padStart(6)} s  ${name}`);
   for (const context of browser.contexts()) await context.close();
 }
 await browser.close();
+interactions.sort((a, b) => b.ms - a.ms);
+for (const { ms, what, name } of interactions.slice(0, MOST_TOLD))
+  console.log(`${String(ms).padStart(5)} ms to the next paint: ${what} (${name})`);
 if (failed.length > 0) throw new Error(failed.join('\n\n'));
 if (walked === 0) throw new Error('no journey was walked');

@@ -24,12 +24,19 @@ const HOME_SCRIPT = `if (location.pathname === '/') {
   const call = { rel: 'preload', as: 'fetch', crossOrigin: 'anonymous', href: '${HOME_CALL}' };
   document.head.append(Object.assign(document.createElement('link'), call));
 }`;
+/** A theme that was chosen stands before anything is drawn; the page waits for this as it does for its styles, and then has it at hand. */
+const THEME_SCRIPT = `try {
+  const theme = localStorage.getItem('theme');
+  if (theme) document.documentElement.dataset.theme = theme;
+} catch {}
+`;
 /** Loaded on the pages with charts alone. */
 const CHARTS = 'uPlot';
 
 const sizes = new Map<string, number>();
 preloadHome();
 moveStartScript();
+addThemeScript();
 forbidInlineStyles();
 for (const path of files(DIST)) {
   compress(path);
@@ -88,15 +95,32 @@ function moveStartScript() {
   if (!script?.[1] || more.length > 0) {
     throw new Error(`index.html has ${more.length + (script ? 1 : 0)} inline scripts; one is expected`);
   }
-  const start = `${HOME_SCRIPT}\n${script[1].trim()}\n`;
-  const hash = createHash('sha256').update(start).digest('base64url').slice(0, 8);
-  const name = `/_app/immutable/entry/boot.${hash}.js`;
-  writeFileSync(join(DIST, name), start);
+  const name = writeScript('boot', `${HOME_SCRIPT}\n${script[1].trim()}\n`);
   const finished = html.replace(script[0], `<script src="${name}"></script>`);
   if (/<script(?![^>]*\ssrc=)|<style|\son\w+=|\sstyle=/i.test(finished)) {
     throw new Error('index.html has something inline that the policy does not allow');
   }
   writeFileSync(page, finished);
+}
+
+/** Before the styles: after them, it would wait for them. */
+function addThemeScript() {
+  const page = join(DIST, 'index.html');
+  const html = readFileSync(page, 'utf8');
+  const [title, ...more] = html.match(/<title>.*<\/title>/g) ?? [];
+  if (!title || more.length > 0) throw new Error('index.html has not exactly one title');
+  writeFileSync(
+    page,
+    html.replace(title, `${title}\n    <script src="${writeScript('theme', THEME_SCRIPT)}"></script>`),
+  );
+}
+
+/** Writes a script that the page starts with, under the name of its hash. */
+function writeScript(name: string, script: string): string {
+  const hash = createHash('sha256').update(script).digest('base64url').slice(0, 8);
+  const path = `/_app/immutable/entry/${name}.${hash}.js`;
+  writeFileSync(join(DIST, path), script);
+  return path;
 }
 
 /** Markup in scripts is markup on the page: a style attribute there would be refused by the browser, silently. */

@@ -18,6 +18,33 @@ export const finding: Record<string, Journey> = {
     await leave(page);
   },
 
+  'a log is read to its beginning': async (browser) => {
+    const page = await visitor(browser, scene.login, '/orgs/tidal-lab');
+    await page.route('**/api/orgs/tidal-lab/audit*', async (route) => {
+      const isFirst = !route.request().url().includes('cursor=');
+      const entries = Array.from({ length: isFirst ? 100 : 1 }, (_, index) => ({
+        id: isFirst ? `aud_${index}` : 'aud_first',
+        created_at: new Date(Date.now() - 60_000 * index).toISOString(),
+        action: isFirst ? 'project.create' : 'org.create',
+        actor: { kind: 'user', name: 'ada' },
+        project: isFirst ? `site-${index}` : null,
+        detail: {},
+      }));
+      const headers = { 'content-type': 'application/json' };
+      const body = JSON.stringify({ entries, next_cursor: isFirst ? 'older' : null });
+      await route.fulfill({ status: 200, headers, body });
+    });
+    await page.getByRole('link', { name: 'Audit log' }).click();
+    await page.getByText('at site-49').waitFor();
+    const more = page.getByRole('button', { name: 'Show more' });
+    await more.click();
+    await page.getByText('at site-99').waitFor();
+    await more.click();
+    await page.getByText('created the organization').waitFor();
+    await more.waitFor({ state: 'detached' });
+    await leave(page);
+  },
+
   'the only owner is told what comes first': async (browser) => {
     const page = await visitor(browser, scene.login, '/orgs/tidal-lab/members');
     const dialog = page.getByRole('dialog');

@@ -1,8 +1,48 @@
 // A slow line, a server that goes and comes back, and browsers that speak other languages.
 
-import { profile, signedIn } from '../chromium.ts';
+import type { Page } from 'playwright-core';
+import { open, profile, signedIn } from '../chromium.ts';
 import { scene } from '../scene.ts';
 import { comes, leave, visitor, type Journey } from './visitor.ts';
+
+/** All scripts but the one that sets the theme, for which the first paint waits. */
+const OWN_SCRIPTS = /\.js$(?<!\/theme\.[\w-]+\.js)/;
+
+/** What a browser would write in the language of its own: numerals, commas for points, words for times, months and countries. */
+const FOREIGN =
+  /[٠-٩\u0600-\u06ff]|(?<!€)\b\d{1,3}\.\d{3}\b(?!\.)|\d,\d{1,2}\b|\d\s€|\b(vor|in) \d+ (Sekund|Minut|Stund|Tag|Monat)|\b(gestern|heute|Jan\.|Mär|Mai|Okt|Dez|Deutschland|Niederlande)\b/;
+
+/** What is read, titles and names for screen readers included; what a chart draws is drawn by the same functions as its table. */
+async function isEnglish(page: Page, locale: string): Promise<void> {
+  const read = await page.locator('main').evaluate((main: HTMLElement) => {
+    for (const details of main.querySelectorAll('details')) details.open = true;
+    const said = [...main.querySelectorAll('[title], [aria-label]')].map(
+      (one) => `${one.getAttribute('title') ?? ''} ${one.getAttribute('aria-label') ?? ''}`,
+    );
+    return [main.innerText, ...said].join('\n');
+  });
+  const [found] = FOREIGN.exec(read) ?? [];
+  if (found) throw new Error(`${locale}, ${page.url()}, “${found}”:\n${read}`);
+}
+
+/** The colour behind the page: how light it is, of 255. */
+function lightness(page: Page): Promise<number> {
+  return page.evaluate(() => {
+    const canvas = new OffscreenCanvas(1, 1).getContext('2d');
+    if (!canvas) return -1;
+    canvas.fillStyle = getComputedStyle(document.body).backgroundColor;
+    canvas.fillRect(0, 0, 1, 1);
+    return canvas.getImageData(0, 0, 1, 1).data[0] ?? -1;
+  });
+}
+
+async function isDrawn(page: Page, theme: 'light' | 'dark'): Promise<void> {
+  await comes(
+    `the page is ${theme}`,
+    async () => (theme === 'dark' ? (await lightness(page)) < 60 : (await lightness(page)) > 200),
+    page,
+  );
+}
 
 export const surroundings: Record<string, Journey> = {
   'German and Arabic browsers read English numbers in English sentences': async (browser) => {
@@ -18,10 +58,64 @@ export const surroundings: Record<string, Journey> = {
         .getByText(/\d+ (minutes|hours|days) ago|just now|yesterday|now/)
         .first()
         .waitFor();
-      const text = await page.locator('main').innerText();
-      if (/vor \d|Minuten|[٠-٩]/.test(text)) throw new Error(`${locale}: ${text}`);
+      await isEnglish(page, locale);
+      for (const path of [
+        '/billing',
+        '/ai',
+        '/shares',
+        '/account',
+        '/sites/field-notes/statistics',
+        '/sites/field-notes/domains',
+        `/sites/field-notes/deployments/${scene.parameters['sites']?.['id']}`,
+        '/orgs/harbour/usage',
+        '/orgs/harbour/billing',
+        '/orgs/harbour/audit',
+      ]) {
+        await open(page, scene.console + path);
+        await isEnglish(page, locale);
+      }
       await leave(page);
     }
+  },
+
+  'a theme is chosen, holds before the first paint, and is given back to the system': async (browser) => {
+    const page = await visitor(browser, scene.login, '/');
+    await isDrawn(page, 'light');
+    await page.getByRole('button', { name: /^Menu/ }).click();
+    await page.getByRole('radio', { name: 'dark' }).check();
+    await isDrawn(page, 'dark');
+    const other = await page.context().newPage();
+    await open(other, `${scene.console}/account`);
+    await isDrawn(other, 'dark');
+    if (!(await other.getByRole('main').getByRole('radio', { name: 'dark' }).isChecked()))
+      throw new Error('the account page does not say what was chosen');
+
+    // The page as it is first drawn, without its own scripts.
+    let letGo = () => {};
+    const held = new Promise<void>((resolve) => (letGo = resolve));
+    await page.route(OWN_SCRIPTS, async (route) => {
+      await held;
+      await route.continue().catch(() => undefined);
+    });
+    await page.reload({ waitUntil: 'commit' });
+    await page.locator('.shell').waitFor();
+    if ((await lightness(page)) > 60) throw new Error('the first paint is of the theme of the system');
+    letGo();
+    await page.getByRole('link', { name: 'field-notes', exact: true }).waitFor();
+    await page.unroute(OWN_SCRIPTS);
+
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox', { name: 'A site, an organization' }).fill('theme system');
+    await page.keyboard.press('Enter');
+    await isDrawn(page, 'light');
+    // The other tab follows, and both follow the system.
+    await isDrawn(other, 'light');
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await isDrawn(page, 'dark');
+    await other.getByRole('main').getByRole('radio', { name: 'light' }).check();
+    await isDrawn(page, 'light');
+    await page.emulateMedia({ colorScheme: 'light' });
+    await leave(page);
   },
 
   'a slow line shows the frame before the rest': async (browser) => {
@@ -31,10 +125,10 @@ export const surroundings: Record<string, Journey> = {
     await devtools.send('Network.enable');
     const line = { offline: false, latency: 400, downloadThroughput: 50_000, uploadThroughput: 50_000 };
     await devtools.send('Network.emulateNetworkConditions', line);
-    // Scripts take their time: the frame stands without them.
+    // Scripts take their time: the frame stands without them. That of the theme comes with the styles.
     let letGo = () => {};
     const held = new Promise<void>((resolve) => (letGo = resolve));
-    await page.route('**/*.js', async (route) => {
+    await page.route(OWN_SCRIPTS, async (route) => {
       await held;
       await route.continue().catch(() => undefined);
     });

@@ -81,7 +81,16 @@ export const undoing: Record<string, Journey> = {
     await dialog.getByLabel('Type spring-campaign to confirm').fill('spring-campaign');
     await action.click();
     await page.getByText('spring-campaign is deleted.').waitFor();
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await page.getByText('spring-campaign is back.').waitFor();
+    await page.getByRole('link', { name: 'spring-campaign', exact: true }).click();
+    await page.getByRole('link', { name: 'Settings', exact: true }).click();
+    await page.getByRole('button', { name: 'Delete this site' }).click();
+    await dialog.getByLabel('Type spring-campaign to confirm').fill('spring-campaign');
+    await action.click();
+    await page.getByText('spring-campaign is deleted.').waitFor();
     await page.getByText('Recently deleted').click();
+    await page.getByText('gone for good in 7 days').waitFor();
     await page.getByRole('button', { name: 'Restore spring-campaign' }).click();
     await page.getByRole('link', { name: 'spring-campaign', exact: true }).waitFor();
     await leave(page);

@@ -3,6 +3,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { open, PATIENCE_MS, profile, signedIn, type Width } from '../chromium.ts';
 import { complaints, watch } from '../complaints.ts';
+import { slowDown, watchInteractions } from '../interactions.ts';
 import { scene } from '../scene.ts';
 
 export type Journey = (browser: Browser) => Promise<void>;
@@ -26,7 +27,9 @@ export async function visitor(
   if (!hasOwnSession) sessions.set(login, state);
   const context = await profile(browser, { ...rest, state });
   await watch(context);
+  await watchInteractions(context);
   const page = await context.newPage();
+  await slowDown(page);
   await open(page, scene.console + path);
   return page;
 }

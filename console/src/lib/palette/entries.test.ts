@@ -25,6 +25,12 @@ test('people find things by the words that they know', () => {
   expect(labels('invite')).not.toContain('Acme Works invites');
 });
 
+test('a theme is chosen by name', () => {
+  expect(labels('theme').sort()).toEqual(['Theme: dark', 'Theme: light', 'Theme: system']);
+  expect(labels('dark mode')).toEqual(['Theme: dark']);
+  expect(labels('')).not.toContain('Theme: dark');
+});
+
 test('what was gone to lately comes first', () => {
   const [shop] = matching(all, 'shop access');
   expect(

@@ -1,6 +1,7 @@
 // What can be gone to and done by name, and which of it answers to what was typed.
 
 import type { Org, Project } from '#lib/api/schema.d.ts';
+import type { Theme } from '#lib/ui/theme.svelte.ts';
 
 /** Entries that are shown at most. */
 const SHOWN = 50;
@@ -24,6 +25,8 @@ export interface Entry {
   also: string;
   /** A form of the server's, which is sent instead of gone to. */
   isForm?: boolean;
+  /** A theme, which is chosen instead of gone to. */
+  theme?: Theme;
 }
 
 const PAGES: [label: string, href: string, also: string][] = [
@@ -42,6 +45,12 @@ const ACTIONS: [label: string, href: string, also: string][] = [
   ['New organization', '/account#new-organization', 'create add team'],
   ['New AI key', '/ai#keys', 'create add token'],
   ['New token', '/account', 'create add api key'],
+];
+
+const LOOKS: [theme: Theme, also: string][] = [
+  ['light', 'bright day mode appearance colours colors'],
+  ['dark', 'night mode appearance colours colors'],
+  ['system', 'auto automatic mode appearance colours colors'],
 ];
 
 const SITE_PAGES: [page: string, also: string][] = [
@@ -81,6 +90,10 @@ export function entries(sites: Project[], orgs: Org[]): Entry[] {
     also: 'log out logout leave',
     isForm: true,
   });
+  for (const [theme, also] of LOOKS) {
+    const label = `Theme: ${theme}`;
+    found.push({ id: `theme ${theme}`, label, kind: 'Action', href: '', isBelow: true, also, theme });
+  }
   for (const site of sites) {
     add('Site', site.name, `/sites/${site.name}`);
     for (const [page, also] of SITE_PAGES)

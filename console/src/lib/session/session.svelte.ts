@@ -4,6 +4,7 @@ import { goto } from '$app/navigation';
 import { page } from '$app/state';
 import { call, client } from '#lib/api/client.ts';
 import type { Account, Org, Role } from '#lib/api/schema.d.ts';
+import { whole } from '#lib/api/whole.ts';
 import { resource, type Resource } from '#lib/store.svelte.ts';
 import { session } from './ended.svelte.ts';
 
@@ -15,7 +16,10 @@ export const me = (): Resource<Account> =>
   });
 
 export const orgs = (): Resource<Org[]> =>
-  resource('/orgs', async () => (await call(client.GET('/orgs'))).orgs);
+  resource('/orgs', async () => {
+    const pages = await whole((query) => call(client.GET('/orgs', { params: { query } })));
+    return pages.flatMap(({ orgs }) => orgs);
+  });
 
 /** The organization that the home page shows, from the address; `undefined` is oneself. */
 export function scope(): string | undefined {

@@ -2,12 +2,14 @@
 
 import { call, client } from '#lib/api/client.ts';
 import type { Installation, Session, Token, UserTokenKind } from '#lib/api/schema.d.ts';
+import { whole } from '#lib/api/whole.ts';
 import { resource, type Resource } from '#lib/store.svelte.ts';
 
 export const tokens = (): Resource<Token[]> =>
-  resource('/tokens', async () =>
-    (await call(client.GET('/tokens'))).tokens.filter((token) => !token.revoked_at),
-  );
+  resource('/tokens', async () => {
+    const pages = await whole((query) => call(client.GET('/tokens', { params: { query } })));
+    return pages.flatMap(({ tokens }) => tokens.filter((token) => !token.revoked_at));
+  });
 
 /** What a form asks of a token, beside its kind: the limits are of tokens for the AI gateway. */
 export interface TokenWishes {

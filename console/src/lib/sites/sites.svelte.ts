@@ -2,7 +2,7 @@
 
 import { call, client } from '#lib/api/client.ts';
 import type {
-  AuditEntry,
+  AuditLog,
   CertificateStatus,
   DeletedProject,
   DeployedFile,
@@ -17,6 +17,7 @@ import type {
   Share,
   SuspendedSite,
 } from '#lib/api/schema.d.ts';
+import { whole } from '#lib/api/whole.ts';
 import { resource, type Resource } from '#lib/store.svelte.ts';
 
 /** Events say when a list has changed: between them it is asked for again this often. */
@@ -141,15 +142,11 @@ export const files = (name: string, id: string): Resource<DeployedFile[]> =>
   resource(
     `/projects/${name}/deployments/${id}/files`,
     async () => {
-      const all: DeployedFile[] = [];
-      let cursor: string | undefined;
-      do {
-        const params = { path: { name, id }, query: cursor ? { cursor } : {} };
-        const part = await call(client.GET('/projects/{name}/deployments/{id}/files', { params }));
-        all.push(...part.files);
-        cursor = part.next_cursor ?? undefined;
-      } while (cursor);
-      return all;
+      const path = { name, id };
+      const pages = await whole((query) =>
+        call(client.GET('/projects/{name}/deployments/{id}/files', { params: { path, query } })),
+      );
+      return pages.flatMap(({ files }) => files);
     },
     () => true,
   );
@@ -161,10 +158,15 @@ export const changes = (name: string, id: string): Resource<DeploymentChanges> =
 
 /** The sites that the operator has taken down, of an organization or one's own. */
 export const suspensions = (org: string | undefined): Resource<SuspendedSite[]> => {
-  const query = org ? { org } : {};
+  const whose = org ? { org } : {};
   return resource(
     `/suspensions${org ? `?org=${org}` : ''}`,
-    async () => (await call(client.GET('/suspensions', { params: { query } }))).suspensions,
+    async () => {
+      const pages = await whole((more) =>
+        call(client.GET('/suspensions', { params: { query: { ...whose, ...more } } })),
+      );
+      return pages.flatMap(({ suspensions }) => suspensions);
+    },
     undefined,
     KEPT_FRESH_MS,
   );
@@ -182,16 +184,24 @@ export const certificate = (name: string, domain: string): Resource<CertificateS
   );
 
 export const shares = (): Resource<Share[]> =>
-  resource('/shares', async () => (await call(client.GET('/shares'))).shares);
-
-export const audit = (name: string): Resource<AuditEntry[]> =>
-  resource(`/projects/${name}/audit`, async () => {
-    return (await call(client.GET('/projects/{name}/audit', { params: { path: { name } } }))).entries;
+  resource('/shares', async () => {
+    const pages = await whole((query) => call(client.GET('/shares', { params: { query } })));
+    return pages.flatMap(({ shares }) => shares);
   });
+
+/** A page of the log: the newest one, or the one that a cursor names. */
+export const auditPage = (name: string, query: { cursor?: string } = {}): Promise<AuditLog> =>
+  call(client.GET('/projects/{name}/audit', { params: { path: { name }, query } }));
+
+export const audit = (name: string): Resource<AuditLog> =>
+  resource(`/projects/${name}/audit`, () => auditPage(name));
 
 /** One's own sites that were deleted and can be restored, or an organization's. */
 export const deleted = (org: string | undefined): Resource<DeletedProject[]> =>
   resource(`/deleted-projects?org=${org ?? ''}`, async () => {
-    const query = org ? { org } : {};
-    return (await call(client.GET('/deleted-projects', { params: { query } }))).projects;
+    const pages = await whole((more) => {
+      const query = org ? { org, ...more } : more;
+      return call(client.GET('/deleted-projects', { params: { query } }));
+    });
+    return pages.flatMap(({ projects }) => projects);
   });
