@@ -7,6 +7,7 @@ import { launchFirefox } from './firefox.ts';
 import { dropping } from './people/dropping.ts';
 import { finding } from './people/finding.ts';
 import { joining } from './people/joining.ts';
+import { looking } from './people/looking.ts';
 import { many } from './people/many.ts';
 import { paying } from './people/paying.ts';
 import { surroundings } from './people/surroundings.ts';
@@ -22,6 +23,7 @@ const parts: Record<string, Record<string, Journey>> = {
   surroundings,
   joining,
   finding,
+  looking,
 };
 const named = process.env['SVC_PEOPLE_PARTS'] ?? '-';
 const names = named.replace('-', '').split(',').filter(Boolean);
