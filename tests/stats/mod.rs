@@ -18,6 +18,7 @@ mod outage;
 mod pipeline;
 mod privacy;
 mod public;
+mod ranges;
 mod reports;
 mod rows;
 mod scan;

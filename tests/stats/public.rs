@@ -61,7 +61,7 @@ async fn a_link_shows_statistics_to_everybody_until_it_is_turned_off() {
     let stats = nobody.get(&format!("/stats/{token}")).await.ok();
     assert_keys(
         &stats,
-        "project from to days requests bytes pageviews timeline top_pages top_referrers top_countries bots",
+        "project from to days requests bytes pageviews previous timeline top_pages top_referrers top_countries bots",
     );
     assert_eq!((&stats["project"], &stats["requests"], &stats["pageviews"]), (&json!("engine"), &json!(20), &json!(9)));
     assert_eq!((stats["timeline"].as_array().unwrap().len(), &stats["timeline"][29]["visitors"]), (30, &json!(3)));

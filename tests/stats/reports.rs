@@ -51,7 +51,10 @@ async fn views(visited: &Visited) {
 async fn the_audience_is_the_views_of_people() {
     let visited = Visited::start(&Site::page("home")).await;
     let nothing = visited.report("audience").await;
-    assert_keys(&nothing, "project from to days totals timeline top_pages top_referrers top_countries deployments");
+    assert_keys(
+        &nothing,
+        "project from to days totals previous timeline hours truncated top_pages top_referrers top_countries deployments",
+    );
     assert_eq!(nothing["timeline"].as_array().unwrap().len(), 30);
     assert_eq!(nothing["totals"], json!({ "pageviews": 0 }));
     assert_eq!(by_age(&nothing["timeline"], "pageviews", "visitors"), []);
@@ -95,10 +98,11 @@ async fn the_audience_can_be_asked_for_a_page_a_referrer_a_country_and_a_hostnam
     views(&visited).await;
     for (filter, today, before, pages) in [
         ("page=/docs", 6, 0, vec![("/docs", 6)]),
-        ("page=/", 4, 6, vec![("/", 10)]),
+        // A page, a referrer or a country by itself is known to its own list, which has more than that of combinations.
+        ("page=/", 4, 8, vec![("/", 12)]),
         ("referrer=News.example", 6, 0, vec![("/", 4), ("/docs", 2)]),
         ("referrer=", 3, 2, vec![("/docs", 3), ("/old", 2)]),
-        ("country=de", 7, 8, vec![("/", 10), ("/docs", 3), ("/old", 2)]),
+        ("country=de", 7, 10, vec![("/", 10), ("/docs", 3), ("/old", 2)]),
         ("hostname=www.engine.localhost", 3, 0, vec![("/docs", 3)]),
         ("hostname=engine.svc.localhost&page=/docs&country=FR&referrer=news.example", 2, 0, vec![("/docs", 2)]),
         ("page=/nowhere", 0, 0, vec![]),
@@ -264,7 +268,7 @@ async fn who_asked_is_told_apart() {
     let bots = visited.report("bots?days=2").await;
     assert_keys(
         &bots,
-        "project from to days totals people declared automation classes agents operators timeline deployments",
+        "project from to days totals previous people declared automation classes agents operators timeline deployments",
     );
     assert_eq!(bots["totals"], json!({ "requests": 39, "bytes": 3_900 }));
     assert_eq!(bots["people"], json!({ "requests": 11, "bytes": 1_100 }));
@@ -321,7 +325,7 @@ async fn errors_name_the_page_that_led_there_and_the_deployment_that_broke_it() 
         )
         .await;
     let errors = visited.report("errors?days=3").await;
-    assert_keys(&errors, "project from to days totals timeline errors deployments");
+    assert_keys(&errors, "project from to days totals previous timeline errors deployments");
     assert_eq!(errors["totals"], json!({ "not_found": 31, "server_errors": 1, "other": 16 }));
     assert_eq!(errors["timeline"][0]["not_found"], 20);
     assert_eq!(errors["timeline"][0]["other"], 5);

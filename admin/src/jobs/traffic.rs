@@ -11,6 +11,7 @@ use db::stats::{
 use domain::{
     Timestamp,
     month::{Month, midnight},
+    stats::DAYS_KEPT,
     traffic::{HOUR, HOURS_KEPT},
 };
 use futures_util::{StreamExt as _, stream};
@@ -21,8 +22,6 @@ use crate::app::App;
 
 /// Length of a day.
 const DAY: Duration = Duration::from_hours(24);
-/// Days that are kept.
-const DAYS_KEPT: i64 = 400;
 /// Days after today, and months after this one, that have a partition: admin may be away for a while.
 const DAYS_AHEAD: usize = 2;
 const MONTHS_AHEAD: usize = 1;
@@ -151,7 +150,7 @@ impl Job for Expire {
         let now = app.clock.now();
         let today = now.as_datetime().date();
         let first_hour = midnight(today) - HOURS_KEPT;
-        let first_day = today.checked_sub(time::Duration::days(DAYS_KEPT)).unwrap_or(today);
+        let first_day = today.checked_sub(time::Duration::days(DAYS_KEPT.into())).unwrap_or(today);
         let salts = salts::delete_before(&app.db, (now - SALTS_KEPT).as_datetime().date()).await?;
         let counts = [
             upkeep::delete_undivided(&app.db, first_hour, first_day, ROWS).await?,
@@ -184,7 +183,7 @@ impl Job for Remove {
         let today = now.as_datetime().date();
         // Beyond what is kept, for what a job has not deleted yet; and ahead, for an edge whose clock is.
         let days: Vec<Date> =
-            (-1..=DAYS_KEPT + 31).filter_map(|back| today.checked_sub(time::Duration::days(back))).collect();
+            (-1..=i64::from(DAYS_KEPT) + 31).filter_map(|back| today.checked_sub(time::Duration::days(back))).collect();
         let first = midnight(today) - HOURS_KEPT - 2 * DAY;
         let hours: Vec<Timestamp> = std::iter::successors(Some(first), |hour| Some(*hour + HOUR))
             .take_while(|hour| *hour < now + DAY)

@@ -1,9 +1,9 @@
 //! `/stats/:token`: a project's statistics, for whoever has its public link.
 
-use api::stats::{LiveBots, PublicDay, PublicStats};
+use api::stats::{LiveBots, PublicDay, PublicQuery, PublicStats};
 use askama::Template;
 use axum::{Extension, extract::State, http::StatusCode, response::Response};
-use domain::{ProjectName, size};
+use domain::{ProjectName, size, stats::DAYS_KEPT};
 use time::Date;
 
 use super::PageError;
@@ -11,7 +11,8 @@ use crate::{
     addresses::paths,
     api::stats::public,
     app::App,
-    extract::Path,
+    error::ApiError,
+    extract::{Path, Query},
     html,
     middleware::client::ClientAddress,
     rates::{self, Bucket},
@@ -29,8 +30,14 @@ const BAR: u64 = 8;
 #[template(path = "stats.html")]
 struct StatsPage<'a> {
     project: &'a ProjectName,
-    days: u16,
-    until: Date,
+    /// The first day and the last.
+    from: &'a str,
+    until: &'a str,
+    /// The first day that can be asked for, and the last.
+    oldest: Date,
+    today: Date,
+    /// How the page views compare with those of the days before, if these are known.
+    compared: Option<String>,
     pageviews: String,
     requests: String,
     /// The bytes that were sent, with a unit.
@@ -72,18 +79,26 @@ pub(super) async fn show(
     State(app): State<App>,
     Extension(ClientAddress(client)): Extension<ClientAddress>,
     Path(token): Path<String>,
+    query: Result<Query<PublicQuery>, ApiError>,
 ) -> Result<Response, PageError> {
     app.rate_limits.count_client(Bucket::Public, &rates::client(client)).await.check()?;
-    let Some(stats) = public::read(&app, &token, client.into()).await? else {
+    let Query(query) = query?;
+    let Some(stats) = public::read(&app, &token, &query, client.into()).await? else {
         let sentence = "It was turned off, or its project is gone. Ask whoever gave you the link.";
         return Ok(html::message(StatusCode::NOT_FOUND, "There is no such link", sentence));
     };
-    let json = format!("/api{}/{token}", paths::STATS);
-    Ok(html::page(StatusCode::OK, &StatsPage::new(&stats, &json)))
+    let dates = match (query.from, query.to) {
+        (Some(from), Some(to)) => format!("?from={from}&to={to}"),
+        (Some(from), None) => format!("?from={from}"),
+        _ => String::new(),
+    };
+    let json = format!("/api{}/{token}{dates}", paths::STATS);
+    let today = app.clock.now().as_datetime().date();
+    Ok(html::page(StatusCode::OK, &StatsPage::new(&stats, today, &json)))
 }
 
 impl<'a> StatsPage<'a> {
-    fn new(stats: &'a PublicStats, json: &'a str) -> Self {
+    fn new(stats: &'a PublicStats, today: Date, json: &'a str) -> Self {
         let most = stats.timeline.iter().map(|day| day.pageviews).max().unwrap_or_default();
         let row = |name: &'a str, number| Row { name, number: grouped(number) };
         let LiveBots { people, declared, automation, .. } = &stats.bots;
@@ -120,8 +135,11 @@ impl<'a> StatsPage<'a> {
         ];
         Self {
             project: &stats.project,
-            days: stats.days,
-            until: stats.to.as_datetime().date(),
+            from: stats.timeline.first().map_or("", |day| &day.day),
+            until: stats.timeline.last().map_or("", |day| &day.day),
+            oldest: today.saturating_sub(time::Duration::days(DAYS_KEPT.into())),
+            today,
+            compared: stats.previous.map(|previous| compared(previous.pageviews, stats.days)),
             pageviews: grouped(stats.pageviews),
             requests: grouped(stats.requests),
             sent: size(stats.bytes),
@@ -133,6 +151,12 @@ impl<'a> StatsPage<'a> {
             json,
         }
     }
+}
+
+/// The page views of as many days before, in words.
+fn compared(pageviews: u64, days: u16) -> String {
+    let before = if days == 1 { "the day".to_owned() } else { format!("the {days} days") };
+    format!("{} in {before} before", grouped(pageviews))
 }
 
 /// As high as its part of the highest; what is more than nothing shows.
@@ -159,7 +183,7 @@ fn grouped(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use api::stats::{PageViews, RequestCount};
+    use api::stats::{PageViews, PublicTotals, RequestCount};
     use domain::Timestamp;
 
     use super::*;
@@ -187,16 +211,20 @@ mod tests {
             requests: 30,
             bytes: 1_468_006,
             pageviews: 3,
+            previous: Some(PublicTotals { pageviews: 1_234, ..PublicTotals::default() }),
             timeline: vec![day(1), day(2)],
             top_pages: vec![PageViews { path: "/<b>".to_owned(), views: 3 }],
             top_referrers: Vec::new(),
             top_countries: Vec::new(),
             bots,
         };
-        let html = StatsPage::new(&stats, "/api/stats/x").render().unwrap();
+        let html = StatsPage::new(&stats, time::macros::date!(2026 - 11 - 02), "/api/stats/x").render().unwrap();
         for part in [
             "<title>Statistics of engine</title>",
             "<strong>3</strong> page views",
+            "(1,234 in the 2 days before)",
+            "2026-11-01 to 2026-11-02",
+            "min=\"2025-09-28\" max=\"2026-11-02\" value=\"2026-11-01\"",
             "<strong>1.4 MB</strong> sent",
             "viewBox=\"0 0 20 60\"",
             "<rect x=\"0\" y=\"30\" width=\"8\" height=\"30\"",

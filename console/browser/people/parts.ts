@@ -3,6 +3,7 @@
 import { dropping } from './dropping.ts';
 import { finding } from './finding.ts';
 import { joining } from './joining.ts';
+import { looking } from './looking.ts';
 import { many } from './many.ts';
 import { paying } from './paying.ts';
 import { surroundings } from './surroundings.ts';
@@ -17,4 +18,5 @@ export const parts: Record<string, Record<string, Journey>> = {
   surroundings,
   joining,
   finding,
+  looking,
 };

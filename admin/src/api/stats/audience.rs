@@ -2,13 +2,18 @@
 
 use std::collections::HashMap;
 
-use api::stats::{AudienceDay, AudienceQuery, AudienceStats, AudienceTotals, CountryViews, PageViews, ReferrerViews};
+use api::stats::{
+    AudienceDay, AudienceHour, AudienceQuery, AudienceStats, AudienceTotals, CountryViews, PageViews, ReferrerViews,
+};
 use axum::extract::State;
 use db::{
     permits::Member,
-    stats::report::{self, Grain, ListEntry, ListKind, Wanted},
+    stats::report::{self, DayRange, Grain, ListEntry, ListKind, Readable, ViewFilter, Wanted},
 };
-use domain::traffic::ViewKey;
+use domain::{
+    Timestamp,
+    traffic::{OTHER, ViewKey},
+};
 use time::Date;
 
 use super::{Asked, Ranking, deployments, unreadable};
@@ -27,7 +32,9 @@ const COUNTRIES: usize = 8;
 ///
 /// A view is a page that a person opened and got, or had already. Visitors are counted without cookies, by a sketch
 /// that keeps none of them, for one day at a time. With `hostname`, `page`, `referrer` or `country`, the views that
-/// have all of these count, as far as they are among the 200 most frequent combinations of a day that has ended.
+/// have all of these count. Of a day that has ended, those are known as far as they are among the 200 most frequent
+/// combinations; one page, referrer or country by itself, if it is among the 100 most frequent. `truncated` says whether some
+/// lack.
 #[utoipa::path(
     get, path = "/projects/{name}/stats/audience", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), AudienceQuery),
@@ -43,81 +50,162 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<AudienceQuery>,
 ) -> Result<Json<AudienceStats>, ApiError> {
-    let Asked { readable, range, days, to, turn: _turn } = Asked::of(&app, &project, query.days).await?;
+    let asked = Asked::of(&app, &project, query.days, query.from, query.to).await?;
+    let Asked { readable, range, before, days, to, .. } = &asked;
     let filter = Filter::of(&query);
-    let lists: &[ListKind] = match filter {
-        Some(_) => &[ListKind::View],
-        None => &Views::LISTS,
-    };
-    let wanted = Wanted { lists, grain: Grain::Day, visitors: filter.is_none() };
-    let (mut views, mut filtered) = (Views::default(), HashMap::<Date, u64>::new());
-    let found = report::days(&app.db, &readable, range, wanted, |entry| match &filter {
-        None => views.add(&entry),
+    let (read, previous) = match &filter {
+        None => (all(&app, readable, *range).await?, asked.sums_before(&app).await?.map(|sums| sums.pageviews)),
         Some(filter) => {
-            if let Some(view) = ViewKey::parse(entry.key).filter(|view| filter.has(view)) {
-                *filtered.entry(entry.begin.as_datetime().date()).or_default() += entry.count.requests;
-                views.add_view(&view, entry.count.requests);
-            }
+            let previous = match before {
+                Some(before) => Some(filter.read(&app, readable, *before).await?.by_day.into_values().sum()),
+                None => None,
+            };
+            (filter.read(&app, readable, *range).await?, previous)
         }
+    };
+    let hours = match &asked.hours {
+        Some(hours) => Some(by_hour(&app, readable, hours, filter.as_ref()).await?),
+        None => None,
+    };
+    let Read { views, by_day, visitors, truncated } = read;
+    let timeline = range.days().map(|day| AudienceDay {
+        day: day.to_string(),
+        pageviews: by_day.get(&day).copied().unwrap_or_default(),
+        visitors: filter.is_none().then(|| visitors.get(&day).copied().unwrap_or_default()),
     });
-    let found = found.await.map_err(unreadable)?;
-
-    let mut totals = AudienceTotals::default();
-    let known: HashMap<Date, _> = found.into_iter().map(|day| (day.day, day)).collect();
-    let timeline = range.days().map(|day| {
-        let of_day = known.get(&day);
-        let pageviews = match filter {
-            None => of_day.map_or(0, |known| known.sums.pageviews),
-            Some(_) => filtered.get(&day).copied().unwrap_or_default(),
-        };
-        totals.pageviews += pageviews;
-        let visitors = filter.is_none().then(|| of_day.map_or(0, |known| known.visitors));
-        AudienceDay { day: day.to_string(), pageviews, visitors }
-    });
-    let timeline = timeline.collect();
+    let timeline: Vec<AudienceDay> = timeline.collect();
     let TopViews { pages, referrers, countries } = views.top();
     Ok(Json(AudienceStats {
         project: project.name.clone(),
         from: range.begin(),
-        to,
-        days: days.count(),
-        totals,
+        to: *to,
+        days: *days,
+        totals: AudienceTotals { pageviews: timeline.iter().map(|day| day.pageviews).sum() },
+        previous: previous.map(|pageviews| AudienceTotals { pageviews }),
         timeline,
+        hours,
+        truncated,
         top_pages: pages,
         top_referrers: referrers,
         top_countries: countries,
-        deployments: deployments(&app, &readable, range.begin()).await?,
+        deployments: deployments(&app, readable, range.begin(), range.end()).await?,
     }))
+}
+
+/// What a report has of its days.
+#[derive(Debug, Default)]
+struct Read {
+    views: Views,
+    by_day: HashMap<Date, u64>,
+    visitors: HashMap<Date, u64>,
+    /// Whether some views are in no list.
+    truncated: bool,
+}
+
+/// All views of these days.
+async fn all(app: &App, project: &Readable, range: DayRange) -> Result<Read, ApiError> {
+    let mut read = Read::default();
+    let wanted = Wanted { lists: &Views::LISTS, grain: Grain::Day, visitors: true };
+    let found = report::days(&app.db, project, range, wanted, |entry| {
+        read.truncated |= entry.key == OTHER;
+        read.views.add(&entry);
+    });
+    for day in found.await.map_err(unreadable)? {
+        read.by_day.insert(day.day, day.sums.pageviews);
+        read.visitors.insert(day.day, day.visitors);
+    }
+    Ok(read)
+}
+
+/// The views of each of these hours.
+async fn by_hour(
+    app: &App,
+    project: &Readable,
+    hours: &[Timestamp],
+    filter: Option<&Filter>,
+) -> Result<Vec<AudienceHour>, ApiError> {
+    let known: HashMap<Timestamp, u64> = match filter {
+        Some(Filter(filter)) => {
+            report::views_by_hour(&app.db, project, hours, filter).await.map_err(unreadable)?.into_iter().collect()
+        }
+        None => {
+            let found = report::hours_of(&app.db, project, hours).await.map_err(unreadable)?;
+            found.into_iter().map(|(hour, sums)| (hour, sums.pageviews)).collect()
+        }
+    };
+    let hour = |&hour| AudienceHour { hour, pageviews: known.get(&hour).copied().unwrap_or_default() };
+    Ok(hours.iter().map(hour).collect())
 }
 
 /// The views that are asked for.
 #[derive(Debug)]
-struct Filter<'q> {
-    hostname: Option<String>,
-    page: Option<&'q str>,
-    referrer: Option<String>,
-    country: Option<String>,
-}
+struct Filter(ViewFilter);
 
-impl<'q> Filter<'q> {
+impl Filter {
     /// Returns what the query asks for, unless that is every view.
-    fn of(query: &'q AudienceQuery) -> Option<Self> {
+    fn of(query: &AudienceQuery) -> Option<Self> {
         let AudienceQuery { hostname, page, referrer, country, .. } = query;
         let is_any = [hostname, page, referrer, country].into_iter().any(Option::is_some);
-        is_any.then(|| Self {
-            hostname: hostname.as_ref().map(|name| name.to_ascii_lowercase()),
-            page: page.as_deref(),
-            referrer: referrer.as_ref().map(|host| host.to_ascii_lowercase()),
-            country: country.as_ref().map(|code| code.to_ascii_uppercase()),
+        is_any.then(|| {
+            Self(ViewFilter {
+                hostname: hostname.as_ref().map(|name| name.to_ascii_lowercase()),
+                page: page.clone(),
+                referrer: referrer.as_ref().map(|host| host.to_ascii_lowercase()),
+                country: country.as_ref().map(|code| code.to_ascii_uppercase()),
+            })
         })
+    }
+
+    /// Returns the list that counts what is asked for by itself, and the key there. It knows more of a day that has ended than
+    /// the list of combinations does.
+    fn own_list(&self) -> Option<(ListKind, &str)> {
+        let ViewFilter { hostname, page, referrer, country } = &self.0;
+        match (hostname, page, referrer, country) {
+            (None, Some(page), None, None) => Some((ListKind::Page, page)),
+            (None, None, Some(referrer), None) if !referrer.is_empty() => Some((ListKind::Referrer, referrer)),
+            (None, None, None, Some(country)) => Some((ListKind::ViewCountry, country)),
+            _ => None,
+        }
+    }
+
+    /// The views of these days that are asked for.
+    async fn read(&self, app: &App, project: &Readable, range: DayRange) -> Result<Read, ApiError> {
+        let own = self.own_list();
+        let lists: Vec<ListKind> = [ListKind::View].into_iter().chain(own.map(|(list, _)| list)).collect();
+        let mut read = Read::default();
+        let mut counted = HashMap::<Date, u64>::new();
+        let wanted = Wanted { lists: &lists, grain: Grain::Day, visitors: false };
+        let found = report::days(&app.db, project, range, wanted, |entry| {
+            let (day, views) = (entry.begin.as_datetime().date(), entry.count.requests);
+            if entry.key == OTHER {
+                read.truncated = true;
+            } else if entry.kind == ListKind::View {
+                if let Some(view) = ViewKey::parse(entry.key).filter(|view| self.has(view)) {
+                    *read.by_day.entry(day).or_default() += views;
+                    read.views.add_view(&view, views);
+                }
+            } else if own == Some((entry.kind, entry.key)) {
+                *counted.entry(day).or_default() += views;
+            }
+        });
+        found.await.map_err(unreadable)?;
+        for (day, views) in counted {
+            let known = read.by_day.entry(day).or_default();
+            *known = views.max(*known);
+        }
+        if let Some((list, key)) = own {
+            read.views.raise(list, key, read.by_day.values().sum());
+        }
+        Ok(read)
     }
 
     fn has(&self, view: &ViewKey<'_>) -> bool {
         let is = |wanted: Option<&str>, part: &str| wanted.is_none_or(|wanted| wanted == part);
-        is(self.hostname.as_deref(), view.hostname)
-            && is(self.page, view.path)
-            && is(self.referrer.as_deref(), view.referrer)
-            && is(self.country.as_deref(), view.country)
+        let ViewFilter { hostname, page, referrer, country } = &self.0;
+        is(hostname.as_deref(), view.hostname)
+            && is(page.as_deref(), view.path)
+            && is(referrer.as_deref(), view.referrer)
+            && is(country.as_deref(), view.country)
     }
 }
 
@@ -141,13 +229,25 @@ impl Views {
     pub(super) const LISTS: [ListKind; 3] = [ListKind::Page, ListKind::Referrer, ListKind::ViewCountry];
 
     pub(super) fn add(&mut self, entry: &ListEntry<'_>) {
-        let ranking = match entry.kind {
-            ListKind::Page => &mut self.pages,
-            ListKind::Referrer => &mut self.referrers,
-            ListKind::ViewCountry => &mut self.countries,
-            _ => return,
-        };
-        ranking.add(entry.key, entry.count.requests);
+        if let Some(ranking) = self.ranking(entry.kind) {
+            ranking.add(entry.key, entry.count.requests);
+        }
+    }
+
+    /// Makes the views of an entry these, if they are fewer.
+    fn raise(&mut self, list: ListKind, key: &str, views: u64) {
+        if let Some(ranking) = self.ranking(list).filter(|_| views > 0) {
+            ranking.raise(key, views);
+        }
+    }
+
+    fn ranking(&mut self, list: ListKind) -> Option<&mut Ranking> {
+        match list {
+            ListKind::Page => Some(&mut self.pages),
+            ListKind::Referrer => Some(&mut self.referrers),
+            ListKind::ViewCountry => Some(&mut self.countries),
+            _ => None,
+        }
     }
 
     fn add_view(&mut self, view: &ViewKey<'_>, views: u64) {
@@ -187,5 +287,15 @@ mod tests {
             assert_eq!(Filter::of(&query(text)).unwrap().has(&view), fits, "{text}");
         }
         assert!(Filter::of(&query("days=3")).is_none());
+        for (text, own) in [
+            ("page=/Docs", Some((ListKind::Page, "/Docs"))),
+            ("referrer=News.example", Some((ListKind::Referrer, "news.example"))),
+            ("country=de", Some((ListKind::ViewCountry, "DE"))),
+            ("referrer=", None),
+            ("hostname=docs.example", None),
+            ("page=/&country=DE", None),
+        ] {
+            assert_eq!(Filter::of(&query(text)).unwrap().own_list(), own, "{text}");
+        }
     }
 }

@@ -2,11 +2,13 @@
 
 use std::{cmp::Reverse, collections::HashMap};
 
-use api::stats::{AgentStats, BotsDay, BotsStats, ClassStats, DaysQuery, LiveBots, OperatorStats, RequestCount};
+use api::stats::{
+    AgentStats, BotsDay, BotsStats, BotsTotals, ClassStats, DaysQuery, LiveBots, OperatorStats, RequestCount,
+};
 use axum::extract::State;
 use db::{
     permits::Member,
-    stats::report::{self, Grain, ListKind, Wanted},
+    stats::report::{self, DayRange, Grain, ListKind, Readable, Wanted},
 };
 use domain::traffic::{
     AgentKey, Count, OTHER,
@@ -49,7 +51,8 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<DaysQuery>,
 ) -> Result<Json<BotsStats>, ApiError> {
-    let Asked { readable, range, days, to, turn: _turn } = Asked::of(&app, &project, query.days).await?;
+    let Asked { readable, range, before, days, to, turn: _turn, .. } =
+        Asked::of(&app, &project, query.days, query.from, query.to).await?;
     let (mut all, mut by_day) = (ClassCounts::default(), HashMap::<Date, ClassCounts>::new());
     let (mut agents, mut people_sent) = (Agents::default(), HashMap::<&str, u64>::new());
     let wanted = Wanted { lists: &LISTS, grain: Grain::Day, visitors: false };
@@ -78,14 +81,19 @@ pub async fn show(
             automation: requests(ClientGroup::Automation),
         }
     });
+    let previous = match before {
+        Some(before) => Some(totals_of(&app, &readable, before).await?),
+        None => None,
+    };
     let LiveBots { people, declared, automation, classes } = all.view();
     let (agents, operators) = agents.view(people_sent);
     Ok(Json(BotsStats {
         project: project.name.clone(),
         from: range.begin(),
         to,
-        days: days.count(),
+        days,
         totals: all.total(),
+        previous,
         people,
         declared,
         automation,
@@ -93,8 +101,22 @@ pub async fn show(
         agents,
         operators,
         timeline: timeline.collect(),
-        deployments: deployments(&app, &readable, range.begin()).await?,
+        deployments: deployments(&app, &readable, range.begin(), range.end()).await?,
     }))
+}
+
+/// The requests of these days, in sum.
+async fn totals_of(app: &App, project: &Readable, range: DayRange) -> Result<BotsTotals, ApiError> {
+    let mut all = ClassCounts::default();
+    let wanted = Wanted { lists: &[ListKind::Agent], grain: Grain::Day, visitors: false };
+    let read = report::days(&app.db, project, range, wanted, |entry| all.add(entry.key, entry.count));
+    read.await.map_err(unreadable)?;
+    Ok(BotsTotals {
+        totals: all.total(),
+        people: all.sum(ClientGroup::People),
+        declared: all.sum(ClientGroup::Declared),
+        automation: all.sum(ClientGroup::Automation),
+    })
 }
 
 /// A group of classes.

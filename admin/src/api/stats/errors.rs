@@ -6,7 +6,7 @@ use api::stats::{DaysQuery, ErrorCounts, ErrorReferrer, ErrorStats, ErrorsDay, E
 use axum::extract::State;
 use db::{
     permits::Member,
-    stats::report::{self, Grain, ListEntry, ListKind, Wanted},
+    stats::report::{self, DayRange, Grain, ListEntry, ListKind, Readable, Wanted},
 };
 use domain::{
     Timestamp,
@@ -50,7 +50,8 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<DaysQuery>,
 ) -> Result<Json<ErrorsStats>, ApiError> {
-    let Asked { readable, range, days, to, turn: _turn } = Asked::of(&app, &project, query.days).await?;
+    let Asked { readable, range, before: days_before, days, to, turn: _turn, .. } =
+        Asked::of(&app, &project, query.days, query.from, query.to).await?;
     let (mut totals, mut by_day) = (ErrorCounts::default(), HashMap::<Date, ErrorCounts>::new());
     let mut errors = HashMap::<(u16, String), PathErrors>::new();
     let wanted = Wanted { lists: &[ListKind::Error], grain: Grain::Hour, visitors: false };
@@ -71,8 +72,12 @@ pub async fn show(
     });
     errors.truncate(ERRORS);
 
+    let previous = match days_before {
+        Some(days) => Some(totals_of(&app, &readable, days).await?),
+        None => None,
+    };
     let before = range.and_before(DAYS_BEFORE);
-    let mut deployments = deployments(&app, &readable, before.begin()).await?;
+    let mut deployments = deployments(&app, &readable, before.begin(), range.end()).await?;
     let times: Vec<Timestamp> = deployments.iter().map(|mark| mark.at).collect();
     let missing = |(status, _): &(u16, String)| *status == NOT_FOUND;
     let paths: Vec<String> = errors.iter().filter(|(key, _)| missing(key)).map(|((_, path), _)| path.clone()).collect();
@@ -102,12 +107,24 @@ pub async fn show(
         project: project.name.clone(),
         from: range.begin(),
         to,
-        days: days.count(),
+        days,
         totals,
+        previous,
         timeline: range.days().map(of_day).collect(),
         errors,
         deployments,
     }))
+}
+
+/// The errors of these days, in sum.
+async fn totals_of(app: &App, project: &Readable, range: DayRange) -> Result<ErrorCounts, ApiError> {
+    let mut totals = ErrorCounts::default();
+    let wanted = Wanted { lists: &[ListKind::Error], grain: Grain::Day, visitors: false };
+    let read = report::days(&app.db, project, range, wanted, |entry| {
+        add(&mut totals, ErrorKey::parse(entry.key).map(|key| key.status), entry.count.requests);
+    });
+    read.await.map_err(unreadable)?;
+    Ok(totals)
 }
 
 /// The errors of one status at one path.

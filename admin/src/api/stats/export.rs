@@ -41,7 +41,7 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<ExportQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let Asked { readable, range, turn, .. } = Asked::of(&app, &project, query.days).await?;
+    let Asked { readable, range, turn, .. } = Asked::of(&app, &project, query.days, query.from, query.to).await?;
     let format = query.format.unwrap_or_default();
     let (owner, bounds) = (project.payer(), app.bounds.clone());
     let mut export =

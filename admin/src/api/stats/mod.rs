@@ -3,6 +3,7 @@
 //! Live statistics and the history are here, each other report in a file of its own. What they read is in
 //! [`db::stats::report`].
 
+mod asked;
 pub mod audience;
 pub mod bots;
 pub mod errors;
@@ -12,41 +13,41 @@ pub mod public;
 use std::collections::HashMap;
 
 use api::stats::{
-    CacheCounts, CountryStats, DayStats, DeploymentMark, HistoryQuery, HostnameStats, HourStats, LiveQuery, LiveStats,
-    PathStats, StatsHistory, StatsTotals, StatusCounts,
+    CacheCounts, CountryStats, DayStats, HistoryQuery, HostnameStats, HourStats, LiveQuery, LiveStats, PathStats,
+    StatsHistory, StatsTotals, StatusCounts,
 };
 use axum::extract::State;
-use config::StatsSource;
 use db::{
-    permits::{Member, ProjectPermit},
+    permits::Member,
     stats::report::{self, DayRange, Grain, ListKind, Readable, TopLengths, Wanted},
 };
 use domain::{
-    ProjectId, Timestamp,
-    stats::{Days, Hours},
-    traffic::{Count, HOUR, OTHER, Sums, hour_of},
+    Timestamp,
+    stats::{asked_hours, hours_before},
+    traffic::{Count, HOUR, Sums},
 };
 use time::Date;
 
-use self::bots::ClassCounts;
+use self::{
+    asked::{Asked, Part, Ranking, begin_report, deployments, unanswerable, unreadable},
+    bots::ClassCounts,
+};
 use crate::{
     app::App,
     auth::ProjectAccess,
-    bounds::AccountTurn,
-    error::{ApiError, Code},
+    error::ApiError,
     extract::{Json, Query},
 };
 
 /// The lengths of lists.
 const LENGTHS: TopLengths = TopLengths { paths: 10, countries: 8 };
-/// Deployments that a line of time is marked with, the newest.
-const MARKS: i64 = 1_000;
 
 /// Shows a project's traffic of the last hours.
 ///
 /// Every answer of the project's sites counts, at the edge that gave it: files, redirects, gates and errors. What was
-/// answered shows within five seconds. No cookie is set, and no address is kept. With `hostname`, only the requests to
-/// that hostname and their bytes are known.
+/// answered shows within five seconds. No cookie is set, and no address is kept. With `hostname`,
+/// `page` or `country`, only the requests to or from it and their bytes are known. With `from`, the hours are those of days
+/// instead of the last ones.
 #[utoipa::path(
     get, path = "/projects/{name}/stats", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), LiveQuery),
@@ -62,19 +63,22 @@ pub async fn live(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<LiveQuery>,
 ) -> Result<Json<LiveStats>, ApiError> {
+    let now = app.clock.now();
+    let wanted = asked_hours(query.hours, query.from, query.to, now).map_err(unanswerable)?;
+    let part = Part::asked(query.hostname, query.page, query.country)?;
     begin_report(&app, &project.id).await?;
     let _turn = app.bounds.reports().of_account(&project.payer()).await?;
-    let hours = query.hours.unwrap_or(Hours::DEFAULT);
-    let to = app.clock.now();
-    let from = hour_of(to) - HOUR * u32::from(hours.count() - 1);
-    let wanted: Vec<Timestamp> = (0..u32::from(hours.count())).map(|number| from + HOUR * number).collect();
     let readable = Readable::from(&project);
-    let deployments = deployments(&app, &readable, from).await?;
+    let from = wanted.first().copied().unwrap_or(now);
+    let end = wanted.last().map_or(now, |hour| *hour + HOUR);
+    let deployments = deployments(&app, &readable, from, end).await?;
+    let before = hours_before(&wanted, now);
     let mut shown = LiveStats {
         project: project.name.clone(),
         from,
-        to,
+        to: end.min(now),
         totals: StatsTotals::default(),
+        previous: None,
         status: None,
         cache: None,
         hostnames: Vec::new(),
@@ -85,8 +89,8 @@ pub async fn live(
         bots: None,
         deployments,
     };
-    if let Some(hostname) = query.hostname.map(|name| name.to_ascii_lowercase()) {
-        let found = report::live_of_hostname(&app.db, &readable, &wanted, &hostname).await.map_err(unreadable)?;
+    if let Some(part) = part {
+        let found = report::live_of(&app.db, &readable, &wanted, part.list, &part.key).await.map_err(unreadable)?;
         let known: HashMap<Timestamp, Count> = found.into_iter().collect();
         let mut sum = Count::default();
         shown.timeline.extend(wanted.into_iter().map(|hour| {
@@ -94,11 +98,19 @@ pub async fn live(
             sum.add(of_hour);
             HourStats { hour, requests: of_hour.requests, bytes: of_hour.bytes, cache_hits: None }
         }));
-        shown.totals = totals_of_hostname(sum);
-        if sum.requests > 0 {
-            shown.hostnames.push(HostnameStats { hostname, requests: sum.requests, bytes: sum.bytes });
+        shown.totals = totals_of_part(sum);
+        if let Some(before) = before {
+            let found = report::live_of(&app.db, &readable, &before, part.list, &part.key).await.map_err(unreadable)?;
+            shown.previous = Some(totals_of_part(summed(found.into_iter().map(|(_, count)| count))));
+        }
+        if part.list == ListKind::Hostname && sum.requests > 0 {
+            shown.hostnames.push(HostnameStats { hostname: part.key, requests: sum.requests, bytes: sum.bytes });
         }
         return Ok(Json(shown));
+    }
+    if let Some(before) = before {
+        let found = report::hours_of(&app.db, &readable, &before).await.map_err(unreadable)?;
+        shown.previous = Some(totals_of(found.iter().map(|(_, sums)| sums)));
     }
     let live = report::live(&app.db, &readable, &wanted, LENGTHS).await.map_err(unreadable)?;
     let mut sums = Sums::default();
@@ -133,7 +145,8 @@ pub async fn live(
 
 /// Shows a project's traffic by day, in UTC.
 ///
-/// With `hostname`, only the requests to that hostname and their bytes are known.
+/// With `hostname`, `page` or `country`, only the requests to or from it and their bytes are known, of days that have ended as
+/// far as it is among the day's most frequent.
 #[utoipa::path(
     get, path = "/projects/{name}/stats/history", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), HistoryQuery),
@@ -149,17 +162,17 @@ pub async fn history(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<HistoryQuery>,
 ) -> Result<Json<StatsHistory>, ApiError> {
-    let Asked { readable, range, days, to, turn: _turn } = Asked::of(&app, &project, query.days).await?;
-    let deployments = deployments(&app, &readable, range.begin()).await?;
-    let (totals, timeline) = if let Some(hostname) = query.hostname.map(|name| name.to_ascii_lowercase()) {
-        let mut known: HashMap<Date, Count> = HashMap::new();
-        let wanted = Wanted { lists: &[ListKind::Hostname], grain: Grain::Day, visitors: false };
-        let read = report::days(&app.db, &readable, range, wanted, |entry| {
-            if entry.key == hostname {
-                known.entry(entry.begin.as_datetime().date()).or_default().add(entry.count);
-            }
-        });
-        read.await.map_err(unreadable)?;
+    let part = Part::asked(query.hostname, query.page, query.country)?;
+    let asked = Asked::of(&app, &project, query.days, query.from, query.to).await?;
+    let Asked { readable, range, before, days, to, .. } = &asked;
+    let (range, before) = (*range, *before);
+    let deployments = deployments(&app, readable, range.begin(), range.end()).await?;
+    let (totals, previous, timeline) = if let Some(part) = part {
+        let known = days_of(&app, readable, range, &part).await?;
+        let previous = match before {
+            Some(before) => Some(totals_of_part(summed(days_of(&app, readable, before, &part).await?.into_values()))),
+            None => None,
+        };
         let mut sum = Count::default();
         let timeline = range.days().map(|day| {
             let of_day = known.get(&day).copied().unwrap_or_default();
@@ -167,9 +180,10 @@ pub async fn history(
             DayStats { day: day.to_string(), requests: of_day.requests, bytes: of_day.bytes, cache_hits: None }
         });
         let timeline = timeline.collect();
-        (totals_of_hostname(sum), timeline)
+        (totals_of_part(sum), previous, timeline)
     } else {
-        let found = report::days(&app.db, &readable, range, Wanted::SUMS, |_| ()).await.map_err(unreadable)?;
+        let found = report::days(&app.db, readable, range, Wanted::SUMS, |_| ()).await.map_err(unreadable)?;
+        let previous = asked.sums_before(&app).await?;
         let mut sums = Sums::default();
         let known: HashMap<Date, Sums> = found.into_iter().map(|day| (day.day, day.sums)).collect();
         let timeline = range.days().map(|day| {
@@ -179,14 +193,15 @@ pub async fn history(
             DayStats { day: day.to_string(), requests, bytes, cache_hits: Some(cache_hits) }
         });
         let timeline = timeline.collect();
-        (totals(&sums), timeline)
+        (totals(&sums), previous.as_ref().map(totals), timeline)
     };
     Ok(Json(StatsHistory {
         project: project.name.clone(),
         from: range.begin(),
-        to,
-        days: days.count(),
+        to: *to,
+        days: *days,
         totals,
+        previous,
         timeline,
         deployments,
     }))
@@ -196,101 +211,36 @@ fn totals(sums: &Sums) -> StatsTotals {
     StatsTotals { requests: sums.requests, bytes: sums.bytes, cache_hits: Some(sums.cache_hits) }
 }
 
-fn totals_of_hostname(sum: Count) -> StatsTotals {
+fn totals_of<'s>(parts: impl Iterator<Item = &'s Sums>) -> StatsTotals {
+    let mut sums = Sums::default();
+    parts.for_each(|part| sums.add(part));
+    totals(&sums)
+}
+
+fn totals_of_part(sum: Count) -> StatsTotals {
     StatsTotals { requests: sum.requests, bytes: sum.bytes, cache_hits: None }
 }
 
-/// The deployments that went live since `from`.
-async fn deployments(app: &App, project: &Readable, from: Timestamp) -> Result<Vec<DeploymentMark>, ApiError> {
-    let marks = report::marks(&app.db, project, from, MARKS).await.map_err(unreadable)?;
-    let view = |mark: report::Mark| DeploymentMark { id: mark.deployment, at: mark.at, git_sha: mark.git_sha };
-    Ok(marks.into_iter().map(view).collect())
+fn summed(counts: impl Iterator<Item = Count>) -> Count {
+    let mut sum = Count::default();
+    counts.for_each(|count| sum.add(count));
+    sum
 }
 
-/// The days of a project that a report is asked for.
-struct Asked<T> {
-    readable: Readable,
+/// The traffic of a part by day.
+async fn days_of(
+    app: &App,
+    project: &Readable,
     range: DayRange,
-    /// The number of days asked for.
-    days: Days,
-    /// The end of the report, in the last of the days.
-    to: Timestamp,
-    /// The turn of whoever reads it, held until it was read.
-    turn: T,
-}
-
-impl Asked<AccountTurn> {
-    /// Returns the days that end now, as many as asked for, once it is the turn of the project's owner. Fails where nothing is
-    /// counted.
-    async fn of(app: &App, project: &ProjectPermit<Member>, days: Option<Days>) -> Result<Self, ApiError> {
-        begin_report(app, &project.id).await?;
-        let turn = app.bounds.reports().of_account(&project.payer()).await?;
-        Ok(Self::ending_now(app, Readable::from(project), days, turn))
-    }
-}
-
-impl<T> Asked<T> {
-    fn ending_now(app: &App, readable: Readable, days: Option<Days>, turn: T) -> Self {
-        let (days, to) = (days.unwrap_or(Days::DEFAULT), app.clock.now());
-        Self { readable, range: DayRange::ending(to, days), days, to, turn }
-    }
-}
-
-/// Has the edges send what the report is to show. Fails where nothing is counted.
-async fn begin_report(app: &App, project: &ProjectId) -> Result<(), ApiError> {
-    require_source(app)?;
-    app.fresh_traffic.refresh(project).await;
-    Ok(())
-}
-
-fn require_source(app: &App) -> Result<(), ApiError> {
-    match app.config.stats.source {
-        StatsSource::Edge => Ok(()),
-        StatsSource::None => {
-            Err(ApiError::new(Code::StatsUnavailable, "Visits are not counted here; the operator has turned it off."))
+    part: &Part,
+) -> Result<HashMap<Date, Count>, ApiError> {
+    let mut known: HashMap<Date, Count> = HashMap::new();
+    let wanted = Wanted { lists: &[part.list], grain: Grain::Day, visitors: false };
+    let read = report::days(&app.db, project, range, wanted, |entry| {
+        if entry.key == part.key {
+            known.entry(entry.begin.as_datetime().date()).or_default().add(entry.count);
         }
-    }
-}
-
-fn unreadable(error: sqlx::Error) -> ApiError {
-    telemetry::metrics::postgres_failed("stats");
-    ApiError::new(Code::CdnError, "The statistics cannot be read at the moment. Please try again.").caused_by(error)
-}
-
-/// Numbers by key, of which the highest are shown.
-#[derive(Debug, Default)]
-struct Ranking(HashMap<String, u64>);
-
-impl Ranking {
-    /// Adds to a key. Those that found no room of their own are no key.
-    fn add(&mut self, key: &str, number: u64) {
-        match self.0.get_mut(key) {
-            Some(known) => *known += number,
-            None if key == OTHER => {}
-            None => {
-                self.0.insert(key.to_owned(), number);
-            }
-        }
-    }
-
-    /// Returns the keys with the highest numbers, those first.
-    fn top(self, length: usize) -> impl Iterator<Item = (String, u64)> {
-        let mut all: Vec<_> = self.0.into_iter().collect();
-        all.sort_unstable_by(|(one, ones), (other, others)| others.cmp(ones).then_with(|| one.cmp(other)));
-        all.into_iter().take(length)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_highest_come_first_and_the_rest_is_no_entry() {
-        let mut ranking = Ranking::default();
-        for (key, number) in [("/b", 2), ("/a", 2), (OTHER, 9), ("/c", 1), ("/c", 4)] {
-            ranking.add(key, number);
-        }
-        assert_eq!(ranking.top(2).collect::<Vec<_>>(), [("/c".to_owned(), 5), ("/a".to_owned(), 2)]);
-    }
+    });
+    read.await.map_err(unreadable)?;
+    Ok(known)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use api::stats::{PublicDay, PublicLink, PublicStats, SetPublicLink};
+use api::stats::{PublicDay, PublicLink, PublicQuery, PublicStats, PublicTotals, SetPublicLink};
 use axum::{Extension, extract::State, http::header, response::IntoResponse};
 use db::{
     audit::Entry,
@@ -12,22 +12,20 @@ use db::{
         report::{self, Grain, ListKind, Wanted},
     },
 };
-use domain::{audit::Action, opaque::OpaqueSecret, traffic::Sums};
+use domain::{audit::Action, opaque::OpaqueSecret, stats::DaySpan, traffic::Sums};
 use fairness::Client;
 use time::Date;
 
 use super::{
-    Asked,
+    asked::{Asked, begin_report, require_source, unanswerable, unreadable},
     audience::{TopViews, Views},
-    begin_report,
     bots::ClassCounts,
-    require_source, unreadable,
 };
 use crate::{
     app::App,
     auth::{CliUser, ProjectAccess},
     error::{ApiError, Code},
-    extract::{Json, Path},
+    extract::{Json, Path, Query},
     middleware::client::ClientAddress,
 };
 
@@ -88,7 +86,7 @@ pub async fn set(
 /// Shows the statistics that a public link leads to.
 #[utoipa::path(
     get, path = "/stats/{token}", tag = "Statistics", security(()),
-    params(("token" = String, Path, description = "The last part of the link")),
+    params(("token" = String, Path, description = "The last part of the link"), PublicQuery),
     responses((status = 200, description = "The statistics", body = PublicStats, headers(("Cache-Control")))),
     extensions(("x-errors" = json!({
         "not_found": "there is no such link: it was turned off, or its project is gone",
@@ -101,8 +99,9 @@ pub async fn by_link(
     State(app): State<App>,
     Extension(ClientAddress(client)): Extension<ClientAddress>,
     Path(token): Path<String>,
+    Query(query): Query<PublicQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let stats = read(&app, &token, client.into()).await?.ok_or_else(|| {
+    let stats = read(&app, &token, &query, client.into()).await?.ok_or_else(|| {
         ApiError::new(Code::NotFound, "There is no such link: it was turned off, or its project is gone.")
     })?;
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(stats)))
@@ -110,23 +109,33 @@ pub async fn by_link(
 
 /// Reads the statistics that a public link leads to, for a client, when it is its turn and the link's; none when there is no such
 /// link.
-pub async fn read(app: &App, token: &str, client: Client) -> Result<Option<PublicStats>, ApiError> {
+pub async fn read(
+    app: &App,
+    token: &str,
+    query: &PublicQuery,
+    client: Client,
+) -> Result<Option<PublicStats>, ApiError> {
     if OpaqueSecret::parse(token).is_none() {
         return Ok(None);
     }
-    let Some((project, readable)) = public::find(&app.db, token, app.clock.now()).await? else { return Ok(None) };
+    let now = app.clock.now();
+    let Some((project, readable)) = public::find(&app.db, token, now).await? else { return Ok(None) };
+    let span = DaySpan::asked(None, query.from, query.to, now.as_datetime().date()).map_err(unanswerable)?;
     begin_report(app, readable.project()).await?;
     let turn = app.bounds.reports().by_link(client, readable.project()).await?;
-    let Asked { readable, range, days, to, turn: _turn } = Asked::ending_now(app, readable, None, turn);
+    let asked = Asked::spanning(readable, span, now, turn);
+    let Asked { readable, range, days, to, .. } = &asked;
     let [pages, referrers, countries] = Views::LISTS;
     let lists = [pages, referrers, countries, ListKind::Agent];
     let (mut views, mut classes) = (Views::default(), ClassCounts::default());
     let wanted = Wanted { lists: &lists, grain: Grain::Day, visitors: true };
-    let found = report::days(&app.db, &readable, range, wanted, |entry| match entry.kind {
+    let found = report::days(&app.db, readable, *range, wanted, |entry| match entry.kind {
         ListKind::Agent => classes.add(entry.key, entry.count),
         _ => views.add(&entry),
     });
     let known: HashMap<Date, _> = found.await.map_err(unreadable)?.into_iter().map(|day| (day.day, day)).collect();
+    let previous = asked.sums_before(app).await?;
+    let previous = previous.map(|Sums { requests, bytes, pageviews, .. }| PublicTotals { requests, bytes, pageviews });
     let mut sums = Sums::default();
     let timeline = range.days().map(|day| {
         let (of_day, visitors) = known.get(&day).map_or_else(Default::default, |known| (known.sums, known.visitors));
@@ -138,11 +147,12 @@ pub async fn read(app: &App, token: &str, client: Client) -> Result<Option<Publi
     Ok(Some(PublicStats {
         project,
         from: range.begin(),
-        to,
-        days: days.count(),
+        to: *to,
+        days: *days,
         requests: sums.requests,
         bytes: sums.bytes,
         pageviews: sums.pageviews,
+        previous,
         timeline,
         top_pages: pages,
         top_referrers: referrers,

@@ -4,13 +4,14 @@ use api::stats::AudienceStats;
 use domain::Timestamp;
 
 use super::{
-    draw::{bars, country, line_of_time},
+    draw::{bars, before, country, line_of_time, period},
     midnight,
 };
 use crate::output::{bold, count, lines};
 
 pub(super) fn draw(audience: &AudienceStats) -> String {
-    let what = bold(&format!("{}, last {}", audience.project, count(audience.days.into(), "day")));
+    let period = period(audience.to, audience.timeline.iter().map(|day| &*day.day));
+    let what = bold(&format!("{}, {period}", audience.project));
     let pageviews = audience.totals.pageviews;
     if pageviews == 0 {
         return format!("{what}: no page views by people.");
@@ -28,8 +29,10 @@ pub(super) fn draw(audience: &AudienceStats) -> String {
         [] => "No other site led here.".to_owned(),
         sites => bars("FROM", "VIEWS", sites.iter().map(|site| (&*site.referrer, site.views))),
     };
+    let before = before(audience.previous.map(|sums| sums.pageviews), audience.days.into(), "day");
+    let more = if audience.truncated { " The lists are not complete: what is rare is known in sum only." } else { "" };
     [
-        format!("{what}: {} by people.", count(pageviews, "page view")),
+        format!("{what}: {} by people.{before}{more}", count(pageviews, "page view")),
         line_of_time(&views, &begins, "page views by day", &audience.deployments),
         bars("PAGE", "VIEWS", audience.top_pages.iter().map(|page| (&*page.path, page.views))),
         referrers,
@@ -66,6 +69,13 @@ mod tests {
         for part in ["docs, last 2 days", "6 page views by people.", line, "news.example", "VISITORS"] {
             assert!(text.contains(part), "{part} in {text}");
         }
+        audience["previous"] = json!({"pageviews": 5});
+        audience["truncated"] = json!(true);
+        let text = show(&audience);
+        assert!(text.contains("6 page views by people. 5 in the 2 days before. The lists are not complete"), "{text}");
+        audience["to"] = json!("2026-11-23T00:00:00Z");
+        assert!(show(&audience).contains("docs, 2026-11-21 to 2026-11-22"));
+        audience["to"] = json!("2026-11-22T22:10:00Z");
         audience["timeline"][0]["visitors"] = json!(null);
         audience["timeline"][1]["visitors"] = json!(null);
         audience["top_referrers"] = json!([]);

@@ -4,7 +4,7 @@ use api::stats::{BotsStats, ClassStats};
 use domain::Timestamp;
 
 use super::{
-    draw::{bars, line_of_time},
+    draw::{bars, before, line_of_time, period},
     midnight,
 };
 use crate::output::{bold, count, lines, size};
@@ -35,17 +35,19 @@ pub(super) fn classes(classes: &[ClassStats]) -> String {
 }
 
 pub(super) fn draw(bots: &BotsStats) -> String {
-    let what = bold(&format!("{}, last {}", bots.project, count(bots.days.into(), "day")));
+    let period = period(bots.to, bots.timeline.iter().map(|day| &*day.day));
+    let what = bold(&format!("{}, {period}", bots.project));
     if bots.totals.requests == 0 {
         return format!("{what}: no requests.");
     }
     let share = |requests: u64| u128::from(requests) * 100 / u128::from(bots.totals.requests);
     let head = format!(
-        "{what}: {}; {}% by people, {}% by programs that say so, {}% by programs that do not.",
+        "{what}: {}; {}% by people, {}% by programs that say so, {}% by programs that do not.{}",
         count(bots.totals.requests, "request"),
         share(bots.people.requests),
         share(bots.declared.requests),
         share(bots.automation.requests),
+        before(bots.previous.map(|sums| sums.totals.requests), bots.days.into(), "day"),
     );
     let begins: Vec<Timestamp> = bots.timeline.iter().map(|day| midnight(&day.day)).collect();
     let by_day: Vec<u64> = bots.timeline.iter().map(|day| day.declared + day.automation).collect();

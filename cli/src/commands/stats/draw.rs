@@ -3,7 +3,8 @@
 use api::stats::DeploymentMark;
 use domain::Timestamp;
 
-use crate::output::{self, table};
+use super::midnight;
+use crate::output::{self, count, table};
 
 /// Marks of a sparkline, from nothing to the most.
 const MARKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -73,6 +74,42 @@ pub(in crate::commands) fn bar(number: u64, most: u64) -> String {
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
+/// The days of a report in words, given its end and its days: those that end today are the last ones.
+pub(super) fn period<'d>(
+    to: Timestamp,
+    mut days: impl DoubleEndedIterator<Item = &'d str> + ExactSizeIterator,
+) -> String {
+    let number = days.len();
+    match (days.next(), days.next_back()) {
+        (Some(day), None) if to > midnight(day) && is_midnight(to) => day.to_owned(),
+        (Some(first), Some(last)) if is_midnight(to) => format!("{first} to {last}"),
+        _ => format!("last {}", count(number as u64, "day")),
+    }
+}
+
+fn is_midnight(time: Timestamp) -> bool {
+    serde_json::to_value(time).is_ok_and(|text| text.as_str().is_some_and(|text| text.ends_with("T00:00:00Z")))
+}
+
+/// The number of as many hours or days before, as a sentence to follow another; nothing where it is not known.
+pub(super) fn before(number: Option<u64>, length: u64, unit: &str) -> String {
+    let Some(number) = number else { return String::new() };
+    let length = if length == 1 { unit.to_owned() } else { count(length, unit) };
+    format!(" {number} in the {length} before.")
+}
+
+/// What has no name, or one with blanks at an end, in a table: so that it can be told apart.
+fn named(name: &str) -> String {
+    const NOTHING: &str = "(none)";
+    if name.is_empty() {
+        NOTHING.to_owned()
+    } else if name.trim() == name && name != NOTHING {
+        name.to_owned()
+    } else {
+        format!("{name:?}")
+    }
+}
+
 /// The name of a country in a table: its two letters, or a word for `XX`, which stands for addresses of no known one.
 pub(super) fn country(code: &str) -> &str {
     if code == "XX" { "unknown" } else { code }
@@ -83,7 +120,7 @@ pub(super) fn bars<'r>(heading: &str, counted: &str, rows: impl Iterator<Item = 
     let rows: Vec<_> = rows.collect();
     let most = rows.iter().map(|(_, number)| *number).max().unwrap_or(0);
     let cells: Vec<Vec<String>> =
-        rows.into_iter().map(|(name, number)| vec![name.to_owned(), number.to_string(), bar(number, most)]).collect();
+        rows.into_iter().map(|(name, number)| vec![named(name), number.to_string(), bar(number, most)]).collect();
     table(&[heading, counted, ""], &cells, &format!("No {}.", heading.to_lowercase()))
 }
 
@@ -122,6 +159,30 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         assert!(text.contains("requests by day, 12 a mark") && text.contains('▲'), "{text}");
         assert_eq!(line_within(Some(60), &[1, 1], &begins[..2], "requests", &[]), "██  requests");
+    }
+
+    #[test]
+    fn days_are_the_last_ones_or_have_their_dates() {
+        let days = ["2026-11-21", "2026-11-22"];
+        let now = midnight("2026-11-22") + Duration::from_secs(1);
+        assert_eq!(period(now, days.into_iter()), "last 2 days");
+        assert_eq!(period(now, days[1..].iter().copied()), "last 1 day");
+        assert_eq!(period(midnight("2026-11-23"), days.into_iter()), "2026-11-21 to 2026-11-22");
+        assert_eq!(period(midnight("2026-11-23"), days[1..].iter().copied()), "2026-11-22");
+        // A report of the very beginning of today.
+        assert_eq!(period(midnight("2026-11-22"), days[1..].iter().copied()), "last 1 day");
+    }
+
+    #[test]
+    fn what_was_before_is_a_sentence() {
+        assert_eq!(before(Some(7), 30, "day"), " 7 in the 30 days before.");
+        assert_eq!(before(Some(0), 1, "day"), " 0 in the day before.");
+        assert_eq!(before(None, 365, "day"), "");
+    }
+
+    #[test]
+    fn odd_names_can_be_told_apart() {
+        assert_eq!(["", "(none)", "/a b", " "].map(named), ["(none)", "\"(none)\"", "/a b", "\" \""]);
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! Errors that visitors met.
 
-use api::stats::{ErrorStats, ErrorsStats};
+use api::stats::{ErrorCounts, ErrorStats, ErrorsStats};
 use domain::Timestamp;
 
-use super::{draw::line_of_time, midnight};
+use super::{
+    draw::{before, line_of_time, period},
+    midnight,
+};
 use crate::output::{bold, count, lines};
 
 pub(super) fn draw(errors: &ErrorsStats) -> String {
-    let what = bold(&format!("{}, last {}", errors.project, count(errors.days.into(), "day")));
+    let period = period(errors.to, errors.timeline.iter().map(|day| &*day.day));
+    let what = bold(&format!("{}, {period}", errors.project));
     let totals = errors.totals;
     if totals.not_found + totals.server_errors + totals.other == 0 {
         return format!("{what}: no errors.");
@@ -16,8 +20,10 @@ pub(super) fn draw(errors: &ErrorsStats) -> String {
         0 => String::new(),
         other => format!(", {other} more beyond those listed by path"),
     };
-    let head =
-        format!("{what}: {} not found, {} failed{more}.", count(totals.not_found, "request"), totals.server_errors);
+    let sum = |counts: ErrorCounts| counts.not_found + counts.server_errors + counts.other;
+    let before = before(errors.previous.map(sum), errors.days.into(), "day");
+    let not_found = count(totals.not_found, "request");
+    let head = format!("{what}: {not_found} not found, {} failed{more}.{before}", totals.server_errors);
     let begins: Vec<Timestamp> = errors.timeline.iter().map(|day| midnight(&day.day)).collect();
     let by_day: Vec<u64> =
         errors.timeline.iter().map(|day| day.counts.not_found + day.counts.server_errors + day.counts.other).collect();

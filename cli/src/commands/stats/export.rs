@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use domain::{ProjectName, limits};
+use domain::{ProjectName, limits, stats::Day};
 use serde_json::{Value, json};
+use url::form_urlencoded;
 
 use super::projects;
 use crate::{
@@ -21,9 +22,15 @@ const EXPORT_BYTES: u64 = 256 * limits::MB;
 pub(super) struct Export {
     /// The file to write [default: stdout]
     file: Option<PathBuf>,
-    /// The last days, today included, in UTC
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=365))]
-    days: u16,
+    /// The last days, today included, in UTC [default: 30]
+    #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u16).range(1..=365))]
+    days: Option<u16>,
+    /// The first day, in UTC: one of the last 400
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    from: Option<Day>,
+    /// The last day [default: today]
+    #[arg(long, value_name = "YYYY-MM-DD", requires = "from")]
+    to: Option<Day>,
     /// The form of the rows
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     format: Format,
@@ -38,11 +45,21 @@ enum Format {
 }
 
 pub(super) async fn run(wanted: Export, name: &ProjectName, client: &Client, output: Output) -> anyhow::Result<()> {
-    let Export { file, days, format } = wanted;
+    let Export { file, days, from, to, format } = wanted;
     // One document holds rows, whichever form a file would have.
     let format = if output.is_json() && file.is_none() { Format::Ndjson } else { format };
     let form = if format == Format::Csv { "csv" } else { "ndjson" };
-    let path = format!("/projects/{name}/stats/export?days={days}&format={form}");
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("format", form);
+    if let Some(days) = days {
+        query.append_pair("days", &days.to_string());
+    }
+    for (name, day) in [("from", from), ("to", to)] {
+        if let Some(day) = day {
+            query.append_pair(name, &day.to_string());
+        }
+    }
+    let path = format!("/projects/{name}/stats/export?{}", query.finish());
     let rows = client.get_text(&path, EXPORT_BYTES).await.map_err(|failure| projects::unknown(name, failure))?;
     if let Some(file) = file {
         let written = std::fs::write(&file, &rows);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use api::stats::{AudienceStats, BotsStats, ErrorsStats, LiveStats, StatsHistory};
 use clap::Subcommand;
-use domain::{ProjectName, Timestamp};
+use domain::{ProjectName, Timestamp, stats::Day};
 use serde::{Serialize, de::DeserializeOwned};
 use url::form_urlencoded;
 
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Show how often a site was visited, by whom, and what they did not find.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Without --hours and --days: the last 24 hours; of --audience, --bots and --errors the last 30 days."
+    after_help = "Without --hours, --days and --from: the last 24 hours; of --audience, --bots and --errors the last 30 days."
 )]
 pub(crate) struct Stats {
     #[command(subcommand)]
@@ -66,13 +66,45 @@ struct Report {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=365))]
     days: Option<u16>,
     #[command(flatten)]
+    dates: Dates,
+    #[command(flatten)]
     kind: ReportOption,
     /// Only the traffic of this hostname, or the pages viewed there
     #[arg(long, value_name = "HOST", conflicts_with_all = ["bots", "errors"])]
     hostname: Option<String>,
+    /// Only the traffic of this path, or the views of this page
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["bots", "errors"])]
+    page: Option<String>,
+    /// Only the traffic from this country, as two letters, or the views from there
+    #[arg(long, value_name = "CODE", conflicts_with_all = ["bots", "errors"])]
+    country: Option<String>,
+    /// Only the views that this site led to, with --audience; an empty HOST stands for those that none led to
+    #[arg(long, value_name = "HOST", requires = "audience")]
+    referrer: Option<String>,
     /// Show it anew every five seconds, until interrupted
     #[arg(long)]
     watch: bool,
+}
+
+/// The first and the last of the days to show.
+#[derive(Debug, Clone, Copy, clap::Args)]
+struct Dates {
+    /// The first day, in UTC: one of the last 400
+    #[arg(long, value_name = "YYYY-MM-DD", conflicts_with_all = ["hours", "days"])]
+    from: Option<Day>,
+    /// The last day [default: today]
+    #[arg(long, value_name = "YYYY-MM-DD", requires = "from")]
+    to: Option<Day>,
+}
+
+impl Dates {
+    fn write(self, query: &mut form_urlencoded::Serializer<'_, String>) {
+        for (name, day) in [("from", self.from), ("to", self.to)] {
+            if let Some(day) = day {
+                query.append_pair(name, &day.to_string());
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -125,7 +157,7 @@ impl Report {
             look.at::<BotsStats>("stats/bots", &self.query(), bots::draw).await
         } else if errors {
             look.at::<ErrorsStats>("stats/errors", &self.query(), errors::draw).await
-        } else if self.days.is_some() {
+        } else if self.days.is_some() || self.dates.from.is_some() {
             look.at::<StatsHistory>("stats/history", &self.query(), requests::draw_history).await
         } else {
             look.at::<LiveStats>("stats", &self.query(), requests::draw_live).await
@@ -139,8 +171,16 @@ impl Report {
                 query.append_pair(name, &number.to_string());
             }
         }
-        if let Some(hostname) = &self.hostname {
-            query.append_pair("hostname", hostname);
+        self.dates.write(&mut query);
+        for (name, part) in [
+            ("hostname", &self.hostname),
+            ("page", &self.page),
+            ("country", &self.country),
+            ("referrer", &self.referrer),
+        ] {
+            if let Some(part) = part {
+                query.append_pair(name, part);
+            }
         }
         query.finish()
     }

@@ -5,15 +5,16 @@ use domain::Timestamp;
 
 use super::{
     bots,
-    draw::{bars, country, line_of_time},
+    draw::{bars, before, country, line_of_time, period},
     midnight,
 };
 use crate::output::{bold, count, lines, size, table};
 
 pub(super) fn draw_live(live: &LiveStats) -> String {
     let requests: Vec<u64> = live.timeline.iter().map(|hour| hour.requests).collect();
-    let mut parts =
-        vec![totals(&format!("{}, last {}", live.project, count(requests.len() as u64, "hour")), &live.totals)];
+    let what = format!("{}, last {}", live.project, count(requests.len() as u64, "hour"));
+    let before = before(live.previous.map(|sums| sums.requests), requests.len() as u64, "hour");
+    let mut parts = vec![totals(&what, &live.totals, &before)];
     if live.totals.requests == 0 {
         return parts.remove(0);
     }
@@ -24,9 +25,12 @@ pub(super) fn draw_live(live: &LiveStats) -> String {
             vec![path.path.clone(), path.requests.to_string(), size(path.bytes)]
         })
     }));
-    parts.push(lines(&live.hostnames, &["HOST", "REQUESTS", "SENT"], "No hosts.", |host| {
-        vec![host.hostname.clone(), host.requests.to_string(), size(host.bytes)]
-    }));
+    // One path or country is not known by host.
+    if live.status.is_some() || !live.hostnames.is_empty() {
+        parts.push(lines(&live.hostnames, &["HOST", "REQUESTS", "SENT"], "No hosts.", |host| {
+            vec![host.hostname.clone(), host.requests.to_string(), size(host.bytes)]
+        }));
+    }
     parts.extend(live.top_countries.as_ref().map(|countries| {
         bars("COUNTRY", "REQUESTS", countries.iter().map(|counted| (country(&counted.country), counted.requests)))
     }));
@@ -59,7 +63,9 @@ fn statuses(status: StatusCounts, cache: CacheCounts) -> String {
 
 pub(super) fn draw_history(history: &StatsHistory) -> String {
     let requests: Vec<u64> = history.timeline.iter().map(|day| day.requests).collect();
-    let head = totals(&format!("{}, last {}", history.project, count(history.days.into(), "day")), &history.totals);
+    let period = period(history.to, history.timeline.iter().map(|day| &*day.day));
+    let before = before(history.previous.map(|sums| sums.requests), history.days.into(), "day");
+    let head = totals(&format!("{}, {period}", history.project), &history.totals, &before);
     if history.totals.requests == 0 {
         return head;
     }
@@ -67,7 +73,7 @@ pub(super) fn draw_history(history: &StatsHistory) -> String {
     let line = line_of_time(&requests, &begins, "requests by day", &history.deployments);
     let seen: Vec<_> = history.timeline.iter().filter(|day| day.requests > 0).rev().collect();
     let headings = ["DAY", "REQUESTS", "SENT", "FROM MEMORY"];
-    // Nothing is known of the memory for one hostname.
+    // Nothing is known of the memory for one hostname, path or country.
     let known = if history.totals.cache_hits.is_some() { 4 } else { 3 };
     let days = lines(&seen, &headings[..known], "No days.", |day| {
         let cells = [day.day.clone(), day.requests.to_string(), size(day.bytes)];
@@ -76,13 +82,13 @@ pub(super) fn draw_history(history: &StatsHistory) -> String {
     [head, line, days].join("\n\n")
 }
 
-fn totals(what: &str, totals: &StatsTotals) -> String {
+fn totals(what: &str, totals: &StatsTotals, before: &str) -> String {
     if totals.requests == 0 {
         return format!("{}: no requests.", bold(what));
     }
     let hits = totals.cache_hits.map(|hits| format!(", {}% from memory", hits * 100 / totals.requests));
     let (sent, hits) = (size(totals.bytes), hits.unwrap_or_default());
-    format!("{}: {}, {sent} sent{hits}.", bold(what), count(totals.requests, "request"))
+    format!("{}: {}, {sent} sent{hits}.{before}", bold(what), count(totals.requests, "request"))
 }
 
 #[cfg(test)]

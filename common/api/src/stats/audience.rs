@@ -1,6 +1,9 @@
 //! `/projects/:name/stats/audience`.
 
-use domain::{ProjectName, Timestamp, stats::Days};
+use domain::{
+    ProjectName, Timestamp,
+    stats::{Day, Days},
+};
 use serde::{Deserialize, Serialize};
 
 use super::DeploymentMark;
@@ -12,6 +15,12 @@ pub struct AudienceQuery {
     /// The number of UTC days, today included; 30 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 365))]
     pub days: Option<Days>,
+    /// The first UTC day, as `YYYY-MM-DD`, instead of `days`: one of the last 400.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
+    pub from: Option<Day>,
+    /// The last UTC day, as `YYYY-MM-DD`; today when absent.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
+    pub to: Option<Day>,
     /// The hostname of the views that count; every hostname when absent.
     pub hostname: Option<String>,
     /// The path of the views that count; every path when absent.
@@ -31,14 +40,25 @@ pub struct AudienceStats {
     pub project: ProjectName,
     /// The beginning of the first day.
     pub from: Timestamp,
-    /// The time of the answer.
+    /// The end of the last day; the time of the answer when that is today.
     pub to: Timestamp,
     /// The number of days.
     pub days: u16,
     /// The sums of all days.
     pub totals: AudienceTotals,
+    /// The sums of as many days before the first; null where those are not kept any more. Today counts as far as it has come, and the
+    /// days before as a whole.
+    pub previous: Option<AudienceTotals>,
     /// Every day, today and those without views included.
     pub timeline: Vec<AudienceDay>,
+    /// Every hour of these days that has begun; null for more than three days, and for days before the last week, whose hours
+    /// are not kept any more.
+    pub hours: Option<Vec<AudienceHour>>,
+    /// Whether some views are only known in sum, since they were beyond the bound of a list: they lack in the lists and, where
+    /// only some views are asked for, in the numbers.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required = true))]
+    pub truncated: bool,
     /// The ten most viewed pages.
     pub top_pages: Vec<PageViews>,
     /// The ten hosts that led most people here. The site's own hosts are left out.
@@ -69,6 +89,16 @@ pub struct AudienceDay {
     /// The number of people, estimated to about one percent; null for some of the views, because visitors are only
     /// known for the whole site.
     pub visitors: Option<u64>,
+}
+
+/// Views of an hour.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AudienceHour {
+    /// The beginning of the hour.
+    pub hour: Timestamp,
+    /// The number of pages that people viewed.
+    pub pageviews: u64,
 }
 
 /// Views of a page.

@@ -27,12 +27,15 @@ pub struct BotsStats {
     pub project: ProjectName,
     /// The beginning of the first day.
     pub from: Timestamp,
-    /// The time of the answer.
+    /// The end of the last day; the time of the answer when that is today.
     pub to: Timestamp,
     /// The number of days.
     pub days: u16,
     /// All requests.
     pub totals: RequestCount,
+    /// The sums of as many days before the first; null where those are not kept any more. Today counts as far as it has come, and the
+    /// days before as a whole.
+    pub previous: Option<BotsTotals>,
     /// People with browsers.
     pub people: RequestCount,
     /// Programs that say what they are.
@@ -50,6 +53,20 @@ pub struct BotsStats {
     pub timeline: Vec<BotsDay>,
     /// The deployments that went live within these days, in order.
     pub deployments: Vec<DeploymentMark>,
+}
+
+/// Requests by kind of client, in sum.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BotsTotals {
+    /// All requests.
+    pub totals: RequestCount,
+    /// People with browsers.
+    pub people: RequestCount,
+    /// Programs that say what they are.
+    pub declared: RequestCount,
+    /// Programs that pretend to be a browser.
+    pub automation: RequestCount,
 }
 
 /// Requests of a class of clients.

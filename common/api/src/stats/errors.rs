@@ -13,12 +13,15 @@ pub struct ErrorsStats {
     pub project: ProjectName,
     /// The beginning of the first day.
     pub from: Timestamp,
-    /// The time of the answer.
+    /// The end of the last day; the time of the answer when that is today.
     pub to: Timestamp,
     /// The number of days.
     pub days: u16,
     /// The sums of all days.
     pub totals: ErrorCounts,
+    /// The sums of as many days before the first; null where those are not kept any more. Today counts as far as it has come, and the
+    /// days before as a whole.
+    pub previous: Option<ErrorCounts>,
     /// Every day, today and those without errors included.
     pub timeline: Vec<ErrorsDay>,
     /// The fifty most frequent errors.

@@ -1,6 +1,6 @@
 //! `/projects/:name/stats/export`.
 
-use domain::stats::Days;
+use domain::stats::{Day, Days};
 use serde::{Deserialize, Serialize};
 
 /// The days that are asked for, and the form in which they are wanted.
@@ -10,6 +10,12 @@ pub struct ExportQuery {
     /// The number of UTC days, today included; 30 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 365))]
     pub days: Option<Days>,
+    /// The first UTC day, as `YYYY-MM-DD`, instead of `days`: one of the last 400.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
+    pub from: Option<Day>,
+    /// The last UTC day, as `YYYY-MM-DD`; today when absent.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
+    pub to: Option<Day>,
     /// The form: `csv`, also when absent, or `ndjson`, an object on each line.
     #[cfg_attr(feature = "openapi", param(inline))]
     pub format: Option<ExportFormat>,

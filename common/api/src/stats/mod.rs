@@ -9,16 +9,18 @@ mod public;
 
 use domain::{
     DeploymentId, ProjectName, Timestamp,
-    stats::{Days, Hours},
+    stats::{Day, Days, Hours},
 };
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    audience::{AudienceDay, AudienceQuery, AudienceStats, AudienceTotals, CountryViews, PageViews, ReferrerViews},
-    bots::{AgentStats, BotsDay, BotsStats, ClassStats, LiveBots, OperatorStats},
+    audience::{
+        AudienceDay, AudienceHour, AudienceQuery, AudienceStats, AudienceTotals, CountryViews, PageViews, ReferrerViews,
+    },
+    bots::{AgentStats, BotsDay, BotsStats, BotsTotals, ClassStats, LiveBots, OperatorStats},
     errors::{ErrorCounts, ErrorReferrer, ErrorStats, ErrorsDay, ErrorsStats},
     export::{ExportFormat, ExportQuery, ExportRow},
-    public::{PublicDay, PublicLink, PublicStats, SetPublicLink},
+    public::{PublicDay, PublicLink, PublicQuery, PublicStats, PublicTotals, SetPublicLink},
 };
 
 /// The hours that are asked for.
@@ -28,8 +30,19 @@ pub struct LiveQuery {
     /// The number of hours, the present one included; 24 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 72))]
     pub hours: Option<Hours>,
+    /// The first UTC day, as `YYYY-MM-DD`, instead of `hours`: today or one of the seven days before.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
+    pub from: Option<Day>,
+    /// The last UTC day, as `YYYY-MM-DD`; today when absent. Three days at most are told by the hour.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
+    pub to: Option<Day>,
     /// The hostname whose traffic is asked for; every hostname when absent.
     pub hostname: Option<String>,
+    /// The path whose traffic is asked for, as `top_paths` has it; every path when absent.
+    pub page: Option<String>,
+    /// The country whose traffic is asked for, as two letters; every country when absent. Requests are counted by hostname, by
+    /// path and by country, so only one of the three can be asked for.
+    pub country: Option<String>,
 }
 
 /// The days that are asked for, and the traffic within them.
@@ -39,8 +52,19 @@ pub struct HistoryQuery {
     /// The number of UTC days, today included; 30 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 365))]
     pub days: Option<Days>,
+    /// The first UTC day, as `YYYY-MM-DD`, instead of `days`: one of the last 400.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
+    pub from: Option<Day>,
+    /// The last UTC day, as `YYYY-MM-DD`; today when absent.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
+    pub to: Option<Day>,
     /// The hostname whose traffic is asked for; every hostname when absent.
     pub hostname: Option<String>,
+    /// The path whose traffic is asked for, as `top_paths` has it; every path when absent.
+    pub page: Option<String>,
+    /// The country whose traffic is asked for, as two letters; every country when absent. Requests are counted by hostname, by
+    /// path and by country, so only one of the three can be asked for.
+    pub country: Option<String>,
 }
 
 /// The days that are asked for.
@@ -50,10 +74,16 @@ pub struct DaysQuery {
     /// The number of UTC days, today included; 30 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 365))]
     pub days: Option<Days>,
+    /// The first UTC day, as `YYYY-MM-DD`, instead of `days`: one of the last 400.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
+    pub from: Option<Day>,
+    /// The last UTC day, as `YYYY-MM-DD`; today when absent.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
+    pub to: Option<Day>,
 }
 
-/// A project's traffic within the last hours, some seconds ago at most. Of one hostname only requests and bytes are
-/// known: all else is null.
+/// A project's traffic within hours, until some seconds ago at most. Of one hostname, path or country only requests and
+/// bytes are known: all else is null.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LiveStats {
@@ -61,16 +91,19 @@ pub struct LiveStats {
     pub project: ProjectName,
     /// The beginning of the first hour.
     pub from: Timestamp,
-    /// The time of the answer.
+    /// The end of the last hour; the time of the answer when that is the present one.
     pub to: Timestamp,
     /// The sums of all hours.
     pub totals: StatsTotals,
+    /// The sums of as many hours before the first; null where those are not kept any more. The present hour counts as far as it
+    /// has come, and the hours before as a whole.
+    pub previous: Option<StatsTotals>,
     /// Answers by class of status.
     pub status: Option<StatusCounts>,
     /// Answers with a body of the site, by whether it was in the edge's memory.
     pub cache: Option<CacheCounts>,
     /// Every hostname that was visited, the most visited first. The address of a deployment counts as the project's
-    /// own.
+    /// own. Empty for one path or country.
     pub hostnames: Vec<HostnameStats>,
     /// Every hour, those without traffic included.
     pub timeline: Vec<HourStats>,
@@ -96,12 +129,15 @@ pub struct StatsHistory {
     pub project: ProjectName,
     /// The beginning of the first day.
     pub from: Timestamp,
-    /// The time of the answer.
+    /// The end of the last day; the time of the answer when that is today.
     pub to: Timestamp,
     /// The number of days.
     pub days: u16,
     /// The sums of all days.
     pub totals: StatsTotals,
+    /// The sums of as many days before the first; null where those are not kept any more. Today counts as far as it has come, and the
+    /// days before as a whole.
+    pub previous: Option<StatsTotals>,
     /// Every day, today and those without traffic included.
     pub timeline: Vec<DayStats>,
     /// The deployments that went live within these days, in order.
@@ -138,7 +174,7 @@ pub struct StatsTotals {
     pub requests: u64,
     /// Bytes of bodies that were sent.
     pub bytes: u64,
-    /// Answers whose body was in the edge's memory; null for one hostname.
+    /// Answers whose body was in the edge's memory; null for one hostname, path or country.
     pub cache_hits: Option<u64>,
 }
 
@@ -197,7 +233,7 @@ pub struct HourStats {
     pub requests: u64,
     /// Bytes of bodies that were sent.
     pub bytes: u64,
-    /// Answers whose body was in the edge's memory; null for one hostname.
+    /// Answers whose body was in the edge's memory; null for one hostname, path or country.
     pub cache_hits: Option<u64>,
 }
 
@@ -212,7 +248,7 @@ pub struct DayStats {
     pub requests: u64,
     /// Bytes of bodies that were sent.
     pub bytes: u64,
-    /// Answers whose body was in the edge's memory; null for one hostname.
+    /// Answers whose body was in the edge's memory; null for one hostname, path or country.
     pub cache_hits: Option<u64>,
 }
 

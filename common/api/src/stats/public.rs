@@ -1,6 +1,6 @@
 //! `/projects/:name/stats/public` and `/stats/:token`.
 
-use domain::{ProjectName, Timestamp};
+use domain::{ProjectName, Timestamp, stats::Day};
 use serde::{Deserialize, Serialize};
 
 use super::{CountryViews, LiveBots, PageViews, ReferrerViews};
@@ -23,7 +23,19 @@ pub struct SetPublicLink {
     pub enabled: bool,
 }
 
-/// A project's statistics of the last 30 UTC days as its public link shows them.
+/// The days that are asked for; the last 30 UTC days, today included, without them.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+pub struct PublicQuery {
+    /// The first UTC day, as `YYYY-MM-DD`; one of the last 400.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
+    pub from: Option<Day>,
+    /// The last UTC day, as `YYYY-MM-DD`; today when absent.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
+    pub to: Option<Day>,
+}
+
+/// A project's statistics as its public link shows them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PublicStats {
@@ -31,7 +43,7 @@ pub struct PublicStats {
     pub project: ProjectName,
     /// The beginning of the first day.
     pub from: Timestamp,
-    /// The time of the answer.
+    /// The end of the last day; the time of the answer when that is today.
     pub to: Timestamp,
     /// The number of days.
     pub days: u16,
@@ -41,6 +53,9 @@ pub struct PublicStats {
     pub bytes: u64,
     /// The number of pages that people viewed.
     pub pageviews: u64,
+    /// The sums of as many days before the first; null where those are not kept any more. Today counts as far as it has come, and the
+    /// days before as a whole.
+    pub previous: Option<PublicTotals>,
     /// Every day, today and those without traffic included.
     pub timeline: Vec<PublicDay>,
     /// The ten most viewed pages.
@@ -51,6 +66,18 @@ pub struct PublicStats {
     pub top_countries: Vec<CountryViews>,
     /// Requests by kind of client.
     pub bots: LiveBots,
+}
+
+/// Traffic in sum.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PublicTotals {
+    /// The number of requests.
+    pub requests: u64,
+    /// Bytes of bodies that were sent.
+    pub bytes: u64,
+    /// The number of pages that people viewed.
+    pub pageviews: u64,
 }
 
 /// Traffic of a UTC day.

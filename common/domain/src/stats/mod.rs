@@ -1,12 +1,16 @@
 //! The windows of time for which statistics are asked, and which deployment broke a path.
 
 mod blame;
+mod days;
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer};
 
-pub use self::blame::{Period, breaking_deployment};
+pub use self::{
+    blame::{Period, breaking_deployment},
+    days::{AskedError, DAYS_KEPT, Day, DayError, DaySpan, MOST_DAYS_BY_HOUR, asked_hours, hours_before},
+};
 
 /// A number of hours or days to look back: a whole number from 1 to `MOST`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use domain::{
     Timestamp,
     month::{Month, midnight, next_midnight},
-    stats::Days,
+    stats::DaySpan,
     traffic::{
         Count, HOUR, HOURS_KEPT, Sums,
         sketch::{Register, Sketch},
@@ -31,12 +31,13 @@ pub struct DayRange {
     last: Date,
 }
 
-impl DayRange {
-    /// Returns so many days, the last of which is the day of `now`.
-    pub fn ending(now: Timestamp, days: Days) -> Self {
-        Self::of(now.as_datetime().date()).and_before(days.count() - 1)
+impl From<DaySpan> for DayRange {
+    fn from(DaySpan { first, last }: DaySpan) -> Self {
+        Self { first, last }
     }
+}
 
+impl DayRange {
     /// Returns one day.
     pub fn of(day: Date) -> Self {
         Self { first: day, last: day }
@@ -53,6 +54,11 @@ impl DayRange {
         midnight(self.first)
     }
 
+    /// The end of the last day.
+    pub fn end(self) -> Timestamp {
+        next_midnight(midnight(self.last))
+    }
+
     /// The days, in order.
     pub fn days(self) -> impl Iterator<Item = Date> {
         std::iter::successors(Some(self.first), |day| day.next_day()).take_while(move |day| *day <= self.last)
@@ -60,7 +66,7 @@ impl DayRange {
 
     /// The hours of those days whose hours may be there.
     fn hours(self) -> Vec<Timestamp> {
-        let (oldest, end) = (midnight(self.last) - HOURS_KEPT, next_midnight(midnight(self.last)));
+        let (oldest, end) = (midnight(self.last) - HOURS_KEPT, self.end());
         std::iter::successors(Some(self.begin().max(oldest)), |hour| Some(*hour + HOUR))
             .take_while(|hour| *hour < end)
             .collect()
@@ -381,7 +387,7 @@ mod tests {
 
     fn range(now: &str, days: &str) -> DayRange {
         let now = time::OffsetDateTime::parse(now, &time::format_description::well_known::Rfc3339).unwrap();
-        DayRange::ending(now.into(), days.parse().unwrap())
+        DaySpan::ending(now.date(), days.parse().unwrap()).into()
     }
 
     #[test]

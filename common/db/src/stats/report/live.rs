@@ -4,9 +4,9 @@ use domain::{
     Timestamp,
     traffic::{Count, EntryKind, OTHER, Sums},
 };
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 
-use super::{Readable, count, sums_of};
+use super::{ListKind, Readable, count, sums_of};
 
 /// Lists are cut to these lengths.
 #[derive(Debug, Clone, Copy)]
@@ -42,24 +42,7 @@ pub async fn live(
     lengths: TopLengths,
 ) -> Result<Live, sqlx::Error> {
     let mut snapshot = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-    let of_hours = sqlx::query!(
-        r#"SELECT hour AS "hour!",
-                  ARRAY[sum(s1), sum(s2), sum(s3), sum(s4), sum(s5), sum(s6), sum(s7), sum(s8), sum(s9), sum(s10),
-                        sum(s11)]::bigint[] AS "sums!"
-           FROM (SELECT hour, requests, bytes, cache_hits, cache_misses, status_2xx, status_3xx, status_4xx, status_5xx,
-                        status_other, pageviews, people_bytes
-                 FROM traffic_hours WHERE hour = ANY($2) AND project_id = $1
-                 UNION ALL
-                 SELECT hour, sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7], sums[8], sums[9], sums[10],
-                        sums[11]
-                 FROM traffic_recent WHERE project_id = $1 AND hour = ANY($2))
-                AS parts (hour, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11)
-           GROUP BY hour ORDER BY hour"#,
-        project.0.as_str(),
-        hours as &[Timestamp],
-    )
-    .fetch_all(&mut *snapshot)
-    .await?;
+    let of_hours = hours_of(&mut *snapshot, project, hours).await?;
     // A key beyond the length of its list is read no further; `(other)` is an entry of the agents' list only.
     let entries = sqlx::query!(
         r#"SELECT kind AS "kind!", key AS "key!", requests AS "requests!", bytes AS "bytes!"
@@ -103,8 +86,7 @@ pub async fn live(
     .await?;
     snapshot.commit().await?;
 
-    let mut live = Live { is_truncated, ..Live::default() };
-    live.hours.extend(of_hours.into_iter().map(|row| (row.hour, sums_of(&row.sums))));
+    let mut live = Live { hours: of_hours, is_truncated, ..Live::default() };
     for row in entries {
         let list = match &*row.kind {
             kind if kind == EntryKind::Hostname.as_str() => &mut live.hostnames,
@@ -117,12 +99,41 @@ pub async fn live(
     Ok(live)
 }
 
-/// Returns the traffic of a hostname within those of these hours that had any, in order.
-pub async fn live_of_hostname(
+/// Returns the sums of those of these hours that had any traffic, in order.
+pub async fn hours_of(
+    db: impl PgExecutor<'_>,
+    project: &Readable,
+    hours: &[Timestamp],
+) -> Result<Vec<(Timestamp, Sums)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"SELECT hour AS "hour!",
+                  ARRAY[sum(s1), sum(s2), sum(s3), sum(s4), sum(s5), sum(s6), sum(s7), sum(s8), sum(s9), sum(s10),
+                        sum(s11)]::bigint[] AS "sums!"
+           FROM (SELECT hour, requests, bytes, cache_hits, cache_misses, status_2xx, status_3xx, status_4xx, status_5xx,
+                        status_other, pageviews, people_bytes
+                 FROM traffic_hours WHERE hour = ANY($2) AND project_id = $1
+                 UNION ALL
+                 SELECT hour, sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7], sums[8], sums[9], sums[10],
+                        sums[11]
+                 FROM traffic_recent WHERE project_id = $1 AND hour = ANY($2))
+                AS parts (hour, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11)
+           GROUP BY hour ORDER BY hour"#,
+        project.0.as_str(),
+        hours as &[Timestamp],
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.hour, sums_of(&row.sums))).collect())
+}
+
+/// Returns the traffic of one entry of a list, such as a hostname, within those of these hours that had any, in order. The
+/// list is one whose entries are stored as they are.
+pub async fn live_of(
     pool: &PgPool,
     project: &Readable,
     hours: &[Timestamp],
-    hostname: &str,
+    list: ListKind,
+    key: &str,
 ) -> Result<Vec<(Timestamp, Count)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"SELECT hour AS "hour!", sum(requests)::bigint AS "requests!", sum(bytes)::bigint AS "bytes!"
@@ -137,12 +148,65 @@ pub async fn live_of_hostname(
            GROUP BY hour ORDER BY hour"#,
         project.0.as_str(),
         hours as &[Timestamp],
-        EntryKind::Hostname.as_str(),
-        // Postgres keeps no NUL.
-        hostname.replace('\0', "\u{fffd}"),
+        list.entry_kind().as_str(),
+        without_nul(key),
     )
     .fetch_all(pool)
     .await?;
     let count_of = |requests, bytes| Count { requests: count(requests), bytes: count(bytes) };
     Ok(rows.into_iter().map(|row| (row.hour, count_of(row.requests, row.bytes))).collect())
+}
+
+/// The views that are asked for: those that have all of these, where there is one.
+#[derive(Debug, Clone, Default)]
+pub struct ViewFilter {
+    /// The hostname.
+    pub hostname: Option<String>,
+    /// The path.
+    pub page: Option<String>,
+    /// The host that led to it, or nothing for views that no other site led to.
+    pub referrer: Option<String>,
+    /// The country, as two letters.
+    pub country: Option<String>,
+}
+
+/// Returns the views that are asked for, within those of these hours that had any, in order. The hours bound what is read:
+/// each has a bounded number of views.
+pub async fn views_by_hour(
+    pool: &PgPool,
+    project: &Readable,
+    hours: &[Timestamp],
+    filter: &ViewFilter,
+) -> Result<Vec<(Timestamp, u64)>, sqlx::Error> {
+    let part = |part: &Option<String>| part.as_deref().map(without_nul);
+    let rows = sqlx::query!(
+        r#"SELECT hour AS "hour!", sum(requests)::bigint AS "views!"
+           FROM (SELECT hour, key, requests FROM traffic_hour_entries
+                 WHERE hour = ANY($2) AND project_id = $1 AND kind = 'view'
+                 UNION ALL
+                 SELECT recent.hour, entry.key, entry.requests
+                 FROM traffic_recent AS recent,
+                      unnest(recent.kinds, recent.keys, recent.requests) AS entry (kind, key, requests)
+                 WHERE recent.project_id = $1 AND recent.hour = ANY($2) AND entry.kind = 'view') AS parts
+           WHERE key <> $3 AND split_part(key, E'	', 1) = coalesce($4, split_part(key, E'	', 1))
+             AND split_part(key, E'	', 2) = coalesce($5, split_part(key, E'	', 2))
+             AND split_part(key, E'	', 3) = coalesce($6, split_part(key, E'	', 3))
+             AND split_part(key, E'	', 4) = coalesce($7, split_part(key, E'	', 4))
+           GROUP BY hour ORDER BY hour"#,
+        project.0.as_str(),
+        hours as &[Timestamp],
+        OTHER,
+        part(&filter.page),
+        part(&filter.referrer),
+        part(&filter.country),
+        part(&filter.hostname),
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.hour, count(row.views))).collect())
+}
+
+/// Postgres keeps no NUL.
+fn without_nul(key: &str) -> String {
+    key.replace('\0', "\u{fffd}")
 }

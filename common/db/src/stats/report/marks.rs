@@ -16,17 +16,24 @@ pub struct Mark {
     pub git_sha: Option<String>,
 }
 
-/// Returns the deployments that went live since `from`, in order: at most the newest `most`.
-pub async fn marks(pool: &PgPool, project: &Readable, from: Timestamp, most: i64) -> Result<Vec<Mark>, sqlx::Error> {
+/// Returns the deployments that went live from `from` until `end`, in order: at most the newest `most`.
+pub async fn marks(
+    pool: &PgPool,
+    project: &Readable,
+    from: Timestamp,
+    end: Timestamp,
+    most: i64,
+) -> Result<Vec<Mark>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"SELECT log.created_at, log.detail ->> 'deployment' AS "deployment!", deployment.git_sha AS "git_sha?"
            FROM audit_log AS log
            LEFT JOIN deployments AS deployment
              ON deployment.id = log.detail ->> 'deployment' AND deployment.project_id = log.project_id
-           WHERE log.project_id = $1 AND log.id >= $2 AND log.action = ANY($3) AND log.detail ? 'deployment'
-           ORDER BY log.id DESC LIMIT $4"#,
+           WHERE log.project_id = $1 AND log.id >= $2 AND log.id < $3 AND log.action = ANY($4) AND log.detail ? 'deployment'
+           ORDER BY log.id DESC LIMIT $5"#,
         project.0.as_str(),
         AuditId::first_of(from) as AuditId,
+        AuditId::first_of(end) as AuditId,
         &[Action::DeploymentUpload, Action::DeploymentActivate].map(|action| action.as_str().to_owned()),
         most,
     )

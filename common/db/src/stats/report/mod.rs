@@ -14,7 +14,7 @@ use domain::{ProjectId, traffic::Sums};
 pub use self::{
     days::{DayRange, DayTraffic, Grain, Wanted, days},
     lists::{ListEntry, ListKind},
-    live::{Live, TopLengths, live, live_of_hostname},
+    live::{Live, TopLengths, ViewFilter, hours_of, live, live_of, views_by_hour},
     marks::{Mark, marks},
     paths::{Answered, answered},
 };

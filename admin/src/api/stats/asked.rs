@@ -1,0 +1,202 @@
+//! What a report is asked for, and what all reports share.
+
+use std::collections::HashMap;
+
+use api::stats::DeploymentMark;
+use config::StatsSource;
+use db::{
+    permits::{Member, ProjectPermit},
+    stats::report::{self, DayRange, ListKind, Readable, Wanted},
+};
+use domain::{
+    ProjectId, Timestamp,
+    stats::{AskedError, Day, DaySpan, Days},
+    traffic::{OTHER, Sums},
+};
+
+use crate::{
+    app::App,
+    bounds::AccountTurn,
+    error::{ApiError, Code},
+};
+
+/// Deployments that a line of time is marked with, the newest.
+const MARKS: i64 = 1_000;
+
+/// The deployments that went live from `from` until `end`.
+pub(super) async fn deployments(
+    app: &App,
+    project: &Readable,
+    from: Timestamp,
+    end: Timestamp,
+) -> Result<Vec<DeploymentMark>, ApiError> {
+    let marks = report::marks(&app.db, project, from, end, MARKS).await.map_err(unreadable)?;
+    let view = |mark: report::Mark| DeploymentMark { id: mark.deployment, at: mark.at, git_sha: mark.git_sha };
+    Ok(marks.into_iter().map(view).collect())
+}
+
+/// A part of the traffic that is counted by itself: a hostname, a path or a country.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Part {
+    /// The list that counts it.
+    pub(super) list: ListKind,
+    /// Its key there.
+    pub(super) key: String,
+}
+
+impl Part {
+    /// Returns the part that is asked for, unless that is all traffic. No two of them are counted together.
+    pub(super) fn asked(
+        hostname: Option<String>,
+        page: Option<String>,
+        country: Option<String>,
+    ) -> Result<Option<Self>, ApiError> {
+        let parts = [
+            hostname.map(|name| Self { list: ListKind::Hostname, key: name.to_ascii_lowercase() }),
+            page.map(|path| Self { list: ListKind::Path, key: path }),
+            country.map(|code| Self { list: ListKind::Country, key: code.to_ascii_uppercase() }),
+        ];
+        let mut parts = parts.into_iter().flatten();
+        match (parts.next(), parts.next()) {
+            (_, Some(_)) => Err(ApiError::invalid(
+                "Requests are counted by `hostname`, by `page` and by `country`, not by two of them: ask for one. \
+                 `/stats/audience` has views of people by all of them.",
+            )),
+            (part, None) => Ok(part),
+        }
+    }
+}
+
+/// The days of a project that a report is asked for.
+pub(super) struct Asked<T> {
+    pub(super) readable: Readable,
+    pub(super) range: DayRange,
+    /// As many days before; none where they are not kept any more.
+    pub(super) before: Option<DayRange>,
+    /// The number of days.
+    pub(super) days: u16,
+    /// The hours of the days that have begun, if the days are told by the hour.
+    pub(super) hours: Option<Vec<Timestamp>>,
+    /// The end of the report, in the last of the days or with it.
+    pub(super) to: Timestamp,
+    /// The turn of whoever reads it, held until it was read.
+    pub(super) turn: T,
+}
+
+impl Asked<AccountTurn> {
+    /// Returns the days that are asked for, once it is the turn of the project's owner. Fails where nothing is counted.
+    pub(super) async fn of(
+        app: &App,
+        project: &ProjectPermit<Member>,
+        days: Option<Days>,
+        from: Option<Day>,
+        to: Option<Day>,
+    ) -> Result<Self, ApiError> {
+        let now = app.clock.now();
+        let span = DaySpan::asked(days, from, to, now.as_datetime().date()).map_err(unanswerable)?;
+        begin_report(app, &project.id).await?;
+        let turn = app.bounds.reports().of_account(&project.payer()).await?;
+        Ok(Self::spanning(Readable::from(project), span, now, turn))
+    }
+}
+
+impl<T> Asked<T> {
+    /// Returns these days as they are `now`.
+    pub(super) fn spanning(readable: Readable, span: DaySpan, now: Timestamp, turn: T) -> Self {
+        let range = DayRange::from(span);
+        let before = span.before(now.as_datetime().date()).map(DayRange::from);
+        let (days, hours, to) = (span.count(), span.hours(now), range.end().min(now));
+        Self { readable, range, before, days, hours, to, turn }
+    }
+
+    /// The sums of the days before, where they are kept.
+    pub(super) async fn sums_before(&self, app: &App) -> Result<Option<Sums>, ApiError> {
+        let Some(before) = self.before else { return Ok(None) };
+        let found = report::days(&app.db, &self.readable, before, Wanted::SUMS, |_| ()).await.map_err(unreadable)?;
+        let mut sums = Sums::default();
+        found.iter().for_each(|day| sums.add(&day.sums));
+        Ok(Some(sums))
+    }
+}
+
+/// The refusal of days or hours that cannot be told.
+pub(super) fn unanswerable(error: AskedError) -> ApiError {
+    ApiError::invalid(error.to_string())
+}
+
+/// Has the edges send what the report is to show. Fails where nothing is counted.
+pub(super) async fn begin_report(app: &App, project: &ProjectId) -> Result<(), ApiError> {
+    require_source(app)?;
+    app.fresh_traffic.refresh(project).await;
+    Ok(())
+}
+
+pub(super) fn require_source(app: &App) -> Result<(), ApiError> {
+    match app.config.stats.source {
+        StatsSource::Edge => Ok(()),
+        StatsSource::None => {
+            Err(ApiError::new(Code::StatsUnavailable, "Visits are not counted here; the operator has turned it off."))
+        }
+    }
+}
+
+pub(super) fn unreadable(error: sqlx::Error) -> ApiError {
+    telemetry::metrics::postgres_failed("stats");
+    ApiError::new(Code::CdnError, "The statistics cannot be read at the moment. Please try again.").caused_by(error)
+}
+
+/// Numbers by key, of which the highest are shown.
+#[derive(Debug, Default)]
+pub(super) struct Ranking(HashMap<String, u64>);
+
+impl Ranking {
+    /// Adds to a key. Those that found no room of their own are no key.
+    pub(super) fn add(&mut self, key: &str, number: u64) {
+        match self.0.get_mut(key) {
+            Some(known) => *known += number,
+            None if key == OTHER => {}
+            None => {
+                self.0.insert(key.to_owned(), number);
+            }
+        }
+    }
+
+    /// Makes a key's number this one, if it is lower.
+    pub(super) fn raise(&mut self, key: &str, number: u64) {
+        let known = self.0.get(key).copied().unwrap_or_default();
+        self.add(key, number.saturating_sub(known));
+    }
+
+    /// Returns the keys with the highest numbers, those first.
+    pub(super) fn top(self, length: usize) -> impl Iterator<Item = (String, u64)> {
+        let mut all: Vec<_> = self.0.into_iter().collect();
+        all.sort_unstable_by(|(one, ones), (other, others)| others.cmp(ones).then_with(|| one.cmp(other)));
+        all.into_iter().take(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_come_first_and_the_rest_is_no_entry() {
+        let mut ranking = Ranking::default();
+        for (key, number) in [("/b", 2), ("/a", 2), (OTHER, 9), ("/c", 1), ("/c", 4)] {
+            ranking.add(key, number);
+        }
+        ranking.raise("/c", 3);
+        assert_eq!(ranking.top(2).collect::<Vec<_>>(), [("/c".to_owned(), 5), ("/a".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn one_part_of_the_traffic_can_be_asked_for() {
+        let text = |text: &str| Some(text.to_owned());
+        let part = |list, key: &str| Some(Part { list, key: key.to_owned() });
+        assert_eq!(Part::asked(text("WWW.Example"), None, None).unwrap(), part(ListKind::Hostname, "www.example"));
+        assert_eq!(Part::asked(None, text("/Docs"), None).unwrap(), part(ListKind::Path, "/Docs"));
+        assert_eq!(Part::asked(None, None, text("de")).unwrap(), part(ListKind::Country, "DE"));
+        assert_eq!(Part::asked(None, None, None).unwrap(), None);
+        assert!(Part::asked(text("www.example"), None, text("DE")).is_err());
+    }
+}
