@@ -1,6 +1,10 @@
 //! `svc` end to end: the program as a person or a script runs it.
 
-use std::{os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+use std::{
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Command, Output},
+};
 
 use serde_json::{Value, json};
 
@@ -43,6 +47,13 @@ impl Shell {
 
     /// With something on stdin.
     pub(crate) async fn run_with(&self, args: &[&str], input: &str) -> Outcome {
+        let output = self.output(args, input).await;
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Outcome { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// With something on stdin; what was printed need not be text.
+    pub(crate) async fn output(&self, args: &[&str], input: &str) -> Output {
         let stdin = self.folder().join(".stdin");
         std::fs::write(&stdin, input).unwrap();
         let mut command = Command::new(program("svc"));
@@ -52,9 +63,7 @@ impl Shell {
         if let Some(token) = &self.token {
             command.env("SVC_TOKEN", token);
         }
-        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Outcome { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
     }
 
     /// Runs `svc --json …`, successfully; what it printed.

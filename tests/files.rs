@@ -140,7 +140,7 @@ async fn what_has_no_files_says_so() {
     ada.upload("engine", &Site::new()).await.assert_error(400, "invalid_archive");
     let failed = ada.project("engine").await["deployments"][0]["id"].as_str().unwrap().to_owned();
     let elsewhere = ada.publish("other", &Site::page("other")).await;
-    for what in ["files", "changes", "icon"] {
+    for what in ["files", "changes", "icon", "archive"] {
         let told = ada.get(&path(&failed, what)).await.assert_error(409, "no_files");
         assert!(told.contains("failed"), "{told}");
         for unknown in [elsewhere.id.as_str(), "dep_00000000000000000000", "nonsense"] {
@@ -179,7 +179,7 @@ async fn members_see_the_files_of_their_organization_and_nobody_else() {
     let (deploy, stranger) = (org.robot("deploy").await, world.user("stranger").await);
     let in_the_console = person(&world, "member").await;
     let strange_person = person(&world, "stranger").await;
-    for what in ["files", "changes", "icon"] {
+    for what in ["files", "changes", "icon", "archive"] {
         let path = path(&deployed.id, what);
         for may in [&org.owner, &member] {
             assert!(may.get(&path).await.status.is_success(), "{path}");

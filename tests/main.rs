@@ -36,6 +36,7 @@ mod device;
 mod dns_updates;
 mod documents;
 mod domains;
+mod downloads;
 mod edge_rights;
 mod env;
 mod epochs;

@@ -97,6 +97,7 @@ async fn assert_lost_to_visitors_and_people(world: &World, store: &Path, ada: &A
             ada.get(&format!("{path}/files")).await.assert_error(503, "files_unavailable");
             ada.get(&format!("{path}/changes")).await.assert_error(503, "files_unavailable");
             ada.get(&format!("{path}/icon")).await.assert_error(503, "files_unavailable");
+            ada.get(&format!("{path}/archive")).await.assert_error(503, "files_unavailable");
         }
         let live = ada.deploy(name, &Site::page("after")).await;
         ada.activate(name, &lost.id).await.assert_error(503, "files_unavailable");

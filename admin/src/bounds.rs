@@ -7,6 +7,7 @@
 //!
 //! Whose each scarce thing of the program is, here and elsewhere, is listed in `scarce.rs`, whose test finds those that are not.
 
+mod downloads;
 mod payment_looks;
 mod reports;
 
@@ -23,6 +24,7 @@ use secrets::passwords;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use self::{
+    downloads::{DOWNLOAD_PAUSE, Downloads},
     payment_looks::{LookTurn, NextLook, PaymentLook, PaymentLooks},
     reports::{LinkTurn, Reports},
 };
@@ -147,6 +149,7 @@ pub struct Bounds {
     orders: Arc<Semaphore>,
     payment_looks: PaymentLooks,
     reports: Reports,
+    downloads: Downloads,
 }
 
 /// The turn of an account for work of which it has a share.
@@ -229,6 +232,7 @@ impl Bounds {
             orders: Arc::new(Semaphore::new(ORDERS)),
             payment_looks: PaymentLooks::new(),
             reports: Reports::new(),
+            downloads: Downloads::new(),
         }
     }
 
@@ -355,6 +359,11 @@ impl Bounds {
     /// Reports on visits.
     pub fn reports(&self) -> &Reports {
         &self.reports
+    }
+
+    /// Downloads of deployments.
+    pub fn downloads(&self) -> &Downloads {
+        &self.downloads
     }
 
     /// Whether nobody may deploy another push now.

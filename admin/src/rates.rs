@@ -55,6 +55,8 @@ const INVITE_MAILS_TO_MAILBOX: u32 = 3;
 const INVITE_MAILS_AGAIN: u32 = 1;
 /// Looks at custom domains, from outside or in DNS, for one person in a minute, over all their organizations.
 const DOMAIN_LOOKS: u32 = 60;
+/// Downloads of deployments in an hour, for one person over all their organizations: each reads and compresses up to 250 MB.
+const DOWNLOADS: u32 = 120;
 /// Time for which Redis is not asked after it failed, so that its absence does not slow every request.
 const REDIS_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of the hash that stands for a counted key.
@@ -158,6 +160,8 @@ buckets! { limits =>
     TriedKey("tried-key", Person) = TRIED_KEYS, in MINUTE;
     /// Questions about VAT numbers, whichever organizations they are for.
     VatNumber("vat-number", Person) = VAT_NUMBERS, in Duration::from_hours(1);
+    /// Downloads of deployments, for the person who stands behind the account that owns the project.
+    Download("download", Person) = DOWNLOADS, in Duration::from_hours(1);
 }
 
 /// What one organization's tokens have of a rate that all organizations of its creator have together: half of it, so that a token that has

@@ -183,6 +183,11 @@ fn streams() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(api::events::follow))
 }
 
+/// Routes whose answers are large files, made while they are sent.
+fn downloads() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(api::deployments::archive::download))
+}
+
 /// Combines the routes, each behind its layers, with the document that describes them.
 fn index(app: &App) -> (Router<App>, OpenApi) {
     let limited = |bucket| from_fn_with_state((app.clone(), bucket), rate_limit::per_client);
@@ -196,6 +201,7 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
         .merge(uploads())
         .merge(console())
         .merge(streams().layer(by_ourselves.clone()))
+        .merge(downloads().layer(with_others.clone()))
         .layer(from_fn_with_state(app.clone(), auth::refuse_suspended))
         .layer(from_fn_with_state(app.clone(), rate_limit::per_token))
         .layer(from_fn_with_state(app.clone(), auth::authenticate))

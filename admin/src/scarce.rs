@@ -73,6 +73,7 @@ const SCARCE: &[Scarce] = &[
         "ORDERS",
         "PAYER_ORDERS",
     ),
+    scarce("bounds/downloads.rs", "turns", Payer::Account, "DOWNLOADS", "ACCOUNT_DOWNLOADS"),
     scarce("bounds/payment_looks.rs", "turns", Payer::Client, "LOOKS", "CLIENT_LOOKS"),
     scarce("bounds/reports.rs", "accounts", Payer::Account, "REPORTS", "ACCOUNT_REPORTS"),
     scarce("bounds/reports.rs", "readers", Payer::Client, "READERS", "CLIENT_READERS"),

@@ -86,6 +86,8 @@ pub(crate) enum Command {
     Deployments(deployments::Deployments),
     /// Serve an earlier deployment again
     Rollback(deployments::Rollback),
+    /// Download all files of a deployment
+    Download(deployments::Download),
     /// Say who may see a site
     Access(access::Access),
     /// List and attach a project's custom domains

@@ -34,6 +34,7 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
         Command::Projects(projects) => projects::run(projects, &client()?, output).await,
         Command::Deployments(deployments) => deployments::run(deployments, &client()?, output).await,
         Command::Rollback(rollback) => deployments::rollback(rollback, &client()?, output).await,
+        Command::Download(download) => deployments::download(download, &client()?, output).await,
         Command::Access(access) => access::run(access, &client()?, output).await,
         Command::Domains(domains) => domains::run(domains, &client()?, output).await,
         Command::Env(env) => env::run(env, &client()?, output).await,

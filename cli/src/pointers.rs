@@ -19,6 +19,10 @@ const POINTERS: &[(&[&str], &str)] = &[
         &["publish", "push", "up", "upload", "release"],
         "`svc deploy DIR` publishes a folder, `svc share FILE` a page for some days.",
     ),
+    (
+        &["pull", "get", "fetch", "clone", "export"],
+        "`svc download` gets all files of a deployment, `svc stats export` what was counted.",
+    ),
     (&["logs", "log", "tail"], "`svc stats --watch` shows requests as they are counted, `svc audit` who changed what."),
     (
         &["config", "settings", "set"],

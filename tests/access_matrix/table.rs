@@ -48,6 +48,7 @@ pub(super) const TABLE: &[Row] = &[
     Row("GET /projects/{name}/deployments/{id}/files", Project(Member), 200, Empty),
     Row("GET /projects/{name}/deployments/{id}/changes", Project(Member), 200, Empty),
     Row("GET /projects/{name}/deployments/{id}/icon", Project(Member), 204, Empty),
+    Row("GET /projects/{name}/deployments/{id}/archive", Project(Member), 200, Empty),
     Row("DELETE /projects/{name}/deployments/{id}", Project(Member), 200, Empty),
     Row("POST /projects/{name}/deployments/{id}/activate", Project(Deploy), 200, Empty),
     Row("PUT /projects/{name}/access", Project(Member), 200, Json(r#"{"mode":"public"}"#)),

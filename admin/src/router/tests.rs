@@ -17,6 +17,7 @@ fn described() -> Value {
         .merge(uploads())
         .merge(console())
         .merge(streams())
+        .merge(downloads())
         .merge(installations())
         .merge(billing())
         .merge(webhooks());

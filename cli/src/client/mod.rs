@@ -33,6 +33,9 @@ use crate::{
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest duration of the download of a document.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(5);
+/// Longest duration of the download of a deployment, as long as the service allows, and the longest pause within it.
+const FETCH_TIMEOUT: Duration = Duration::from_hours(3);
+const FETCH_PAUSE: Duration = Duration::from_mins(2);
 /// Most bytes of an answer that is held in memory.
 const ANSWER_BYTES: u64 = 16 * limits::MB;
 /// Most bytes of a refusal that are read: a code and some sentences.
@@ -157,6 +160,26 @@ impl Client {
     pub(crate) async fn download(&self, link: &str, most: u64) -> Result<Vec<u8>, Failure> {
         let request = || Ok(self.http.get(link).timeout(DOWNLOAD_TIMEOUT));
         self.read(self.send(request, Safety::Repeatable).await?, most).await
+    }
+
+    /// Fetches a large file, and hands its parts to `take` as they come. One that breaks off is a failure.
+    pub(crate) async fn fetch(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let request = || Ok(self.signed(Method::GET, path)?.timeout(FETCH_TIMEOUT));
+        let mut response = self.send(request, Safety::Repeatable).await?;
+        loop {
+            let Ok(part) = tokio::time::timeout(FETCH_PAUSE, response.chunk()).await else {
+                return Err(Failure::new(Kind::Unreachable, "unreachable", "The download stands still.")
+                    .with_hint("Check your connection, then try again."));
+            };
+            match part.map_err(|error| self.unreachable(&error))? {
+                Some(part) => take(&part)?,
+                None => return Ok(()),
+            }
+        }
     }
 
     /// Reads an answer to its end, unless it is longer than `most`.

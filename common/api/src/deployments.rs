@@ -93,6 +93,38 @@ pub struct FilePage {
     pub cursor: Option<String>,
 }
 
+/// `?format=` of the archive of a deployment.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+pub struct ArchiveQuery {
+    /// The form: `tar.gz`, also when absent, or `zip`.
+    #[cfg_attr(feature = "openapi", param(inline))]
+    pub format: Option<ArchiveFormat>,
+}
+
+/// A form in which a deployment is downloaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum ArchiveFormat {
+    /// A tarball, compressed by gzip.
+    #[default]
+    #[serde(rename = "tar.gz")]
+    TarGz,
+    /// A zip archive.
+    #[serde(rename = "zip")]
+    Zip,
+}
+
+impl ArchiveFormat {
+    /// What the names of such files end in, without a dot before it; also its name in `?format=`.
+    pub const fn extension(self) -> &'static str {
+        match self {
+            Self::TarGz => "tar.gz",
+            Self::Zip => "zip",
+        }
+    }
+}
+
 /// A file of a deployment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

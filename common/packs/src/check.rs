@@ -114,7 +114,7 @@ impl Unit {
 /// The pieces of a pack's data in their order, each once.
 fn units(manifest: &Manifest) -> Vec<Unit> {
     let mut units = BTreeMap::new();
-    for body in manifest.files.values().flat_map(super::FileEntry::bodies).map(|(_, body)| body) {
+    for body in manifest.stored_files().flat_map(|(_, file)| file.bodies()).map(|(_, body)| body) {
         let Span { offset, len } = body.span;
         let step = if body.is_checked_by_block() { DIGEST_BLOCK_BYTES as u64 } else { len.max(1) };
         let mut start = 0;
@@ -134,7 +134,7 @@ fn paths(manifest: &Manifest, damaged: &[Span]) -> Vec<String> {
             && damaged.iter().any(|span| span.offset < body.offset + body.len && body.offset < span.offset + span.len)
     };
     let is_faulty = |(_, file): &(&String, &super::FileEntry)| file.bodies().any(|(_, body)| meets(body.span));
-    manifest.files.iter().filter(is_faulty).take(FAULTY_PATHS).map(|(path, _)| path.clone()).collect()
+    manifest.stored_files().filter(is_faulty).take(FAULTY_PATHS).map(|(path, _)| path.clone()).collect()
 }
 
 impl PackStore {

@@ -62,6 +62,11 @@ impl StoredBody {
             && bytes.chunks(DIGEST_BLOCK_BYTES).all(|block| expected.next() == Some(&digest(block)))
     }
 
+    /// Returns whether a body with this SHA-256 is what was stored, where it can only be checked as a whole and is not compressed.
+    pub(super) fn is_whole(&self, hash: Sha256) -> bool {
+        matches!(&self.digests, Digests::Whole(expected) if shortened(hash) == *expected)
+    }
+
     /// Returns whether `body` is what was stored, all of it. Takes as long as decoding it where a pack has no digests of
     /// compressed bodies.
     pub fn is_body(&self, body: &[u8]) -> bool {

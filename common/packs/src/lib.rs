@@ -18,6 +18,7 @@ mod dates;
 mod digest;
 mod encoded;
 mod error;
+mod export;
 mod files;
 mod fingerprints;
 mod folder;
@@ -33,6 +34,7 @@ mod seal;
 mod space;
 mod trash;
 mod types;
+mod uploaded;
 mod writer;
 
 use std::{
@@ -53,12 +55,14 @@ pub use copies::WholePack;
 pub use digest::{DIGEST_BLOCK_BYTES, Digest, Digests, StoredBody, block_digests};
 pub use encoded::decoded;
 pub use error::{StoreError, WriteError};
+pub use export::{ArchiveForm, ExportError, Sink, write_archive};
 pub use identity::{DatabaseName, NAME_OBJECT, RULER_OBJECT, Ruler};
 pub use listing::{ChangedFile, ChangedFiles, ListedFile, PackChanges};
 pub use manifest::{Encoding, FileEntry, Manifest, Span};
 pub use open_manifest::OpenManifest;
 pub use space::Space;
 pub use trash::{StoredPack, TrashedPack};
+pub use uploaded::UploadedFiles;
 
 use domain::{DeploymentId, Timestamp};
 
@@ -170,6 +174,13 @@ impl PackStore {
     ) -> Result<BTreeMap<String, FileEntry>, StoreError> {
         let json = self.manifest_json(id).await?;
         blocking(move || listing::entries(&json, paths)).await
+    }
+
+    /// Opens what was uploaded, to read all of it. Takes memory as [`Self::files`] does, and keeps that of a pack's paths and digests.
+    pub async fn uploaded(&self, id: &DeploymentId) -> Result<UploadedFiles, StoreError> {
+        let json = self.manifest_json(id).await?;
+        let files = blocking(move || listing::uploaded(&json)).await?;
+        Ok(UploadedFiles::new(self.clone(), id.clone(), files))
     }
 
     /// Compares a pack with the one before it, or with none. At most `most` files of each kind are named. Takes memory as

@@ -1,4 +1,4 @@
-//! The contents of a pack, for people: its files a page at a time, and the difference between two packs.
+//! The contents of a pack, for people: its files a page at a time, the difference between two packs, and what was uploaded.
 //!
 //! A manifest is read entry by entry, and only what is asked for is kept of it. Entries come sorted by their paths' bytes,
 //! which is how they are written; a manifest that is not sorted is damaged.
@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt, vec};
 
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 
-use super::{FileEntry, Manifest, StoreError};
+use super::{FileEntry, Manifest, StoreError, uploaded::UploadedFile};
 
 /// One file of a pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,10 +76,20 @@ pub(super) fn entries(manifest: &[u8], paths: &[&str]) -> Result<BTreeMap<String
     Ok(found)
 }
 
+/// Lists what was uploaded, sorted by path: the files of a manifest, and those that nobody is served.
+pub(super) fn uploaded(manifest: &[u8]) -> Result<Vec<UploadedFile>, StoreError> {
+    let mut files = Vec::new();
+    each_stored_file(manifest, |path, file| {
+        files.extend(file.bodies().next().map(|(_, body)| UploadedFile { path: path.into_boxed_str(), body }));
+    })?;
+    files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
+}
+
 /// Returns where the data of a manifest's files ends.
 pub(super) fn data_end(manifest: &[u8]) -> Result<u64, StoreError> {
     let mut end = 0;
-    each_file(manifest, |_, file| {
+    each_stored_file(manifest, |_, file| {
         let spans = std::iter::once(file.identity).chain(file.variants.iter().map(|(_, span)| *span));
         end = spans.map(|span| span.offset.saturating_add(span.len)).fold(end, u64::max);
     })?;
@@ -168,15 +178,29 @@ impl ChangedFiles {
     }
 }
 
-/// Hands each file of a manifest to `each`, sorted by path.
+/// Hands each file of a manifest that is served to `each`, sorted by path.
 fn each_file(manifest: &[u8], each: impl FnMut(String, FileEntry)) -> Result<(), StoreError> {
+    read_files(manifest, each, false)
+}
+
+/// Hands each file of a manifest to `each`: first those that are served, sorted by path, then the others, sorted as well.
+fn each_stored_file(manifest: &[u8], each: impl FnMut(String, FileEntry)) -> Result<(), StoreError> {
+    read_files(manifest, each, true)
+}
+
+fn read_files(manifest: &[u8], each: impl FnMut(String, FileEntry), with_unserved: bool) -> Result<(), StoreError> {
     let mut json = serde_json::Deserializer::from_slice(manifest);
-    let read = ManifestSeed(each).deserialize(&mut json).and_then(|()| json.end());
+    let read = ManifestSeed { each, with_unserved }.deserialize(&mut json).and_then(|()| json.end());
     read.map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))
 }
 
 /// Reads a manifest, of which it hands on the files.
-struct ManifestSeed<F>(F);
+struct ManifestSeed<F> {
+    each: F,
+    /// Whether those are handed on as well that nobody is served.
+    with_unserved: bool,
+}
+
 /// Reads the files of a manifest.
 struct FilesSeed<'f, F>(&'f mut F);
 
@@ -200,7 +224,8 @@ impl<'de, F: FnMut(String, FileEntry)> Visitor<'de> for ManifestSeed<F> {
         while let Some(name) = fields.next_key::<String>()? {
             match name.as_str() {
                 "version" => version = Some(fields.next_value::<u32>()?),
-                "files" => fields.next_value_seed(FilesSeed(&mut self.0))?,
+                "files" => fields.next_value_seed(FilesSeed(&mut self.each))?,
+                "unserved" if self.with_unserved => fields.next_value_seed(FilesSeed(&mut self.each))?,
                 _ => drop(fields.next_value::<IgnoredAny>()?),
             }
         }
@@ -266,6 +291,7 @@ mod tests {
             extended_redirects: Vec::new(),
             access: crate::manifest::Access::default(),
             robots: crate::rules::robots::Robots::default(),
+            unserved: BTreeMap::new(),
         };
         serde_json::to_vec(&manifest).unwrap()
     }

@@ -36,6 +36,10 @@ pub struct Manifest {
     /// Compiled `robots.txt`.
     #[serde(default, skip_serializing_if = "Robots::is_empty")]
     pub robots: Robots,
+    /// Files that are kept for whoever downloads the deployment, and that nobody is served: the text of `_headers` and `_redirects`
+    /// at the root ([`super::rules::kept`]). Packs from before they were kept have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unserved: BTreeMap<String, FileEntry>,
 }
 
 impl Manifest {
@@ -54,6 +58,11 @@ impl Manifest {
     /// Returns the form that a manifest with these guarded paths has.
     pub fn version_with(access: &Access) -> u32 {
         if access.is_empty() { Self::VERSION } else { Self::GUARDED_VERSION }
+    }
+
+    /// Every file that the pack's data holds, with its path.
+    pub fn stored_files(&self) -> impl Iterator<Item = (&String, &FileEntry)> {
+        self.files.iter().chain(&self.unserved)
     }
 
     /// Splits compiled `_redirects` into what every program reads and what only newer ones do: the values of
@@ -310,10 +319,11 @@ mod tests {
             extended_redirects: Vec::new(),
             access: headers.access,
             robots: Robots::default(),
+            unserved: BTreeMap::new(),
         };
         let json = serde_json::to_string(&manifest).unwrap();
         assert!(json.starts_with(r#"{"version":1,"#), "{json}");
-        for newer in ["extended", "access", "conditions", "encoding"] {
+        for newer in ["extended", "access", "conditions", "encoding", "unserved"] {
             assert!(!json.contains(newer), "{newer}: {json}");
         }
         assert_eq!((manifest.redirects.len(), extended_redirects.len()), (3, 1));

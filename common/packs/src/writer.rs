@@ -24,18 +24,20 @@ use std::{
 use domain::{Timestamp, private_files};
 
 use super::{
-    ArchiveError, Manifest, Span, StoreError, WriteError, WrittenPack,
+    ArchiveError, FileEntry, Manifest, Span, StoreError, WriteError, WrittenPack,
     advice::Replaced,
     appender::{self, Appender},
     archive::{Archive, Body as ArchivedBody, Format, Member, Root},
     compress::{self, Compressor},
     dates::{self, Dates},
+    digest::BlockHasher,
     encoded, files,
     manifest::Encoding,
     parts::loads_parts,
     rules::{
         HEADERS_FILE, REDIRECTS_BYTES, REDIRECTS_FILE, RULES_BYTES,
         headers::CompiledHeaders,
+        kept,
         robots::{ROBOTS_FILE, Robots},
     },
     types::{self, CharsetCheck},
@@ -91,7 +93,7 @@ pub(super) fn write_pack(
             _ => compressed.into_iter().collect::<io::Result<_>>().map_err(StoreError::Io)?,
         };
         let mut contents = read?;
-        contents.append_variants(compressed).map_err(StoreError::Io)?;
+        contents.append_variants(compressed).and_then(|()| contents.append_rules()).map_err(StoreError::Io)?;
         Ok(contents.into_pack(now, &dates::received(dates)))
     })
 }
@@ -103,9 +105,13 @@ struct Contents<'d> {
     known: HashMap<[u8; 32], usize>,
     files: BTreeMap<String, usize>,
     headers: Option<Vec<u8>>,
+    /// What is kept of the text of `_headers`.
+    kept_headers: Option<Vec<u8>>,
     compiled_headers: CompiledHeaders,
     redirects: Option<Vec<u8>>,
     robots: Robots,
+    /// The files of rules, as they are kept.
+    unserved: BTreeMap<String, FileEntry>,
     replaced: Replaced,
     /// The paths of files that are sent as they are stored, compressed.
     encoded: HashMap<String, Encoding>,
@@ -159,9 +165,11 @@ fn read_archive(archive: Archive<File>, data: &File, queue: SyncSender<Job>) -> 
         known: HashMap::new(),
         files: BTreeMap::new(),
         headers: None,
+        kept_headers: None,
         compiled_headers: CompiledHeaders::default(),
         redirects: None,
         robots: Robots::default(),
+        unserved: BTreeMap::new(),
         replaced: Replaced::default(),
         encoded: HashMap::new(),
         misnamed: Vec::new(),
@@ -208,7 +216,7 @@ fn read_rules(body: &mut ArchivedBody<'_>, chunk: &mut [u8], most: usize) -> Res
 }
 
 impl Contents<'_> {
-    /// Takes in a member, unless it is a file of rules: those are not stored.
+    /// Takes in a member, unless it is a file of rules: those are not served.
     fn add<'m>(&mut self, member: Member<'m, '_>, chunk: &mut [u8]) -> Result<Option<Added<'m>>, WriteError> {
         match member {
             Member::File { path, body, must_repeat } if path == HEADERS_FILE || path == REDIRECTS_FILE => {
@@ -238,7 +246,8 @@ impl Contents<'_> {
         }
     }
 
-    /// The body of `target`, of which `path` is a hard link. The files of rules have none: they are read, not stored.
+    /// The body of `target`, of which `path` is a hard link. The files of rules have none that others could have too: they are kept
+    /// apart, and not as they came.
     fn linked(&self, path: &str, target: &str) -> Result<usize, ArchiveError> {
         let index = self.files.get(target).filter(|_| path != HEADERS_FILE && path != REDIRECTS_FILE);
         index.copied().ok_or_else(|| {
@@ -346,6 +355,33 @@ impl Contents<'_> {
                 body.variants.push((encoding, Span { offset: place, len }));
                 body.digests.push(digests);
             }
+        }
+        Ok(())
+    }
+
+    /// Appends what is kept of the files of rules, behind everything that is served.
+    fn append_rules(&mut self) -> io::Result<()> {
+        let redirects = self.redirects.as_deref().map(kept::redirects);
+        for (path, text) in [(HEADERS_FILE, self.kept_headers.as_deref()), (REDIRECTS_FILE, redirects)] {
+            let Some(text) = text else { continue };
+            let mut data = self.data.file();
+            let offset = data.seek(SeekFrom::End(0))?;
+            data.write_all(text)?;
+            let mut hasher = BlockHasher::of_whole();
+            hasher.update(text);
+            let (sha256, digests) = hasher.finish_whole();
+            let entry = FileEntry {
+                content_type: types::content_type(types::essence(path), std::str::from_utf8(text).is_ok()),
+                sha256: hex::encode(sha256),
+                fingerprinted: false,
+                encoded: None,
+                identity: Span { offset, len: text.len() as u64 },
+                variants: Vec::new(),
+                loads_parts: false,
+                digests: vec![digests],
+                modified: None,
+            };
+            self.unserved.insert(path.to_owned(), entry);
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `/projects/:name/deployments`: listing, showing, activating and deleting them; uploading one is in [`upload`],
-//! what one holds in [`files`], its icon in [`icon`], its project in [`lookup`].
+//! what one holds in [`files`], all of it as an archive in [`archive`], its icon in [`icon`], its project in [`lookup`].
 
+pub mod archive;
 pub mod files;
 pub mod icon;
 pub mod lookup;

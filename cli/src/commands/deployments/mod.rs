@@ -1,5 +1,6 @@
-//! `svc deployments` and `svc rollback`.
+//! `svc deployments`, `svc rollback` and `svc download`.
 
+mod download;
 mod files;
 mod reference;
 
@@ -9,6 +10,7 @@ use clap_complete::engine::ArgValueCandidates;
 use domain::{DeploymentId, ProjectName, deployment::DeploymentStatus};
 use serde_json::json;
 
+pub(crate) use self::download::{Download, run as download};
 use self::reference::Reference;
 use super::{projects, propagation};
 use crate::{

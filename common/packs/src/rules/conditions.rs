@@ -171,6 +171,7 @@ mod tests {
             extended_redirects: extended,
             access: crate::manifest::Access::default(),
             robots: super::super::robots::Robots::default(),
+            unserved: std::collections::BTreeMap::new(),
         };
         let json = serde_json::to_string(&manifest).unwrap();
         manifest = serde_json::from_str(&json).unwrap();

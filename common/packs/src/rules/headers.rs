@@ -5,7 +5,7 @@ use http::{HeaderName, HeaderValue};
 use super::{
     HEADERS_FILE, NOT_UTF8, RULES_BYTES, VALUE_BYTES, Warnings,
     accounts::{Accounts, BASIC_AUTH},
-    is_mangled, lines, pattern_bytes, text_of, within_bytes,
+    is_mangled, is_space, lines, pattern_bytes, text_of, within_bytes,
 };
 use crate::{
     encoded,
@@ -211,6 +211,12 @@ fn is_misspelt_auth(line: &str) -> bool {
     let name = name.trim().to_ascii_lowercase();
     let letters: String = name.chars().filter(char::is_ascii_alphabetic).collect();
     name != BASIC_AUTH && MEANT_FOR_AUTH.contains(&&*letters)
+}
+
+/// Whether a line names passwords, be it commented out or misspelt.
+pub(super) fn names_passwords(line: &str) -> bool {
+    let line = line.trim_start_matches(|c: char| is_space(c) || c == '#' || c == '!');
+    basic_auth(line).is_some() || is_misspelt_auth(line)
 }
 
 /// Whether the line is a URL rather than a header: `https://…`, not `Link: <…>`.

@@ -7,6 +7,7 @@ mod accounts;
 mod circles;
 mod conditions;
 pub mod headers;
+pub mod kept;
 mod matching;
 pub mod path;
 pub mod pattern;
@@ -91,7 +92,7 @@ pub(crate) fn meant_for(path: &str) -> Option<&'static str> {
 /// nobody wrote. Bytes that are not UTF-8 spoil the lines they are in ([`is_mangled`]), or all when the whole file is in another
 /// encoding.
 fn text_of<'b>(bytes: &'b [u8], most: usize, warnings: &mut Warnings) -> Cow<'b, str> {
-    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") || bytes.contains(&0) {
+    if is_of_another_encoding(bytes) {
         warnings.add_of_file(
             "the file is not UTF-8, so none of it counts; save it as UTF-8 (in PowerShell by `-Encoding utf8`)",
         );
@@ -106,6 +107,11 @@ fn text_of<'b>(bytes: &'b [u8], most: usize, warnings: &mut Warnings) -> Cow<'b,
         domain::size(most as u64)
     ));
     String::from_utf8_lossy(&counted[..whole_lines])
+}
+
+/// Whether all of a file of rules is in another encoding than UTF-8 and those that are like it: UTF-16 or UTF-32.
+fn is_of_another_encoding(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") || bytes.contains(&0)
 }
 
 /// Keeps the rules that come first, as long as all that they say has room in one file of rules: packs that were made

@@ -27,7 +27,9 @@ const MISNAMED: usize = 20;
 impl Contents<'_> {
     /// Decides what of the files depends on all of them: which are stored encoded, and which names carry hashes.
     pub(super) fn judge_names(&mut self, data: &File) -> io::Result<()> {
-        let compiled = rules::headers::compile(&self.headers.take().unwrap_or_default());
+        let headers = self.headers.take();
+        self.kept_headers = headers.as_deref().and_then(rules::kept::headers);
+        let compiled = rules::headers::compile(&headers.unwrap_or_default());
         let sayings = Sayings::of(&compiled.rules);
         let loaders: HashSet<&str> = self.files.keys().filter_map(|path| encoded::unity_folder(path)).collect();
         for (path, index) in &self.files {
@@ -108,6 +110,7 @@ impl Contents<'_> {
             extended_redirects,
             access,
             robots,
+            unserved: self.unserved,
         };
         (manifest, written)
     }

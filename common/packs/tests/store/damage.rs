@@ -10,7 +10,7 @@ use std::{
 
 use corpus::Tarball;
 use domain::DeploymentId;
-use packs::{DIGEST_BLOCK_BYTES, FaultKind, Manifest, Pace, StoreError};
+use packs::{DIGEST_BLOCK_BYTES, FaultKind, Manifest, Pace, Span, StoreError};
 
 use crate::World;
 
@@ -176,6 +176,22 @@ async fn no_byte_of_a_manifest_can_change() {
     assert_eq!(world.fault(&id).await, Some((FaultKind::ManifestDamaged, Vec::new())));
 }
 
+/// What was uploaded, by path, as a download reads it.
+async fn uploaded(world: &World, id: &DeploymentId) -> Result<BTreeMap<String, Vec<u8>>, StoreError> {
+    let mut files = world.store.uploaded(id).await?;
+    files.look().await?;
+    let mut read = BTreeMap::new();
+    while let Some((path, len)) = files.next_file() {
+        let mut body = Vec::new();
+        while let Some(part) = files.part().await? {
+            body.extend_from_slice(&part);
+        }
+        assert_eq!(body.len() as u64, len, "{path}");
+        read.insert(path, body);
+    }
+    Ok(read)
+}
+
 #[tokio::test]
 async fn packs_of_the_version_before_are_read_and_checked_by_what_they_have() {
     let world = World::new();
@@ -186,10 +202,17 @@ async fn packs_of_the_version_before_are_read_and_checked_by_what_they_have() {
     assert_eq!(world.store.manifest(&id).await.expect("read"), manifest);
     assert_eq!(world.fault(&id).await, None);
     let data = world.object(&id, "data");
+    let whole = uploaded(&world, &id).await.expect("read");
+    for (path, file) in manifest.stored_files() {
+        let Span { offset, len } = file.identity;
+        assert_eq!(whole[path], world.store.read(&id, offset, len).await.expect("read"), "{path}");
+    }
     for (path, file) in &manifest.files {
-        for (_, body) in file.bodies().filter(|(_, body)| body.span.len > 20) {
+        for (encoding, body) in file.bodies().filter(|(_, body)| body.span.len > 20) {
             let at = body.span.offset + body.span.len / 2;
             flip(&data, at);
+            let read = uploaded(&world, &id).await;
+            assert!(encoding.is_some() || matches!(read, Err(StoreError::Damaged(_))), "{path} {at}");
             assert_eq!(world.fault(&id).await, Some((FaultKind::DataDamaged, vec![path.clone()])), "{path} {at}");
             flip(&data, at);
         }

@@ -160,6 +160,7 @@ async fn rules_are_compiled_and_never_served() {
     )
     .await;
     assert_eq!(manifest.files.keys().collect::<Vec<_>>(), ["index.html"]);
+    assert_eq!(manifest.unserved.keys().collect::<Vec<_>>(), ["_headers", "_redirects"]);
     assert_eq!((manifest.headers.len(), manifest.redirects.len()), (1, 1));
     assert_eq!(published.files, 3);
     assert_eq!(
@@ -193,6 +194,7 @@ async fn a_file_that_comes_again_is_published_as_it_came_last() {
     assert_eq!(manifest.files.keys().collect::<Vec<_>>(), ["index.html", "same.txt"]);
     assert_eq!(read(&world, &id, manifest.files["index.html"].identity).await, b"new page");
     assert_eq!((manifest.redirects.len(), &*manifest.redirects[0].to), (1, "/newer"));
+    assert_eq!(read(&world, &id, manifest.unserved["_redirects"].identity).await, b"/old /newer 301\n");
     assert_eq!((published.files, published.bytes), (4, 8 + 4 + 16 + 12));
     assert_eq!(
         published.warnings,

@@ -17,3 +17,11 @@ export const canActivate = (deployment: Deployment): boolean =>
 
 export const canDelete = (deployment: Deployment): boolean =>
   !deployment.active && deployment.status !== 'uploading';
+
+/** Whether its files are kept, so that they can be downloaded. */
+export const hasFiles = (deployment: Pick<Deployment, 'status'>): boolean =>
+  deployment.status === 'live' || deployment.status === 'superseded';
+
+/** The address of all its files, as an archive. */
+export const archiveOf = (site: string, deployment: Pick<Deployment, 'id'>): string =>
+  `/api/projects/${encodeURIComponent(site)}/deployments/${encodeURIComponent(deployment.id)}/archive`;

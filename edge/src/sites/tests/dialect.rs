@@ -229,6 +229,7 @@ async fn differences(world: &World, case: &Case, verdict: &Verdict) -> Vec<(Stri
         extended_redirects,
         access: headers.access,
         robots: Robots::default(),
+        unserved: BTreeMap::new(),
     };
     let id = DeploymentId::new(now());
     world.shelf.packs.lock().unwrap().insert(id.clone(), (manifest, Vec::new()));

@@ -219,6 +219,7 @@ impl Folder {
             extended_redirects,
             access: headers.access,
             robots: Robots::default(),
+            unserved: BTreeMap::new(),
         };
         (manifest, self.data)
     }

@@ -1,0 +1,164 @@
+//! `/projects/:name/deployments/:id/archive`: everything that was uploaded, as one file.
+//!
+//! The archive is made while it is sent, by a task that ends when the client takes nothing for too long. An archive that breaks off
+//! breaks the connection, so that nobody takes it for a whole one.
+
+use api::deployments::{ArchiveFormat, ArchiveQuery};
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use db::{permits::Member, projects::deployments};
+use domain::{DeploymentId, Timestamp};
+use futures_util::{Stream, stream};
+use packs::{ArchiveForm, ExportError, Sink, UploadedFiles, write_archive};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
+
+use super::{
+    Named,
+    files::{require_files, unreadable},
+};
+use crate::{
+    app::App,
+    auth::ProjectAccess,
+    bounds::{AccountTurn, DOWNLOAD_PAUSE, Downloads},
+    error::{ApiError, Code},
+    extract::{Path, Query},
+    metrics,
+    rates::Bucket,
+};
+
+/// Parts of an archive that wait for the client.
+const PARTS_AHEAD: usize = 2;
+
+/// Downloads all files of a deployment as they were uploaded, as a gzipped tarball or a zip archive.
+///
+/// `_headers` and `_redirects` are among them, as far as they count; the names and passwords of `Basic-Auth` are left out, since only
+/// hashes of them are kept. Deployments from before they were kept lack both. The archive is made while it is sent: its length is not
+/// known beforehand, and one that breaks off has no end. The same deployment gives the same bytes. Downloads count for nothing.
+#[utoipa::path(
+    get, path = "/projects/{name}/deployments/{id}/archive", tag = "Deployments",
+    params(
+        ("name" = String, Path, description = "The project's name"),
+        ("id" = String, Path, description = "The deployment's id"),
+        ArchiveQuery,
+    ),
+    responses((
+        status = 200, description = "The archive", headers(
+            ("Cache-Control"), ("Content-Disposition"), ("X-Content-Type-Options"),
+        ),
+        content((Vec<u8> = "application/gzip"), (Vec<u8> = "application/zip")),
+    )),
+    extensions(("x-errors" = json!({
+        "not_found": "the project has no such deployment: it was deleted, or has expired; or the caller may not know of the project",
+        "no_files": "the deployment is being uploaded, or its upload failed",
+        "files_unavailable": "the store does not answer, or has lost or damaged the deployment's files",
+        "rate_limit_exceeded": "too many deployments of the project's owner were downloaded within an hour, or too many requests sent",
+        "busy": "as many downloads are under way as the server, or the project's owner, may have at a time",
+    }))),
+)]
+pub async fn download(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Member>,
+    Path(Named { id }): Path<Named>,
+    Query(ArchiveQuery { format }): Query<ArchiveQuery>,
+) -> Result<Response, ApiError> {
+    let format = format.unwrap_or_default();
+    let row = deployments::find(&app.db, &project, &id).await?.ok_or_else(gone)?;
+    require_files(&app, &project, &id).await?;
+    let payer = project.payer();
+    app.rate_limits.count(Bucket::Download, payer.person_or_account()).await.check()?;
+    let turn = app.bounds.downloads().begin(&payer).await?;
+    let listing = app.bounds.listing(&payer).await?;
+    let (store, read_id) = (app.store.clone(), id.clone());
+    // A manifest that is being read takes its memory also when nobody waits for it any more.
+    let opening = app.in_background(async move {
+        let _listing = listing;
+        Ok(async {
+            let mut files = store.uploaded(&read_id).await?;
+            files.look().await?;
+            Ok(files)
+        }
+        .await)
+    });
+    let files = match opening.await? {
+        Ok(files) => files,
+        Err(error) => return Err(unreadable(&app, &project, &id, error).await),
+    };
+    let name = format!("attachment; filename=\"{}-{id}.{}\"", project.name, format.extension());
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(content_type(format))),
+        (header::CONTENT_DISPOSITION, HeaderValue::try_from(name).map_err(ApiError::internal)?),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    ];
+    let body = Body::from_stream(send(&app, id, files, format, row.created_at, turn));
+    Ok((headers, body).into_response())
+}
+
+/// The answer where there is no such deployment, or none any more.
+fn gone() -> ApiError {
+    ApiError::new(
+        Code::NotFound,
+        "The project has no such deployment: it was deleted, or has expired. The list of deployments says which can be downloaded.",
+    )
+}
+
+const fn content_type(format: ArchiveFormat) -> &'static str {
+    match format {
+        ArchiveFormat::TarGz => "application/gzip",
+        ArchiveFormat::Zip => "application/zip",
+    }
+}
+
+/// Makes the archive in a task of its own, which holds the turn until it has ended.
+fn send(
+    app: &App,
+    id: DeploymentId,
+    mut files: UploadedFiles,
+    format: ArchiveFormat,
+    date: Timestamp,
+    turn: AccountTurn,
+) -> impl Stream<Item = Result<Bytes, BrokeOff>> + Send + use<> {
+    let (to, parts) = mpsc::channel(PARTS_AHEAD);
+    let (done, is_whole) = oneshot::channel();
+    let form = match format {
+        ArchiveFormat::TarGz => ArchiveForm::TarGz,
+        ArchiveFormat::Zip => ArchiveForm::Zip,
+    };
+    let longest = Downloads::longest(files.bytes());
+    app.tasks.spawn(async move {
+        let _turn = turn;
+        let sink = Sink { to, patience: DOWNLOAD_PAUSE };
+        let writing = write_archive(&mut files, form, date.unix_seconds(), &sink);
+        match timeout(longest, writing).await.unwrap_or(Err(ExportError::Stalled)) {
+            // Whoever reads may have gone meanwhile.
+            Ok(()) => drop(done.send(())),
+            Err(ExportError::Gone | ExportError::Stalled) => {}
+            Err(error) => {
+                if matches!(&error, ExportError::Store(failed) if failed.is_passing()) {
+                    metrics::store_failed();
+                }
+                tracing::error!(deployment = %id, "a download broke off: {error}");
+            }
+        }
+    });
+    stream::unfold((parts, Some(is_whole)), |(mut parts, is_whole)| async move {
+        if let Some(part) = parts.recv().await {
+            return Some((Ok(part), (parts, is_whole)));
+        }
+        // Only the end of the task says that the archive has its end.
+        is_whole?.await.err().map(|_| (Err(BrokeOff), (parts, None)))
+    })
+}
+
+/// Why a download has no end.
+#[derive(Debug, thiserror::Error)]
+#[error("the download broke off")]
+struct BrokeOff;

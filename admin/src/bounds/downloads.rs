@@ -1,0 +1,85 @@
+//! Downloads of deployments: each holds the list of its files and a window of them, and compresses, for as long as its client takes.
+
+use std::time::Duration;
+
+use domain::PayingAccount;
+use fairness::{Bounds, Refused, Turns};
+
+use super::{AccountTurn, TURN_WAIT, busy, too_much};
+use crate::error::ApiError;
+
+/// Downloads of deployments at a time. Each takes some megabytes of memory.
+const DOWNLOADS: usize = 16;
+/// Downloads of one account's deployments at a time.
+const ACCOUNT_DOWNLOADS: usize = 4;
+/// Downloads that wait, of one account and of all.
+const ACCOUNT_WAITING: usize = 16;
+const WAITING: usize = 256;
+/// Longest time for which a client of a download takes nothing.
+pub const DOWNLOAD_PAUSE: Duration = Duration::from_secs(60);
+/// Longest time of a download, beside what its bytes take at [`DOWNLOAD_RATE`].
+const DOWNLOAD_TIME: Duration = Duration::from_mins(5);
+/// Bytes a second that a client of a download takes at least, all in all: slower ones hold a turn for hours.
+const DOWNLOAD_RATE: u64 = 32 * 1024;
+
+/// The downloads. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Downloads {
+    turns: Turns<PayingAccount>,
+}
+
+impl Downloads {
+    pub(super) fn new() -> Self {
+        Self {
+            turns: Turns::new(Bounds {
+                total: DOWNLOADS,
+                share: ACCOUNT_DOWNLOADS,
+                waiting: WAITING,
+                waiting_share: ACCOUNT_WAITING,
+            }),
+        }
+    }
+
+    /// Waits until a deployment of `account` may be downloaded.
+    pub async fn begin(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
+        self.turns.take(account, TURN_WAIT).await.map_err(|refused| match refused {
+            Refused::Share => {
+                busy("This account has as many downloads under way as it may at a time; please try again in a moment.")
+            }
+            Refused::Full => too_much(),
+        })
+    }
+
+    /// Longest time in which a download of so many bytes has to be taken.
+    pub fn longest(bytes: u64) -> Duration {
+        DOWNLOAD_TIME + Duration::from_secs(bytes / DOWNLOAD_RATE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Clock, UserId};
+
+    use super::*;
+    use crate::error::Code;
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_has_all_downloads() {
+        let downloads = Downloads::new();
+        let account = || PayingAccount::from(UserId::new(Clock::system().now()));
+        let (greedy, modest) = (account(), account());
+        let mut held = Vec::new();
+        for _ in 0..ACCOUNT_DOWNLOADS {
+            held.push(downloads.begin(&greedy).await.unwrap());
+        }
+        assert_eq!(downloads.begin(&greedy).await.unwrap_err().code(), Code::Busy);
+        drop(downloads.begin(&modest).await.unwrap());
+        held.pop();
+        drop(downloads.begin(&greedy).await.unwrap());
+    }
+
+    #[test]
+    fn the_largest_deployment_may_be_taken_slowly() {
+        assert!(Downloads::longest(domain::limits::DEPLOYMENT_BYTES) > Duration::from_hours(2));
+    }
+}

@@ -1,0 +1,270 @@
+//! Archives of what was uploaded: a gzipped tarball or a zip archive, made while they are sent.
+//!
+//! The same files give the same bytes: they come sorted by path, with one date, one mode and no owner.
+
+use std::{
+    io::{self, Write},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use flate2::{Compression, GzBuilder, write::DeflateEncoder};
+use rawzip::{
+    CompressionMethod, Header as At, ZipArchiveWriter,
+    extra_fields::ExtraFieldId,
+    path::{EntryPath, ZipFilePath},
+    time::UtcDateTime,
+};
+use tar::{EntryType, Header};
+use tokio::sync::mpsc::{self, error::SendTimeoutError};
+
+use super::{StoreError, UploadedFiles};
+
+/// Bytes that are compressed before others have their turn.
+const SLICE_BYTES: usize = 32 * 1024;
+/// Bytes that are sent at a time, about.
+const SENT_BYTES: usize = 64 * 1024;
+/// Bytes of a block of a tarball.
+const TAR_BLOCK: usize = 512;
+/// Bytes of a name in the head of a tarball's member.
+const TAR_NAME: usize = 100;
+/// The mode of every file.
+const MODE: u32 = 0o644;
+/// The bits of a zip archive that say that an entry is a file.
+const REGULAR: u32 = 0o100_000;
+
+/// The form of an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArchiveForm {
+    /// A tarball, compressed by gzip.
+    TarGz,
+    /// A zip archive.
+    Zip,
+}
+
+/// Why an archive was not written to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The store failed, or has lost or damaged a file.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Whoever was to have it has gone.
+    #[error("nobody wants the archive any more")]
+    Gone,
+    /// Nothing of it was taken for too long.
+    #[error("the archive is not being taken")]
+    Stalled,
+    /// It could not be made.
+    #[error("the archive cannot be made: {0}")]
+    Form(io::Error),
+}
+
+impl From<io::Error> for ExportError {
+    fn from(error: io::Error) -> Self {
+        Self::Form(error)
+    }
+}
+
+impl From<rawzip::Error> for ExportError {
+    fn from(error: rawzip::Error) -> Self {
+        Self::Form(io::Error::other(error))
+    }
+}
+
+/// Where an archive is sent, part by part.
+#[derive(Debug)]
+pub struct Sink {
+    /// Takes the parts.
+    pub to: mpsc::Sender<Bytes>,
+    /// Longest wait until a part is taken.
+    pub patience: Duration,
+}
+
+impl Sink {
+    async fn send(&self, bytes: Vec<u8>) -> Result<(), ExportError> {
+        self.to.send_timeout(bytes.into(), self.patience).await.map_err(|error| match error {
+            SendTimeoutError::Timeout(_) => ExportError::Stalled,
+            SendTimeoutError::Closed(_) => ExportError::Gone,
+        })
+    }
+}
+
+/// Writes an archive of `files`, of the date `modified` in seconds since 1970. Takes some hundred kilobytes of memory, and for a zip
+/// archive that of its directory.
+pub async fn write_archive(
+    files: &mut UploadedFiles,
+    form: ArchiveForm,
+    modified: i64,
+    sink: &Sink,
+) -> Result<(), ExportError> {
+    let made = Made::default();
+    match form {
+        ArchiveForm::TarGz => write_tarball(files, modified, &made, sink).await?,
+        ArchiveForm::Zip => write_zip(files, modified, &made, sink).await?,
+    }
+    sink.send(made.take()).await
+}
+
+async fn write_tarball(files: &mut UploadedFiles, modified: i64, made: &Made, sink: &Sink) -> Result<(), ExportError> {
+    let mut out = GzBuilder::new().write(made.clone(), Compression::fast());
+    while let Some((path, len)) = files.next_file() {
+        out.write_all(&tar_head(&path, len, modified))?;
+        let mut written = 0;
+        while let Some(part) = files.part().await? {
+            for slice in part.chunks(SLICE_BYTES) {
+                out.write_all(slice)?;
+                made.pass_on(sink).await?;
+            }
+            written += part.len();
+        }
+        out.write_all(&[0; TAR_BLOCK][..written.next_multiple_of(TAR_BLOCK) - written])?;
+        made.pass_on(sink).await?;
+    }
+    out.write_all(&[0; 2 * TAR_BLOCK])?;
+    out.finish()?;
+    Ok(())
+}
+
+async fn write_zip(files: &mut UploadedFiles, modified: i64, made: &Made, sink: &Sink) -> Result<(), ExportError> {
+    let mut archive = ZipArchiveWriter::new(made.clone());
+    let date = UtcDateTime::from_unix(modified);
+    while let Some((path, _)) = files.next_file() {
+        let (name, beside) = zip_name(&path);
+        let mut entry = archive.new_file(name).compression_method(CompressionMethod::DEFLATE);
+        if let Some(field) = beside {
+            entry = entry.extra_field(ExtraFieldId::INFO_ZIP_UNICODE_PATH, &field, At::LOCAL | At::CENTRAL)?;
+        }
+        let (mut entry, config) = entry.last_modified(date).unix_permissions(REGULAR | MODE).start()?;
+        let mut out = config.wrap(DeflateEncoder::new(&mut entry, Compression::fast()));
+        while let Some(part) = files.part().await? {
+            for slice in part.chunks(SLICE_BYTES) {
+                out.write_all(slice)?;
+                made.pass_on(sink).await?;
+            }
+        }
+        let (encoder, descriptor) = out.finish()?;
+        encoder.finish()?;
+        entry.finish(descriptor)?;
+        made.pass_on(sink).await?;
+    }
+    archive.finish()?;
+    Ok(())
+}
+
+/// The head of a tarball's member, with an extended one before it where the name needs it: for a long one, and one that is not ASCII.
+fn tar_head(path: &str, len: u64, modified: i64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(TAR_BLOCK);
+    if path.len() > TAR_NAME || !path.is_ascii() {
+        let record = pax_record("path", path);
+        bytes.extend_from_slice(
+            tar_block("PaxHeaders/file", EntryType::XHeader, record.len() as u64, modified).as_bytes(),
+        );
+        bytes.extend_from_slice(&record);
+        bytes.resize(bytes.len().next_multiple_of(TAR_BLOCK), 0);
+    }
+    bytes.extend_from_slice(tar_block(path, EntryType::Regular, len, modified).as_bytes());
+    bytes
+}
+
+fn tar_block(path: &str, kind: EntryType, len: u64, modified: i64) -> Header {
+    let mut header = Header::new_ustar();
+    header.set_entry_type(kind);
+    header.set_size(len);
+    header.set_mode(MODE);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(modified.try_into().unwrap_or_default());
+    let name = &path.as_bytes()[..path.floor_char_boundary(TAR_NAME)];
+    header.as_old_mut().name[..name.len()].copy_from_slice(name);
+    header.set_cksum();
+    header
+}
+
+/// A record of an extended head: its length, which counts itself, the key and the value.
+fn pax_record(key: &str, value: &str) -> Vec<u8> {
+    let rest = key.len() + value.len() + " =\n".len();
+    let mut len = rest;
+    while len != rest + len.to_string().len() {
+        len = rest + len.to_string().len();
+    }
+    format!("{len} {key}={value}\n").into_bytes()
+}
+
+/// The name of an entry of a zip archive, and the field that says beside it how the name reads. Rules of the zip writer would bring
+/// some names into another form, such as one with a colon; those are written as they are, and a field says that they are UTF-8.
+fn zip_name(path: &str) -> (EntryPath<'_>, Option<Vec<u8>>) {
+    if ZipFilePath::from_str(path).as_str() == path {
+        return (EntryPath::conformant(path), None);
+    }
+    let beside = (!path.is_ascii()).then(|| {
+        let (version, name) = ([1], path.as_bytes());
+        [&version[..], &rawzip::crc32(name).to_le_bytes(), name].concat()
+    });
+    (EntryPath::verbatim(path.as_bytes()), beside)
+}
+
+/// What was made of an archive and is to be sent.
+#[derive(Debug, Clone, Default)]
+struct Made(Arc<Mutex<Vec<u8>>>);
+
+impl Made {
+    /// Sends what was made, once it is enough, and lets others have their turn.
+    async fn pass_on(&self, sink: &Sink) -> Result<(), ExportError> {
+        if self.len() >= SENT_BYTES {
+            sink.send(self.take()).await?;
+        }
+        tokio::task::yield_now().await;
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Write for Made {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_counts_its_own_length() {
+        for len in [1, 88, 89, 90, 91, 986, 987, 988, 989, 990, 1_024] {
+            let record = pax_record("path", &"x".repeat(len));
+            let (said, _) = record.split_at(record.iter().position(|&byte| byte == b' ').unwrap());
+            assert_eq!(std::str::from_utf8(said).unwrap().parse(), Ok(record.len()), "{len}");
+        }
+    }
+
+    #[test]
+    fn names_are_written_as_they_are() {
+        for (path, is_beside) in
+            [("a/b.txt", false), ("é", false), ("File:A.html", false), ("File:É.html", true), ("a..b", false)]
+        {
+            let (name, beside) = zip_name(path);
+            assert_eq!(beside.is_some(), is_beside, "{path}");
+            let mut bytes = Vec::new();
+            let mut archive = ZipArchiveWriter::new(&mut bytes);
+            let (entry, config) = archive.new_file(name).start().unwrap();
+            let (_, descriptor) = config.wrap(Vec::new()).finish().unwrap();
+            entry.finish(descriptor).unwrap();
+            archive.finish().unwrap();
+            assert!(bytes.windows(path.len()).any(|part| part == path.as_bytes()), "{path}");
+        }
+    }
+}

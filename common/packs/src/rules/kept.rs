@@ -1,0 +1,97 @@
+//! What is kept of the text of `_headers` and `_redirects`, for whoever downloads the deployment.
+//!
+//! The passwords of `Basic-Auth` are kept as hashes alone, so they are left out of the text. A line without them shuts its path: who
+//! publishes a download again has nothing open to everybody that was not.
+
+use super::{REDIRECTS_BYTES, RULES_BYTES, headers::names_passwords, is_of_another_encoding};
+
+/// What stands at the beginning of a text from which passwords were left out.
+const NOTE: &str = "# The names and passwords of Basic-Auth are not kept: write them again before you publish this.";
+
+/// What is kept of `_headers`: none of a text that is not in UTF-8, in which passwords cannot be told.
+pub fn headers(text: &[u8]) -> Option<Vec<u8>> {
+    if is_of_another_encoding(text) {
+        return None;
+    }
+    let text = counted(text, RULES_BYTES);
+    let mut kept = Vec::with_capacity(text.len());
+    let mut is_cut = false;
+    // A line ends at either: what is no line to us may be one to others.
+    for line in text.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+        let colon = line.iter().position(|&byte| byte == b':');
+        match colon.filter(|_| names_passwords(&String::from_utf8_lossy(line))) {
+            None => kept.extend_from_slice(line),
+            Some(colon) => {
+                is_cut = true;
+                let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+                kept.extend_from_slice(&line[..=colon]);
+                kept.extend_from_slice(&line[end..]);
+            }
+        }
+    }
+    if is_cut {
+        // A file of an old Mac has no other ends of lines; with one, all of it would be one line.
+        let end: &[u8] = if kept.contains(&b'\n') || !kept.contains(&b'\r') { b"\n" } else { b"\r" };
+        kept.splice(0..0, NOTE.bytes().chain(end.iter().copied()));
+    }
+    Some(kept)
+}
+
+/// What is kept of `_redirects`.
+pub fn redirects(text: &[u8]) -> &[u8] {
+    counted(text, REDIRECTS_BYTES)
+}
+
+/// The lines of a text that count: those among the first `most` bytes.
+fn counted(text: &[u8], most: usize) -> &[u8] {
+    let Some(counted) = text.get(..most).filter(|_| text.len() > most) else { return text };
+    &counted[..counted.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::headers::compile;
+
+    fn kept(text: &[u8]) -> String {
+        String::from_utf8(headers(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_has_no_passwords_is_kept_as_it_is() {
+        for text in ["", "/*\n  X-A: b\n", "\u{feff}/a\r\n X-B: c:d\r\n# note: x", "/a\r X-B: c\r", "authors: x"] {
+            assert_eq!(kept(text.as_bytes()), text);
+        }
+        let latin = b"/caf\xe9\n X-A: b\n";
+        assert_eq!(headers(latin).unwrap(), latin);
+    }
+
+    #[test]
+    fn passwords_are_left_out_and_their_paths_stay_shut() {
+        for text in [
+            "/a\n  Basic-Auth: ann:sesame bob:ses:ame\n  X-A: b\n",
+            "/a\r\n\tbasic-AUTH :ann:sesame\r\n  X-A: b\r\n",
+            "/a\r  Basic-Auth: ann:sesame\r  X-A: b\r",
+            "/a\n X-A: b\n Basic-Auth: ann: sesame",
+            "/a\n X-A: b\n Basic-Auth: ann:sesame\u{fffd}",
+            "/a\n X-A: b\n Basic-Auth:sesame\n# Basic-Auth: ann:sesame\n ! Basic-Auth: sesame\n",
+        ] {
+            let kept = kept(text.as_bytes());
+            assert!(kept.starts_with(NOTE) && !kept.contains("sesame"), "{kept:?}");
+            let compiled = compile(kept.as_bytes());
+            assert_eq!((compiled.access.guards.len(), compiled.access.accounts.len()), (1, 0), "{kept:?}");
+            assert_eq!(compiled.rules.len(), 1, "{kept:?}");
+        }
+        assert!(!kept(b"/a\n Authorization: Basic sesame\n").contains("sesame"));
+        assert!(headers(b"\xff\xfe/\0a\0").is_none());
+    }
+
+    #[test]
+    fn no_more_is_kept_than_counts() {
+        let line = "/a /b\n";
+        let text = line.repeat(REDIRECTS_BYTES / line.len() + 2);
+        let kept = redirects(text.as_bytes());
+        assert!(kept.len() <= REDIRECTS_BYTES && kept.ends_with(b"/b\n") && kept.len() > REDIRECTS_BYTES - line.len());
+        assert_eq!(redirects(b"/a /b"), b"/a /b");
+    }
+}
