@@ -114,7 +114,9 @@ impl<T> Asked<T> {
         let Some(before) = self.before else { return Ok(None) };
         let found = report::days(&app.db, &self.readable, before, Wanted::SUMS, |_| ()).await.map_err(unreadable)?;
         let mut sums = Sums::default();
-        found.iter().for_each(|day| sums.add(&day.sums));
+        for day in &found {
+            sums.add(&day.sums);
+        }
         Ok(Some(sums))
     }
 }

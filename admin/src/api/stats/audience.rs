@@ -124,14 +124,11 @@ async fn by_hour(
     hours: &[Timestamp],
     filter: Option<&Filter>,
 ) -> Result<Vec<AudienceHour>, ApiError> {
-    let known: HashMap<Timestamp, u64> = match filter {
-        Some(Filter(filter)) => {
-            report::views_by_hour(&app.db, project, hours, filter).await.map_err(unreadable)?.into_iter().collect()
-        }
-        None => {
-            let found = report::hours_of(&app.db, project, hours).await.map_err(unreadable)?;
-            found.into_iter().map(|(hour, sums)| (hour, sums.pageviews)).collect()
-        }
+    let known: HashMap<Timestamp, u64> = if let Some(Filter(filter)) = filter {
+        report::views_by_hour(&app.db, project, hours, filter).await.map_err(unreadable)?.into_iter().collect()
+    } else {
+        let found = report::hours_of(&app.db, project, hours).await.map_err(unreadable)?;
+        found.into_iter().map(|(hour, sums)| (hour, sums.pageviews)).collect()
     };
     let hour = |&hour| AudienceHour { hour, pageviews: known.get(&hour).copied().unwrap_or_default() };
     Ok(hours.iter().map(hour).collect())
