@@ -133,7 +133,8 @@ async fn write_zip(files: &mut UploadedFiles, modified: i64, made: &Made, sink: 
         let (name, beside) = zip_name(&path);
         let mut entry = archive.new_file(name).compression_method(CompressionMethod::DEFLATE);
         if let Some(field) = beside {
-            entry = entry.extra_field(ExtraFieldId::INFO_ZIP_UNICODE_PATH, &field, At::LOCAL | At::CENTRAL)?;
+            // In the directory alone: unzip takes a file behind one that has it in both places for an overlapping one.
+            entry = entry.extra_field(ExtraFieldId::INFO_ZIP_UNICODE_PATH, &field, At::CENTRAL)?;
         }
         let (mut entry, config) = entry.last_modified(date).unix_permissions(REGULAR | MODE).start()?;
         let mut out = config.wrap(DeflateEncoder::new(&mut entry, Compression::fast()));
