@@ -100,7 +100,7 @@ export async function profile(
 
 /** Signs in on the page for it, with the keyboard. */
 export async function signIn(page: Page, login = scene.login, back = '/'): Promise<void> {
-  await page.goto(`${scene.console}/sign-in?return_to=${encodeURIComponent(back)}`);
+  await navigate(page, `${scene.console}/sign-in?return_to=${encodeURIComponent(back)}`);
   await page.getByLabel('Login name').fill(login);
   await page.getByLabel('Operator').fill(scene.secret);
   await page.keyboard.press('Enter');
@@ -116,9 +116,17 @@ export async function signedIn(browser: Browser, login = scene.login): Promise<S
   return state;
 }
 
+/** Goes to an address. Firefox on a busy machine now and then calls a navigation aborted that nothing has aborted: it is made again. */
+export async function navigate(page: Page, url: string): Promise<void> {
+  await page.goto(url).catch(async (error: unknown) => {
+    if (!isFirefox || !String(error).includes('NS_BINDING_ABORTED')) throw error;
+    await page.goto(url);
+  });
+}
+
 /** Opens a page, and waits until everything that it asked for is here, and drawn. */
 export async function open(page: Page, url: string): Promise<void> {
-  await page.goto(url);
+  await navigate(page, url);
   await settled(page).catch(async (error: unknown) => {
     throw new Error(`${page.url()} does not settle:\n${await page.locator('body').innerText()}`, {
       cause: error,

@@ -35,6 +35,8 @@ const PREFERENCES = {
   'extensions.blocklist.enabled': false,
   'extensions.systemAddon.update.enabled': false,
   'network.captive-portal-service.enabled': false,
+  // Where its cache is slow it asks the network as well, and says of the page that whichever came second was aborted.
+  'network.http.rcwn.enabled': false,
   'network.trr.mode': 5,
   'security.OCSP.enabled': 0,
   'security.remote_settings.crlite_filters.enabled': false,

@@ -137,7 +137,7 @@ async fn an_upload_whose_right_is_gone_is_not_received_to_its_end() {
     staff.owner.delete("/orgs/acme/members/org-member").await.ok();
     // Its rest never comes.
     let Begun { go_on, answer } = begun;
-    let answer = tokio::time::timeout(Duration::from_secs(60), answer).await.expect("it is not waited for").unwrap();
+    let answer = tokio::time::timeout(Duration::from_mins(1), answer).await.expect("it is not waited for").unwrap();
     answer.assert_error(404, "not_found");
     drop(go_on);
     assert_serves_ours(&world, &staff.owner).await;

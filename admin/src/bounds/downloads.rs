@@ -16,7 +16,7 @@ const ACCOUNT_DOWNLOADS: usize = 4;
 const ACCOUNT_WAITING: usize = 16;
 const WAITING: usize = 256;
 /// Longest time for which a client of a download takes nothing.
-pub const DOWNLOAD_PAUSE: Duration = Duration::from_secs(60);
+pub const DOWNLOAD_PAUSE: Duration = Duration::from_mins(1);
 /// Longest time of a download, beside what its bytes take at [`DOWNLOAD_RATE`].
 const DOWNLOAD_TIME: Duration = Duration::from_mins(5);
 /// Bytes a second that a client of a download takes at least, all in all: slower ones hold a turn for hours.

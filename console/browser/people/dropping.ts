@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Page } from 'playwright-core';
+import { navigate } from '../chromium.ts';
 import { scene } from '../scene.ts';
 import { BOTH, leave, visitor, type Journey } from './visitor.ts';
 
@@ -68,13 +69,13 @@ export const dropping: Record<string, Journey> = {
     await drop(page, [folder('from-home', { 'index.html': 'x' })]);
     await page.waitForURL((url) => url.pathname === '/new');
     await page.getByText(/^1 file/).waitFor();
-    await page.goto(`${scene.console}/sites/recipes`);
+    await navigate(page, `${scene.console}/sites/recipes`);
     await page.getByRole('heading', { name: 'recipes' }).waitFor();
     await drop(page, [folder('any', { 'index.html': 'x', 'more.html': 'y' })]);
     await page.waitForURL((url) => url.search === '?site=recipes');
     await page.getByText(/^2 files/).waitFor();
     await page.getByText('what it serves now is replaced').waitFor();
-    await page.goto(`${scene.console}/shares`);
+    await navigate(page, `${scene.console}/shares`);
     await page.getByRole('heading', { name: 'Shares' }).waitFor();
     await drop(page, [join(folder('one', { 'report.html': '<h1>x</h1>' }), 'report.html')]);
     await page.getByRole('heading', { name: 'Share something' }).waitFor();

@@ -1,6 +1,7 @@
 // What people ask of statistics: other days, and one page, site or country alone.
 
 import type { Page } from 'playwright-core';
+import { navigate } from '../chromium.ts';
 import { scene } from '../scene.ts';
 import { comes, leave, visitor, type Journey } from './visitor.ts';
 
@@ -74,7 +75,7 @@ export const looking: Record<string, Journey> = {
     await page.getByRole('button', { name: 'Show these days' }).click();
     await isAt(page, { from, to });
     // In an address it is refused in words.
-    await page.goto(`${scene.console}${SITE}?from=2020-01-01&to=2020-01-31`);
+    await navigate(page, `${scene.console}${SITE}?from=2020-01-01&to=2020-01-31`);
     await page.getByText('days are kept for 400 days').first().waitFor();
     await page.getByRole('button', { name: '30 d', exact: true }).click();
     await isAt(page, { range: '30d' });

@@ -1,5 +1,6 @@
 // From the plan to the details, to the provider, and back to the bill with what became of it.
 
+import { navigate } from '../chromium.ts';
 import { scene } from '../scene.ts';
 import { leave, visitor, type Journey } from './visitor.ts';
 
@@ -13,7 +14,7 @@ export const paying: Record<string, Journey> = {
     await page.getByRole('button', { name: 'Save and go on to the payment' }).click();
     await page.getByText('NO MONEY MOVES HERE').waitFor();
 
-    await page.goto(`${scene.console}/billing`);
+    await navigate(page, `${scene.console}/billing`);
     await page.getByText('Not paid yet').waitFor();
     await page.getByRole('button', { name: 'Go on to pay' }).click();
     await page.getByRole('button', { name: 'Let it fail' }).click();

@@ -1,7 +1,7 @@
 // A slow line, a server that goes and comes back, and browsers that speak other languages.
 
 import type { Page } from 'playwright-core';
-import { open, profile, signedIn } from '../chromium.ts';
+import { navigate, open, profile, signedIn } from '../chromium.ts';
 import { scene } from '../scene.ts';
 import { comes, leave, visitor, type Journey } from './visitor.ts';
 
@@ -53,7 +53,7 @@ export const surroundings: Record<string, Journey> = {
         .getByText(/in \d+ days|next month/)
         .first()
         .waitFor();
-      await page.goto(`${scene.console}/sites/field-notes/deployments`);
+      await navigate(page, `${scene.console}/sites/field-notes/deployments`);
       await page
         .getByText(/\d+ (minutes|hours|days) ago|just now|yesterday|now/)
         .first()

@@ -1,7 +1,7 @@
 // What can be taken back is done at once; what cannot is asked first, with what is lost.
 
 import type { Page } from 'playwright-core';
-import { PATIENCE_MS } from '../chromium.ts';
+import { navigate, PATIENCE_MS } from '../chromium.ts';
 import { scene } from '../scene.ts';
 import { asks, comes, leave, visitor, type Journey } from './visitor.ts';
 
@@ -46,7 +46,7 @@ export const undoing: Record<string, Journey> = {
     await elsewhere.getByText('You are signed out').waitFor();
     await elsewhere.context().close();
 
-    await page.goto(`${scene.console}/sites/field-notes/environment`);
+    await navigate(page, `${scene.console}/sites/field-notes/environment`);
     await asked(page, 'Remove FEATURE_TIDES', 'Its value will be gone', 'Remove');
     await comes(
       'FEATURE_TIDES is gone',
@@ -54,20 +54,20 @@ export const undoing: Record<string, Journey> = {
       page,
     );
 
-    await page.goto(`${scene.console}/orgs/harbour/invites`);
+    await navigate(page, `${scene.console}/orgs/harbour/invites`);
     await asked(
       page,
       'Revoke the invitation of margaret@harbour.example',
       'The link that was sent',
       'Revoke',
     );
-    await page.goto(`${scene.console}/orgs/harbour/members`);
+    await navigate(page, `${scene.console}/orgs/harbour/members`);
     await asked(page, 'Remove barbara', 'loses access to its 3 sites', 'Remove');
     await page.getByText('barbara was removed.').waitFor();
 
-    await page.goto(`${scene.console}/shares`);
+    await navigate(page, `${scene.console}/shares`);
     await asked(page, /^End /, 'Its address leads nowhere', 'End the share');
-    await page.goto(`${scene.console}/sites/field-notes/deployments`);
+    await navigate(page, `${scene.console}/sites/field-notes/deployments`);
     await asked(page, /^Delete /, 'can no longer go back', 'Delete');
     await leave(page);
   },

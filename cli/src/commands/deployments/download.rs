@@ -102,13 +102,12 @@ pub(crate) async fn run(args: Download, client: &Client, output: Output) -> anyh
     if let Some(folder) = &extract {
         check_folder(folder, force)?;
     }
-    let (name, id) = match deployment {
-        Some(deployment) => (deployment.project(project, client, output).await?, deployment.id),
-        None => {
-            let name = project.choose(client, output).await?;
-            let id = live(&name, client).await?;
-            (name, id)
-        }
+    let (name, id) = if let Some(deployment) = deployment {
+        (deployment.project(project, client, output).await?, deployment.id)
+    } else {
+        let name = project.choose(client, output).await?;
+        let id = live(&name, client).await?;
+        (name, id)
     };
     let source = Source { name, id, client, output };
     if let Some(folder) = extract {
