@@ -10,6 +10,7 @@ use std::{
 use reqwest::Method;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use tokio::process::Command;
 
 use crate::{
     cli::Shell,
@@ -48,11 +49,22 @@ fn sha256(bytes: impl AsRef<[u8]>) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
+/// Has the readers that people have at hand test an archive. They are stricter than Python in some things.
+async fn assert_readable(file: &Path, format: &str) {
+    let (unzip, bsdtar): (&[&str], &[&str]) = (&["unzip", "-tqq"], &["bsdtar", "-tf"]);
+    let readers = if format == "zip" { vec![unzip, bsdtar] } else { vec![bsdtar] };
+    for reader in readers {
+        let output = Command::new(reader[0]).args(&reader[1..]).arg(file).output().await.unwrap();
+        assert!(output.status.success(), "{reader:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 /// The hash of each file of an archive.
 async fn read(world: &World, archive: &[u8], format: &str) -> BTreeMap<String, String> {
     let folder = tempfile::tempdir_in(world.folder()).unwrap();
     let file = folder.path().join("archive");
     fs::write(&file, archive).unwrap();
+    assert_readable(&file, format).await;
     let output = tools::program("python3").args(["-c", READ]).arg(&file).arg(format).output().await.unwrap();
     assert!(output.status.success(), "{format}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
