@@ -64,7 +64,7 @@ pub(crate) enum GoLiveError {
     /// The operator has suspended the project, its owner, or whoever publishes.
     #[error(transparent)]
     Suspended(#[from] Suspended),
-    /// Whoever uploads it may not publish to the project any more.
+    /// The uploader may no longer publish to the project.
     #[error("the right to publish was taken away")]
     Refused(ApiError),
     /// A newer push has come, or the link has ended.
@@ -109,7 +109,8 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
             return Err(suspended.into());
         }
         let touched = deployments::promote(&mut change, project, id, content, app.plans(), now).await?;
-        // Under the lock of the project: neither it nor its members changed while the pack was written.
+        // An upload takes its time, and so does its pack: the token, the session or the membership may have ended meanwhile. The project
+        // is locked by now, so that it does not move before the commit.
         if let Some(caller) = caller {
             let subject = Subject::Project(project);
             second_look::confirm(&mut change, caller, subject, now).await.map_err(GoLiveError::Refused)?;

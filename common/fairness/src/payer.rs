@@ -45,8 +45,9 @@ impl Payer for ProjectId {
     type Group = Infallible;
 }
 
-/// Who gives up a place in a queue that is full, so that `newcomer` has one: of those that wait, with the number of their places, the
-/// one whose group has the most, unless the newcomer's would have as many then. So a queue belongs to nobody who is in it many times.
+/// Returns the key that gives up a place in a full queue for `newcomer`, or `None` if the newcomer is refused. `waiting` yields each key
+/// with the number of its places. The key whose group has the most places gives one up, unless the newcomer's group would then have as
+/// many. This keeps one payer from filling a queue that all share.
 pub(crate) fn to_push_out<'k, K: Payer + 'k>(
     newcomer: &K,
     waiting: impl Iterator<Item = (&'k K, usize)> + Clone,
