@@ -210,6 +210,31 @@ async fn an_archive_that_breaks_off_has_no_end() {
 
 /// What is larger than all that is read ahead on the way comes through an edge.
 #[tokio::test]
+async fn who_left_the_org_gets_no_more_of_an_archive() {
+    let world = World::start().await;
+    let staff = world.staffed_org("acme").await;
+    staff.owner.create_project_in(&staff.org, "engine").await;
+    // More than waits between a server and a client that takes nothing.
+    let site = (0..3).fold(Site::page("ours"), |site, n| site.file(&format!("{n}.bin"), noise(20_000_000)));
+    let deployed = staff.owner.deploy("engine", &site).await;
+    let (answer, response) = staff.member.get(&path(&deployed.id, "")).open().await;
+    answer.assert_status(200);
+    let mut response = response.unwrap();
+    assert!(response.chunk().await.unwrap().is_some());
+    staff.owner.delete("/orgs/acme/members/org-member").await.ok();
+    // The next look at the right comes before anything else is taken.
+    tokio::time::sleep(std::time::Duration::from_secs(12)).await;
+    let broke_off = loop {
+        match response.chunk().await {
+            Ok(Some(_)) => {}
+            Ok(None) => break false,
+            Err(_) => break true,
+        }
+    };
+    assert!(broke_off, "the archive came to its end");
+}
+
+#[tokio::test]
 async fn a_large_deployment_comes_through_an_edge() {
     let world = World::start().await;
     let ada = world.user("ada").await;

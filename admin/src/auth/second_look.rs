@@ -1,10 +1,11 @@
-//! A second look at a right, for requests that take their time: the body of an upload may be on its way for hours, and a right that was
+//! A second look at a right, for requests that take their time: an upload or a download may be on its way for hours, and a right that was
 //! there at its beginning may have been taken away since.
 
 use std::time::Duration;
 
 use db::{
     permits::{self, Deploy, ProjectPermit},
+    projects::Project,
     sign_in::{sessions, tokens},
 };
 use domain::Timestamp;
@@ -32,8 +33,8 @@ impl Credential {
 pub enum Subject<'a> {
     /// The caller's own account.
     Own,
-    /// A project that is published to.
-    Project(&'a ProjectPermit<Deploy>),
+    /// A project that is published to, or read.
+    Project(&'a Project),
 }
 
 /// Fails unless the caller's credential still works, and the caller may still do what the request began with.
@@ -66,7 +67,7 @@ pub async fn confirm(
     Ok(())
 }
 
-/// Done once the right is gone, with the refusal: runs beside what receives a body.
+/// Done once the right is gone, with the refusal: runs beside what receives a body, or sends one.
 pub async fn lost(app: &App, caller: &Caller, subject: Subject<'_>) -> ApiError {
     loop {
         sleep(LOOK_EVERY).await;

@@ -11,7 +11,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use db::{permits::Member, projects::deployments};
+use db::{
+    permits::{Member, ProjectPermit},
+    projects::deployments,
+};
 use domain::{DeploymentId, Timestamp};
 use futures_util::{Stream, stream};
 use packs::{ArchiveForm, ExportError, Sink, UploadedFiles, write_archive};
@@ -26,7 +29,10 @@ use super::{
 };
 use crate::{
     app::App,
-    auth::ProjectAccess,
+    auth::{
+        Caller, ProjectAccess,
+        second_look::{self, Subject},
+    },
     bounds::{AccountTurn, DOWNLOAD_PAUSE, Downloads},
     error::{ApiError, Code},
     extract::{Path, Query},
@@ -66,6 +72,7 @@ const PARTS_AHEAD: usize = 2;
 pub async fn download(
     State(app): State<App>,
     ProjectAccess(project): ProjectAccess<Member>,
+    caller: Caller,
     Path(Named { id }): Path<Named>,
     Query(ArchiveQuery { format }): Query<ArchiveQuery>,
 ) -> Result<Response, ApiError> {
@@ -98,7 +105,7 @@ pub async fn download(
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ];
-    let body = Body::from_stream(send(&app, id, files, format, row.created_at, turn));
+    let body = Body::from_stream(send(&app, (caller, project), id, files, format, row.created_at, turn));
     Ok((headers, body).into_response())
 }
 
@@ -120,6 +127,7 @@ const fn content_type(format: ArchiveFormat) -> &'static str {
 /// Makes the archive in a task of its own, which holds the turn until it has ended.
 fn send(
     app: &App,
+    (caller, project): (Caller, ProjectPermit<Member>),
     id: DeploymentId,
     mut files: UploadedFiles,
     format: ArchiveFormat,
@@ -133,11 +141,17 @@ fn send(
         ArchiveFormat::Zip => ArchiveForm::Zip,
     };
     let longest = Downloads::longest(files.bytes());
+    let looks = app.clone();
     app.tasks.spawn(async move {
         let _turn = turn;
         let sink = Sink { to, patience: DOWNLOAD_PAUSE };
         let writing = write_archive(&mut files, form, date.unix_seconds(), &sink);
-        match timeout(longest, writing).await.unwrap_or(Err(ExportError::Stalled)) {
+        let written = tokio::select! {
+            written = timeout(longest, writing) => written.unwrap_or(Err(ExportError::Stalled)),
+            // Who may not read it any more gets no more of it.
+            _ = second_look::lost(&looks, &caller, Subject::Project(&project)) => Err(ExportError::Gone),
+        };
+        match written {
             // Whoever reads may have gone meanwhile.
             Ok(()) => drop(done.send(())),
             Err(ExportError::Gone | ExportError::Stalled) => {}
