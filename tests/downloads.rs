@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     os::unix::fs::FileExt as _,
     path::Path,
+    time::Duration,
 };
 
 use reqwest::Method;
@@ -14,6 +15,7 @@ use tokio::process::Command;
 
 use crate::{
     cli::Shell,
+    stubs::latency,
     world::{Actor, Site, World, answer::Answer, site::noise, tools},
 };
 
@@ -222,8 +224,8 @@ async fn who_left_the_org_gets_no_more_of_an_archive() {
     let mut response = response.unwrap();
     assert!(response.chunk().await.unwrap().is_some());
     staff.owner.delete("/orgs/acme/members/org-member").await.ok();
-    // The next look at the right comes before anything else is taken.
-    tokio::time::sleep(std::time::Duration::from_secs(12)).await;
+    // A reader that takes its time: the next look at the right comes before anything else is taken.
+    latency(Duration::from_secs(12)).await;
     let broke_off = loop {
         match response.chunk().await {
             Ok(Some(_)) => {}
