@@ -17,7 +17,7 @@ pub(crate) const CACHED_BODY_BYTES: u64 = 4 * 1024 * 1024;
 pub(crate) const BLOCK_BYTES: usize = 60 * 1024;
 /// Bytes of the largest body, decoded, that is decoded for a client which does not take the coding that it is stored in.
 pub(crate) const DECODED_BYTES: u64 = 16 * 1024 * 1024;
-/// Bodies that are decoded and sent so at the same time.
+/// Bodies that are decoded at the same time. Responses hold their turn while the body is decoded, not while it is sent.
 pub(crate) const DECODED_AT_ONCE: usize = 4;
 /// [`DECODED_AT_ONCE`] of the sites of one account, as long as half of them are free.
 pub(crate) const DECODED_OF_ACCOUNT: usize = DECODED_AT_ONCE;

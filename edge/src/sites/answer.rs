@@ -16,6 +16,7 @@ use packs::{Encoding, Span, StoredBody};
 use super::{
     cache::Bodies,
     conditional::{Validators, Verdict},
+    decoded::EncodedBody,
     guards::{Granted, Guards},
     header_rules,
     pack::{File, Form, Pack, PackData, REVALIDATE},
@@ -24,7 +25,7 @@ use super::{
     ranges::{Wanted, wanted},
 };
 use crate::{
-    http::{Accepted, CacheUse, SiteBody, pages},
+    http::{Accepted, CacheUse, SiteBody, Source as _, pages},
     limits::{BLOCK_BYTES, CACHED_BODY_BYTES},
 };
 
@@ -110,9 +111,7 @@ enum Begin {
 
 /// A body that is decoded before it is sent.
 struct Decode {
-    data: Arc<PackData>,
-    whole: StoredBody,
-    encoding: Encoding,
+    body: EncodedBody,
     /// Whether the answer has a body.
     is_sent: bool,
 }
@@ -153,12 +152,13 @@ impl Decided {
 
 impl Decode {
     async fn fill(self, mut response: Response<SiteBody>) -> Result<Response<SiteBody>, PackError> {
-        let Some(bytes) = self.data.bodies.decoded(&self.data, &self.whole, self.encoding).await? else {
-            return Ok(pages::not_acceptable(self.encoding));
+        let encoding = self.body.encoding;
+        let Some(body) = self.body.decode().await? else {
+            return Ok(pages::not_acceptable(encoding));
         };
-        response.headers_mut().insert(CONTENT_LENGTH, bytes.len().into());
+        response.headers_mut().insert(CONTENT_LENGTH, body.left().into());
         if self.is_sent {
-            response.body_mut().fill(SiteBody::from(bytes));
+            response.body_mut().fill(SiteBody::streamed(Box::new(body)));
         }
         Ok(response)
     }
@@ -268,8 +268,8 @@ fn decoded(
     status: StatusCode,
     headers: HeaderMap,
 ) -> Decided {
-    let (data, whole) = (pack.data.clone(), form.body.clone());
-    let decode = Decode { data, whole, encoding, is_sent: asked.method != Method::HEAD };
+    let body = EncodedBody { data: pack.data.clone(), whole: form.body.clone(), encoding };
+    let decode = Decode { body, is_sent: asked.method != Method::HEAD };
     let response = respond(status, headers, SiteBody::empty());
     Decided { response, first: Some(Box::new(Begin::Decode(decode))) }
 }

@@ -9,19 +9,19 @@ use super::{
 };
 use crate::{
     limits::{
-        BLOCK_BYTES, CACHE_SHARDS, CACHED_BODY_BYTES, DECODED_AT_ONCE, DECODED_BYTES, DECODED_OF_ACCOUNT, LOAD_BYTES,
-        LOADS_AT_ONCE, LOADS_OF_ACCOUNT, LOADS_WAITING, LOADS_WAITING_OF_ACCOUNT, MANIFEST_LOADS_AT_ONCE,
-        MANIFEST_LOADS_OF_ACCOUNT, MANIFEST_SHARD_BYTES, STORE_WAIT, Shares, USUAL_BODY_BYTES, USUAL_MANIFEST_BYTES,
+        BLOCK_BYTES, CACHE_SHARDS, DECODED_AT_ONCE, DECODED_OF_ACCOUNT, LOAD_BYTES, LOADS_AT_ONCE, LOADS_OF_ACCOUNT,
+        LOADS_WAITING, LOADS_WAITING_OF_ACCOUNT, MANIFEST_LOADS_AT_ONCE, MANIFEST_LOADS_OF_ACCOUNT,
+        MANIFEST_SHARD_BYTES, STORE_WAIT, Shares, USUAL_BODY_BYTES, USUAL_MANIFEST_BYTES,
     },
     metrics,
 };
 use bytes::Bytes;
 use domain::{DeploymentId, PayingAccount};
 use fairness::{
-    Bounds, Turn, Turns,
-    budget::{Account, Budget, Grant},
+    Bounds, Turns,
+    budget::{Account, Budget},
 };
-use packs::{Encoding, Span, StoredBody};
+use packs::{Span, StoredBody};
 use quick_cache::{
     DefaultHashBuilder, OptionsBuilder, Weighter,
     sync::{Cache, DefaultLifecycle},
@@ -43,13 +43,13 @@ pub(crate) struct PackCache {
 pub(crate) struct Bodies {
     pub(crate) packs: Copies,
     /// By deployment (its id as a number: nothing to allocate for a look-up) and offset in its data.
-    blocks: Cache<(u128, u64), Bytes, ByBytes>,
+    pub(super) blocks: Cache<(u128, u64), Bytes, ByBytes>,
     /// Turns of reads, of the accounts whose sites they are.
     loads: Turns<PayingAccount>,
     /// Turns of bodies that are decoded.
-    decodings: Turns<PayingAccount>,
+    pub(super) decodings: Turns<PayingAccount>,
     /// The account that a read is charged to until its bytes have become blocks.
-    account: Account,
+    pub(super) account: Account,
 }
 
 /// The weight of an entry: the bytes that it takes.
@@ -128,61 +128,19 @@ impl PackCache {
         self.manifests.clear();
     }
 
+    /// Evicts every body.
+    #[cfg(test)]
+    pub(super) fn forget_bodies(&self) {
+        self.bodies.blocks.clear();
+    }
+
     /// Bytes that bodies take, and bytes that manifests take.
     pub(crate) fn used(&self) -> [u64; 2] {
         [self.bodies.blocks.weight(), self.manifests.weight()]
     }
 }
 
-/// A body that was decoded, with its turn and its memory for as long as anybody holds a part of it.
-struct Decoded {
-    bytes: Vec<u8>,
-    _turn: Turn<PayingAccount>,
-    _grant: Grant,
-}
-
-impl AsRef<[u8]> for Decoded {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
 impl Bodies {
-    /// Decodes a body that is stored in `encoding`. None where it is larger than what is kept in memory, or than [`DECODED_BYTES`] once
-    /// decoded.
-    pub(crate) async fn decoded(
-        &self,
-        data: &PackData,
-        whole: &StoredBody,
-        encoding: Encoding,
-    ) -> Result<Option<Bytes>, PackError> {
-        if whole.span.len > CACHED_BODY_BYTES {
-            return Ok(None);
-        }
-        let work = async {
-            let turn = self.decodings.take(&data.owner, STORE_WAIT).await.map_err(PackError::unavailable)?;
-            let grant = room_for(whole.span.len + DECODED_BYTES, &self.account).await?;
-            let mut stored = Vec::with_capacity(usize::try_from(whole.span.len).unwrap_or_default());
-            while (stored.len() as u64) < whole.span.len {
-                let start = stored.len() as u64;
-                let span =
-                    Span { offset: whole.span.offset + start, len: (whole.span.len - start).min(BLOCK_BYTES as u64) };
-                let block = match self.remembered(data, span) {
-                    Some(block) => block,
-                    None => self.block(data, whole, start).await?,
-                };
-                stored.extend_from_slice(&block);
-            }
-            // Turn and memory go along: they end with the work, even when the client leaves before.
-            let decode = move || {
-                let bytes = packs::decoded(&stored, encoding, DECODED_BYTES)?;
-                Some(Bytes::from_owner(Decoded { bytes, _turn: turn, _grant: grant }))
-            };
-            tokio::task::spawn_blocking(decode).await.map_err(PackError::unavailable)
-        };
-        Box::pin(in_time(work)).await
-    }
-
     /// The block of the body `whole` in which `offset` of the pack's data is, and where it begins in the body.
     pub(crate) fn block_at(whole: Span, offset: u64) -> (Span, u64) {
         let at = offset.saturating_sub(whole.offset);

@@ -7,6 +7,7 @@ mod answer;
 mod cache;
 pub(crate) mod conditional;
 mod copies;
+mod decoded;
 mod faults;
 mod guards;
 mod header_rules;

@@ -3,6 +3,7 @@
 use http::Request;
 
 use super::*;
+use crate::limits;
 
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 const REVALIDATE: &str = "public, max-age=0, must-revalidate";
@@ -94,12 +95,16 @@ async fn only_what_pages_load_is_lent() {
     }
 }
 
-/// A site of files that are stored encoded.
-fn encoded() -> World {
+fn gzip(text: &str) -> Vec<u8> {
     use std::io::Write as _;
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    gzip.write_all("hello ".repeat(20).as_bytes()).unwrap();
-    let gzip = gzip.finish().unwrap();
+    gzip.write_all(text.as_bytes()).unwrap();
+    gzip.finish().unwrap()
+}
+
+/// A site of files that are stored encoded.
+fn encoded() -> World {
+    let gzip = gzip(&"hello ".repeat(20));
     let folder = Folder::of(&["index.html"])
         .with("g.wasm.br", "brotli bytes")
         .encoded("g.wasm.br", Encoding::Br)
@@ -152,4 +157,33 @@ async fn an_encoded_file_is_decoded_for_those_who_do_not_take_its_coding() {
     // What is not what it claims to be is not sent as something else.
     let broken = world.send(Request::get("/g.wasm.br").header("accept-encoding", "gzip")).await;
     assert_eq!((broken.brief(), broken.header("vary")), ((406, "our page"), "Accept-Encoding"));
+}
+
+/// Responses that nobody reads hold no turn for decoding, and their bodies are whole even when the cache has forgotten them.
+#[tokio::test]
+async fn readers_that_stall_do_not_keep_a_decoded_file_from_others() {
+    let text: String = (0..400_000).map(|line| format!("line {line}\n")).collect();
+    let world = World::new(Folder::default().with_bytes("log.gz", &gzip(&text)).encoded("log.gz", Encoding::Gzip));
+    let open = async || {
+        let request =
+            Request::get("/log.gz").header("accept-encoding", "identity").body(Full::new(Bytes::new())).unwrap();
+        let (head, sent) = request.into_parts();
+        world.sites.respond(&head, sent, &world.visit, &world.site).await
+    };
+    let mut stalled = Vec::new();
+    for _ in 0..3 * limits::DECODED_AT_ONCE {
+        let response = open().await;
+        assert_eq!(
+            (response.status(), &response.headers()["content-length"]),
+            (StatusCode::OK, &*text.len().to_string())
+        );
+        let mut body = response.into_body();
+        let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        stalled.push((body, first.len()));
+    }
+    assert_eq!(read(open().await.into_body()).await.unwrap(), text);
+    world.sites.packs.forget_bodies();
+    for (body, taken) in stalled {
+        assert_eq!(read(body).await.unwrap(), text[taken..]);
+    }
 }
