@@ -63,8 +63,11 @@ pub struct Gatekeeper {
     verified: Verified,
     guesses: Guesses,
     site_guesses: SiteGuesses,
-    hashing: Turns<Client>,
-    /// Turns of whoever owns the sites, of the same number: many clients who guess at one account's sites leave one to the others'.
+    /// The guesses of each client that are hashed or wait for that. A client takes this turn first, and keeps nobody else from
+    /// hashing while it waits for the other one, however many accounts' sites it guesses at.
+    hashing_of_clients: Turns<Client>,
+    /// The guesses that are hashed, by the account that owns the site. Many clients that guess at one account's sites leave a
+    /// turn to the other accounts.
     hashing_of_sites: Turns<PayingAccount>,
     /// Where the memory is charged that hashes take.
     account: Account,
@@ -110,8 +113,8 @@ impl Gatekeeper {
             verified: Verified::new(&key),
             guesses: Guesses::new(),
             site_guesses: SiteGuesses::new(&key, redis),
-            hashing: Turns::new(Bounds {
-                total: hashes,
+            hashing_of_clients: Turns::new(Bounds {
+                total: HASHES_WAITING,
                 // No more than may be wrong: those who are right do not wait for one another's outcome.
                 share: (hashes / 2).clamp(1, GUESSES_PER_MINUTE as usize),
                 waiting: HASHES_WAITING,
@@ -233,8 +236,9 @@ impl Gatekeeper {
             Ok(begun) => begun,
             Err(wait) => return Guess::TooManyByAll(wait.as_secs() + 1),
         };
+        let client = visit.client.into();
+        let Ok(of_client) = self.hashing_of_clients.take(&client, HASH_WAIT).await else { return Guess::Busy };
         let Ok(of_site) = self.hashing_of_sites.take(&site.owner, HASH_WAIT).await else { return Guess::Busy };
-        let Ok(turn) = self.hashing.take(&visit.client.into(), HASH_WAIT).await else { return Guess::Busy };
         let attempt = match self.guesses.begin(&site.project, visit.client) {
             Ok(attempt) => attempt,
             Err(Refusal::Spent(seconds)) => return Guess::TooMany(seconds),
@@ -248,7 +252,7 @@ impl Gatekeeper {
         // Turns and memory go along: they end with the hash, even when the visitor leaves before.
         let verify = move || {
             let right = passwords::verify(&hash, &password);
-            drop((turn, of_site, grant));
+            drop((of_site, of_client, grant));
             right
         };
         match tokio::task::spawn_blocking(verify).await {

@@ -72,7 +72,7 @@ pub(crate) const GUESSED_SITES: usize = 10_000;
 pub(crate) const LEAST_HASHES: usize = 2;
 /// Bytes that the computation of a password hash takes.
 pub(crate) const HASH_BYTES: u64 = 19 * 1024 * 1024;
-/// Visitors who wait for a turn to compute a password hash.
+/// Visitors who wait for a turn to compute a password hash, or have one.
 pub(crate) const HASHES_WAITING: usize = 1_024;
 /// Visitors of one client who wait for a turn to compute a password hash.
 pub(crate) const HASHES_WAITING_PER_CLIENT: usize = 16;

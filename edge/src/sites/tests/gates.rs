@@ -191,3 +191,36 @@ async fn right_passwords_do_not_count_as_guesses() {
     assert_eq!(world.send_with(form(), "password=guess").await.status, 401);
     assert_eq!(right().await.status, 303);
 }
+
+/// A client guesses at the sites of many accounts, and waits only for itself.
+#[tokio::test]
+async fn a_client_that_guesses_at_many_accounts_sites_does_not_delay_others() {
+    let mut world = gated();
+    let victim = world.visit.clone();
+    world.visit.client = [192, 0, 2, 66].into();
+    let guess = async |site: &Site, visit: &Visit, password: &str| {
+        let (head, body) = basic("/x", password).body(Full::new(Bytes::new())).unwrap().into_parts();
+        world.sites.respond(&head, body, visit, site).await.status()
+    };
+    let sites: Vec<_> = (0..12)
+        .map(|n| Site {
+            project: ProjectId::new(now()),
+            owner: format!("usr_00000000000000000a{n:02}").parse::<domain::UserId>().unwrap().into(),
+            ..world.site.clone()
+        })
+        .collect();
+    let guessed = AtomicUsize::new(0);
+    let attack = futures_util::future::join_all(sites.iter().map(async |site| {
+        guess(site, &world.visit, "wrong").await;
+        guessed.fetch_add(1, Ordering::SeqCst);
+    }));
+    let visit = async {
+        // After the attack: each of its guesses has begun to wait when this one begins.
+        tokio::task::yield_now().await;
+        let status = guess(&world.site, &victim, "open sesame").await;
+        (status, guessed.load(Ordering::SeqCst))
+    };
+    let (_, (status, before)) = tokio::join!(attack, visit);
+    assert_eq!(status, StatusCode::OK);
+    assert!(before < sites.len() / 2, "{before} guesses of another client came first");
+}
