@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqwest::Method;
 use serde_json::json;
 
 use super::{badge_of, enter, gated, join, leave};
@@ -68,6 +69,38 @@ async fn a_visit_ends_with_the_access_mode_the_owner_and_signing_out_everywhere(
     ada.create_org("others").await;
     ada.post("/projects/engine/transfer").json(&json!({ "org": "others" })).await.ok();
     assert_eq!(status(&badge).await, 401);
+}
+
+#[tokio::test]
+async fn a_visit_ends_with_the_session_and_other_browsers_go_on() {
+    let world = World::builder().edges(2).start().await;
+    let (ada, site) = gated(&world).await;
+    eventually(BACKGROUND, "admin has heard of both edges", async || {
+        ada.activate("engine", &site.id).await.header("x-svc-propagation").starts_with("2/2")
+    })
+    .await;
+    let refused = async |badge: &str| {
+        for edge in &world.edges {
+            edge.get(&site.url).header("cookie", badge).await.assert_status(401);
+        }
+    };
+    let (kept, lost) = (world.person(), world.person());
+    enter(&kept, &site.url, "bob").await;
+    let badge = badge_of(&enter(&lost, &site.url, "bob").await);
+    let listed = lost.api(Method::GET, "/sessions").await.ok();
+    let current = listed["sessions"].as_array().unwrap().iter().find(|session| session["current"] == true).unwrap();
+    let ended = kept.api(Method::DELETE, &format!("/sessions/{}", current["id"].as_str().unwrap())).await;
+    assert!(ended.assert_status(200).header("x-svc-propagation").starts_with("2/2"));
+    refused(&badge).await;
+    lost.visit(&site.url).await.assert_says("Sign in");
+    // The browser that is still signed in is let in again, without a question.
+    let badge = badge_of(&kept.visit(&site.url).await);
+    world.edge().get(&site.url).header("cookie", &badge).await.assert_body(200, "secret home");
+
+    // The form of the console's home signs this browser out.
+    let home = kept.visit(&world.console_url("/")).await;
+    kept.fill(&home, &[]).await.assert_says("Sign in");
+    refused(&badge).await;
 }
 
 #[tokio::test]

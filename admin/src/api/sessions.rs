@@ -11,11 +11,10 @@ use axum::{
 };
 use db::sign_in::sessions;
 use domain::SessionId;
-use live::events::Message;
 
 use crate::{
     app::App,
-    auth::{CliUser, Credential, cookies},
+    auth::{CliUser, Credential, cookies, session},
     error::ApiError,
     extract::{Json, Path},
 };
@@ -39,12 +38,12 @@ pub async fn list(State(app): State<App>, caller: CliUser) -> Result<Json<Sessio
 
 /// Signs you out in one browser.
 ///
-/// The next request of the session is refused. Sites of an organization that let the browser in before go on doing so;
-/// ending all sessions ends that too.
+/// The next request of the session is refused, and so is the browser by the sites of organizations that let it in. Your
+/// other browsers are let in there again by their own sessions.
 #[utoipa::path(
     delete, path = "/sessions/{id}", tag = "Sessions",
     params(("id" = String, Path, description = "The session's id")),
-    responses((status = 200, description = "The session has ended", body = Done, headers(("Set-Cookie")))),
+    responses((status = 200, description = "The session has ended", body = Done, headers(("Set-Cookie"), ("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({
         "not_found": "you have no such session, or it has ended before",
     }))),
@@ -54,12 +53,9 @@ pub async fn end(
     caller: CliUser,
     Path(id): Path<SessionId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    if !sessions::end(&app.db, &caller.user.id, &id).await? {
-        return Err(ApiError::not_found("session"));
-    }
-    // Its stream of events ends with it.
-    app.events.publish(Message::Credentials { user: caller.user.id.clone() });
-    Ok((cleared(is_current(&caller, &id)), Json(Done::OK)))
+    let ended = session::end(&app, caller.actor(), &caller.user.id, &id).await?;
+    let propagation = ended.ok_or_else(|| ApiError::not_found("session"))?;
+    Ok((propagation, cleared(is_current(&caller, &id)), Json(Done::OK)))
 }
 
 /// Signs you out in every browser, this one included, and on every site of an organization that let you in.

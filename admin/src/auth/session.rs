@@ -10,18 +10,21 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
     response::{IntoResponse as _, Response},
 };
-use db::sign_in::{
-    sessions::{self, Session},
-    users::User,
+use db::{
+    audit::Actor,
+    sign_in::{
+        sessions::{self, Session},
+        users::User,
+    },
 };
-use domain::{limits::SESSION_LIFE, opaque::OpaqueSecret};
+use domain::{SessionId, UserId, limits::SESSION_LIFE, opaque::OpaqueSecret};
 use sqlx::PgConnection;
 
 use super::{
     Authentication, Caller, CliUser, Credential, CredentialError,
     cookies::{self, SESSION},
 };
-use crate::{addresses::OwnPath, app::App, error::ApiError, html};
+use crate::{addresses::OwnPath, app::App, edges::Propagation, error::ApiError, html};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -82,12 +85,28 @@ pub async fn begin(
     headers: &HeaderMap,
 ) -> Result<HeaderValue, sqlx::Error> {
     if let Some(former) = cookies::secret(headers, SESSION) {
-        sessions::end_by_secret(&mut *conn, &former.hash()).await?;
+        sessions::replace(&mut *conn, &former.hash()).await?;
     }
     let secret = OpaqueSecret::generate();
     let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     sessions::create(conn, &user.id, &secret.hash(), &browser(agent), app.clock.now()).await?;
     Ok(cookies::set(SESSION, &secret, SESSION_LIFE))
+}
+
+/// Ends a session, in the name of `actor`, and closes the gated sites that let the browser in. Returns `None` when `user`
+/// has no such session.
+pub async fn end(
+    app: &App,
+    actor: Actor<'_>,
+    user: &UserId,
+    id: &SessionId,
+) -> Result<Option<Propagation>, sqlx::Error> {
+    let mut change = app.change(actor).await?;
+    let Some(touched) = sessions::end(&mut change, user, id).await? else { return Ok(None) };
+    change.touch(touched);
+    // Its stream of events ends with it.
+    change.recheck_credentials(user);
+    change.commit().await.map(Some)
 }
 
 /// Looks up the session in a request that came through the console's host. Only a request that a page of the console

@@ -7,7 +7,6 @@ use axum::{
     response::Response,
 };
 use db::{audit::Actor, sign_in::sessions};
-use live::events::Message;
 use serde::Deserialize;
 
 use super::{PageError, sign_in};
@@ -33,7 +32,7 @@ struct Form {
     return_to: Option<String>,
 }
 
-/// Ends this browser's session. Without a session the answer is the same.
+/// Ends this browser's session, and the person's visits to gated sites. Without a session the answer is the same.
 pub(super) async fn this_browser(
     State(app): State<App>,
     headers: HeaderMap,
@@ -44,9 +43,8 @@ pub(super) async fn this_browser(
     }
     let form = read_form(body).await?;
     if let Some(secret) = cookies::secret(&headers, SESSION) {
-        let ended = sessions::end_by_secret(&app.db, &secret.hash()).await?;
-        if let Some(user) = ended {
-            app.events.publish(Message::Credentials { user });
+        if let Some((own, user)) = sessions::find(&app.db, &secret.hash(), app.clock.now()).await? {
+            session::end(&app, Actor::user(&user, None), &user.id, &own.id).await?;
         }
     }
     let next = match form.return_to {
@@ -68,8 +66,7 @@ pub(super) async fn everywhere(State(app): State<App>, person: WebUser) -> Resul
 /// Ends one of the person's sessions.
 pub(super) async fn one_session(State(app): State<App>, person: WebUser, body: Body) -> Result<Response, PageError> {
     if let Ok(id) = read_form(body).await?.session.parse() {
-        sessions::end(&app.db, &person.user.id, &id).await?;
-        app.events.publish(Message::Credentials { user: person.user.id });
+        session::end(&app, Actor::user(&person.user, None), &person.user.id, &id).await?;
     }
     Ok(html::see_other(&app.console.url(&OwnPath::home())))
 }

@@ -109,19 +109,22 @@ pub async fn list_of_user(db: impl PgExecutor<'_>, user: &UserId, now: Timestamp
     .await
 }
 
-/// Ends one of a user's sessions; false when there is no such one.
-pub async fn end(db: impl PgExecutor<'_>, user: &UserId, id: &SessionId) -> Result<bool, sqlx::Error> {
+/// Ends one of a user's sessions, and their visits to gated sites: a badge of such a site does not say which session it
+/// came from. The other sessions get new badges when they next visit. Returns `None` when the user has no such session.
+pub async fn end(conn: &mut PgConnection, user: &UserId, id: &SessionId) -> Result<Option<Touched>, sqlx::Error> {
     let ended = sqlx::query!("DELETE FROM sessions WHERE id = $1 AND user_id = $2", id.as_str(), user.as_str())
-        .execute(db)
+        .execute(&mut *conn)
         .await?;
-    Ok(ended.rows_affected() == 1)
+    if ended.rows_affected() == 0 {
+        return Ok(None);
+    }
+    end_visits(conn, user).await.map(Some)
 }
 
-/// Ends the session behind a secret, and returns whose it was, if there is one.
-pub async fn end_by_secret(db: impl PgExecutor<'_>, secret_hash: &[u8; 32]) -> Result<Option<UserId>, sqlx::Error> {
-    sqlx::query_scalar!("DELETE FROM sessions WHERE secret_hash = $1 RETURNING user_id", secret_hash)
-        .fetch_optional(db)
-        .await
+/// Deletes the session behind a secret, which another session of the same browser replaces.
+pub async fn replace(db: impl PgExecutor<'_>, secret_hash: &[u8; 32]) -> Result<(), sqlx::Error> {
+    sqlx::query!("DELETE FROM sessions WHERE secret_hash = $1", secret_hash).execute(db).await?;
+    Ok(())
 }
 
 /// Whether a session has not ended.
@@ -138,6 +141,11 @@ pub async fn is_live(db: impl PgExecutor<'_>, id: &SessionId, now: Timestamp) ->
 /// Signs a user out everywhere: on the console, and on every gated site that let them in.
 pub async fn end_all(conn: &mut PgConnection, user: &UserId) -> Result<Touched, sqlx::Error> {
     sqlx::query!("DELETE FROM sessions WHERE user_id = $1", user.as_str()).execute(&mut *conn).await?;
+    end_visits(conn, user).await
+}
+
+/// Ends a user's visits to gated sites, on every edge that applies the change.
+async fn end_visits(conn: &mut PgConnection, user: &UserId) -> Result<Touched, sqlx::Error> {
     sqlx::query!("DELETE FROM gate_tickets WHERE user_id = $1", user.as_str()).execute(&mut *conn).await?;
     sqlx::query!("UPDATE users SET gate_version = gate_version + 1 WHERE id = $1", user.as_str())
         .execute(&mut *conn)
