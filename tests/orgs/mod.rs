@@ -234,6 +234,25 @@ async fn each_owner_of_a_deleted_org_may_take_its_name_again() {
     org.owner.post("/orgs").json(&json!({ "name": "acme" })).await.assert_error(409, "name_taken");
 }
 
+/// As many domains are kept for a former owner, whichever way they were given up.
+#[tokio::test]
+async fn the_end_of_an_org_does_not_release_what_is_kept_for_its_owner() {
+    let world = World::start().await;
+    let org = world.acme().await;
+    world
+        .sql(
+            "INSERT INTO retired_names (kind, name, former_owners, retired_at)
+             SELECT 'domain', format('%s.example', n), ARRAY[m.user_id], now() - interval '1 day'
+             FROM org_members m, generate_series(1, 40) n;
+             INSERT INTO retired_names (kind, name, former_owners, retired_at)
+             SELECT 'domain', format('%s.of-the-org.example', n), ARRAY[id], now() FROM orgs, generate_series(1, 40) n",
+        )
+        .await;
+    org.owner.delete("/orgs/acme").await.ok();
+    let kept = "SELECT count(*) FROM retired_names r JOIN users u ON former_owners = ARRAY[u.id] WHERE kind = 'domain'";
+    assert_eq!(world.sql_number(kept).await, 80);
+}
+
 #[tokio::test]
 async fn a_deletion_that_races_with_new_projects_is_clean() {
     let world = World::start().await;

@@ -65,7 +65,7 @@ pub(crate) async fn retire_of_project(
     }
     let owners = [owner.to_string()];
     retire(&mut *conn, Name::Project(name), &owners, now).await?;
-    trim(conn, "project", &owners, limits.projects).await
+    trim(conn, "project", &owners, limits.projects.into()).await
 }
 
 /// Retires a custom domain that a project is about to lose, or all that one has which is being deleted, for the account that owns it. Of
@@ -90,16 +90,7 @@ pub(crate) async fn retire_domains(
     )
     .execute(&mut *conn)
     .await?;
-    sqlx::query!(
-        "DELETE FROM retired_names WHERE kind = 'domain' AND name IN
-             (SELECT name FROM retired_names WHERE former_owners = ARRAY[$1::text] AND kind = 'domain'
-              ORDER BY retired_at DESC, name OFFSET $2)",
-        owner.as_str(),
-        KEPT_DOMAINS,
-    )
-    .execute(conn)
-    .await
-    .map(drop)
+    trim(conn, "domain", &[owner.to_string()], KEPT_DOMAINS).await
 }
 
 /// Returns since when a domain is kept for an account that is none of `accounts`.
@@ -168,21 +159,21 @@ pub(crate) async fn retire_of_org(
     )
     .execute(&mut *conn)
     .await?;
-    for (kind, most) in [("org", limits.orgs), ("project", limits.projects), ("domain", limits.domains)] {
+    for (kind, most) in [("org", limits.orgs.into()), ("project", limits.projects.into()), ("domain", KEPT_DOMAINS)] {
         trim(&mut *conn, kind, &owners, most).await?;
     }
     Ok(())
 }
 
 /// Gives up the oldest names of a kind that are retired for `former_owners`, so that `most` are left.
-async fn trim(conn: &mut PgConnection, kind: &str, former_owners: &[String], most: u32) -> Result<(), sqlx::Error> {
+async fn trim(conn: &mut PgConnection, kind: &str, former_owners: &[String], most: i64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "DELETE FROM retired_names WHERE (kind, name) IN
              (SELECT kind, name FROM retired_names WHERE kind = $1 AND former_owners = $2
               ORDER BY retired_at DESC, name OFFSET $3)",
         kind,
         former_owners,
-        i64::from(most),
+        most,
     )
     .execute(conn)
     .await
