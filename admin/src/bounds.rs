@@ -437,6 +437,8 @@ fn busy(message: &'static str) -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[test]
@@ -459,5 +461,22 @@ mod tests {
         webhook.grow(0, 16).await.unwrap();
         assert_eq!(webhook.grow(16, 1).await.unwrap_err().code(), Code::Busy);
         assert!(bounds(0, 0).listings.bounds().total >= 2);
+    }
+
+    #[tokio::test]
+    async fn a_small_archive_does_not_wait_for_the_large_ones_of_others() {
+        let account =
+            |name: &str| PayingAccount::from(format!("usr_00000000000000000{name}").parse::<domain::UserId>().unwrap());
+        let bounds = Bounds::new(&config::Admin { publishes: 2, ..config::Admin::default() }, Path::new("/"));
+        let large = SMALL_PUBLISH_BYTES + 1;
+        let _held = (
+            bounds.publish(&account("ada"), large).now_or_never().unwrap().unwrap(),
+            bounds.publish(&account("bob"), large).now_or_never().unwrap().unwrap(),
+        );
+        assert!(bounds.publish(&account("eve"), large).now_or_never().is_none());
+        let small = bounds.publish(&account("eve"), SMALL_PUBLISH_BYTES).now_or_never().unwrap().unwrap();
+        assert!(bounds.publish(&account("eve"), 1).now_or_never().is_none(), "an account has one of these turns");
+        drop(small);
+        assert!(bounds.publish(&account("eve"), 1).now_or_never().is_some());
     }
 }
