@@ -1,22 +1,21 @@
-//! The memory of answers that are read whole before they are sent.
+//! Memory for answers that are read whole before they are sent.
 
 use domain::PayingAccount;
 use fairness::{Amounts, Held, Refused};
 
-/// The memory of one answer, given back when it is dropped.
+/// The memory of one answer, released on drop.
 pub(super) struct AnswerMemory {
     held: Held<PayingAccount>,
-    /// Bytes that are held.
     bytes: u64,
 }
 
 impl AnswerMemory {
-    /// Begins with nothing, to which [`grow_to`](Self::grow_to) adds of `account`'s part of the memory for `answers`.
+    /// Creates an empty reservation; [`grow_to`](Self::grow_to) draws on `account`'s share of the memory for `answers`.
     pub(super) fn new(answers: &Amounts<PayingAccount>, account: &PayingAccount) -> Self {
         Self { held: answers.hold(account.clone()), bytes: 0 }
     }
 
-    /// Takes what an answer of so many bytes needs: twice as many, because most are there once as they came and once as they leave.
+    /// Reserves twice the memory of an answer of `bytes`, since most briefly exist as received and as sent.
     pub(super) fn grow_to(&mut self, bytes: usize) -> Result<(), Refused> {
         let needed = 2 * bytes as u64;
         if needed > self.bytes {

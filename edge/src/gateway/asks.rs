@@ -1,7 +1,7 @@
-//! What a key may ask of the gateway: how large a body, how many tokens, and by which names of models.
+//! The request limits of an API key: body size, tokens, and the model names it can use.
 //!
-//! The contract's numbers hold unless the account's plan says others; a key may have lower ones, and no model is asked for more
-//! than it can write.
+//! The contract's defaults apply unless the account's plan sets others. A key may have lower limits, and a model's own
+//! output limit always applies.
 
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -11,27 +11,25 @@ use domain::{
     plans::PlanLimits,
 };
 
-/// What a key may ask.
+/// The request limits of an API key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Asks {
-    /// The largest body.
+    /// The largest body, in bytes.
     pub(super) body: Limited,
-    /// The most tokens of a choice, of models that can write as many.
+    /// The most tokens per choice, for models that can write that many.
     tokens: Limited,
-    /// Whether a request for more tokens is cut, rather than refused.
+    /// Whether a request for more tokens is reduced rather than refused.
     clamps: bool,
-    /// The names that its account has given to models.
     aliases: Option<Arc<ModelAliases>>,
 }
 
-/// A number, and what it is for.
+/// A limit and what sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limited {
     pub(super) most: u64,
     by: Bound,
 }
 
-/// What bounds a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bound {
     Plan,
@@ -39,23 +37,22 @@ enum Bound {
     Model,
 }
 
-/// The tokens that a choice of a model's may have.
+/// The most tokens allowed per choice of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TokenCeiling {
     limited: Limited,
     clamps: bool,
 }
 
-/// A number of tokens that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AskedTokens {
     pub(super) tokens: u64,
-    /// Whether it asked for more.
+    /// Whether the request asked for more.
     pub(super) is_cut: bool,
 }
 
 impl Asks {
-    /// What a key with these limits may ask on a plan with those.
+    /// Combines the limits of a key and of its plan.
     pub(super) fn of(key: &KeyLimits, plan: &PlanLimits, clamps: bool) -> Self {
         Self {
             body: Limited::of(plan.gateway_body_bytes.get(), key.body_bytes.map(BodyLimit::get)),
@@ -65,17 +62,15 @@ impl Asks {
         }
     }
 
-    /// The same with the names that the account has given to models.
     pub(super) fn by_names(self, aliases: Option<Arc<ModelAliases>>) -> Self {
         Self { aliases, ..self }
     }
 
-    /// The id of the model to which the account has given this name.
+    /// Returns the id of the model to which the account has given this name.
     pub(super) fn alias(&self, name: &str) -> Option<&str> {
         self.aliases.as_ref()?.find(name)
     }
 
-    /// The tokens that a choice of `model`'s may have.
     pub(super) fn tokens_of(&self, model: &Model) -> TokenCeiling {
         let output = model.most_output();
         let limited = if output < self.tokens.most { Limited { most: output, by: Bound::Model } } else { self.tokens };
@@ -83,7 +78,7 @@ impl Asks {
     }
 }
 
-/// The contract's numbers.
+/// The contract's defaults.
 #[cfg(any(test, fuzzing))]
 impl Default for Asks {
     fn default() -> Self {
@@ -124,7 +119,7 @@ impl Limited {
         }
     }
 
-    /// What a client can do to get more, as the end of a message.
+    /// Returns how a client can get a higher limit, as the end of a message.
     pub(super) fn remedy(&self) -> &'static str {
         match self.by {
             Bound::Plan => "your plan allows no more, and a larger plan may",
@@ -138,24 +133,22 @@ impl Limited {
 }
 
 impl TokenCeiling {
-    /// The most tokens.
     pub(super) fn most(&self) -> u64 {
         self.limited.most
     }
 
-    /// The tokens where a request names no number: the contract's, or fewer where those are too many.
+    /// Returns the tokens for a request that names no number: the contract's default, or this limit if it is lower.
     pub(super) fn default_tokens(&self) -> u64 {
         self.limited.most.min(MAX_TOKENS)
     }
 
-    /// The tokens that are asked for as `tokens`; none where that is no number that may be asked for.
+    /// Validates a requested number of tokens. Returns `None` if it is out of range.
     pub(super) fn admit(&self, tokens: u64) -> Option<AskedTokens> {
         let is_cut = self.clamps && tokens > self.most();
         let tokens = if is_cut { self.most() } else { tokens };
         self.range().contains(&tokens).then_some(AskedTokens { tokens, is_cut })
     }
 
-    /// Which numbers may be asked for, in words.
     pub(super) fn rule(&self) -> String {
         let range = self.range();
         format!("expected an integer from {} to {}: {}", range.start(), range.end(), self.limited.remedy())

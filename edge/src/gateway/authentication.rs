@@ -1,4 +1,4 @@
-//! Whose a request is: the API key that it shows.
+//! Authentication of a request by its API key.
 
 use std::sync::Arc;
 
@@ -13,11 +13,10 @@ use crate::{
     memory::keys::{GatewayKey, KeyError},
 };
 
-/// Where Anthropic's clients show their key, and some of those that speak to several services.
+/// The header in which Anthropic's clients, and some multi-service clients, send their key.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 impl Gateway {
-    /// Finds the key with this secret.
     pub(super) async fn authenticate(&self, secret: TokenSecret, client: Client) -> Result<Arc<GatewayKey>, ApiError> {
         match self.state.keys.find(&secret, client).await {
             Ok(Some(key)) if key.is_suspended => Err(ApiError::suspended_account()),
@@ -34,7 +33,6 @@ impl Gateway {
     }
 }
 
-/// The secret that a request shows.
 pub(super) fn shown_key(headers: &HeaderMap) -> Result<TokenSecret, ApiError> {
     let secret = match (headers.get(header::AUTHORIZATION), headers.get(API_KEY)) {
         (Some(shown), _) => {

@@ -1,4 +1,4 @@
-//! The body of the gateway's answers.
+//! The body of the gateway's responses.
 
 use std::{
     pin::Pin,
@@ -16,21 +16,20 @@ use super::{
     under_way::Held,
 };
 
-/// The body of one of the gateway's answers: a whole one, or a stream of server-sent events.
+/// A response body: whole, or a stream of server-sent events.
 pub struct Body {
     kind: Kind,
-    /// Of a completion; dropped after the body itself.
     _held: Option<Held>,
 }
 
 enum Kind {
     Whole(Full<Bytes>),
     Stream(StreamBody),
-    /// An answer that is kept for clients who come back, and the bytes of it that are left, where that is known.
+    /// An answer kept for clients that reconnect, and its remaining bytes, if known.
     Kept(Pieces, Option<u64>),
 }
 
-/// Bytes, and what goes with the last of them.
+/// Bytes with a value that lives until the last of them is dropped.
 struct Holding<H> {
     bytes: Bytes,
     _held: H,
@@ -43,18 +42,17 @@ impl<H> AsRef<[u8]> for Holding<H> {
 }
 
 impl Body {
-    /// A whole answer with what it holds, such as its turn, until the last of its bytes has been handed over: the body itself is gone
-    /// when they have only been queued.
+    /// Creates a whole body that holds a value, such as its turn, until its last byte has been handed over. The body
+    /// itself is dropped when the bytes are only queued.
     pub(super) fn whole<H: Send + 'static>(bytes: Bytes, held: H) -> Self {
         Bytes::from_owner(Holding { bytes, _held: held }).into()
     }
 
-    /// Makes a body of an answer that is kept for clients who come back, with its length in bytes where that is known.
     pub(super) fn kept(pieces: Pieces, length: Option<u64>) -> Self {
         Kind::Kept(pieces, length).into()
     }
 
-    /// The body, which from now on holds a completion's place until it is dropped.
+    /// Keeps a completion counted as pending until the body is dropped.
     pub(super) fn holding(self, held: Held) -> Self {
         Self { _held: Some(held), ..self }
     }

@@ -1,4 +1,4 @@
-//! CORS: pages in a browser may call the gateway only from the origins that the operator allows, by default none.
+//! CORS: browser pages may call the gateway only from origins that the operator allows (by default none).
 
 use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
 
@@ -11,7 +11,6 @@ pub(super) const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static(
      x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens",
 );
 
-/// The allowed origins.
 pub(super) struct Cors(Vec<String>);
 
 impl Cors {
@@ -19,7 +18,6 @@ impl Cors {
         Self(origins.iter().map(|origin| origin.trim_end_matches('/').to_owned()).collect())
     }
 
-    /// Adds the headers that let a page of an allowed origin read the headers.
     pub(super) fn add_headers(&self, request: &Parts, headers: &mut HeaderMap) {
         if self.0.is_empty() {
             return;
@@ -34,7 +32,7 @@ impl Cors {
         if request.method == Method::OPTIONS {
             headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
             headers.insert(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE_SECONDS);
-            // Clients send headers of their own; none of them reaches a provider.
+            // Clients send custom headers; none of them reaches a provider.
             if let Some(requested) = request.headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
                 headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, requested.clone());
             }

@@ -1,4 +1,4 @@
-//! Drains: work that goes on after its client has disconnected, such as reading an answer to its end for its usage.
+//! Drains: work that continues after its client disconnects, such as reading an answer to its end for its usage.
 
 use std::{
     pin::Pin,
@@ -23,22 +23,22 @@ use super::{
 };
 use crate::{http::pinned, limits, metrics};
 
-/// The tasks that go on without their clients. Cheap to clone.
+/// The tasks that continue without their clients. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Drains(Arc<Inner>);
 
 struct Inner {
-    /// The places of drains, in all and per account.
+    /// Slots for drains, in total and per account.
     places: Turns<PayingAccount>,
-    /// The places of connections that wait for the end of an answer.
+    /// Slots for connections that wait for the end of an answer.
     ends: Arc<Semaphore>,
-    /// Those of everything that is under way.
+    /// Tracks all pending completions.
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
 impl Drains {
-    /// No drains yet; each will be one of `tasks`.
+    /// Creates an empty set whose drains are added to `tasks`.
     pub(super) fn new(tasks: TaskTracker) -> Self {
         Self(Arc::new(Inner {
             places: Turns::new(Bounds {
@@ -53,9 +53,9 @@ impl Drains {
         }))
     }
 
-    /// Runs `work`, which reads a stream of `account`, in the background, up to [`limits::DRAIN_WAIT`]. Beyond
-    /// [`limits::ACCOUNT_DRAINS`] tasks of the account, or [`limits::DRAINS`] in all, it is dropped instead. Either way,
-    /// dropping `work` must settle what it holds.
+    /// Runs `work`, which reads a stream of `account`, in the background for up to [`limits::DRAIN_WAIT`]. Above
+    /// [`limits::ACCOUNT_DRAINS`] tasks of the account, or [`limits::DRAINS`] in total, `work` is dropped instead.
+    /// Either way, dropping `work` must settle what it holds.
     pub(super) fn spawn<W>(&self, account: &PayingAccount, work: W)
     where
         W: Future + Send + 'static,
@@ -75,8 +75,8 @@ impl Drains {
         }
     }
 
-    /// Runs `work`, which waits for the end of an answer to keep its connection, in the background. Beyond
-    /// [`limits::ENDS`] tasks it is dropped instead, which closes the connection.
+    /// Runs `work`, which waits for the end of an answer to reuse its connection, in the background. Above
+    /// [`limits::ENDS`] tasks, `work` is dropped instead, which closes the connection.
     pub(super) fn spawn_end<W>(&self, work: W)
     where
         W: Future + Send + 'static,
@@ -99,7 +99,7 @@ impl Drains {
         let stop = self.0.stop.clone();
         let task = async move {
             let done = stop.run_until_cancelled_owned(timeout(wait, work)).await;
-            // First, because what came of it may be a stream, which wants the place to be read to its end.
+            // Dropped first: the output may be a stream that needs this slot to be read to its end.
             drop(place);
             drop(done);
             metrics::drains().decrement(1);
@@ -107,24 +107,23 @@ impl Drains {
         self.0.tasks.spawn_on(task, &runtime);
     }
 
-    /// Cancels all drains, and those that would still begin.
+    /// Cancels all drains, including later ones.
     pub(super) fn cancel(&self) {
         self.0.stop.cancel();
     }
 }
 
-/// Whether the client of an exchange has disconnected.
+/// A flag for whether the client of an exchange has disconnected.
 #[derive(Clone, Default)]
 pub(super) struct Disconnected(Arc<AtomicBool>);
 
 impl Disconnected {
-    /// Whether it has.
     pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Whom an exchange is for: whether its client has disconnected, and what else wants to know of it.
+/// The caller of an exchange: whether its client has disconnected, and what observes the completion.
 #[derive(Clone, Default)]
 pub(super) struct Caller {
     disconnected: Disconnected,
@@ -133,37 +132,32 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// The caller of an exchange that goes on for whoever comes back. `charge` learns whether it costs anything.
+    /// Creates the caller of an exchange for clients that reconnect. `charge` records whether it costs anything.
     pub(super) fn lasting(charge: Charge, span: Option<Span>) -> Self {
         Self { charge, span, ..Self::default() }
     }
 
-    /// The caller with the span of its request.
     pub(super) fn with_span(self, span: Option<Span>) -> Self {
         Self { span, ..self }
     }
 
-    /// Whether the client has disconnected.
     pub(super) fn has_left(&self) -> bool {
         self.disconnected.is_set()
     }
 
-    /// Returns what says whether the client has disconnected, later too.
     pub(super) fn disconnected(&self) -> Disconnected {
         self.disconnected.clone()
     }
 
-    /// Has everybody who wants to know of the completion learn of its end.
+    /// Makes the reservation report its end to the caller's charge and span.
     pub(super) fn watch(&self, reservation: &mut Reservation) {
         reservation.report_to(self.charge.clone(), self.span.clone());
     }
 
-    /// Whether the completion has cost anything so far.
     pub(super) fn is_charged(&self) -> bool {
         self.charge.is_set()
     }
 
-    /// Says what the client is answered with.
     pub(super) fn answered(&self, response: &Response<Body>) {
         if let Some(span) = &self.span {
             span.answered(response.status(), response.extensions().get().copied());
@@ -171,7 +165,7 @@ impl Caller {
     }
 }
 
-/// A future that becomes a drain when it is dropped before its end, which is when its client disconnects.
+/// A future that becomes a drain if it is dropped before it completes, as when its client disconnects.
 pub(super) struct DrainOnDrop<T: Send + 'static> {
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     caller: Caller,
@@ -181,7 +175,7 @@ pub(super) struct DrainOnDrop<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> DrainOnDrop<T> {
-    /// Work that goes on for `longest` at most once its client has disconnected.
+    /// Creates work that runs for at most `longest` after its client disconnects.
     pub(super) fn new<W>(
         drains: Drains,
         account: PayingAccount,
@@ -201,7 +195,7 @@ impl<T: Send + 'static> Future for DrainOnDrop<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        // Polled after its end, it stays pending.
+        // Stays pending when polled after completion.
         let Some(work) = &mut self.work else { return Poll::Pending };
         let output = work.as_mut().poll(cx);
         if output.is_ready() {
@@ -215,7 +209,7 @@ impl<T: Send + 'static> Drop for DrainOnDrop<T> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
             self.caller.disconnected.0.store(true, Ordering::Relaxed);
-            // Of an answer that is not streamed the usage is known at its end alone.
+            // The usage of a non-streaming answer is known only at its end.
             self.drains.spawn_within(self.longest, &self.account, work);
         }
     }
@@ -231,7 +225,7 @@ mod tests {
         format!("usr_000000000000000000{name}").parse::<domain::UserId>().unwrap().into()
     }
 
-    /// Work that never ends, with a count of how much of it is under way.
+    /// Returns work that never ends and holds a reference while it runs.
     fn endless(under_way: &Arc<()>) -> impl Future<Output = ()> + Send + use<> {
         let held = under_way.clone();
         async move {
@@ -271,7 +265,7 @@ mod tests {
         assert_eq!(Arc::strong_count(&adas) - 1, limits::ACCOUNT_DRAINS);
         drains.spawn(&account("1b"), endless(&bobs));
         assert_eq!(Arc::strong_count(&bobs) - 1, 1);
-        // The ends of connections take no place of an answer, nor the other way round.
+        // Connection ends take no answer slots, and vice versa.
         for _ in 0..=limits::ENDS {
             drains.spawn_end(endless(&ends));
         }

@@ -1,4 +1,4 @@
-//! The paths of the gateway, and at which of them a model is asked.
+//! The gateway's paths, and the endpoints at which a model is served.
 
 use config::models::{Model, ModelRoute};
 
@@ -11,7 +11,7 @@ pub(super) const COUNT_TOKENS: &str = "/v1/messages/count_tokens";
 pub(super) const MODELS: &str = "/v1/models";
 pub(super) const OPENAPI: &str = "/v1/openapi.json";
 
-/// The endpoints at which a model can be asked. Chat completions are what responses and messages are translated to.
+/// Returns the endpoints of a model. Responses and messages are translated to chat completions.
 pub(super) fn of(model: &Model) -> Vec<&'static str> {
     let is_chat = model.has_route(ModelRoute::Chat);
     let has = |route| model.has_route(route);

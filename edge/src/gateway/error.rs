@@ -1,7 +1,7 @@
 //! The gateway's errors in `OpenAI`'s shape: `{"error": {message, type, param, code}}`.
 //!
-//! [`ErrorCode`] lists every code with its status and type; `openapi.json` is tested against it. Every message is
-//! written here: nothing that a provider says of its errors reaches a client.
+//! [`ErrorCode`] lists every code with its status and type; `openapi.json` is tested against it. All messages are
+//! written here: the text of a provider's errors never reaches a client.
 
 mod code;
 mod complaint;
@@ -29,21 +29,17 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 /// `Retry-After` in milliseconds, which `OpenAI`'s own clients prefer.
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
-/// An error that a client is answered with.
 #[derive(Debug)]
 pub(super) struct ApiError {
     code: ErrorCode,
     message: Cow<'static, str>,
-    /// The field of the request that the error is about.
     param: Option<Cow<'static, str>>,
-    /// The largest value that the field may have.
     maximum: Option<u64>,
     retry_after: Option<Duration>,
-    /// Whether trying again is of no use for a long time, or is charged again.
+    /// Whether a retry is pointless for a long time, or would be charged again.
     is_final: bool,
-    /// The methods of the path, for `Allow`.
     allow: Option<&'static str>,
-    /// Whether the body is left unread: there is no memory for it.
+    /// Whether the body is left unread because there is no memory for it.
     leaves_body: bool,
 }
 
@@ -58,7 +54,6 @@ impl ApiError {
         self
     }
 
-    /// The error about a number that is larger than `maximum`, or smaller than is allowed.
     pub(super) fn with_maximum(self, maximum: u64) -> Self {
         Self { maximum: Some(maximum), ..self }
     }
@@ -148,7 +143,7 @@ impl ApiError {
         Self::invalid_json(&format!("it is not intact {coding} data, as its Content-Encoding says"))
     }
 
-    /// `most` are the bytes that are taken, and `remedy` is what the client can do to have more taken.
+    /// `most` is the limit in bytes; `remedy` tells the client how to raise it.
     pub(super) fn body_too_large(most: u64, remedy: &str) -> Self {
         let message = format!(
             "Request too large (request_too_large): the body is larger than {}. Please reduce the length of the messages. \
@@ -158,8 +153,8 @@ impl ApiError {
         Self::new(ErrorCode::RequestTooLarge, message)
     }
 
-    /// The prompt is longer than the model's context, which has at most `context` tokens where that is configured. The sentences are
-    /// those by which clients recognize it, and stand in no other error.
+    /// The prompt is longer than the model's context, of `context` tokens where that is configured. Clients recognize
+    /// this error by its sentences, which no other error contains.
     pub(super) fn context_length_exceeded(context: Option<u32>) -> Self {
         let maximum = context.map_or_else(|| "exceeded".to_owned(), |tokens| format!("{tokens} tokens"));
         let message = format!(
@@ -204,7 +199,7 @@ impl ApiError {
         Self::new(ErrorCode::ModelNotFound, message).with_param("model")
     }
 
-    /// The model is asked at other endpoints than that of the request.
+    /// The model is served at other endpoints.
     pub(super) fn wrong_endpoint(id: &str, endpoints: &[&str]) -> Self {
         let message = format!("The model `{id}` is not served at this endpoint. Ask it at {}.", endpoints.join(" or "));
         Self::new(ErrorCode::InvalidValue, message).with_param("model")
@@ -218,7 +213,7 @@ impl ApiError {
         Self::new(ErrorCode::ModelUnavailable, message).with_param("model").with_final()
     }
 
-    /// An image, at `place`, is sent to a model that reads text alone.
+    /// An image at `place` was sent to a model that reads only text.
     pub(super) fn no_images(id: &str, place: String) -> Self {
         let rule = format!(
             "the model `{id}` reads text alone; leave the image out, or ask a model with \"image\" in its `input_modalities`, which \
@@ -227,22 +222,19 @@ impl ApiError {
         Self::invalid_value(place, &rule)
     }
 
-    /// Whether the client is answered without a look at what it still sends.
     pub(super) fn leaves_body(&self) -> bool {
         self.leaves_body
     }
 
-    /// The status of the answer.
     pub(super) fn status(&self) -> StatusCode {
         self.code.status()
     }
 
-    /// The code, which the shapes of other formats go by.
+    /// Returns the code, from which other formats derive their error types.
     pub(super) fn code(&self) -> ErrorCode {
         self.code
     }
 
-    /// The field that the error is about, and the largest value that it may have.
     pub(super) fn bound(&self) -> Option<(&str, u64)> {
         Some((self.param.as_deref()?, self.maximum?))
     }
@@ -251,7 +243,6 @@ impl ApiError {
         &self.message
     }
 
-    /// The error with the field that it is about under another name, if `rename` has one.
     pub(super) fn rename_param(mut self, rename: impl FnOnce(&str) -> Option<String>) -> Self {
         if let Some(param) = &self.param
             && let Some(renamed) = rename(param)
@@ -262,13 +253,12 @@ impl ApiError {
         self
     }
 
-    /// The error with another message.
     pub(super) fn with_message(mut self, message: String) -> Self {
         self.message = message.into();
         self
     }
 
-    /// The body of the answer, in one line.
+    /// Returns the response body, in one line.
     pub(super) fn to_json(&self) -> String {
         let error = json!({"error": {
             "message": self.message, "type": self.code.kind(), "param": self.param, "code": self.code.as_str(),
@@ -276,18 +266,17 @@ impl ApiError {
         error.to_string()
     }
 
-    /// The answer, without the headers that every answer of the gateway has.
+    /// Returns the response, without the headers that all of the gateway's responses have.
     pub(super) fn into_response(self) -> Response<Bytes> {
         let body = self.to_json();
         self.into_response_with(body)
     }
 
-    /// The answer with this body, which is JSON.
     pub(super) fn into_response_with(self, body: String) -> Response<Bytes> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(wait) = self.retry_after {
-            // Rounded up: a client that comes back then is not refused again.
+            // Rounded up, so that a client that waits this long is not refused again.
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
             let millis = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
@@ -303,7 +292,7 @@ impl ApiError {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         let mut response = Response::new(Bytes::from(body));
-        // For traces.
+        // Read by traces.
         response.extensions_mut().insert(self.code);
         *response.status_mut() = self.status();
         *response.headers_mut() = headers;
@@ -363,7 +352,6 @@ impl From<&AdmissionError> for ApiError {
     }
 }
 
-/// Text that a client sent, cut to a length at which it can be quoted in a message.
 fn truncated(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(limits::QUOTED_CHARS) {
         None => Cow::Borrowed(text),

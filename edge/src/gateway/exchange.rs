@@ -1,5 +1,4 @@
-//! A completion, or embeddings, from a valid request to the answer: admission, the exchange with the provider, and what becomes of
-//! the reservation.
+//! Completions and embeddings, from a valid request to the answer: admission, the provider exchange, and settlement.
 
 mod asking;
 mod provider_error;
@@ -35,15 +34,15 @@ use super::{
 };
 use crate::{limits, memory::keys::GatewayKey, metrics};
 
-/// The header that names the provider that has served a completion.
+/// The name of the provider that served a completion.
 const PROVIDER: HeaderName = HeaderName::from_static("x-svc-provider");
 
-/// The id of the completion, by which `GET /usage/ai/requests` lists it.
+/// The id under which `GET /usage/ai/requests` lists the completion.
 pub(super) const COMPLETION: HeaderName = HeaderName::from_static("x-svc-completion");
-/// What the completion costs in millionths of a euro, a part of one counted as one.
+/// The cost of the completion in millionths of a euro, rounded up.
 pub(super) const COST: HeaderName = HeaderName::from_static("x-svc-cost");
 
-/// Answers a valid request. The future is polled on after its client has disconnected.
+/// Answers a valid request. The future keeps being polled after its client disconnects.
 pub(super) async fn complete(
     state: Arc<State>,
     settings: Arc<Settings>,
@@ -54,7 +53,7 @@ pub(super) async fn complete(
 ) -> Response<Body> {
     let model = request.model.clone();
     let (concurrent, allowance) = (settings.concurrent, settings.allowance(&key));
-    // A completion lasts for minutes, and needs nothing more of them.
+    // A completion lasts for minutes and does not need the settings any longer.
     drop(settings);
     let response = match state.completions.try_take_of(&key.payer, concurrent) {
         Ok(turn) => admit_and_exchange(state, key, allowance, request, request_id, &caller, turn).await,
@@ -84,7 +83,7 @@ async fn admit_and_exchange(
     let CompletionRequest { model, is_stream, max_usage, expected, sent, body, fallback, format } = request;
     let errors = format.errors(&request_id, expected.prompt, &model);
     let mut memory = AnswerMemory::new(&state.answers, &key.payer);
-    // Before the provider is asked: this refusal costs nobody anything.
+    // Checked before the provider is contacted, so this refusal costs nothing.
     if !is_stream && memory.grow_to(limits::USUAL_ANSWER_BYTES).is_err() {
         metrics::exhausted();
         return refuse(&errors, ApiError::no_memory_for_answer(), None);
@@ -107,17 +106,17 @@ async fn admit_and_exchange(
     let mut exchange = Exchange { state, model, native, route, longest, expected, facts, request_id };
     let mut headers = None;
     let asked = {
-        // What is pinned in its place is not moved, and is in the future of the request once.
+        // A future pinned in place is not moved, so the request's future holds it only once.
         let request = ProviderRequest { body: body.into(), is_stream, fallback };
         let mut asking = pin!(exchange.ask(request, &metered, &key.payer));
         let asking = poll_fn(|cx| {
-            // Who has left wants nothing that was not begun.
+            // The client left before the request was sent: do not send it.
             if caller.has_left() && !metered.is_asked() {
                 return Poll::Ready(Asked::Abandoned);
             }
             let asked = asking.as_mut().poll(cx);
             if asked.is_pending() && headers.is_none() {
-                // While the provider works: its answer does not wait for them.
+                // Built while the provider works, so they do not delay its answer.
                 headers = Some(answer_headers(is_stream, &rate_limits, &format, id.as_ref()));
             }
             asked
@@ -157,7 +156,7 @@ async fn admit_and_exchange(
         }
         Err(error) => {
             let mut response = refuse(&errors, error.into(), Some(&rate_limits));
-            // What was charged can be found in the list.
+            // Anything charged can be found in the usage list.
             if let Some(id) = id.filter(|_| caller.is_charged()) {
                 response.headers_mut().insert(COMPLETION, id);
             }
@@ -166,47 +165,40 @@ async fn admit_and_exchange(
     }
 }
 
-/// An answer for the client.
 struct Answered {
     body: Body,
-    /// What it costs, if that is known before its first byte; a stream says it in its last frame.
+    /// The cost, if it is known before the first byte; a stream reports it in its last frame.
     cost: Option<Microcents>,
 }
 
-/// What came of asking a provider.
 enum Asked {
-    /// A completion as a stream.
     Stream(UpstreamResponse),
-    /// A completion as a whole.
     Whole(UpstreamResponse),
-    /// No completion: what the client is told instead.
+    /// No completion; the error for the client.
     Failed(ProviderError),
-    /// The client left before the provider was asked.
+    /// The client left before the request was sent.
     Abandoned,
-    /// This edge stops.
+    /// This edge is shutting down.
     CutOff,
 }
 
-/// One exchange with a provider.
 struct Exchange {
     state: Arc<State>,
-    /// The model at the provider that is asked.
+    /// The model at the provider in use.
     model: Arc<ServedModel>,
-    /// What reads the answer of a provider that is asked in the client's own format.
+    /// Reads the answers of a provider that speaks the client's own format.
     native: Option<Arc<NativeAnswer>>,
-    /// The path at which the provider is asked otherwise.
+    /// The route used when the provider does not speak the client's own format.
     route: ModelRoute,
-    /// The longest time for the whole of the answer.
+    /// The time limit for the whole answer.
     longest: Duration,
-    /// What an estimate of the usage goes by.
     expected: Expected,
-    /// What the client is told by, if the provider refuses it.
     facts: RequestFacts,
     request_id: String,
 }
 
 impl Exchange {
-    /// Reads the body of an error in the background and drops it, so that the connection can be used again.
+    /// Reads and drops the body of an error in the background, so that the connection can be reused.
     fn discard(&self, mut answer: UpstreamResponse) {
         let model = self.model.clone();
         self.state.drains.spawn_end(async move {
@@ -226,7 +218,8 @@ impl Exchange {
         });
     }
 
-    /// Answers with a stream that takes over the reservation and the turn, once it begins or should not be waited for.
+    /// Answers with a stream, which takes over the reservation and the turn, once it begins or has been awaited long
+    /// enough.
     async fn relay_stream(
         self,
         mut answer: UpstreamResponse,
@@ -243,7 +236,7 @@ impl Exchange {
                 return Err(ProviderError::FAILED);
             }
         };
-        // The headers are not needed any more, and a stream lives long.
+        // The headers are no longer needed, and a stream lives long.
         answer.headers = HeaderMap::new();
         let frames = match &self.native {
             None => AnswerFrames::Chat(Frames::new(self.model.clone(), self.expected).at(self.route)),
@@ -278,7 +271,7 @@ impl Exchange {
     }
 }
 
-/// The headers of a completion, and room for those that every answer gets.
+/// Returns the headers of a completion, with capacity for those added to every response.
 fn answer_headers(
     is_stream: bool,
     rate_limits: &RateLimits,
@@ -289,7 +282,7 @@ fn answer_headers(
     if is_stream {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        // Keeps nginx and proxies like it from buffering frames.
+        // Keeps nginx and similar proxies from buffering frames.
         headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     } else {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -302,7 +295,7 @@ fn answer_headers(
     headers
 }
 
-/// The answer for an error, with the account's limits where they are known.
+/// Returns the response for an error, with the account's rate limits if known.
 fn refuse(errors: &Errors, error: ApiError, rate_limits: Option<&RateLimits>) -> Response<Body> {
     let mut response = errors.response(error).map(Body::from);
     if let Some(rate_limits) = rate_limits {

@@ -1,6 +1,6 @@
-//! Finding the fields of a JSON object in its text, without building values.
+//! Finds the fields of a JSON object in its text without building values.
 //!
-//! All other fields can then be passed on byte by byte: numbers keep their digits and fields their order.
+//! The other fields can then be passed on byte for byte: numbers keep their digits and fields their order.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -8,39 +8,37 @@ use memchr::{memchr, memchr2, memmem};
 
 use crate::limits;
 
-/// The deepest nesting that is accepted.
+/// The deepest nesting accepted.
 const DEPTH: usize = 128;
 
-/// The text is no JSON object, or is nested too deeply.
+/// The text is not a JSON object, or is nested too deeply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the text is no JSON object")]
 pub(super) struct JsonError;
 
-/// A field of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field<'t> {
-    /// The name as it stands in the text, with its quotes.
+    /// The name as written, with its quotes.
     quoted: &'t [u8],
     /// The range of the name, the colon and the value.
     pub(super) whole: Range<usize>,
-    /// The range of the value.
     pub(super) value: Range<usize>,
 }
 
 impl<'t> Field<'t> {
-    /// The name, with its escapes decoded. One that cannot be decoded is returned as it stands in the text.
+    /// Returns the decoded name, or the name as written if it cannot be decoded.
     pub(super) fn name(&self) -> Cow<'t, [u8]> {
         let as_written = || self.quoted.strip_prefix(b"\"")?.strip_suffix(b"\"").map(Cow::Borrowed);
         self.decoded_name().or_else(as_written).unwrap_or_default()
     }
 
-    /// The name, with its escapes decoded, or `None` if they are no text, such as half of a pair of surrogates.
+    /// Returns the decoded name, or `None` if its escapes are not valid text, such as an unpaired surrogate.
     pub(super) fn decoded_name(&self) -> Option<Cow<'t, [u8]>> {
         decoded_string(self.quoted)
     }
 }
 
-/// The fields of the object that `text` is, in their order. The content of strings and numbers is not validated.
+/// Iterates over the fields of the object in `text`, in order. The content of strings and numbers is not validated.
 pub(super) fn fields(text: &[u8]) -> Fields<'_> {
     Fields { text, at: 0, has_begun: false, has_ended: false }
 }
@@ -95,7 +93,7 @@ impl<'t> Iterator for Fields<'t> {
     }
 }
 
-/// The elements of the array that `text` is, or `None` if it is no array. `text` must be valid JSON.
+/// Iterates over the elements of the array in `text`, which must be valid JSON. Returns `None` if it is not an array.
 pub(super) fn elements(text: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     let inner = text.strip_prefix(b"[")?;
     let mut at = skip_space(inner, 0);
@@ -108,13 +106,13 @@ pub(super) fn elements(text: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     }))
 }
 
-/// The characters of the JSON string that `text` is, its escapes decoded. Empty for anything else.
+/// Returns the decoded characters of the JSON string in `text`, empty for anything else.
 pub(super) fn string(text: &[u8]) -> Cow<'_, [u8]> {
     decoded_string(text).unwrap_or_default()
 }
 
-/// The characters of the JSON string that `text` is, its escapes decoded, or `None` if they are no text, or `text` is no string.
-/// One with escapes that is longer than [`limits::DECODED_STRING_BYTES`] is not decoded either, or it would be in memory twice.
+/// Decodes the JSON string in `text`. Returns `None` if it is not a string or not valid text, or if it has escapes and
+/// is longer than [`limits::DECODED_STRING_BYTES`], since decoding holds it in memory twice.
 pub(super) fn decoded_string(text: &[u8]) -> Option<Cow<'_, [u8]>> {
     let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if !inner.contains(&b'\\') {
@@ -126,8 +124,8 @@ pub(super) fn decoded_string(text: &[u8]) -> Option<Cow<'_, [u8]>> {
     serde_json::from_slice::<String>(text).ok().map(|text| text.into_bytes().into())
 }
 
-/// The bytes of all strings in `text` that are values, without the fields `left_out` and what is in them. One that only says again
-/// what the one before it in the same object says is not counted. `text` may be cut off anywhere.
+/// Counts the bytes of all string values in `text`, without the fields `left_out` and their content. A string that
+/// repeats the previous one of the same object is not counted. `text` may be cut off anywhere.
 pub(super) fn string_bytes(text: &[u8], left_out: &[&[u8]]) -> usize {
     let (mut at, mut bytes, mut last) = (0, 0, 0..0);
     while let Some(before) = memchr(b'"', text.get(at..).unwrap_or_default()) {
@@ -155,16 +153,16 @@ pub(super) fn string_bytes(text: &[u8], left_out: &[&[u8]]) -> usize {
     bytes
 }
 
-/// `text` with U+FFFD in the place of each escape in a value that is half of a pair of surrogates; `None` if there is none. Names
-/// stay as they are. `text` need not be JSON.
+/// Replaces each unpaired surrogate escape in the values of `text` with U+FFFD. Returns `None` if there are none. Names
+/// stay unchanged. `text` need not be JSON.
 pub(super) fn without_lone_surrogates(text: &[u8]) -> Option<Vec<u8>> {
     let mut mended: Option<Vec<u8>> = None;
-    // The end of the string in which the last one was found, and whether that is a name.
+    // The end of the string that contains the last escape, and whether it is a name.
     let (mut end, mut is_name) = (0, false);
     let mut after = 0;
     for at in memmem::find_iter(text, b"\\u") {
         let slashes = text.get(after..at).unwrap_or_default().iter().rev().take_while(|byte| **byte == b'\\').count();
-        // Of the second half of a pair, or behind a backslash that is itself escaped.
+        // The second half of a pair, or preceded by an escaped backslash.
         if at < after || slashes % 2 == 1 {
             continue;
         }
@@ -175,7 +173,7 @@ pub(super) fn without_lone_surrogates(text: &[u8]) -> Option<Vec<u8>> {
             continue;
         }
         if at >= end {
-            // From within the string: as if it began here.
+            // `at` is inside a string, so scan as if the string began here.
             end = end_of_started_string(text, at).unwrap_or(text.len());
             is_name = text.get(skip_space(text, end)) == Some(&b':');
         }
@@ -189,7 +187,7 @@ pub(super) fn without_lone_surrogates(text: &[u8]) -> Option<Vec<u8>> {
     mended
 }
 
-/// The unit of UTF-16 whose escape begins at `at`.
+/// Parses the UTF-16 code unit whose escape begins at `at`.
 fn unit(text: &[u8], at: usize) -> Option<u16> {
     let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
     if !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -198,7 +196,7 @@ fn unit(text: &[u8], at: usize) -> Option<u16> {
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// Counts the bytes that are looked at, for the test that they are few.
+/// Counts the bytes scanned, to test that they are few.
 #[cfg(test)]
 pub(super) mod work {
     use std::cell::Cell;
@@ -221,7 +219,7 @@ fn skip_space(text: &[u8], at: usize) -> usize {
     at + rest.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\n' | b'\r')).count()
 }
 
-/// The end of the string that begins at `at`.
+/// Returns the end of the string that begins at `at`.
 fn end_of_string(text: &[u8], at: usize) -> Result<usize, JsonError> {
     if text.get(at) != Some(&b'"') {
         return Err(JsonError);
@@ -229,7 +227,7 @@ fn end_of_string(text: &[u8], at: usize) -> Result<usize, JsonError> {
     end_of_started_string(text, at + 1)
 }
 
-/// The end of the string that has a character, or its end, at `at`.
+/// Returns the end of the string of which a character or the closing quote is at `at`.
 fn end_of_started_string(text: &[u8], mut at: usize) -> Result<usize, JsonError> {
     loop {
         #[cfg(test)]
@@ -245,7 +243,6 @@ fn end_of_started_string(text: &[u8], mut at: usize) -> Result<usize, JsonError>
     }
 }
 
-/// The end of the value that begins at `at`.
 fn end_of_value(text: &[u8], at: usize) -> Result<usize, JsonError> {
     match text.get(at).ok_or(JsonError)? {
         b'"' => end_of_string(text, at),
@@ -258,7 +255,6 @@ fn end_of_value(text: &[u8], at: usize) -> Result<usize, JsonError> {
     }
 }
 
-/// The end of the object or array that begins at `at`.
 fn end_of_nested(text: &[u8], mut at: usize) -> Result<usize, JsonError> {
     let mut depth = 0;
     loop {
@@ -351,7 +347,7 @@ mod tests {
         ] {
             assert_eq!(mended(text), None, "{text}");
         }
-        // Looking for the end of a string takes no longer for each of them.
+        // Finding the end of the string takes no longer with many escapes.
         let many = format!("\"{}\"", "\\ud83d".repeat(100_000));
         assert_eq!(mended(&many).unwrap(), many.replace("d83d", "fffd"));
     }
@@ -368,7 +364,7 @@ mod tests {
             (r#"[{"a":"xyz"},{"a":"xyz"}]"#, 6),
             (r#"{"a":"xyz","b":"x","c":"xyz"}"#, 7),
             (r#"{"a":"xyz","b":"xy"#, 3),
-            // Cut off: in a value, in a name, and in what is left out.
+            // Cut off in a value, in a name, and in a field that is left out.
             (r#"{"a":"xyz"#, 3),
             (r#"{"a":"xyz\"#, 4),
             (r#"{"a":"xyz","left":["x"#, 3),

@@ -1,4 +1,4 @@
-//! A completion that is not streamed, rewritten for the client.
+//! Rewrites a non-streaming completion for the client.
 
 mod embeddings;
 mod stream;
@@ -16,13 +16,12 @@ use super::{
 };
 use crate::limits;
 
-/// What the fields of an answer say that have been read.
 struct Said<'t> {
     model: &'t Model,
     expected: &'t Expected,
     choices: Option<&'t [u8]>,
     usage: Option<Usage>,
-    /// Whether the last `usage` is one: of a field that is there twice the last one counts for clients.
+    /// Whether the last `usage` is valid: if a field occurs twice, clients use the last one.
     is_usage_shown: bool,
     is_error: bool,
 }
@@ -45,7 +44,7 @@ impl<'t> Said<'t> {
         }
     }
 
-    /// The usage, or an estimate where none is reported. Words without a token are words that nobody counted.
+    /// Returns the reported usage, or an estimate if it is missing or has no completion tokens for the words.
     fn usage(&self) -> Usage {
         let expected = self.expected;
         let word_bytes = || usage_report::word_bytes(self.choices.unwrap_or_default());
@@ -56,7 +55,7 @@ impl<'t> Said<'t> {
         }
     }
 
-    /// Whether the answer has no choice, or one that a content filter ended before its first word.
+    /// Returns whether the answer has no choices, or only ones without words of which a content filter ended one.
     fn is_empty(&self) -> bool {
         let choices = self.choices.unwrap_or_default();
         let is_without_choices = json::elements(choices).is_none_or(|mut choices| choices.next().is_none());
@@ -68,16 +67,13 @@ impl<'t> Said<'t> {
     }
 }
 
-/// Why a whole answer does not reach the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AnswerError {
-    /// It is no completion.
     NoCompletion,
-    /// It is one in which the model says nothing, with the usage that is reported.
+    /// The model wrote nothing; the reported usage.
     Empty(Option<Usage>),
 }
 
-/// A completion, or embeddings, rewritten for the client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rewritten {
     pub(super) body: Bytes,
@@ -85,16 +81,14 @@ pub(super) struct Rewritten {
     pub(super) ending: Ending,
 }
 
-/// The `object` of a legacy completion, whole or a part of a stream, as JSON.
 pub(super) const TEXT_COMPLETION: &str = "\"text_completion\"";
 
-/// The `object` of a frame of a stream at this path, as JSON.
 pub(super) fn chunk_object(route: ModelRoute) -> &'static str {
     if route == ModelRoute::Completions { TEXT_COMPLETION } else { "\"chat.completion.chunk\"" }
 }
 
-/// Rewrites a provider's whole answer at the path `route`: under the gateway's name of the model, with what it costs, and with an
-/// estimate where the provider reports no usage.
+/// Rewrites a provider's whole answer for `route`, with the gateway's name of the model, the cost, and an estimated
+/// usage if the provider reports none.
 pub(super) fn rewrite(
     body: &[u8],
     model: &ServedModel,
@@ -161,7 +155,7 @@ pub(super) fn rewrite(
     Ok(Rewritten { body: out.freeze(), usage, ending })
 }
 
-/// Whether a text that the gateway has put together of a stream is a completion.
+/// Returns whether an answer merged from a stream is a completion.
 pub(super) fn is_completion(body: &[u8], model: &Model, expected: &Expected) -> bool {
     let mut said = Said::new(model, expected);
     for field in json::fields(body) {
@@ -171,26 +165,26 @@ pub(super) fn is_completion(body: &[u8], model: &Model, expected: &Expected) -> 
     said.is_completion() && !said.is_empty()
 }
 
-/// What has come of an answer that is not read to its end.
+/// An incomplete answer.
 pub(super) struct Beginning {
-    /// The usage as it says itself, or an estimate by the words that have come.
+    /// The reported usage, or an estimate from the words received.
     usage: Usage,
-    /// Whether it is an estimate, by what may be a part of the words.
+    /// Whether that is an estimate from words that may be incomplete.
     has_unread_words: bool,
 }
 
 impl Beginning {
-    /// The usage, with the tokens of `unread` at least where words may have been written that have not come.
+    /// Returns the usage, with at least the tokens of `unread` if words may be missing.
     pub(super) fn usage_with_unread(&self, unread: &Usage) -> Usage {
         let completion = self.usage.completion.max(if self.has_unread_words { unread.completion } else { 0 });
         Usage { completion, ..self.usage }
     }
 }
 
-/// What the answer says of which `read` has come, and not its end. `None` if it is neither a completion nor the beginning of one, but
-/// nothing, an error, or JSON that is something else.
+/// Parses an incomplete answer of which `read` has arrived. Returns `None` if it is empty, an error, or JSON that is
+/// not the beginning of a completion.
 pub(super) fn beginning(read: &[u8], model: &Model, expected: &Expected) -> Option<Beginning> {
-    // A number that is cut off is no end of the text for the parser, but no number.
+    // The parser does not treat a truncated number as the end of the text, but as invalid.
     let is_of_number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
     let number = read.iter().rev().take_while(|byte| is_of_number(byte)).count();
     let parsed = serde_json::from_slice::<serde::de::IgnoredAny>(read.get(..read.len() - number)?);
@@ -206,7 +200,7 @@ pub(super) fn beginning(read: &[u8], model: &Model, expected: &Expected) -> Opti
     }
     let mut has_unread_words = said.choices.is_none();
     if is_cut {
-        // The field in which it was cut.
+        // The field in which it was cut off.
         let cut = read.get(end..)?.trim_ascii_start().get(1..).unwrap_or_default().trim_ascii_start();
         said.is_error |= cut.starts_with(b"\"error\"");
         if cut.starts_with(b"\"choices\"") {
@@ -223,7 +217,6 @@ pub(super) fn beginning(read: &[u8], model: &Model, expected: &Expected) -> Opti
     Some(Beginning { usage, has_unread_words: has_unread_words && usage.is_estimated })
 }
 
-/// Whether the first of the choices that begin like this has its whole message.
 fn has_message(choices: &[u8]) -> bool {
     let at = choices.iter().position(|byte| *byte == b'{').unwrap_or(choices.len());
     let first = choices.get(at..).unwrap_or_default();
@@ -298,7 +291,7 @@ mod tests {
                 r#"{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":3,"completion_tokens":0}"#,
                 Some((3, 1, true)),
             ),
-            // All of it has come, and the connection broke before its end was seen.
+            // Everything arrived, but the connection broke before its end.
             (r#"{"choices":[{}],"usage":{"prompt_tokens":3,"completion_tokens":2}}"#, Some((3, 2, false))),
             (format!(r#"{{"choices":[{{"message":{{"content":"{words}"}}}}]}}"#).as_str(), Some((7, 66, true))),
             (r#"{"choices":7,"usage":{"prompt_tokens":3,"completion_tokens":2}}"#, None),

@@ -1,4 +1,4 @@
-//! An answer together with the reservation for it.
+//! An answer and its reservation.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -20,26 +20,24 @@ use super::{
     usage_report::Expected,
 };
 
-/// An answer, as far as it was read, together with its reservation.
+/// An answer, as far as it was read, with its reservation.
 ///
-/// One that is dropped before its end, because nobody is left to read it, is settled by an estimate if the provider has been asked:
-/// by what was read, or by how long the provider has worked on what was not.
+/// If it is dropped early because the client left, and the provider received the request, it is settled by an estimate:
+/// from what was read, or from how long the provider worked on what was not.
 pub(super) struct MeteredAnswer {
     pub(super) read: BytesMut,
-    /// `None` once it is settled, released or handed on.
+    /// `None` once settled, released or handed over.
     reservation: Option<Reservation>,
     expected: Expected,
-    /// What reads the answer of a provider that was asked in the client's own format.
+    /// Reads the answer of a provider that speaks the client's own format.
     native: Option<Arc<NativeAnswer>>,
-    /// Whether the provider is at work on a stream, probably.
+    /// Whether the provider is probably producing a stream.
     pub(super) is_stream: bool,
-    /// When the provider was asked that may be at work on it.
     asked: Arc<AskedAt>,
-    /// Whether the client has left.
     disconnected: Disconnected,
 }
 
-/// When a provider was sent a request on which it may be at work.
+/// When the request went to a provider that may be working on it.
 #[derive(Default)]
 struct AskedAt(Mutex<Option<Instant>>);
 
@@ -54,7 +52,6 @@ impl AskedAt {
 }
 
 impl MeteredAnswer {
-    /// An answer of which nothing was read, and for which the provider is about to be asked.
     pub(super) fn new(
         reservation: Reservation,
         expected: Expected,
@@ -65,7 +62,6 @@ impl MeteredAnswer {
         Self { read, reservation: Some(reservation), expected, native: None, is_stream, asked, disconnected }
     }
 
-    /// A function that is to be called right before the provider is asked; see [`Reservation::opener`].
     pub(super) fn opener(&self) -> impl Fn() + Clone + Send + 'static {
         let (open, asked) = (self.reservation.as_ref().map(Reservation::opener), self.asked.clone());
         move || {
@@ -76,39 +72,38 @@ impl MeteredAnswer {
         }
     }
 
-    /// Hands the reservation on to the frames of a stream, of the request with this id.
+    /// Hands the reservation over to the frames of a stream, for the request with this id.
     pub(super) fn into_frames(mut self, frames: AnswerFrames, request_id: String) -> MeteredFrames {
         MeteredFrames::new(frames, self.reservation.take(), request_id, self.disconnected.clone())
     }
 
-    /// The completion's span.
     pub(super) fn span(&self) -> Option<&Span> {
         self.reservation.as_ref().and_then(Reservation::span)
     }
 
-    /// Whether a provider has been sent the request, or is just being sent it, and may be at work on it.
+    /// Returns whether a provider received the request, or is just receiving it, and may be working on it.
     pub(super) fn is_asked(&self) -> bool {
         self.asked.get().is_some() && self.reservation.as_ref().is_some_and(Reservation::is_asked)
     }
 
-    /// The provider that was asked cannot have begun: until another one is asked, there is nothing to pay.
+    /// Records that the last provider cannot have begun, so nothing is charged unless another one gets the request.
     pub(super) fn set_not_begun(&self) {
         self.asked.set(None);
     }
 
-    /// Records that the provider of `model` is asked from now on.
     pub(super) fn serve_by(&self, model: &Arc<Model>) {
         if let Some(reservation) = &self.reservation {
             reservation.serve_by(model);
         }
     }
 
-    /// Has what is read from now on read as the format of `native` has it.
+    /// Reads the rest of the answer in `native`'s format.
     pub(super) fn read_as(&mut self, native: Option<Arc<NativeAnswer>>) {
         self.native = native;
     }
 
-    /// The usage of what was read, with `unread` for words that may have been written and were not read. `None` if the answer has not begun.
+    /// Returns the usage of what was read plus `unread` for possible content that was not, or `None` before the
+    /// beginning.
     fn begun(&self, model: &Model, unread: &Usage) -> Option<Usage> {
         match &self.native {
             None => {
@@ -119,20 +114,20 @@ impl MeteredAnswer {
         }
     }
 
-    /// Settles an answer that was read to its end, which is of this kind unless its client had left. Returns what it costs.
+    /// Settles an answer that was read to its end, as `ending` unless the client has left. Returns its cost.
     pub(super) fn settle(mut self, usage: Usage, ending: Ending) -> Option<Microcents> {
         let ending = if self.disconnected.is_set() { Ending::ClientGone } else { ending };
         Some(self.reservation.take()?.settle(usage, ending))
     }
 
-    /// Settles an answer that the provider failed to complete: what was begun is paid, as it is of a stream.
+    /// Settles an answer that the provider failed to complete. As with a stream, the part that had begun is charged.
     pub(super) fn settle_failed(self) {
         let unread = self.expected.estimate(0);
         self.settle_begun(&unread, Ending::ProviderError);
     }
 
-    /// Settles an answer that is not read on, although the provider may have written all of it: what was begun is paid, by how long the
-    /// provider has worked on it if that is more than was read.
+    /// Settles an answer whose rest is not read, although the provider may have written all of it. The charge is the
+    /// larger of what was read and an estimate from how long the provider worked.
     pub(super) fn settle_partly_read(self) {
         let unread = self.expected.estimate_unread(self.worked());
         self.settle_begun(&unread, Ending::Cut);
@@ -147,13 +142,13 @@ impl MeteredAnswer {
         }
     }
 
-    /// Settles an answer that the edge cuts off: by what was read of it, if the provider has been asked.
+    /// Settles an answer that the edge cuts off, by what was read, if the provider received the request.
     pub(super) fn settle_so_far(mut self) {
         let unread = self.expected.estimate(0);
         self.settle_or(unread, Ending::Cut);
     }
 
-    /// Settles an answer that was not read to its end: by what was read, with `unread` for the words that were not.
+    /// Settles an answer that was not read to its end, by what was read plus `unread` for the rest.
     fn settle_or(&mut self, unread: Usage, ending: Ending) {
         let is_asked = self.is_asked();
         let Some(reservation) = self.reservation.take() else { return };
@@ -165,12 +160,10 @@ impl MeteredAnswer {
         }
     }
 
-    /// For how long the provider has worked on it.
     fn worked(&self) -> Duration {
         self.asked.get().map(|asked| asked.elapsed()).unwrap_or_default()
     }
 
-    /// Releases the reservation of a completion that failed.
     pub(super) fn release(mut self) {
         if let Some(reservation) = self.reservation.take() {
             reservation.release();
@@ -180,7 +173,7 @@ impl MeteredAnswer {
 
 impl Drop for MeteredAnswer {
     fn drop(&mut self) {
-        // Of a stream that has not begun there is nothing yet.
+        // A stream that has not begun has no content yet.
         let worked = if self.is_stream { Duration::ZERO } else { self.worked() };
         self.settle_or(self.expected.estimate_unread(worked), Ending::ClientGone);
     }

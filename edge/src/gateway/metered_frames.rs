@@ -1,4 +1,4 @@
-//! The frames of a stream together with the reservation for it.
+//! The frames of a stream and their reservation.
 
 use bytes::BytesMut;
 use domain::usage::{Ending, Microcents};
@@ -10,19 +10,18 @@ use super::{
     traces::Span,
 };
 
-/// The frames of a stream together with its reservation, which is settled with what they say.
+/// The frames of a stream with the reservation that is settled from them.
 ///
-/// A stream that is dropped before its end is settled with what its frames have said so far, or an estimate from them.
+/// A stream that is dropped early is settled from its frames so far, or an estimate based on them.
 pub(super) struct MeteredFrames {
     pub(super) frames: AnswerFrames,
-    /// `None` once it is settled or released.
+    /// `None` once settled or released.
     reservation: Option<Reservation>,
-    /// The request's id, for logs.
     request_id: String,
     span: Option<Span>,
-    /// Whether the client had left before the stream began.
+    /// Whether the client left before the stream began.
     disconnected: Disconnected,
-    /// Whether the client has left since.
+    /// Whether the client has left since then.
     is_abandoned: bool,
 }
 
@@ -37,22 +36,18 @@ impl MeteredFrames {
         Self { frames, reservation, request_id, span, disconnected, is_abandoned: false }
     }
 
-    /// The request's id, for logs.
     pub(super) fn request_id(&self) -> &str {
         &self.request_id
     }
 
-    /// The completion's span.
     pub(super) fn span(&self) -> Option<&Span> {
         self.span.as_ref()
     }
 
-    /// Records that the client has left.
     pub(super) fn abandon(&mut self) {
         self.is_abandoned = true;
     }
 
-    /// Reads the next bytes of the stream, as [`AnswerFrames::push`] does.
     pub(super) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
         let from = out.len();
         let progress = self.frames.push(chunk, out);
@@ -62,17 +57,16 @@ impl MeteredFrames {
         progress
     }
 
-    /// Has the span know a whole answer.
     pub(super) fn trace_whole(&self, chat: &[u8]) {
         if let Some(span) = &self.span {
             span.read(chat);
         }
     }
 
-    /// Settles a stream that is complete. Returns what it costs.
+    /// Settles a complete stream. Returns its cost.
     pub(super) fn settle_whole(&mut self) -> Option<Microcents> {
         let ending = self.frames.ending();
-        // Chat completions say it in their frames.
+        // Chat completions carry the ending in their frames.
         if let (Some(span), AnswerFrames::Native(_)) = (&self.span, &self.frames) {
             span.finished(ending);
         }
@@ -81,7 +75,7 @@ impl MeteredFrames {
         Some(self.reservation.take()?.settle(self.frames.usage(), ending))
     }
 
-    /// Settles a stream that the provider failed to complete. One that failed before its first word is not paid.
+    /// Settles a stream that the provider failed to complete. If it failed before its first word, it is not charged.
     pub(super) fn settle_failed(&mut self) {
         if self.frames.has_content() {
             self.settle_so_far(Ending::ProviderError);
@@ -90,7 +84,7 @@ impl MeteredFrames {
         }
     }
 
-    /// Settles a stream that ends before its end, for this reason.
+    /// Settles a stream that stops early, for this reason.
     pub(super) fn settle_so_far(&mut self, ending: Ending) {
         if let Some(reservation) = self.reservation.take() {
             reservation.settle(self.frames.usage_so_far(), ending);

@@ -1,18 +1,21 @@
-//! The AI gateway: `OpenAI`'s wire format in front of the models' providers.
+//! The AI gateway: `OpenAI`'s wire format in front of the model providers.
 //!
-//! A request becomes a response here; connections are accepted in `listen/`. Every completion passes the same steps:
+//! This room turns a request into a response; `listen/` accepts the connections. Every completion passes the same
+//! steps:
 //!
 //! 1. **Authentication** (`authentication`): `keys` finds the account behind the API key.
-//! 2. **Validation**: `request` checks the body's governed fields, and writes the body that the provider gets, in its `dialect`.
-//! 3. **Admission**: the [`meter`] checks the account's limits, and reserves the most tokens that the completion can use.
-//! 4. **Exchange**: `exchange` sends the request to the provider through `upstream`, and relays the answer: `json_answer`
-//!    whole, or `stream` and `sse` event by event. When the client disconnects, `drains` reads on.
-//!    A completion with an `Idempotency-Key` is a task of its own: [`resume`] keeps its answer for clients who come back.
-//! 5. **Settlement**: the reservation is replaced by the usage that the provider reports, or released if the provider
-//!    did nothing, before the client gets the last bytes.
+//! 2. **Validation**: `request` checks the body's governed fields and writes the provider's body in its `dialect`.
+//! 3. **Admission**: the [`meter`] checks the account's limits and reserves the most tokens that the completion can
+//!    use.
+//! 4. **Exchange**: `exchange` sends the request to the provider through `upstream` and relays the answer: whole
+//!    through `json_answer`, or event by event through `stream` and `sse`. If the client disconnects, `drains` reads
+//!    on. A completion with an `Idempotency-Key` runs in its own task, and [`resume`] keeps its answer for clients that
+//!    reconnect.
+//! 5. **Settlement**: before the client gets the last bytes, the reservation is replaced by the usage that the provider
+//!    reports, or released if the provider did nothing.
 //!
-//! Prompts and completions are held in memory while they are relayed: nothing here logs, counts or stores a byte of them.
-//! `openapi.json` describes all of it to clients; `error` lists the errors. Start with [`Gateway::answer`].
+//! Prompts and completions are held in memory while they are relayed; the gateway does not log, count or store them.
+//! `openapi.json` documents the API for clients; `error` lists the errors. Start with [`Gateway::answer`].
 
 mod answer_memory;
 mod asks;
@@ -93,18 +96,18 @@ pub struct Gateway {
     request_ids: RequestIds,
 }
 
-/// What an edge reaches the others by.
+/// The connections and keys with which an edge reaches the others.
 pub struct Peers {
     /// The id of this edge.
     pub edge: String,
-    /// What messages go through.
+    /// Carries messages between edges.
     pub redis: Redis,
-    /// What seals them.
+    /// Seals the messages.
     pub key: EdgeKey,
 }
 
 impl Gateway {
-    /// Creates the gateway of an edge to the models of `settings`. Whole answers are held within `shares`.
+    /// Creates an edge's gateway to the models in `settings`. Memory for whole answers is bounded by `shares`.
     pub fn new(settings: Settings, shares: &Shares, keys: Arc<Keys>, meter: Meter, clock: Clock, peers: Peers) -> Self {
         let under_way = UnderWay::default();
         let answers = Amounts::new(shares.answers, shares.account_answers);
@@ -134,7 +137,7 @@ impl Gateway {
         Self { state: Arc::new(state), resumption, traces: None, request_ids: RequestIds::new() }
     }
 
-    /// The gateway, of whose completions `traces` are made.
+    /// Sets the traces that record completions, if any.
     #[must_use]
     pub fn with_traces(self, traces: Option<Traces>) -> Self {
         Self { traces, ..self }
@@ -144,23 +147,21 @@ impl Gateway {
         self.traces.as_ref()?.begin(headers, &key.account, &request.model.model)
     }
 
-    /// The settings that are in use now.
     pub(crate) fn settings(&self) -> Arc<Settings> {
         self.state.settings.load_full()
     }
 
-    /// The ids of the models that have no provider with a key of ours.
+    /// Returns the ids of the models for which no provider has an operator key.
     pub fn unreachable_models(&self) -> Vec<String> {
         self.settings().models.unreachable()
     }
 
-    /// Replaces the settings, for requests that begin from now on.
+    /// Replaces the settings for requests that begin from now on.
     pub(crate) fn use_settings(&self, settings: Settings) {
         self.state.settings.store(Arc::new(settings));
     }
 
-    /// Answers a request that `client` makes, over the connection whose completions are `completions`. What is read of its body is
-    /// charged to `account`.
+    /// Answers a request from `client`. `completions` are those of its connection; its body is charged to `account`.
     pub async fn answer<B>(
         &self,
         request: Request<B>,
@@ -179,7 +180,7 @@ impl Gateway {
         let routed = self.route(route, &head, &mut body, &settings, &request_id, client.into(), account, completions);
         let mut response = match routed.await {
             Ok(response) => {
-                // Completions are counted under their model, in `exchange`.
+                // `exchange` counts completions, under their model.
                 if !matches!(route, Some(Route::Completions(_))) || head.method == Method::OPTIONS {
                     metrics::gateway_answers(NO_MODEL, response.status()).increment(1);
                 }
@@ -205,27 +206,27 @@ impl Gateway {
         if head.method == Method::HEAD { without_body(response) } else { response }
     }
 
-    /// Answers the other edges' questions for answers that clients come back for, for as long as it is polled.
+    /// Serves the other edges' requests for kept answers for as long as it is polled.
     pub fn answer_edges(&self) -> impl Future<Output = ()> + Send + use<> {
         self.resumption.clone().run()
     }
 
-    /// Bytes of the answers that are held whole, and of large bodies of requests.
+    /// Returns the bytes held for whole answers and for large request bodies.
     pub fn memory_used(&self) -> [u64; 2] {
         [self.state.answers.held(), self.state.requests.held()]
     }
 
-    /// Done when no completion is under way any more, with its client or without. Called at shutdown, when none can begin.
+    /// Waits until no completion is pending, with or without its client. Called at shutdown, when none can begin.
     pub async fn ended(&self) {
         self.state.under_way.ended().await;
     }
 
-    /// Ends the completions under way: streams with an error frame, others with 503. Each is charged by what was seen of it.
+    /// Ends pending completions: streams with an error frame, others with 503. Each is charged for what was received.
     pub fn cut_off(&self) {
         self.state.under_way.cut_off.cancel();
     }
 
-    /// Cancels and settles what still runs for clients that have disconnected. Called at shutdown, after
+    /// Cancels and settles completions whose clients have disconnected. Called at shutdown, after
     /// [`cut_off`](Self::cut_off) and after the last connection has ended.
     pub async fn finish(&self) {
         self.state.drains.cancel();
@@ -308,7 +309,7 @@ impl Gateway {
         reader.read(&head.headers, body).await
     }
 
-    /// Says how many tokens a request has at most. That counts as one of the account's requests, and uses nothing.
+    /// Returns an upper bound of a request's prompt tokens. Counts as one of the account's requests and uses no tokens.
     async fn count_tokens(
         &self,
         body: ReadBody,
@@ -329,7 +330,7 @@ impl Gateway {
         Ok(response)
     }
 
-    /// Answers a request that is answered once, however often it is sent.
+    /// Answers a request with an `Idempotency-Key`: it runs once, however often it is sent.
     #[expect(clippy::too_many_arguments, reason = "a request, and what it comes with")]
     async fn complete_once(
         &self,
@@ -350,7 +351,7 @@ impl Gateway {
             let (state, settings, key) = (self.state.clone(), settings.clone(), key.clone());
             Ok::<_, ApiError>(Exchange { state, settings, key, request, request_id: asked.request_id.to_owned(), span })
         };
-        // Boxed, so that other requests do not have its room.
+        // Boxed to keep the futures of other requests small.
         let response = Box::pin(self.resumption.answer(asked, begin)).await?;
         Ok(response.map(|body| body.holding(held)))
     }
@@ -375,13 +376,13 @@ impl Gateway {
     }
 }
 
-/// Judges a body, and writes the provider's: a large one on a thread that may be kept busy, so that other requests go on.
+/// Validates a body and writes the provider's. Large bodies go to a blocking thread so as not to delay other requests.
 async fn judge(api: Api, body: ReadBody, asks: &Asks, settings: &Arc<Settings>) -> Result<CompletionRequest, ApiError> {
     if body.bytes.len() < limits::JUDGED_APART_BYTES {
         return api.read(body, &settings.models, asks);
     }
     let (asks, settings) = (asks.clone(), settings.clone());
     let judging = tokio::task::spawn_blocking(move || api.read(body, &settings.models, &asks));
-    // It fails when the runtime stops.
+    // Fails when the runtime stops.
     judging.await.unwrap_or_else(|_| Err(ApiError::busy()))
 }

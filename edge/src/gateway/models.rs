@@ -1,4 +1,4 @@
-//! The models that the gateway serves, each with its provider and its description for `GET /v1/models`.
+//! The models that the gateway serves, with their providers and descriptions for `GET /v1/models`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,29 +17,23 @@ use super::{
 };
 use crate::metrics::{self, Counter};
 
-/// The `created` time of every model, in seconds since 1970. `OpenAI`'s format requires one.
+/// The `created` time of every model in Unix seconds. `OpenAI`'s format requires one.
 const CREATED: u64 = 1_767_225_600;
 
-/// All models that the gateway serves.
 pub(super) struct ServedModels {
     by_id: BTreeMap<Arc<str>, Arc<ServedModel>>,
     aliases: Aliases,
 }
 
-/// A model with its provider.
 pub(super) struct ServedModel {
     pub(super) model: Arc<Model>,
-    /// The model's id as a JSON string.
     pub(super) id_json: String,
-    /// The provider's name of the model as a JSON string.
     pub(super) upstream_id_json: String,
-    /// The provider.
     pub(super) upstream: Arc<Upstream>,
-    /// The pace at which the provider takes requests for the model.
     pub(super) pace: Pace,
-    /// The model at its second provider, if that provider admits us.
+    /// The model at its second provider, if we have a key for that provider.
     pub(super) fallback: Option<Arc<ServedModel>>,
-    /// Looked up once, because most answers are counted here.
+    /// Looked up once, because most responses are counted here.
     ok_answers: Counter,
 }
 
@@ -56,7 +50,7 @@ impl ServedModel {
         }
     }
 
-    /// The model at the first of its providers that admits us, or at the first.
+    /// Returns the model at its first provider for which we have a key, or else at its first provider.
     pub(super) fn admitted(self: &Arc<Self>) -> &Arc<Self> {
         match &self.fallback {
             Some(fallback) if matches!(self.model.provider.access, Access::Missing(_)) => fallback,
@@ -64,13 +58,12 @@ impl ServedModel {
         }
     }
 
-    /// Whether one of the model's providers admits us.
     fn is_reachable(&self) -> bool {
         let providers = [Some(&self.model), self.fallback.as_ref().map(|second| &second.model)];
         providers.into_iter().flatten().any(|model| !matches!(model.provider.access, Access::Missing(_)))
     }
 
-    /// The model in `OpenAI`'s format, for a key that may ask this.
+    /// Returns the model in `OpenAI`'s format, with the limits of a key.
     pub(super) fn describe(&self, asks: &Asks) -> Bytes {
         json(&Description::of(&self.model, asks)).into()
     }
@@ -83,8 +76,8 @@ impl ServedModel {
     }
 }
 
-/// A model as `GET /v1/models` describes it: `OpenAI`'s fields, the price, and the limits under the names that clients look for. There
-/// is no standard for those; each name has readers of its own, and the numbers are this key's.
+/// A model as described by `GET /v1/models`: `OpenAI`'s fields, the price, and the limits under the names that clients
+/// look for. The limits have no standard: each name has its own readers, and the numbers are this key's.
 #[derive(Serialize)]
 struct Description<'m> {
     id: &'m str,
@@ -96,26 +89,25 @@ struct Description<'m> {
     prompt: Option<PromptLimits>,
     #[serde(flatten)]
     output: Option<OutputLimits>,
-    /// Ours: nobody else says it. In bytes, decompressed.
+    /// Our own field, in bytes after decompression.
     max_request_bytes: u64,
-    /// The names of `OpenRouter` (there under `architecture`) and models.dev, from which Cline and opencode know whether to offer
-    /// images.
+    /// The names used by `OpenRouter` (there under `architecture`) and models.dev, from which Cline and opencode decide
+    /// whether to offer images.
     input_modalities: &'static [&'static str],
     output_modalities: &'static [&'static str],
-    /// What the model can do, for people and for clients of ours.
+    /// The model's capabilities, for people and our own clients.
     supported_features: Vec<&'static str>,
-    /// `OpenRouter`'s name: clients that were made for it choose the models that can call tools by it.
+    /// `OpenRouter`'s name, which its clients use to find models with tool calls.
     supported_parameters: Vec<&'static str>,
-    /// `LiteLLM`'s name: the paths at which the model can be asked.
+    /// `LiteLLM`'s name for the paths at which the model is served.
     supported_endpoints: Vec<&'static str>,
 }
 
-/// How much a model writes, if it writes words.
 #[derive(Serialize)]
 struct OutputLimits {
     /// `LiteLLM`'s name.
     max_output_tokens: u64,
-    /// The name at `OpenRouter`, Groq and others.
+    /// The name used by `OpenRouter`, Groq and others.
     max_completion_tokens: u64,
 }
 
@@ -125,14 +117,13 @@ impl From<u64> for OutputLimits {
     }
 }
 
-/// How much a model reads, where that is known.
 #[derive(Serialize)]
 struct PromptLimits {
-    /// The name at `OpenRouter`, read by Cline, Roo Code, Hermes and Android Studio.
+    /// The name used by `OpenRouter`, read by Cline, Roo Code, Hermes and Android Studio.
     context_length: u32,
-    /// The name at Groq and Vercel's gateway, and in Codex's catalogs.
+    /// The name used by Groq, Vercel's gateway and Codex's catalogs.
     context_window: u32,
-    /// vLLM's name, read by what was made for it.
+    /// vLLM's name.
     max_model_len: u32,
     /// `LiteLLM`'s name.
     max_input_tokens: u32,
@@ -144,15 +135,12 @@ impl From<u32> for PromptLimits {
     }
 }
 
-/// The parameters that every model for conversations takes.
 const PARAMETERS: [&str; 7] =
     ["max_tokens", "max_completion_tokens", "n", "response_format", "stop", "temperature", "top_p"];
-/// Those that a model takes which only goes on with prompts.
 const TEXT_PARAMETERS: [&str; 6] = ["max_tokens", "n", "stop", "suffix", "temperature", "top_p"];
-/// Those of a model for embeddings.
 const EMBEDDING_PARAMETERS: [&str; 2] = ["dimensions", "encoding_format"];
 
-/// What tokens cost. A kind of them is named where its price is another than that of the rest.
+/// The prices of tokens. Optional kinds appear only when their price differs from the base price.
 #[derive(Serialize)]
 struct Pricing {
     input: u32,
@@ -163,7 +151,6 @@ struct Pricing {
     cache_write: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning: Option<u32>,
-    /// For a thousand images.
     #[serde(skip_serializing_if = "Option::is_none")]
     thousand_images: Option<u32>,
     currency: &'static str,
@@ -241,7 +228,7 @@ impl<'m> Description<'m> {
 }
 
 impl ServedModels {
-    /// Sets up `models` and their providers; those that are as `before` stay the same, with their connections.
+    /// Sets up `models` and their providers. Providers unchanged from `before` keep their connections.
     pub(super) fn new(models: &Models, config: &Config, before: Option<&Self>) -> Result<Self, ProviderSetupError> {
         let connector = connector()?;
         let mut upstreams: BTreeMap<Arc<str>, Arc<Upstream>> = BTreeMap::new();
@@ -277,32 +264,32 @@ impl ServedModels {
         models.map(|model| &model.upstream).find(|running| running.is_like(upstream)).cloned()
     }
 
-    /// The model with this id, or to which the operator has given this name.
+    /// Finds a model by its id or by the operator's alias.
     pub(super) fn find(&self, name: &str) -> Option<&Arc<ServedModel>> {
         self.by_id.get(name).or_else(|| self.by_id.get(self.aliases.find(name)?))
     }
 
-    /// The model that [`find`](Self::find) returns, or else the one to which the account of a key that may ask this has given the name.
+    /// Finds a model like [`find`](Self::find), or else by an alias of the key's account.
     pub(super) fn find_for(&self, name: &str, asks: &Asks) -> Option<&Arc<ServedModel>> {
         self.find(name).or_else(|| self.by_id.get(asks.alias(name)?))
     }
 
-    /// The list of the models that can be asked, in `OpenAI`'s format, for a key that may ask this. Clients choose from it, so that a model
-    /// whose provider has no key here is not on it.
+    /// Returns the list of usable models in `OpenAI`'s format, with the limits of a key. Clients choose from it, so
+    /// models without a provider key are left out.
     pub(super) fn list(&self, asks: &Asks) -> Bytes {
         let reachable = self.by_id.values().filter(|served| served.is_reachable());
         let data = reachable.map(|served| Description::of(&served.model, asks)).collect();
         json(&List { object: "list", data }).into()
     }
 
-    /// The ids of the models that are not on the [`list`](Self::list).
+    /// Returns the ids of the models that [`list`](Self::list) leaves out.
     pub(super) fn unreachable(&self) -> Vec<String> {
         let unreachable = self.by_id.values().filter(|served| !served.is_reachable());
         unreachable.map(|served| served.model.id.to_string()).collect()
     }
 }
 
-/// The value as JSON. It consists of strings and numbers, which cannot fail.
+/// Serializes a value of strings and numbers, which cannot fail.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
-//! `GET /v1/openapi.json`: the gateway's description for clients.
+//! `GET /v1/openapi.json`: the API description for clients.
 //!
-//! `openapi.json` is written by hand; the tests here hold its paths, codes, statuses, headers and limits against the code.
+//! `openapi.json` is written by hand; tests compare its paths, codes, statuses, headers and limits with the code.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
@@ -9,7 +9,6 @@ const DOCUMENT: &str = include_str!("openapi.json");
 /// The document changes only with a new version of the edge.
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("public, max-age=300");
 
-/// The answer with the document.
 pub(super) fn response() -> Response<Bytes> {
     let mut response = Response::new(Bytes::from_static(DOCUMENT.as_bytes()));
     let headers = response.headers_mut();

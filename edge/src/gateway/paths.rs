@@ -1,12 +1,11 @@
-//! Paths as clients write them, with the slashes and versions that come of base URLs.
+//! Paths as clients write them, with the slashes and versions that base URLs add.
 
 use std::borrow::Cow;
 
-/// What every route begins with.
 const VERSION: &str = "/v1/";
 
-/// The path of the route that a client means: without doubled and trailing slashes, and with the version once. Clients put a base URL
-/// and a path together, and people write base URLs with a slash at the end, with the version or without.
+/// Returns the path of the intended route: no doubled or trailing slashes, and the version exactly once. Clients join a
+/// base URL and a path, and people write base URLs with or without a trailing slash and the version.
 pub(super) fn canonical(path: &str) -> Cow<'_, str> {
     let is_canonical = path.strip_prefix(VERSION).is_some_and(|rest| {
         !rest.is_empty() && !rest.ends_with('/') && !rest.starts_with("v1/") && !path.contains("//")

@@ -1,4 +1,4 @@
-//! Answers that need no provider.
+//! Responses that need no provider.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -7,7 +7,7 @@ use http_body::Body as _;
 use super::{body::Body, error::ApiError};
 use crate::http::{Fault, X_REQUEST_ID};
 
-/// The answer to HEAD. The body has to go: over HTTP/2 hyper sends whatever body there is.
+/// Turns a response into that for HEAD. The body must go: over HTTP/2, hyper sends any body there is.
 pub(super) fn without_body(response: Response<Body>) -> Response<Body> {
     let (mut head, body) = response.into_parts();
     if let Some(len) = body.size_hint().exact() {
@@ -16,14 +16,12 @@ pub(super) fn without_body(response: Response<Body>) -> Response<Body> {
     Response::from_parts(head, Bytes::new().into())
 }
 
-/// The answer with this JSON.
 pub(super) fn json_response(body: Bytes) -> Response<Body> {
     let mut response = Response::new(body.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-/// The answer to OPTIONS, for an endpoint with these methods.
 pub(super) fn options(methods: &'static str) -> Response<Body> {
     let mut response = Response::new(Bytes::new().into());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -31,7 +29,7 @@ pub(super) fn options(methods: &'static str) -> Response<Body> {
     response
 }
 
-/// The answer to a request with a fault, which the gateway never sees, in its shape. The request's id is `id`.
+/// Returns the gateway's response to a faulty request that never reaches it. `id` is the request's id.
 pub(crate) fn refusal(fault: Fault, id: HeaderValue) -> Response<Bytes> {
     let mut response = ApiError::from(fault).into_response();
     let length = response.body().len();

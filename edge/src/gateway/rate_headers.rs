@@ -1,4 +1,4 @@
-//! The headers that tell clients what is left of their limits, and the provider's `Retry-After`.
+//! The headers that report the remaining limits to clients, and the provider's `Retry-After`.
 
 use std::{
     fmt::{self, Write as _},
@@ -12,7 +12,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use super::meter::RateLimits;
 use crate::limits;
 
-/// Adds the `x-ratelimit-*` headers.
 pub(super) fn insert(headers: &mut HeaderMap, rate_limits: &RateLimits) {
     const REQUESTS: [HeaderName; 3] = [
         HeaderName::from_static("x-ratelimit-limit-requests"),
@@ -24,7 +23,7 @@ pub(super) fn insert(headers: &mut HeaderMap, rate_limits: &RateLimits) {
         HeaderName::from_static("x-ratelimit-remaining-tokens"),
         HeaderName::from_static("x-ratelimit-reset-tokens"),
     ];
-    // One allocation for all of the values.
+    // One allocation for all values.
     let mut text = BytesMut::with_capacity(limits::RATE_HEADER_BYTES);
     let mut write = |name, value: fmt::Arguments<'_>| {
         if text.write_fmt(value).is_ok()
@@ -55,7 +54,7 @@ impl fmt::Display for Reset {
     }
 }
 
-/// The `Retry-After` of a provider, cut to [`limits::PROVIDER_RETRY_AFTER`]: some clients sleep as long as they are told.
+/// Parses a provider's `Retry-After`, capped at [`limits::PROVIDER_RETRY_AFTER`] because some clients sleep that long.
 pub(super) fn parse_retry_after(headers: &HeaderMap, clock: &Clock) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = if let Ok(seconds) = text.parse() {
@@ -67,7 +66,7 @@ pub(super) fn parse_retry_after(headers: &HeaderMap, clock: &Clock) -> Option<Du
     Some(wait.clamp(Duration::from_secs(1), limits::PROVIDER_RETRY_AFTER))
 }
 
-/// When the limit of a provider that is used up is there again, by its `x-ratelimit-*` headers, within the same bound.
+/// Returns when a provider's exhausted limit resets, from its `x-ratelimit-*` headers, with the same cap.
 pub(super) fn parse_reset(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let resets = ["requests", "tokens"].into_iter().filter_map(|of| {
@@ -77,7 +76,7 @@ pub(super) fn parse_reset(headers: &HeaderMap) -> Option<Duration> {
     resets.max().map(|wait| wait.min(limits::PROVIDER_RETRY_AFTER))
 }
 
-/// A duration as `OpenAI` writes it (`1m30s`, `20ms`), or a number of seconds.
+/// Parses a duration as `OpenAI` writes it (`1m30s`, `20ms`), or a number of seconds.
 fn parse_duration(text: &str) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Duration::try_from_secs_f64(seconds).ok();

@@ -1,11 +1,11 @@
-//! A request for a completion: its validation, and the body that the provider gets for it.
+//! Validates completion requests and writes the provider's body.
 //!
-//! The gateway *governs* a few fields, listed in [`GOVERNED`]: it validates and may replace them. Other fields pass
-//! through byte by byte, or are refused ([`passing`]). Where a governed field is there more than once the last one
-//! counts, as it does for the providers; it is validated, and it alone is sent. A name that differs from a governed one
-//! only in its case is refused: some parsers take it for the governed one. What the messages and tools may hold is judged
-//! in [`content`], and how many tokens they can be in [`prompt`]. Where the provider's dialect has rules, they are rewritten
-//! ([`dialect`](super::dialect)) once they are judged.
+//! The gateway *governs* a few fields, listed in [`GOVERNED`]: it validates and may replace them. Other fields are
+//! passed on byte for byte or refused ([`passing`]). If a governed field occurs more than once, the last one counts, as
+//! it does for the providers: it alone is validated and sent. A name that differs from a governed one only in case is
+//! refused, because some parsers treat it as the governed one. [`content`] validates messages and tools, and [`prompt`]
+//! bounds their tokens. They are rewritten afterwards if the provider's dialect has rules
+//! ([`dialect`](super::dialect)).
 
 mod content;
 mod embeddings;
@@ -52,27 +52,21 @@ use super::{
 };
 use crate::limits;
 
-/// A valid request for a completion.
 pub(super) struct CompletionRequest {
     pub(super) model: Arc<ServedModel>,
-    /// Whether the answer is to be streamed.
     pub(super) is_stream: bool,
-    /// The most tokens that the completion can use.
     pub(super) max_usage: MaxUsage,
-    /// What an estimate of its usage goes by.
     pub(super) expected: Expected,
-    /// The fields that the client has sent, as far as errors name them.
     pub(super) sent: SentFields,
-    /// The body that the provider gets. It holds the memory of the client's, if that is a large one.
+    /// The provider's body. It holds the memory of the client's body if that is large.
     pub(super) body: Pieces,
     /// The request for the model's second provider, if it has one.
     pub(super) fallback: Option<Box<FallbackRequest>>,
-    /// The format of the answer.
     pub(super) format: ClientFormat,
 }
 
 impl CompletionRequest {
-    /// The longest time for the whole of the answer: that of a slow model which writes all of what a choice may have.
+    /// Returns the time limit for the whole answer: how long a slow model takes for the most tokens of a choice.
     pub(super) fn longest(&self) -> Duration {
         let tokens = self.max_usage.completion / self.expected.choices.max(1);
         Duration::from_secs(tokens / limits::SLOW_TOKENS_PER_SECOND).clamp(limits::EXCHANGE, limits::LONGEST_EXCHANGE)
@@ -83,17 +77,17 @@ impl CompletionRequest {
 pub(super) const GOVERNED: [&[u8]; 7] =
     [b"model", b"max_tokens", b"max_completion_tokens", b"n", b"stream", b"stream_options", b"store"];
 
-/// The fields that are judged and passed on as they are.
+/// The fields that are validated and passed on unchanged.
 pub(super) const JUDGED: [&[u8]; 3] = [b"messages", b"tools", b"tool_choice"];
 
-/// Validates the body of a request with a key that may ask this, and writes the provider's.
+/// Validates the body of a request within a key's limits, and writes the provider's body.
 #[cfg(any(test, fuzzing))]
 pub(super) fn validate(body: &Bytes, models: &ServedModels, asks: &Asks) -> Result<CompletionRequest, ApiError> {
     validate_chat(body.clone().into(), models, asks, &[])
 }
 
-/// Validates the body of a chat completion with a key that may ask this, or one that a request was translated to. The fields in
-/// `hints` are left out for a provider that does not take them: in the client's own format they may stand wherever they do nothing.
+/// Validates a chat completion, or one that another request was translated to, within a key's limits. The fields in
+/// `hints` are dropped for a provider that does not support them, since the client's format allows them without effect.
 pub(super) fn validate_chat(
     body: ReadBody,
     models: &ServedModels,
@@ -112,7 +106,7 @@ pub(super) fn validate_chat(
     })
 }
 
-/// Validates the fields of a body for a model at its provider, and writes the provider's.
+/// Validates the fields of a body for a model at its provider, and writes the provider's body.
 fn validate_for(
     model: &Arc<ServedModel>,
     body: &Bytes,
@@ -144,8 +138,8 @@ fn validate_for(
     }
     let written = ProviderBody::new(&fields, &found, model, quirks, &ceilings, body).write(is_stream);
     let readable = model.model.context.map_or(u64::MAX, u64::from);
-    // A prompt has a token a byte at most, of what is written in the provider's dialect, too; of a body that is longer than the model
-    // reads, nothing needs to be counted.
+    // A prompt has at most one token per byte, also of what is rewritten in the provider's dialect. A body longer than
+    // the model's context needs no counting.
     let is_longer = body.len() as u64 >= readable;
     let prompt = if is_longer { readable } else { prompt::max_tokens(body, &found) + written.growth };
     let max_usage = MaxUsage {
@@ -158,7 +152,7 @@ fn validate_for(
         is_stream,
         max_usage,
         expected: Expected {
-            // Images are many bytes and few tokens.
+            // Images are many bytes but few tokens.
             prompt: usage_report::estimate_tokens(body.len()).min(prompt),
             completion: max_usage.completion,
             choices,
@@ -171,13 +165,13 @@ fn validate_for(
     })
 }
 
-/// The tokens that a JSON text can have beyond its bytes where a server prints it anew.
+/// Returns the tokens that a JSON text can have beyond its bytes when a server reserializes it.
 pub(super) fn surplus_tokens(text: &[u8]) -> u64 {
     prompt::surplus(text)
 }
 
-/// A body without halves of pairs of surrogates. Agents cut texts within a character, and send them again in every turn: refused, the
-/// conversation would be over. Parsers disagree about the half that is left, and some providers fail on it.
+/// Replaces unpaired surrogates. Agents cut texts inside a character and resend them in every turn, so a refusal would
+/// end the conversation. Parsers disagree about an unpaired surrogate, and some providers fail on it.
 fn mended(body: ReadBody) -> ReadBody {
     match json::without_lone_surrogates(&body.bytes) {
         Some(mended) => body.replaced_by(mended),
@@ -185,7 +179,7 @@ fn mended(body: ReadBody) -> ReadBody {
     }
 }
 
-/// Refuses a model whose provider does not admit us.
+/// Refuses a model if we have no key for its provider.
 fn check_access(model: &ServedModel) -> Result<(), ApiError> {
     match model.model.provider.access {
         Access::Missing(_) => Err(ApiError::model_unavailable(&model.model.id)),
@@ -193,14 +187,14 @@ fn check_access(model: &ServedModel) -> Result<(), ApiError> {
     }
 }
 
-/// The top-level fields of a request, as they stand in its text.
+/// The top-level fields of a request, as written in its text.
 struct Fields<'t>(Vec<Field<'t>>);
 
 struct Field<'t> {
     name: Cow<'t, [u8]>,
-    /// The name as parsers see it that fold case.
+    /// The name as seen by parsers that fold case.
     folded: Cow<'t, [u8]>,
-    /// Whether the name's escapes are text.
+    /// Whether the decoded name is valid text.
     is_text: bool,
     /// Name, colon and value.
     whole: &'t [u8],
@@ -229,7 +223,7 @@ impl<'t> Fields<'t> {
             return Err(ApiError::invalid_json("it has too many fields"));
         }
         for field in &fields {
-            // Parsers disagree about half of a pair of surrogates, and those in C end a name at a NUL.
+            // Parsers disagree about unpaired surrogates, and those in C end a name at a NUL.
             if !field.is_text || field.name.iter().any(u8::is_ascii_control) {
                 return Err(ApiError::invalid_value(quoted(&field.name), "its name is no plain text"));
             }
@@ -241,7 +235,7 @@ impl<'t> Fields<'t> {
         Ok(Self(fields))
     }
 
-    /// The model that is asked for, whose provider is asked at this path.
+    /// Returns the requested model, if it is served on this route.
     fn model<'m>(
         &self,
         models: &'m ServedModels,
@@ -259,7 +253,6 @@ impl<'t> Fields<'t> {
         Ok(model)
     }
 
-    /// Whether the answer is to be streamed.
     fn stream(&self) -> Result<bool, ApiError> {
         let is_stream = match self.last(b"stream") {
             Some(b"true") => true,
@@ -272,13 +265,11 @@ impl<'t> Fields<'t> {
         Ok(is_stream)
     }
 
-    /// The fields that the client has sent, as far as errors name them.
     fn sent(&self) -> SentFields {
         self.0.iter().map(|field| &*field.name).collect()
     }
 
-    /// Checks a request that is no chat completion: it has none of that one's fields, and those with these names in no other
-    /// spelling.
+    /// Checks a request that is not a chat completion: it has no chat fields, and spells the names in `own` exactly.
     fn check_names(&self, own: &[&'static str]) -> Result<(), ApiError> {
         for field in &self.0 {
             if JUDGED.contains(&&*field.name) {
@@ -293,7 +284,6 @@ impl<'t> Fields<'t> {
         Ok(())
     }
 
-    /// Leaves out the fields with these names that a provider with these quirks does not take.
     fn leave_out_refused(&mut self, names: &[&str], quirks: &Quirks) {
         if !names.is_empty() {
             let is_hint = |field: &Field<'_>| names.iter().any(|name| name.as_bytes() == &*field.name);
@@ -301,7 +291,7 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// Judges the fields that are passed on as they are, for a provider with these quirks. Returns what they hold.
+    /// Validates the fields that are passed on unchanged, and returns what they contain.
     fn judge(&self, quirks: &Quirks) -> Result<Found, ApiError> {
         let mut found = Found::default();
         found.add_messages(self.only("messages")?)?;
@@ -316,12 +306,12 @@ impl<'t> Fields<'t> {
         Ok(found)
     }
 
-    /// The value of the last field with this name.
+    /// Returns the value of the last field with this name.
     fn last(&self, name: &[u8]) -> Option<&'t [u8]> {
         self.0.iter().rfind(|field| *field.name == *name).map(|field| field.value)
     }
 
-    /// The value of the field with this name. Of two, parsers choose differently: that is refused.
+    /// Returns the value of the field with this name. Duplicates are refused because parsers disagree on them.
     fn only(&self, name: &'static str) -> Result<Option<&'t [u8]>, ApiError> {
         let mut found = self.0.iter().filter(|field| *field.name == *name.as_bytes()).map(|field| field.value);
         match (found.next(), found.next()) {
@@ -330,7 +320,7 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// The most tokens that a field asks for, or `None` if the field is absent or null.
+    /// Returns the most tokens that a field asks for, or `None` if it is absent or null.
     fn tokens(&self, name: &'static str, ceiling: &TokenCeiling) -> Result<Option<AskedTokens>, ApiError> {
         let Some(value) = self.last(name.as_bytes()).filter(|value| *value != b"null") else { return Ok(None) };
         let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
@@ -338,7 +328,7 @@ impl<'t> Fields<'t> {
         asked.map(Some).ok_or_else(|| ApiError::invalid_value(name, &ceiling.rule()).with_maximum(ceiling.most()))
     }
 
-    /// The integer in a field, or `None` if the field is absent or null.
+    /// Returns the integer in a field, or `None` if it is absent or null.
     fn integer(&self, name: &'static str, range: RangeInclusive<u64>) -> Result<Option<u64>, ApiError> {
         let Some(value) = self.last(name.as_bytes()).filter(|value| *value != b"null") else { return Ok(None) };
         let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
@@ -350,13 +340,12 @@ impl<'t> Fields<'t> {
     }
 }
 
-/// The governed or judged field that a field is for a parser which folds case as Unicode does; `None` for the very name.
+/// Returns the governed or judged field that a case-folding parser would take this field for, unless it is that field.
 fn governed_but_for_case(field: &Field<'_>) -> Option<&'static str> {
     let known = *GOVERNED.iter().chain(&JUDGED).find(|known| *field.folded == ***known)?;
     (*field.name != *known).then(|| std::str::from_utf8(known).unwrap_or_default())
 }
 
-/// A client's name of a field, cut to what a message repeats.
 fn quoted(name: &[u8]) -> String {
     String::from_utf8_lossy(name).chars().take(limits::QUOTED_CHARS).collect()
 }

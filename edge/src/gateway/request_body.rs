@@ -1,7 +1,7 @@
-//! Reading the bodies of requests, within bounds.
+//! Reads request bodies within bounds.
 //!
-//! The bytes of a body are held once: what is sent to the provider are slices of them. Up to [`limits::SMALL_BODY_BYTES`] they are
-//! drawn at the connection; a larger body waits for a place in the room that all of them share, each account with a part of it.
+//! A body is held once; the provider's request consists of slices of it. Bodies of up to [`limits::SMALL_BODY_BYTES`]
+//! are charged to the connection. A larger one waits for a place in a shared room, with a bound per account.
 
 mod coding;
 
@@ -21,21 +21,21 @@ use self::coding::{Coding, Damaged, Decoder};
 use super::{asks::Asks, error::ApiError};
 use crate::{limits, metrics};
 
-/// A body that was read, with the right to hold it. That of a large one goes with its bytes.
+/// A request body with its memory grant. A large body's grant is tied to its bytes.
 pub(super) struct ReadBody {
     pub(super) bytes: Bytes,
-    /// The place of a large one.
+    /// The grant of a large body.
     place: Option<Arc<Place<PayingAccount>>>,
     _grant: Option<Grant>,
 }
 
 impl ReadBody {
-    /// The same body, to be judged once more. The right to hold a small one stays with this.
+    /// Returns the same body, to be validated again. The grant of a small body stays with `self`.
     pub(super) fn again(&self) -> Self {
         Self { bytes: self.bytes.clone(), place: self.place.clone(), _grant: None }
     }
 
-    /// The same request, written anew. It holds the place that it had; the bytes as they came are let go.
+    /// Replaces the bytes with a rewritten request under the same grant, and releases the original bytes.
     pub(super) fn replaced_by(mut self, bytes: Vec<u8>) -> Self {
         self.bytes = match &self.place {
             Some(place) => Bytes::from_owner(LargeBody { bytes, _place: place.clone() }),
@@ -52,17 +52,16 @@ impl From<Bytes> for ReadBody {
     }
 }
 
-/// Reads bodies of one key's requests over one connection.
+/// Reads the bodies of one key's requests over one connection.
 pub(super) struct Reader<'r> {
     pub(super) asks: &'r Asks,
-    /// The memory of the connection.
     pub(super) connection: &'r budget::Account,
-    /// The room for large bodies, and whose part of it is drawn at.
+    /// The room for large bodies, and the account whose part is used.
     pub(super) room: &'r Room<PayingAccount>,
     pub(super) account: &'r PayingAccount,
 }
 
-/// A large body, with its place.
+/// A large body with its memory grant.
 struct LargeBody {
     bytes: Vec<u8>,
     _place: Arc<Place<PayingAccount>>,
@@ -75,16 +74,16 @@ impl AsRef<[u8]> for LargeBody {
 }
 
 impl Reader<'_> {
-    /// Reads a whole body, decompressed. What it may take is drawn before any of it is read, as far as its size is known: whoever
-    /// held a part and waited for more would keep it from the others. The size is counted while it is read: a header may give a
-    /// wrong one.
+    /// Reads and decompresses a whole body. Memory is reserved before reading, as far as the size is known: a request
+    /// that held a part while waiting for more would block others. The actual size is counted, as the header may be
+    /// wrong.
     pub(super) async fn read<B>(&self, headers: &HeaderMap, body: &mut B) -> Result<ReadBody, ApiError>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
         let coding = Coding::of(headers)?;
         let said = body.size_hint().exact();
-        // An encoded body may well be smaller than it is here, hardly ever larger.
+        // The decoded body is hardly ever smaller than the encoded one.
         if said.is_some_and(|said| said > self.asks.body.most) {
             return Err(self.too_large());
         }
@@ -117,7 +116,7 @@ impl Reader<'_> {
             }
             let beyond = received.saturating_sub(limits::SMALL_BODY_BYTES as u64);
             if beyond > 0 {
-                // What we take ourselves is not the client's time.
+                // Our own waiting does not count against the client's time.
                 start += waiting.elapsed();
                 let beyond = Duration::from_secs(beyond / limits::BODY_BYTES_PER_SECOND);
                 end.as_mut().reset(start + limits::COMPLETION_BODY + beyond);
@@ -136,7 +135,6 @@ impl Reader<'_> {
     }
 }
 
-/// Decodes a piece of a body to its end.
 async fn decode(
     decoder: &mut Decoder,
     piece: &[u8],
@@ -145,7 +143,7 @@ async fn decode(
 ) -> Result<Result<(), Damaged>, ApiError> {
     let (mut encoded, mut since_pause) = (piece, 0);
     loop {
-        // Room for what there is, and not for what there may be: a bomb is refused one step beyond.
+        // Reserves room for actual output only: a decompression bomb is refused one step after the limit.
         let made = match decoder.step(&mut encoded) {
             Ok(made) => made,
             Err(damaged) => return Ok(Err(damaged)),
@@ -164,25 +162,24 @@ async fn decode(
     }
 }
 
-/// The memory that a body may take.
 struct Memory<'r> {
     reader: &'r Reader<'r>,
     grant: Option<Grant>,
     place: Option<Place<PayingAccount>>,
-    /// Bytes of the body for which there is room.
+    /// The body size in bytes that the reservation covers.
     allowed: usize,
-    /// Bytes of the decoder beside them.
+    /// The decoder's memory in bytes, in addition to the body.
     beside: u64,
 }
 
 impl<'r> Memory<'r> {
-    /// Draws what a body needs, of which `said` bytes are to come; waits for it within bounds.
+    /// Reserves memory for a body with `said` announced bytes. Waits for it within bounds.
     async fn for_body(reader: &'r Reader<'r>, coding: Coding, said: Option<u64>) -> Result<Self, ApiError> {
         let most = reader.asks.body.most;
         let small = limits::SMALL_BODY_BYTES as u64;
         let beside = if coding == Coding::Zstd { limits::ZSTD_WINDOW_BYTES.min(most) } else { 0 };
         let mut memory = Self { reader, grant: None, place: None, allowed: 0, beside };
-        // How large an encoded body becomes is not known, and whether one without a length is a large one.
+        // The decoded size of an encoded body, and the size of one without a length, are unknown.
         let expected = said.filter(|_| coding == Coding::Identity).unwrap_or(small.min(most));
         if expected <= small {
             let Ok(grant) = reader.connection.take(expected, limits::BODY_PATIENCE).await else {
@@ -197,7 +194,7 @@ impl<'r> Memory<'r> {
         Ok(memory)
     }
 
-    /// Makes room for a body of so many bytes.
+    /// Grows the reservation to a body of `bytes`.
     async fn allow(&mut self, bytes: usize) -> Result<(), ApiError> {
         if bytes <= self.allowed {
             return Ok(());
@@ -206,10 +203,10 @@ impl<'r> Memory<'r> {
         if bytes as u64 > most {
             return Err(self.reader.too_large());
         }
-        // Twice as much, so that it is asked for a few times only.
+        // Doubled, to keep the number of reservations low.
         let wanted = (2 * bytes as u64).min(most);
         let Some(place) = &mut self.place else { return self.take_place(wanted).await };
-        // What is held already keeps others waiting: no more is waited for.
+        // The memory already held blocks others, so do not wait for more.
         let grown = place.grow_to(wanted + self.beside).map(|()| wanted);
         let grown = grown.or_else(|_| place.grow_to(bytes as u64 + self.beside).map(|()| bytes as u64));
         let Ok(grown) = grown else {
@@ -232,7 +229,6 @@ impl<'r> Memory<'r> {
         Ok(())
     }
 
-    /// The body with what it holds.
     fn keep(self, plain: Plain) -> ReadBody {
         let Some(place) = self.place else {
             return ReadBody { bytes: plain.into_bytes(), place: None, _grant: self.grant };
@@ -247,12 +243,11 @@ impl<'r> Memory<'r> {
     }
 }
 
-/// The bytes of a body. One that comes in one piece is not copied.
+/// The bytes of a body. A body that arrives in one piece is not copied.
 #[derive(Default)]
 struct Plain {
     first: Bytes,
     bytes: Vec<u8>,
-    /// The length that is known beforehand.
     said: Option<u64>,
 }
 
@@ -276,7 +271,8 @@ impl Plain {
     fn extend(&mut self, piece: &[u8], memory: &Memory<'_>) {
         let total = self.len() + piece.len();
         if self.bytes.capacity() < total {
-            // Once it is large, at its full length: a buffer that is moved is there twice. What is not written is not touched.
+            // Allocate a large body at its full length: growing a buffer holds it twice, and unwritten pages are not
+            // touched.
             let full = self.said.or_else(|| memory.place.as_ref().map(|_| memory.reader.asks.body.most));
             match full.and_then(|full| usize::try_from(full).ok()).filter(|full| *full >= total) {
                 Some(full) => self.bytes.reserve_exact(full - self.bytes.len()),
@@ -293,9 +289,8 @@ impl Plain {
     }
 }
 
-/// Reads and drops what a refused client still sends, within bounds: a client that is answered while it sends may lose
-/// the answer. Some lose it over HTTP/2 even where the rest is refused by a reset, so one that says how much is to come is read
-/// on for longer.
+/// Reads and drops the rest of a refused request's body, within bounds: a client that receives the response while it
+/// sends may lose it. Over HTTP/2, some lose it even when a reset refuses the rest, so known lengths are read longer.
 pub(super) async fn discard<B>(body: &mut B)
 where
     B: http_body::Body<Data = Bytes> + Unpin,

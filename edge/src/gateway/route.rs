@@ -1,24 +1,23 @@
-//! The endpoints of the gateway, by their paths.
+//! The gateway's endpoints, by path.
 
 use http::Method;
 
 use super::{endpoints, formats::Api};
 
-/// The endpoint that a path stands for.
+/// The endpoint of a path.
 #[derive(Clone, Copy)]
 pub(super) enum Route<'p> {
     /// Completions, in one of the formats, or embeddings.
     Completions(Api),
-    /// The tokens that a request for messages has.
+    /// The token count of a Messages request.
     CountTokens,
     Models,
-    /// One model, by its id as the path has it.
+    /// One model, by its id as written in the path.
     Model(&'p str),
     OpenApi,
 }
 
 impl<'p> Route<'p> {
-    /// The endpoint at this path.
     pub(super) fn find(path: &'p str) -> Option<Self> {
         match path {
             endpoints::CHAT_COMPLETIONS => Some(Self::Completions(Api::Chat)),
@@ -36,7 +35,7 @@ impl<'p> Route<'p> {
         }
     }
 
-    /// The methods that the route has, for `Allow`.
+    /// Returns the route's methods, for `Allow`.
     pub(super) fn methods(self) -> &'static str {
         match self {
             Self::Completions(_) | Self::CountTokens => "POST, OPTIONS",
@@ -44,7 +43,6 @@ impl<'p> Route<'p> {
         }
     }
 
-    /// The format of the answers.
     pub(super) fn api(self) -> Api {
         match self {
             Self::Completions(api) => api,
@@ -53,7 +51,7 @@ impl<'p> Route<'p> {
         }
     }
 
-    /// The format of the error for a path that is no endpoint: the one of the clients that ask below it.
+    /// Returns the format of the error for an unknown path, which is that of the clients that use the paths above it.
     pub(super) fn api_of_unknown(path: &str) -> Api {
         match path.strip_prefix(endpoints::MESSAGES) {
             Some(below) if below.starts_with('/') => Api::Messages,
@@ -61,7 +59,6 @@ impl<'p> Route<'p> {
         }
     }
 
-    /// Whether it has this method.
     pub(super) fn has_method(self, method: &Method) -> bool {
         self.methods().split(", ").any(|name| name == method.as_str())
     }

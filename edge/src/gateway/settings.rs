@@ -1,4 +1,4 @@
-//! What the gateway takes over from the configuration while it runs.
+//! The parts of the configuration that the gateway can reload while it runs.
 
 use std::env;
 
@@ -8,22 +8,22 @@ use domain::plans::{PlanLimits, Plans};
 use super::{asks::Asks, cors::Cors, meter::Allowance, models::ServedModels};
 use crate::memory::keys::GatewayKey;
 
-/// The part of the configuration that the gateway goes by: replaced whole. A request keeps to those that it began with, to its end.
+/// The gateway's configuration, replaced as a whole. A request uses the settings it began with until its end.
 pub struct Settings {
     pub(super) models: ServedModels,
     pub(super) cors: Cors,
-    /// Completions of one account that may be under way.
+    /// The limit of concurrent completions per account.
     pub(super) concurrent: usize,
     requests_per_minute: u64,
     tokens_per_day: u64,
     plans: Plans,
-    /// The limits of who is subscribed to no plan.
+    /// The limits of accounts without a paid plan.
     default_limits: PlanLimits,
     clamps_max_tokens: bool,
 }
 
 impl Settings {
-    /// The settings in `config`. Providers that are as in those in use until now keep their connections.
+    /// Creates the settings from `config`. Providers unchanged from `before` keep their connections.
     pub fn of(config: &Config, before: Option<&Self>) -> anyhow::Result<Self> {
         let models = Models::of(&config.gateway, |name| env::var(name).ok())?;
         Ok(Self {
@@ -38,7 +38,6 @@ impl Settings {
         })
     }
 
-    /// What `key` may ask.
     pub(super) fn asks(&self, key: &GatewayKey) -> Asks {
         Asks::of(&key.asks, &self.limits_of(key), self.clamps_max_tokens).by_names(key.aliases.clone())
     }
@@ -48,7 +47,6 @@ impl Settings {
         key.subscribed.as_deref().map_or(self.default_limits, |plan| self.plans.paid_limits_of(Some(plan), charged))
     }
 
-    /// What the account of `key` may use.
     pub(super) fn allowance(&self, key: &GatewayKey) -> Allowance {
         Allowance {
             requests_per_minute: self.requests_per_minute,

@@ -1,7 +1,7 @@
 //! The body of a streamed answer.
 //!
-//! It reads from the provider when the client's connection asks for more. When the client disconnects, the rest is read
-//! in the background, so that the usage is known. While the provider is silent, the client gets comments.
+//! It reads from the provider when the client's connection polls for more. If the client disconnects, the rest is read
+//! in the background to learn the usage. While the provider is silent, the client receives comments.
 
 mod keep_alive;
 mod rest;
@@ -33,32 +33,31 @@ use super::{
 };
 use crate::limits;
 
-/// A comment, which clients skip.
+/// A comment, which clients ignore.
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
-/// The body of a streamed answer.
 pub(super) struct StreamBody {
     state: State,
-    /// What was read before the head of the answer was sent.
+    /// The part that was read before the response head was sent.
     first: Option<Step>,
     drains: Drains,
 }
 
 enum State {
     Relaying(Box<Relay>),
-    /// The error frame has been handed out, and gets a moment to leave before the connection is aborted.
+    /// The error frame has been handed out and gets a moment to be sent before the connection is aborted.
     Aborting(Pin<Box<Sleep>>),
     Ended,
 }
 
-/// The stream ended with an error frame; its connection is aborted, so that it does not look complete.
+/// The stream ended with an error frame. Its connection is aborted so that it does not look complete.
 #[derive(Debug, thiserror::Error)]
 #[error("the provider's stream failed")]
 pub(super) struct StreamAbortedError;
 
 impl StreamBody {
-    /// Begins a stream: waits for the model's first words, or for the moment at which its client should hear something all the same.
-    /// Fails if the stream fails before.
+    /// Begins a stream: waits for the model's first words, or until a keep-alive is due. Fails if the stream fails
+    /// first.
     pub(super) async fn begin(relay: Relay, drains: Drains) -> Result<Self, ProviderError> {
         let mut body = Self { state: State::Relaying(Box::new(relay)), first: None, drains };
         let State::Relaying(relay) = &mut body.state else { return Ok(body) };
@@ -74,7 +73,6 @@ impl StreamBody {
         Ok(body)
     }
 
-    /// Polls for the next bytes; there are none after the end.
     pub(super) fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, StreamAbortedError>>> {
         match &mut self.state {
             State::Relaying(relay) => {
@@ -110,7 +108,6 @@ impl StreamBody {
         }
     }
 
-    /// Whether nothing more will come.
     pub(super) fn is_ended(&self) -> bool {
         matches!(self.state, State::Ended)
     }
@@ -130,7 +127,7 @@ impl Drop for StreamBody {
     }
 }
 
-/// A provider's stream on its way to the client.
+/// A provider's stream that is relayed to the client.
 pub(super) struct Relay {
     pub(super) answer: UpstreamResponse,
     pub(super) metered: MeteredFrames,
@@ -138,41 +135,37 @@ pub(super) struct Relay {
     pub(super) model: Arc<ServedModel>,
     pub(super) facts: RequestFacts,
     pub(super) keep_alive: KeepAlive,
-    /// Whether the head of the answer has not been sent: it waits for the model's first words, or until the first comment is due.
+    /// Whether the response head is unsent: it waits for the model's first words, or until the first comment is due.
     pub(super) is_beginning: bool,
-    /// The completion's turn, held until the stream has ended.
+    /// The completion's turn, held until the stream ends.
     pub(super) turn: Turn<PayingAccount>,
     /// The decoded bytes read so far.
     pub(super) read: usize,
-    /// Writes what is read in the client's format.
     pub(super) events: EventWriter,
-    /// The bytes that are ready for the client.
     pub(super) out: BytesMut,
-    /// Says that the stream is cut off. A set of one: what is in it is looked at only when it was itself woken, and not at
+    /// Signals that the stream is cut off. As a set of one, its member is polled only when it was woken itself, not for
     /// every piece of the stream.
     pub(super) cut_off: FuturesUnordered<WaitForCancellationFutureOwned>,
 }
 
-/// The next part of a stream for the client.
 enum Step {
-    /// More bytes; the stream goes on.
+    /// More bytes of an ongoing stream.
     Bytes(Bytes),
     /// The last bytes of a complete stream.
     Done(Bytes),
-    /// The last bytes of a failed stream, which end with an error frame; why it failed, and how its client learns of it.
+    /// The last bytes of a failed stream with its error frame, why it failed, and how the client learns of it.
     Failed(Bytes, ProviderError, FailureNotice),
 }
 
 /// How the client learns that a failed stream is not complete.
 #[derive(Debug, Clone, Copy)]
 enum FailureNotice {
-    /// The last event says so.
+    /// The last event reports the failure.
     Said,
-    /// The connection is broken off.
+    /// The connection is aborted.
     Abort,
 }
 
-/// Why a stream failed.
 #[derive(Debug, thiserror::Error)]
 enum RelayError {
     #[error(transparent)]
@@ -219,7 +212,7 @@ impl Relay {
                     continue;
                 }
                 Ok(Progress::Ongoing) => {
-                    // Not before the first words: nothing delays them.
+                    // After the first words, which are never delayed.
                     self.choose_batching();
                     self.pass_on()
                 }
@@ -232,13 +225,13 @@ impl Relay {
         }
     }
 
-    /// Whether the stream has not begun and says nothing yet: it may still turn out to be an error, which has a status of its own then.
+    /// Returns whether the stream has no content yet. If it fails, it can still be answered with an error status.
     fn waits_for_words(&mut self) -> bool {
         self.is_beginning &= !self.metered.frames.has_words() && self.out.len() < limits::GATHERED_PIECE;
         self.is_beginning
     }
 
-    /// Hands out the bytes that are ready.
+    /// Returns the bytes that are ready.
     fn pass_on(&mut self) -> Step {
         self.keep_alive.restart(self.answer.last_chunk());
         if self.metered.frames.has_words() {
@@ -247,8 +240,8 @@ impl Relay {
         Step::Bytes(self.out.split().freeze())
     }
 
-    /// Batches the stream's pieces if the edge is busy. Few streams are passed on piece by piece; of many, each piece
-    /// costs time that the others wait for.
+    /// Batches the stream's pieces while the edge is busy. With few streams, each piece is passed on immediately; with
+    /// many, the time for each piece delays the others.
     fn choose_batching(&mut self) {
         if self.turn.taken() >= limits::GATHER_FROM {
             self.answer.start_batching();
@@ -257,13 +250,13 @@ impl Relay {
         }
     }
 
-    /// Decodes a chunk and appends what it means for the client to `out`.
+    /// Decodes a chunk and appends the resulting events to `out`.
     fn process(&mut self, chunk: &[u8]) -> Result<Progress, RelayError> {
         let Some(gzip) = &mut self.gzip else {
             self.read += chunk.len();
             return self.process_plain(chunk);
         };
-        // In pieces, because a small piece may decode to a large one.
+        // Split because a small piece may decode to a large one.
         for piece in chunk.chunks(limits::ZIPPED_PIECE_BYTES) {
             let plain = gzip.decode(piece)?;
             self.read += plain.len();
@@ -286,12 +279,12 @@ impl Relay {
         Ok(self.events.write(&mut self.out, |out| self.metered.push(chunk, out))?)
     }
 
-    /// Settles what the stream has used so far, and ends it with an error frame.
+    /// Settles the usage so far and ends the stream with an error frame.
     fn fail(&mut self, error: &RelayError) -> Step {
         let (provider, request) = (&*self.model.upstream.name, self.metered.request_id());
         tracing::warn!(provider, request, %error, "a stream failed");
         crate::metrics::stream_failed(&self.model.model.id);
-        // A provider that was cut off had read the prompt.
+        // A provider that was cut off has already read the prompt.
         if matches!(error, RelayError::CutOff) {
             self.metered.settle_so_far(Ending::Cut);
         } else {
@@ -313,11 +306,11 @@ impl Relay {
         Step::Failed(self.out.split().freeze(), error, notice)
     }
 
-    /// Ends what was under way, and waits in the background for the end of the provider's answer, after the last frame, so that
-    /// the connection can be used again. The client does not wait for it.
+    /// Ends the completion, and waits in the background for the end of the provider's answer after its last frame, so
+    /// that the connection can be reused. The client does not wait for that.
     fn finish(self: Box<Self>, drains: &Drains) {
         let Self { mut answer, model, read, .. } = *self;
-        // The next request may want the connection.
+        // The next request may use the connection.
         answer.stop_batching();
         let mut rest = Rest { answer, model, read };
         match rest.poll(&mut Context::from_waker(Waker::noop())) {
@@ -329,7 +322,7 @@ impl Relay {
     /// Reads the stream to its end without a client.
     async fn drain(mut self: Box<Self>, drains: Drains) {
         self.metered.abandon();
-        // Nobody reads what it would be translated to.
+        // Skip the translation, which nobody would read.
         self.events = EventWriter::Chat;
         loop {
             match poll_fn(|cx| self.poll_step(cx)).await {

@@ -1,4 +1,4 @@
-//! Completions under way: how many a connection has, whether any are left at all, and their end at shutdown.
+//! Pending completions: their number per connection, whether any are left, and their end at shutdown.
 
 use std::sync::{
     Arc,
@@ -10,26 +10,26 @@ use tokio_util::{
     task::{TaskTracker, task_tracker::TaskTrackerToken},
 };
 
-/// The completions under way on one connection. Cheap to clone.
+/// The pending completions of one connection. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectionCompletions(Arc<AtomicUsize>);
 
 impl ConnectionCompletions {
-    /// Whether there are any.
+    /// Returns whether any are pending.
     pub fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 }
 
-/// All completions that are under way, with their clients or without. Cheap to clone.
+/// All pending completions, with or without their clients. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct UnderWay {
     pub(super) tasks: TaskTracker,
-    /// Cancelled when completions end as they are, because the edge does.
+    /// Cancelled when the edge's shutdown cuts completions off.
     pub(super) cut_off: CancellationToken,
 }
 
-/// A completion's place among those under way, held until its answer has been handed over.
+/// Counts a completion as pending until its answer has been handed over.
 pub(super) struct Held {
     _all: TaskTrackerToken,
     connection: ConnectionCompletions,
@@ -42,7 +42,7 @@ impl UnderWay {
         Held { _all: self.tasks.token(), connection: connection.clone() }
     }
 
-    /// Done when no completion is left; none may begin any more.
+    /// Waits until no completion is left. No new ones may begin.
     pub(super) async fn ended(&self) {
         self.tasks.close();
         self.tasks.wait().await;

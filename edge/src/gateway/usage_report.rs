@@ -1,4 +1,4 @@
-//! The `usage` object of answers: reading the provider's, and writing the gateway's estimate where there is none.
+//! The `usage` object of answers: reads the provider's, and writes the gateway's estimate if there is none.
 
 mod cost;
 
@@ -12,10 +12,10 @@ pub(super) use self::cost::Cost;
 use super::{json, meter::Usage};
 use crate::limits;
 
-/// The places of the counts in what the gateway itself writes.
+/// The positions of the counts in the gateway's own `usage` objects.
 static OPENAI: LazyLock<UsageFields> = LazyLock::new(UsageFields::default);
 
-/// The fields of a choice whose strings are not the model's words, or say them once more.
+/// The fields of a choice whose strings are not the model's words, or repeat them.
 const NO_WORDS: [&[u8]; 9] = [
     b"content_filter_results",
     b"finish_reason",
@@ -28,27 +28,26 @@ const NO_WORDS: [&[u8]; 9] = [
     b"type",
 ];
 
-/// The bounds of a completion's usage that its request sets. The gateway estimates by them where a provider reports no usage.
+/// The bounds that a request sets for its usage, from which the gateway estimates if a provider reports none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Expected {
-    /// The tokens of the prompt, probably.
+    /// The estimated tokens of the prompt.
     pub(super) prompt: u64,
-    /// The most tokens that all choices together can have.
+    /// The most tokens of all choices together.
     pub(super) completion: u64,
-    /// The number of choices.
     pub(super) choices: u64,
-    /// The images of the prompt.
+    /// The number of images in the prompt.
     pub(super) images: u64,
 }
 
 impl Expected {
-    /// The usage of an answer whose choices have so many tokens, probably.
+    /// Estimates the usage of an answer whose choices have about `completion` tokens.
     pub(super) fn estimate(&self, completion: u64) -> Usage {
         let usage = Usage::estimated(self.prompt, completion.min(self.completion));
         Usage { kinds: TokenKinds { images: self.images, ..TokenKinds::default() }, ..usage }
     }
 
-    /// The usage of an answer whose choices have so many tokens, probably, with the prompt's tokens as `reported`, if it has any.
+    /// Estimates the usage of an answer with about `completion` tokens, with `reported`'s prompt tokens if any.
     pub(super) fn estimate_beside(&self, reported: &Usage, completion: u64) -> Usage {
         let estimate = self.estimate(completion);
         if reported.prompt == 0 {
@@ -58,39 +57,38 @@ impl Expected {
         Usage { prompt: reported.prompt, kinds, is_contradictory: reported.is_contradictory, ..estimate }
     }
 
-    /// The usage of an answer on which a provider has worked for so long, and of which nothing was read.
+    /// Estimates the usage of an answer that was not read, from how long the provider worked on it.
     pub(super) fn estimate_unread(&self, worked: Duration) -> Usage {
         let tokens = worked.as_millis().saturating_mul(limits::TOKENS_PER_SECOND.into()) / 1_000;
         self.estimate(u64::try_from(tokens).unwrap_or(u64::MAX).saturating_mul(self.choices))
     }
 }
 
-/// The number of tokens that a text of this many bytes usually has.
+/// Estimates the tokens of a text of this many bytes.
 pub(super) fn estimate_tokens(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(limits::BYTES_PER_TOKEN)
 }
 
-/// The bytes of the model's words in the JSON of an answer's choices, which may be cut off anywhere.
+/// Counts the bytes of the model's words in the JSON of an answer's choices, which may be cut off anywhere.
 pub(super) fn word_bytes(choices: &[u8]) -> usize {
     json::string_bytes(choices, &NO_WORDS)
 }
 
-/// Whether a content filter ended one of the choices.
 pub(super) fn is_filtered(choices: &[u8]) -> bool {
     finish_reasons(choices).any(|reason| reason == b"content_filter")
 }
 
-/// How the choices end, by the last `finish_reason` that is one.
+/// Returns how the choices end, by the last string in a `finish_reason`.
 pub(super) fn ending(choices: &[u8]) -> Option<Ending> {
     finish_reasons(choices).last().map(Ending::of_reason)
 }
 
-/// How the choices of a frame end: by what stands at their end, where it mostly does, so that little of a frame with words is searched.
+/// Returns how the choices of a frame end. Searches only the end of the JSON, where the reason usually is, for speed.
 pub(super) fn ending_of_frame(choices: &[u8]) -> Option<Ending> {
     ending(choices.get(choices.len().saturating_sub(limits::FRAME_END_BYTES)..).unwrap_or_default())
 }
 
-/// The strings of the choices' fields `finish_reason`, as they are written.
+/// Iterates over the raw strings of the choices' `finish_reason` fields.
 fn finish_reasons(choices: &[u8]) -> impl Iterator<Item = &[u8]> {
     let name = b"\"finish_reason\"";
     memmem::find_iter(choices, name).filter_map(move |at| {
@@ -100,20 +98,22 @@ fn finish_reasons(choices: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The number of tokens of choices with so many bytes of words, probably: one at least, that of their end.
+/// Estimates the tokens of choices with this many bytes of words. The end counts as one, so the result is at least 1.
 pub(super) fn estimate_completion(word_bytes: usize) -> u64 {
     estimate_tokens(word_bytes).max(1)
 }
 
-/// The usage that the gateway itself says in a chat completion.
+/// Parses the usage that the gateway itself wrote in a chat completion.
 pub(super) fn parse(usage: &[u8]) -> Option<Usage> {
     read(usage, &OPENAI, 0)
 }
 
-/// The usage that a provider reports in these places, or `None` if it is incomplete or beyond [`limits::BELIEVABLE_TOKENS`]. A field that
-/// is no count is as good as none, and so is a total without a token of the completion's where that has no count of its own. Tokens that
-/// only the total has are the completion's: some providers count the model's reasoning nowhere else. Where it says nothing of images, the
-/// request had `images`.
+/// Reads the usage that a provider reports in these `places`.
+///
+/// Returns `None` if it is incomplete or exceeds [`limits::BELIEVABLE_TOKENS`]. A field that is not a count is treated
+/// as absent, and so is a total that leaves no tokens for the completion, if that has no count of its own. Tokens that
+/// are only in the total belong to the completion: some providers count reasoning nowhere else. `images` is used if the
+/// report has none.
 pub(super) fn read(usage: &[u8], places: &UsageFields, images: u64) -> Option<Usage> {
     let pointers = places.pointers();
     let mut counts = [None; 7];
@@ -145,7 +145,6 @@ pub(super) fn read(usage: &[u8], places: &UsageFields, images: u64) -> Option<Us
     Some(Usage { prompt, completion, kinds, is_contradictory: kinds != said, is_estimated: false })
 }
 
-/// The count that these names lead to from `value`.
 fn count_at(value: &[u8], names: &[String]) -> Option<u64> {
     let Some((first, rest)) = names.split_first() else { return serde_json::from_slice(value).ok() };
     let fields = json::fields(value).map_while(Result::ok);
@@ -153,8 +152,8 @@ fn count_at(value: &[u8], names: &[String]) -> Option<u64> {
     count_at(value.get(inner.value)?, rest)
 }
 
-/// The usage after one more report. Reports are running totals, so one of fewer tokens takes nothing back; nor does one of the same
-/// tokens that says nothing of their kinds.
+/// Returns the usage after another report. Reports are running totals, so one with fewer tokens is ignored, and one
+/// with the same tokens but without their kinds keeps the known kinds.
 pub(super) fn later(known: Option<Usage>, reported: Option<Usage>) -> Option<Usage> {
     let total = |usage: &Usage| usage.prompt.saturating_add(usage.completion);
     match (known, reported) {
@@ -175,7 +174,7 @@ pub(super) fn later(known: Option<Usage>, reported: Option<Usage>) -> Option<Usa
     }
 }
 
-/// The usage as `OpenAI` writes it, with `"estimated": true` added to an estimate, and its cost.
+/// Returns the usage as `OpenAI` writes it, with its cost, and `"estimated": true` for an estimate.
 pub(super) fn to_json(usage: &Usage, cost: &Cost) -> String {
     let Usage { prompt, completion, kinds, is_estimated, .. } = *usage;
     let total = prompt.saturating_add(completion);

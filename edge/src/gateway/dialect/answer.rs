@@ -1,6 +1,6 @@
-//! The choices of an answer in `OpenAI`'s format: what is said is a string, and what the model thought stands in
-//! `reasoning_content`. Some providers answer with a list of parts in `content`, in which clients look for a string, and some call
-//! the thoughts `reasoning`.
+//! Converts the choices of an answer to `OpenAI`'s format: a string for words, and `reasoning_content` for thoughts.
+//! Some providers send a list of parts in `content`, where clients expect a string, and some name the thoughts
+//! `reasoning`.
 
 use std::sync::LazyLock;
 
@@ -15,10 +15,10 @@ use super::{
 static CONTENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"content\""));
 static REASONING: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"reasoning\""));
 
-/// The choices of an answer, or of a frame of a stream, with a string in each `content` that has a list, and thoughts under the
-/// gateway's name; `None` if they are so already. Parts other than words and thoughts are left out.
+/// Converts the choices of an answer or frame, so that each `content` with a list has a string, and thoughts have the
+/// gateway's name. Returns `None` if nothing changes. Parts other than words and thoughts are dropped.
 pub(in crate::gateway) fn flattened(choices: &[u8]) -> Option<Vec<u8>> {
-    // In most frames neither is there. Lists stand in log probabilities, too.
+    // Most frames have neither. Lists also occur in log probabilities.
     if !has_value(choices, &CONTENT, b'[') && !has_value(choices, &REASONING, b'"') {
         return None;
     }
@@ -52,7 +52,7 @@ pub(in crate::gateway) fn flattened(choices: &[u8]) -> Option<Vec<u8>> {
     is_changed.then_some(out)
 }
 
-/// Whether a value that begins with `first` follows the name that `finder` finds, anywhere.
+/// Returns whether a value that begins with `first` follows any match of `finder`.
 fn has_value(choices: &[u8], finder: &Finder<'_>, first: u8) -> bool {
     finder.find_iter(choices).any(|at| {
         let rest = choices.get(at + finder.needle().len()..).unwrap_or_default();
@@ -61,13 +61,12 @@ fn has_value(choices: &[u8], finder: &Finder<'_>, first: u8) -> bool {
     })
 }
 
-/// What a message of a provider has.
 #[derive(Default)]
 struct Shape {
     has_list: bool,
-    /// Thoughts under the gateway's name.
+    /// Whether it has thoughts under the gateway's name.
     has_thoughts: bool,
-    /// Thoughts under another.
+    /// Whether it has thoughts under another name.
     has_reasoning: bool,
 }
 
@@ -113,7 +112,7 @@ fn write_message(message: &[u8], out: &mut Vec<u8>) {
                     has_thoughts = true;
                 }
             }
-            // An empty one would stand beside the gateway's.
+            // An empty one would duplicate the gateway's.
             b"reasoning_content" if !shape.has_thoughts => {}
             _ => object.copy(message.get(field.whole).unwrap_or_default()),
         }
@@ -121,8 +120,8 @@ fn write_message(message: &[u8], out: &mut Vec<u8>) {
     object.close();
 }
 
-/// The words and the thoughts in a list of parts, each a JSON string. There are no words where there are thoughts alone: a null is
-/// what clients know from others then.
+/// Returns the words and thoughts in a list of parts, each as a JSON string. Words are `None` if there are only
+/// thoughts; clients are used to a null there.
 pub(super) fn read_parts(list: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     let (mut words, mut thoughts, mut has_words) = (vec![b'"'], vec![b'"'], false);
     for part in json::elements(list).into_iter().flatten() {
@@ -181,7 +180,7 @@ mod tests {
                 assert_eq!(of(&choices(&format!("\"content\" : {content}"))), Some(choices(flat)), "{content}");
             }
         }
-        // Those that the provider has in their field already are not said twice.
+        // Thoughts that already have their own field are not repeated.
         let both = format!(r#"[{{"delta":{{"reasoning_content":"so","content":[{so}]}}}}]"#);
         assert_eq!(of(&both).unwrap(), r#"[{"delta":{"reasoning_content":"so","content":null}}]"#);
     }
@@ -217,7 +216,7 @@ mod tests {
         ] {
             assert_eq!(of(choices), None, "{choices}");
         }
-        // Of several choices those with a list are written anew.
+        // Only the choices with a list are rewritten.
         let choices = r#"[ {"index":0,"delta":{"content":"x" }} , {"index":1,"delta":{"content":["y"]}}]"#;
         assert_eq!(
             of(choices).unwrap(),

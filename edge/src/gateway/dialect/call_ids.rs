@@ -1,4 +1,4 @@
-//! Ids of tool calls in the form that a provider demands.
+//! Converts tool call ids to the form that a provider requires.
 
 use std::borrow::Cow;
 
@@ -9,8 +9,8 @@ use super::characters;
 
 const ALPHANUMERICS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The id of a call, a JSON string, in this form. Another id than `id` is made of its hash, so that the call and its result have the
-/// same one, in every turn. What is no string is unchanged.
+/// Converts the id of a call, a JSON string, to this form. A new id is derived from the hash of the old one, so that
+/// the call and its result match in every turn. Values that are not strings are unchanged.
 pub(super) fn in_form(id: &[u8], form: CallIds) -> Cow<'_, [u8]> {
     let CallIds::NineAlphanumerics = form else { return id.into() };
     if !id.starts_with(b"\"") {
@@ -42,7 +42,7 @@ mod tests {
         for kept in ["\"aB3dE6gH9\"", "null", "7", "[\"x\"]"] {
             assert_eq!(of(kept), kept);
         }
-        // What the hash is must stay: conversations go on over versions of the gateway.
+        // The hash must not change: conversations continue across versions of the gateway.
         assert_eq!(of("\"call_abc123\""), "\"OANJQSxzk\"");
         assert_eq!(of("\"call_\\u0061bc123\""), of("\"call_abc123\""), "the same id, written otherwise");
         for id in ["\"\"", "\"a\"", "\"toolu_01A\"", "\"aB3dE6gH-\"", "\"chatcmpl-tool-0123456789abcdef\"", "\"ééééa\""]

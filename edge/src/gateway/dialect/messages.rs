@@ -1,4 +1,4 @@
-//! The messages of a request, rewritten for a provider.
+//! Rewrites the messages of a request for a provider.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,14 @@ use super::{
     quoted,
 };
 
-/// The fields with a model's thoughts; the first is the gateway's own name.
+/// The fields with a model's thoughts, starting with the gateway's own name.
 const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
 
-/// Writes the messages of a request, an array, as a provider with these quirks takes them.
+/// Writes the messages of a request, an array, in the form that a provider with these quirks accepts.
 pub(in crate::gateway) fn write_messages(messages: &[u8], quirks: &Quirks, out: &mut impl Text) {
     out.push(b'[');
     let start = out.len();
-    // Where all turns say nothing, they are sent: what is wrong with them is the provider's to say.
+    // If all turns are empty they are sent, and the provider reports what is wrong with them.
     for drops_silent in [quirks.lacks(Lack::EmptyTurns), false] {
         let mut writer = Writer { quirks, drops_silent, start, previous: None, is_unfinished: false, out };
         for message in json::elements(messages).into_iter().flatten() {
@@ -32,15 +32,15 @@ pub(in crate::gateway) fn write_messages(messages: &[u8], quirks: &Quirks, out: 
     out.push(b']');
 }
 
-/// The fields of a message that decide on how it is written.
+/// The fields of a message that determine how it is written.
 struct Message<'t> {
     text: &'t [u8],
     role: Cow<'t, str>,
-    /// The content of the message: a string, or an array of parts.
+    /// The content: a string, or an array of parts.
     content: Option<&'t [u8]>,
-    /// The words with which a model refuses, a string that is not empty.
+    /// The model's refusal, a non-empty string.
     refusal: Option<&'t [u8]>,
-    /// What a model thought, a string that is not empty.
+    /// The model's thoughts, a non-empty string.
     thoughts: Option<&'t [u8]>,
     has_calls: bool,
 }
@@ -72,13 +72,12 @@ impl<'t> Message<'t> {
 
 struct Writer<'a, T> {
     quirks: &'a Quirks,
-    /// Whether turns of the assistant's that say nothing are left out.
+    /// Whether empty turns of the assistant are dropped.
     drops_silent: bool,
-    /// Where the first message begins in `out`.
     start: usize,
-    /// The role of the message before, as it was written.
+    /// The role of the previous message as written.
     previous: Option<Cow<'a, str>>,
-    /// Whether the message before is one of the assistant's that would have to say, as the last, that it is to be continued.
+    /// Whether the previous message is from the assistant and, if it is the last, must be marked as to be continued.
     is_unfinished: bool,
     out: &'a mut T,
 }
@@ -92,7 +91,7 @@ impl<'a, T: Text> Writer<'a, T> {
         };
         let listed = rules.fields.get(&*taken);
         let is_taken = |name: &[u8]| listed.is_none_or(|listed| listed.iter().any(|field| field.as_bytes() == name));
-        // The words of a refusal stand for what is said where the provider has no field for them.
+        // The refusal becomes the content if the provider has no field for it.
         let refusal = message.refusal.filter(|_| quirks.lacks(Lack::RefusalParts) && !is_taken(b"refusal"));
         let has_words = message.content.is_some_and(|content| has_words(content, quirks));
         let content = if has_words { message.content } else { refusal.or(message.content) };
@@ -141,7 +140,7 @@ impl<'a, T: Text> Writer<'a, T> {
                 b"tool_call_id" => object.field("tool_call_id", &call_ids::in_form(value, rules.call_ids)),
                 name if is_one_of(name, &THOUGHTS) && message.is_assistant() => match rules.thoughts {
                     Thoughts::AsSent => object.copy(whole),
-                    // An empty one would stand beside the thoughts in parts.
+                    // An empty one would duplicate the thoughts in parts.
                     Thoughts::Field if matches!(value, b"null" | b"\"\"") => {}
                     Thoughts::Field => {
                         has_thoughts |= inner(value).is_some();
@@ -166,7 +165,7 @@ impl<'a, T: Text> Writer<'a, T> {
         self.previous = Some(role);
     }
 
-    /// Says of the last message that it is to be continued, if it is one of the assistant's.
+    /// Marks the last message as to be continued if it is from the assistant.
     fn finish(self) {
         if let Some(prefix) = self.quirks.messages.prefix.as_ref().filter(|_| self.is_unfinished) {
             self.out.pop();
@@ -174,15 +173,15 @@ impl<'a, T: Text> Writer<'a, T> {
         }
     }
 
-    /// The role that the next message gets, which the conversation has as `role`. Writes the turn before it that the provider's
-    /// order of roles demands.
+    /// Returns the role to write for the next message, which has `role` in the conversation. First writes the filler
+    /// turn that the provider's role order requires.
     fn place(&mut self, role: Cow<'a, str>) -> Cow<'a, str> {
         let rules: &'a MessageRules = &self.quirks.messages;
         let Some(previous) = self.previous.as_deref() else { return role };
         let follows = |before: &str, next: &str| {
             rules.follow.get(before).is_none_or(|following| following.iter().any(|role| role == next))
         };
-        // Instructions in mid-conversation are the user's where the provider has no place for them.
+        // Instructions within a conversation become the user's if the provider does not allow them there.
         let others = (role == "system").then_some(Cow::Borrowed("user"));
         for candidate in [role.clone()].into_iter().chain(others) {
             if follows(previous, &candidate) {
@@ -201,7 +200,6 @@ impl<'a, T: Text> Writer<'a, T> {
     }
 }
 
-/// Whether anything is said in a content that the provider gets.
 fn has_words(content: &[u8], quirks: &Quirks) -> bool {
     match json::elements(content) {
         Some(mut all) => all.any(|part| !parts::is_left_out(part, quirks)),
@@ -209,7 +207,7 @@ fn has_words(content: &[u8], quirks: &Quirks) -> bool {
     }
 }
 
-/// Writes a content, a string or parts, behind the thoughts that become a part of it.
+/// Writes a content, a string or parts, after the thoughts that become a part of it.
 fn write_content(content: Option<&[u8]>, thoughts: Option<&[u8]>, quirks: &Quirks, out: &mut impl Text) {
     let content = content.unwrap_or(b"\"\"");
     match thoughts {
@@ -227,7 +225,6 @@ fn write_content(content: Option<&[u8]>, thoughts: Option<&[u8]>, quirks: &Quirk
     }
 }
 
-/// Writes the thoughts that stand in parts as a field.
 fn write_thoughts_field(message: &Message<'_>, object: &mut ObjectWriter<'_, impl Text>) {
     let parts = || message.content.and_then(json::elements).into_iter().flatten();
     let thoughts =
@@ -240,7 +237,6 @@ fn write_thoughts_field(message: &Message<'_>, object: &mut ObjectWriter<'_, imp
     }
 }
 
-/// Writes the calls of tools that a message has.
 fn write_calls(calls: &[u8], quirks: &Quirks, out: &mut impl Text) {
     let rules = &quirks.messages;
     let is_listed =

@@ -1,17 +1,14 @@
-//! Writing JSON field by field.
+//! Writes JSON field by field.
 
-/// Text that is being written: in one buffer, or in pieces that share the long parts of what they are written from.
+/// Text under construction: in one buffer, or in pieces that share the long parts of their source.
 pub(in crate::gateway) trait Text {
-    /// The bytes that were written.
     fn len(&self) -> usize;
 
-    /// Writes a byte.
     fn push(&mut self, byte: u8);
 
-    /// Writes these bytes.
     fn extend_from_slice(&mut self, text: &[u8]);
 
-    /// Takes the last byte back, which was pushed by itself.
+    /// Removes the last byte, which must have been pushed alone.
     fn pop(&mut self);
 }
 
@@ -33,31 +30,28 @@ impl Text for Vec<u8> {
     }
 }
 
-/// An object that is being written.
 pub(super) struct ObjectWriter<'o, T> {
     out: &'o mut T,
     is_empty: bool,
 }
 
 impl<'o, T: Text> ObjectWriter<'o, T> {
-    /// Begins an object at the end of `out`.
     pub(super) fn open(out: &'o mut T) -> Self {
         out.push(b'{');
         Self { out, is_empty: true }
     }
 
-    /// Writes a field as it stands elsewhere: its name, colon and value.
+    /// Copies a whole field: its name, colon and value.
     pub(super) fn copy(&mut self, whole: &[u8]) {
         self.separate();
         self.out.extend_from_slice(whole);
     }
 
-    /// Writes a field.
     pub(super) fn field(&mut self, name: &str, value: &[u8]) {
         self.value(name).extend_from_slice(value);
     }
 
-    /// Begins a field, whose value the caller writes.
+    /// Begins a field whose value the caller writes.
     pub(super) fn value(&mut self, name: &str) -> &mut T {
         self.separate();
         self.out.push(b'"');
@@ -66,7 +60,6 @@ impl<'o, T: Text> ObjectWriter<'o, T> {
         self.out
     }
 
-    /// Ends the object.
     pub(super) fn close(self) {
         self.out.push(b'}');
     }
@@ -78,7 +71,7 @@ impl<'o, T: Text> ObjectWriter<'o, T> {
     }
 }
 
-/// Writes a comma, unless an array has just been begun at the end of `out`.
+/// Writes a comma, unless the array in `out` has no elements since `start`.
 pub(super) fn separate_element(out: &mut impl Text, start: usize) {
     if out.len() > start {
         out.push(b',');

@@ -1,4 +1,4 @@
-//! The parts of a message's content: rewritten for a provider, and the model's thoughts among them.
+//! The parts of a message's content: rewrites them for a provider, and extracts the model's thoughts.
 
 use config::gateway::{Lack, Quirks, Thoughts};
 
@@ -7,16 +7,14 @@ use super::{
     object::{ObjectWriter, Text, separate_element},
 };
 
-/// A part as far as its kind goes.
 #[derive(Clone, Copy)]
 pub(super) enum Kind<'t> {
     /// Words, as a JSON string.
     Text(&'t [u8]),
     /// A model's thoughts: a JSON string, or an array of parts.
     Thinking(&'t [u8]),
-    /// The words with which a model refuses, as a JSON string.
+    /// A model's refusal, as a JSON string.
     Refusal(&'t [u8]),
-    /// Anything else.
     Other,
 }
 
@@ -45,12 +43,11 @@ impl<'t> Kind<'t> {
     }
 }
 
-/// Whether a part is left out for a provider with these quirks.
 pub(super) fn is_left_out(part: &[u8], quirks: &Quirks) -> bool {
     matches!(quirks.messages.thoughts, Thoughts::Drop | Thoughts::Field) && matches!(Kind::of(part), Kind::Thinking(_))
 }
 
-/// Writes the parts of `array` behind a part with `thoughts`, if there are any. An array without a part becomes the empty string.
+/// Writes the parts of `array` after a part with `thoughts`, if any. Without any parts, writes an empty string.
 pub(super) fn write_parts(array: &[u8], thoughts: Option<&[u8]>, quirks: &Quirks, out: &mut impl Text) {
     out.push(b'[');
     let start = out.len();
@@ -72,7 +69,6 @@ pub(super) fn write_parts(array: &[u8], thoughts: Option<&[u8]>, quirks: &Quirks
     }
 }
 
-/// Writes a part with words, a JSON string.
 pub(super) fn write_text(words: &[u8], out: &mut impl Text) {
     let mut part = ObjectWriter::open(out);
     part.field("type", b"\"text\"");
@@ -80,7 +76,6 @@ pub(super) fn write_text(words: &[u8], out: &mut impl Text) {
     part.close();
 }
 
-/// Writes a part with a model's thoughts, a JSON string.
 pub(super) fn write_thinking(thoughts: &[u8], out: &mut impl Text) {
     let mut part = ObjectWriter::open(out);
     part.field("type", b"\"thinking\"");
@@ -115,7 +110,7 @@ fn write_part(part: &[u8], quirks: &Quirks, out: &mut impl Text) {
     object.close();
 }
 
-/// Whether thoughts, a JSON string or an array of parts with text, say anything.
+/// Returns whether thoughts, a JSON string or an array of text parts, are not empty.
 pub(super) fn has_thoughts(thoughts: &[u8]) -> bool {
     inner(thoughts).is_some()
         || json::elements(thoughts)
@@ -124,7 +119,7 @@ pub(super) fn has_thoughts(thoughts: &[u8]) -> bool {
             .any(|part| matches!(Kind::of(part), Kind::Text(text) if inner(text).is_some()))
 }
 
-/// Appends what the thoughts say, a JSON string or an array of parts with text, to a JSON string that is being written.
+/// Appends thoughts, a JSON string or an array of text parts, to a JSON string under construction.
 pub(super) fn append_thoughts(thoughts: &[u8], out: &mut impl Text) {
     if let Some(words) = inner(thoughts) {
         out.extend_from_slice(words);

@@ -1,5 +1,5 @@
-//! The choices of an answer as legacy completions have them: with a `text`. Some providers fill in the middle, and answer with the
-//! messages of a chat completion.
+//! Converts the choices of an answer to those of legacy completions, with a `text`. Some providers answer
+//! fill-in-the-middle requests with the messages of a chat completion.
 
 use super::{
     answer::read_parts,
@@ -7,8 +7,7 @@ use super::{
     object::{ObjectWriter, separate_element},
 };
 
-/// The choices of an answer, or of a frame of a stream, with a `text` in the place of each message or delta; `None` if there is none
-/// of those.
+/// Replaces each message or delta in the choices of an answer or frame with a `text`. Returns `None` if there are none.
 pub(in crate::gateway) fn as_text(choices: &[u8]) -> Option<Vec<u8>> {
     let is_message = |choice: &[u8], field: &json::Field<'_>| {
         is_one_of(&field.name(), &["message", "delta"])

@@ -1,4 +1,4 @@
-//! The tools of a request and the choice among them, rewritten for a provider.
+//! Rewrites the tools of a request, and the tool choice, for a provider.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -9,24 +9,21 @@ use super::{
     object::{ObjectWriter, Text, separate_element},
 };
 
-/// A `tool_choice`.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::gateway) enum Choice<'t> {
-    /// A word, or one tool by its name.
+    /// A word, or one tool by name.
     AsSent,
-    /// The word that the object stands for: some clients write `{"type": "auto"}`.
+    /// The word for an object: some clients write `{"type": "auto"}`.
     Word(&'static str),
     /// Some of the tools.
     Allowed {
-        /// The word for how they are used: whether one must be called.
+        /// Whether one must be called, as a word.
         mode: Cow<'t, str>,
-        /// Their names.
         names: BTreeSet<Cow<'t, str>>,
     },
 }
 
 impl<'t> Choice<'t> {
-    /// Reads a `tool_choice`, as JSON.
     pub(in crate::gateway) fn read(choice: &'t [u8]) -> Self {
         let (mut kind, mut allowed) = (Cow::Borrowed(""), None);
         for field in json::fields(choice).filter_map(Result::ok) {
@@ -59,7 +56,6 @@ impl<'t> Choice<'t> {
         Self::Allowed { mode, names }
     }
 
-    /// Whether a tool is one of those that the choice leaves.
     pub(in crate::gateway) fn leaves(&self, tool: &[u8]) -> bool {
         match self {
             Self::Allowed { names, .. } => names.contains(&name(tool)),
@@ -68,7 +64,6 @@ impl<'t> Choice<'t> {
     }
 }
 
-/// The name of a tool: that of its function.
 fn name(tool: &[u8]) -> Cow<'_, str> {
     let mut found = Cow::Borrowed("");
     for field in json::fields(tool).filter_map(Result::ok) {
@@ -84,7 +79,7 @@ fn name(tool: &[u8]) -> Cow<'_, str> {
     found
 }
 
-/// Writes the tools that `choice` leaves, without the fields that no provider gets.
+/// Writes the tools that `choice` allows, without the fields that no provider gets.
 pub(in crate::gateway) fn write_tools(tools: &[u8], choice: &Choice<'_>, quirks: &Quirks, out: &mut impl Text) {
     out.push(b'[');
     let start = out.len();

@@ -1,8 +1,8 @@
-//! What a provider says is wrong with a request, told by the words of its error.
+//! Recognizes by the words of a provider's error what is wrong with a request.
 //!
-//! Clients act on what is wrong: an agent whose prompt is too long shortens its history and goes on, and one whose field is
-//! not supported must not. Providers word it in their own ways, which [`wordings`] lists. Nothing of those words leaves
-//! here: a [`Complaint`] is all that is kept of them.
+//! Clients act on the cause: an agent whose prompt is too long shortens its history and continues, but must not do so
+//! when a field is not supported. Providers word their errors in their own ways, which [`wordings`] lists. Only a
+//! [`Complaint`] leaves this module, never the words.
 
 mod wordings;
 
@@ -14,35 +14,29 @@ use crate::{
     limits,
 };
 
-/// What a provider says is wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gateway) enum Complaint {
     /// The prompt, or the prompt and the completion together, is longer than the model's context.
     ContextLength,
-    /// More tokens are asked for than the model writes.
+    /// The request asks for more tokens than the model writes.
     CompletionLength,
-    /// A content filter holds the prompt back.
     ContentFilter,
     /// The model does not read images.
     Images,
-    /// A field is not supported; the one that the words name first, if clients send it.
+    /// A field is not supported: the first one named, if it is one that clients send.
     Field(Option<KnownField>),
 }
 
-/// An error that a provider reports in the body of an answer that began well.
+/// An error that a provider reports in the body of an answer with a successful status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gateway) struct Report {
-    /// The fault of the request, if the provider's words name one.
     pub(in crate::gateway) complaint: Option<Complaint>,
-    /// The status that stands in the error.
     pub(in crate::gateway) status: Option<u64>,
 }
 
 impl Report {
-    /// A report of which nothing is known.
     pub(in crate::gateway) const NONE: Self = Self { complaint: None, status: None };
 
-    /// Reads the body of an error.
     pub(in crate::gateway) fn of(body: &[u8]) -> Self {
         let status = serde_json::from_slice(body).ok().and_then(|body: Value| find_status(&body));
         Self { complaint: Complaint::of(body), status }
@@ -50,7 +44,7 @@ impl Report {
 }
 
 impl Complaint {
-    /// Finds in the body of an error what it complains of. `None` if it has none of the known wordings.
+    /// Finds the complaint in the body of an error. Returns `None` if it matches no known wording.
     pub(in crate::gateway) fn of(body: &[u8]) -> Option<Self> {
         let words = Words::of(body).0;
         let has = |fragments: &&[&str]| has_in_order(&words, fragments);
@@ -58,7 +52,7 @@ impl Complaint {
             return None;
         }
         if OVERFLOWS.iter().any(has) {
-            // Where both are counted, the longer one is at fault.
+            // If both are counted, the longer one is at fault.
             let counts = (count_before(&words, PROMPT_COUNTS), count_before(&words, COMPLETION_COUNTS));
             return Some(match counts {
                 (Some(prompt), Some(completion)) if prompt < completion => Self::CompletionLength,
@@ -73,7 +67,7 @@ impl Complaint {
     }
 }
 
-/// The words of an error, in lower case: its messages and codes, without what repeats the client's own input.
+/// The words of an error in lower case: its messages and codes, without repeated client input.
 struct Words(String);
 
 impl Words {
@@ -89,7 +83,7 @@ impl Words {
     fn add(&mut self, value: &Value) {
         match value {
             Value::String(text) => match serde_json::from_str::<Value>(text) {
-                // Relays put a provider's error into a string of their own.
+                // Relays wrap a provider's error in a string of their own.
                 Ok(inner @ (Value::Object(_) | Value::Array(_))) => self.add(&inner),
                 _ => self.add_text(text),
             },
@@ -104,11 +98,11 @@ impl Words {
     }
 
     fn add_text(&mut self, text: &str) {
-        // Python's notation of a list of errors repeats the input as well.
+        // Python's notation of an error list also repeats the input.
         let end = ECHO_MARKS.iter().filter_map(|mark| text.find(mark)).min().unwrap_or(text.len());
         let end = text.floor_char_boundary(end.min(limits::PROVIDER_WORDS_BYTES));
         let text = text.get(..end).unwrap_or_default();
-        // A quoted value stays quoted, so that the name of a field is told from the word.
+        // Quoted values stay quoted, so that a field's name differs from the plain word.
         self.0.push('"');
         self.0.extend(text.chars().filter(|letter| *letter != '\\').flat_map(char::to_lowercase));
         self.0.push_str("\"\n");
@@ -117,10 +111,9 @@ impl Words {
 
 /// Fields of errors that repeat the client's own input.
 const ECHOES: [&str; 6] = ["input", "ctx", "url", "value", "body", "request"];
-/// What stands before the client's own input in a text.
+/// Marks that precede the client's own input in a text.
 const ECHO_MARKS: [&str; 4] = ["input_value=", "'input':", "\"input\":", "\\\"input\\\":"];
 
-/// Whether `words` has all of the fragments, one after the other.
 fn has_in_order(words: &str, fragments: &[&str]) -> bool {
     let mut rest = words;
     fragments.iter().all(|fragment| match rest.find(fragment) {
@@ -132,7 +125,7 @@ fn has_in_order(words: &str, fragments: &[&str]) -> bool {
     })
 }
 
-/// The number that stands right before the first of `marks` that has one.
+/// Returns the number right before the first of `marks` that has one.
 fn count_before(words: &str, marks: &[&str]) -> Option<u64> {
     marks.iter().flat_map(|mark| words.match_indices(mark)).find_map(|(at, _)| {
         let before = words.get(..at)?;
@@ -141,7 +134,7 @@ fn count_before(words: &str, marks: &[&str]) -> Option<u64> {
     })
 }
 
-/// The field of a request that `words` names first, between quotes. `model` and the like, which are words of every error, are none.
+/// Finds the field that `words` names first. Names that are plain words, as in any error, count only in quotes.
 fn first_field(words: &str) -> Option<KnownField> {
     let is_quote = |letter: char| matches!(letter, '"' | '\'' | '`');
     let named = KNOWN_FIELDS.iter().filter_map(|name| {
@@ -159,7 +152,6 @@ fn first_field(words: &str) -> Option<KnownField> {
     named.min().and_then(|(_, name)| KnownField::find(name.as_bytes()))
 }
 
-/// The status that an error has in its body.
 fn find_status(body: &Value) -> Option<u64> {
     let error = body.get("error").filter(|error| error.is_object()).unwrap_or(body);
     let mut statuses = ["status", "status_code", "code"].iter().filter_map(|name| {

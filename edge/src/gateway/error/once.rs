@@ -4,7 +4,7 @@ use super::{ApiError, ErrorCode};
 use crate::limits;
 
 impl ApiError {
-    /// Said to be final: `OpenAI`'s clients try again after 409, which would be of no use.
+    /// Marked final: `OpenAI`'s clients retry after 409, which would not help here.
     pub(in crate::gateway) fn idempotency_conflict() -> Self {
         let message = "This Idempotency-Key was used for another request, with another path or body. Use a new key for a new request.";
         Self::new(ErrorCode::IdempotencyConflict, message).with_final()

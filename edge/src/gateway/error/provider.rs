@@ -1,14 +1,13 @@
-//! What a client is told when a provider was to be asked, and no answer comes of it.
+//! The errors for a request to a provider that yields no answer.
 
 use std::time::Duration;
 
 use super::{ApiError, ErrorCode, RequestFault};
 use crate::limits;
 
-/// Why no answer of a provider comes, as far as it concerns a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(in crate::gateway) enum ProviderError {
-    /// The provider cannot be reached, broke off, does not accept the operator's key, or sent no valid answer.
+    /// The provider cannot be reached, broke off, rejects the operator's key, or sent no valid answer.
     #[error("the provider failed")]
     Failed {
         /// The provider's own `Retry-After`.
@@ -17,22 +16,21 @@ pub(in crate::gateway) enum ProviderError {
     /// The provider was silent for too long.
     #[error("the provider took too long")]
     Timeout,
-    /// The provider accepts no more requests of the operator's for now.
+    /// The provider currently accepts no more of the operator's requests.
     #[error("the provider's rate limit is reached")]
     RateLimited {
         /// The provider's own `Retry-After`.
         retry_after: Option<Duration>,
     },
-    /// The provider has failed several times in a row, and is not asked for so long.
+    /// The provider has failed several times in a row, and its circuit is open.
     #[error("the provider is not asked")]
     Away {
-        /// The time until it is asked again.
+        /// The time until it is tried again.
         retry_after: Duration,
     },
-    /// The provider refuses the request as invalid.
     #[error("the provider refuses the request")]
     Refused(RequestFault),
-    /// The provider's answer is well-formed, and has no choice or nothing of what the model said.
+    /// The provider's answer is well-formed but has no choices or no content.
     #[error("the answer says nothing")]
     NoAnswer {
         /// Whether the provider reported usage, which is charged.
@@ -41,10 +39,9 @@ pub(in crate::gateway) enum ProviderError {
     /// A whole answer is larger than [`limits::ANSWER_BYTES`].
     #[error("the answer is too large")]
     TooLarge,
-    /// There is no memory for the rest of a whole answer.
     #[error("there is no memory for the answer")]
     NoMemory,
-    /// This edge stops, and does not wait for the provider any longer.
+    /// This edge is shutting down and no longer waits for the provider.
     #[error("the edge stops")]
     CutOff,
 }
@@ -99,7 +96,7 @@ impl From<ProviderError> for ApiError {
             ProviderError::NoAnswer { is_charged } => {
                 let message = "The model gave no answer; a content filter of its provider may have held it back. Try \
                                again, or change the messages.";
-                // Tried again, it would be charged again.
+                // A retry would be charged again.
                 Self { is_final: is_charged, ..Self::new(ErrorCode::UpstreamError, message) }
             }
         }

@@ -1,38 +1,33 @@
-//! What a client is told when a provider refuses its request as invalid.
+//! The errors for a request that a provider refuses as invalid.
 
 use super::{ApiError, Complaint, ErrorCode, ProviderError, Report};
 use crate::gateway::request::{KnownField, SentFields};
 
-/// The fault for which a provider refuses a request, as far as its words tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gateway) enum RequestFault {
-    /// The prompt is longer than the model's context, with its tokens where they are configured.
+    /// The prompt is longer than the model's context, of this many tokens where that is configured.
     ContextLength(Option<u32>),
-    /// More tokens are asked for than the model writes, in the field that the client used.
+    /// The request asks for more tokens than the model writes, in this field.
     CompletionLength(&'static str),
-    /// A content filter holds the prompt back.
     ContentFilter,
     /// The model does not read images.
     Images,
-    /// A field is not supported, named if the client sent it.
+    /// A field is not supported; named if the client sent it.
     Field(Option<KnownField>),
-    /// All of it is too large for the provider.
     Size,
-    /// The provider does not say, or in words that are not known.
+    /// The provider gives no reason, or one that is not recognized.
     Unknown,
 }
 
 /// The properties of a request that explain why its provider refuses it.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::gateway) struct RequestFacts {
-    /// The most tokens that a prompt of the model can have.
+    /// The model's context in tokens.
     pub(in crate::gateway) context: Option<u32>,
-    /// The fields that the client has sent.
     pub(in crate::gateway) sent: SentFields,
 }
 
 impl RequestFacts {
-    /// What the client is told of a complaint of its provider's.
     pub(in crate::gateway) fn fault(&self, complaint: Option<Complaint>) -> RequestFault {
         match complaint {
             Some(Complaint::ContextLength) => RequestFault::ContextLength(self.context),
@@ -47,7 +42,7 @@ impl RequestFacts {
         }
     }
 
-    /// What the client is told of an error in the body of an answer that began well.
+    /// Returns the error for a report in the body of an answer with a successful status.
     pub(in crate::gateway) fn reported(&self, report: Report) -> ProviderError {
         match (report.complaint, report.status) {
             (Some(complaint), _) => ProviderError::Refused(self.fault(Some(complaint))),

@@ -1,10 +1,10 @@
-//! Asking the providers of a model: its own, and where that cannot have begun, the second one.
+//! Sends a request to a model's providers: first its own and, if that one cannot have begun, the second.
 //!
-//! A provider cannot have begun if it was not reached, or if it refuses with 429, 503 or 529 before a byte of an answer. After anything
-//! else it may be at work, and bill it: nobody else is asked then. That includes 500, 502 and 504, which servers in front of a
-//! provider also say of requests that it has had, and connections that break off.
-//!
-//! Where a rate limit is all that is in the way, requests wait for their turn ([`Pace`](super::super::upstream::Pace)).
+//! A provider cannot have begun if it was not reached, or if it refuses with 429, 503 or 529 before a byte of an
+//! answer. After anything else it may be working on the request and bill it, so no other provider is tried. That
+//! includes 500, 502 and 504, which servers in front of a provider also return for requests that it received, and
+//! connections that break off. If only a rate limit is in the way, requests wait for their turn
+//! ([`Pace`](super::super::upstream::Pace)).
 
 use domain::PayingAccount;
 use http::StatusCode;
@@ -21,34 +21,33 @@ use super::{
 };
 use crate::metrics;
 
-/// A request as its providers get it.
+/// A request as it is sent to a provider.
 pub(super) struct ProviderRequest {
     pub(super) body: Sendable,
     pub(super) is_stream: bool,
-    /// The request for the second provider.
     pub(super) fallback: Option<Box<FallbackRequest>>,
 }
 
-/// Until when a request may wait.
+/// How long a request may wait.
 struct Deadlines {
     /// For its turn.
     pass: Instant,
-    /// For an answer that begins.
+    /// For the beginning of an answer.
     begin: Instant,
 }
 
-/// What came of asking one provider once.
+/// The outcome of one attempt at one provider.
 #[expect(clippy::large_enum_variant, reason = "it lives for a moment, and nearly all have begun")]
 enum Attempt {
-    /// It may have begun: there is no other.
+    /// The provider may have begun, so there is no other attempt.
     Ended(Asked),
-    /// It cannot have begun.
+    /// The provider cannot have begun.
     NotBegun(ProviderError),
 }
 
 impl Exchange {
-    /// Sends the request to the model's providers until one may have begun, and returns the answer of that one, if it has the status
-    /// and the media type of a completion. From then on the exchange is one with that provider.
+    /// Sends the request to the model's providers until one may have begun. Returns that provider's answer if it has
+    /// the status and media type of a completion. From then on, the exchange belongs to that provider.
     pub(super) async fn ask(
         &mut self,
         request: ProviderRequest,
@@ -64,11 +63,12 @@ impl Exchange {
                 Attempt::NotBegun(why) => error = Some(why),
             }
         }
-        // Boxed, because it is rare: the future of a request is as large as its largest branch.
+        // Boxed because it is rare: a request's future is as large as its largest branch.
         Box::pin(self.ask_on(request, error, &deadlines, metered, account)).await
     }
 
-    /// Asks the second provider, and waits for a turn at the first, which was not asked or cannot have begun because of `error`.
+    /// Tries the second provider, then waits for a turn at the first, which was not tried or cannot have begun
+    /// (`error`).
     async fn ask_on(
         &mut self,
         request: ProviderRequest,
@@ -82,7 +82,7 @@ impl Exchange {
             && fallback.model.pace.try_pass()
         {
             let first = std::mem::replace(&mut self.model, fallback.model.clone());
-            // One that has chat completions alone is asked for one.
+            // A provider with only chat completions gets the request in that format.
             let native = if fallback.is_native() { None } else { self.native.take() };
             match fallback.write().await {
                 Ok(body) => {
@@ -100,7 +100,7 @@ impl Exchange {
             metered.serve_by(&self.model.model);
         }
         let body = if self.model.pace.is_limited() { body.kept() } else { body };
-        // A large body that was sent is gone, unless a limit was known before.
+        // A large body that was sent cannot be sent again, unless a limit was known beforehand.
         while self.model.pace.is_limited() && body.is_there() {
             if let Err(TooLate { retry_after }) = self.model.pace.wait(account, deadlines.pass).await {
                 error = Some(ProviderError::RateLimited { retry_after: Some(retry_after) });
@@ -117,7 +117,7 @@ impl Exchange {
         Asked::Failed(error.unwrap_or(ProviderError::RateLimited { retry_after: None }))
     }
 
-    /// Asks the exchange's provider once, unless its circuit is open.
+    /// Sends the request once to the exchange's provider, unless its circuit is open.
     async fn attempt(
         &self,
         body: Sendable,
@@ -156,14 +156,14 @@ impl Exchange {
         };
         upstream.circuit.learn(permit, Health::of(answer.status));
         let media_type = MediaType::of(&answer.headers);
-        // Whoever asked for a stream gets a whole answer as one, and the other way round.
+        // A client that requested a stream can be answered from a whole answer, and vice versa.
         let is_streamed = match media_type {
             MediaType::EventStream => Some(true),
             MediaType::Json => Some(false),
             MediaType::None => Some(is_stream),
             MediaType::Other => (!is_stream).then_some(false),
         };
-        // Answers that pass as they are cannot be turned into the other kind.
+        // Answers that are relayed in the provider's own format cannot be converted to the other kind.
         let is_streamed = is_streamed.filter(|is_streamed| self.native.is_none() || *is_streamed == is_stream);
         if answer.status != StatusCode::TOO_MANY_REQUESTS {
             self.model.pace.taken();
@@ -173,11 +173,11 @@ impl Exchange {
             (StatusCode::OK, Some(false)) => return Attempt::Ended(Asked::Whole(answer)),
             _ => {}
         }
-        // Boxed, because it is rare.
+        // Boxed because it is rare.
         Box::pin(self.refusal(answer, media_type, sent, metered)).await
     }
 
-    /// What an answer means that is no completion, to a request that was sent at `sent`.
+    /// Classifies an answer that is no completion, for a request sent at `sent`.
     async fn refusal(
         &self,
         answer: UpstreamResponse,
@@ -202,7 +202,7 @@ impl Exchange {
 }
 
 impl Attempt {
-    /// An attempt for which there is nothing to pay.
+    /// Creates an attempt for which nothing is charged.
     fn not_begun(metered: &MeteredAnswer, error: ProviderError) -> Self {
         metered.set_not_begun();
         Self::NotBegun(error)

@@ -1,4 +1,4 @@
-//! Answers of providers that are no completions: what the client is told, by their status and their words.
+//! Maps provider answers that are no completions to errors for the client, by their status and text.
 
 use std::{fmt::Debug, future::poll_fn};
 
@@ -16,14 +16,14 @@ use super::{
 use crate::limits;
 
 impl Exchange {
-    /// Returns what the client is told of an answer that is no completion, and lets its connection go.
+    /// Returns the client's error for an answer that is no completion, and discards the answer.
     pub(super) async fn judge(&self, mut answer: UpstreamResponse, media_type: impl Debug) -> ProviderError {
         let retry_after = rate_headers::parse_retry_after(&answer.headers, &self.state.clock);
         let limit_resets = || retry_after.or_else(|| rate_headers::parse_reset(&answer.headers));
         let retry_after = if answer.status == StatusCode::TOO_MANY_REQUESTS { limit_resets() } else { retry_after };
         let status = answer.status.as_u16();
-        // What these statuses are for is in the words. 416 is what Scaleway says of too many tokens, and 500 is what some servers
-        // say of a prompt that is too long.
+        // The reason for these statuses is in the text. Scaleway returns 416 for too many tokens, and some servers
+        // return 500 for a prompt that is too long.
         let complaint = match status {
             400 | 413 | 416 | 422 | 500 => self.read_complaint(&mut answer).await,
             _ => None,
@@ -37,12 +37,12 @@ impl Exchange {
             (408 | 504, _) => ProviderError::Timeout,
             (429, _) => ProviderError::RateLimited { retry_after },
             (500.., _) => ProviderError::Failed { retry_after },
-            // The operator's key, address or money is at fault: nothing that the client can mend.
+            // The operator's key, address or payment is at fault; the client cannot fix that.
             _ => ProviderError::FAILED,
         }
     }
 
-    /// Reads what an error complains of, as far as it comes soon.
+    /// Reads the complaint in an error's body, from what arrives soon.
     async fn read_complaint(&self, answer: &mut UpstreamResponse) -> Option<Complaint> {
         let mut gzip = GzipDecoder::for_headers(&answer.headers).ok()?;
         let mut body = BytesMut::new();

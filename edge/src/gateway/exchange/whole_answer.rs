@@ -1,4 +1,4 @@
-//! Answers that are read whole before the first of their bytes is sent.
+//! Answers that are read completely before their first byte is sent.
 
 use std::{borrow::Cow, future::poll_fn, pin::pin};
 
@@ -22,16 +22,14 @@ use super::{
 };
 use crate::{limits, metrics};
 
-/// A whole answer as it was read.
 enum Whole {
-    /// A completion.
     Answer(Rewritten),
-    /// The model said nothing, and this is the usage that the provider reports.
+    /// The answer is empty; the usage that the provider reports.
     Empty(Option<Usage>),
 }
 
 impl Exchange {
-    /// Answers with a whole completion, as a stream of it if that was asked for, and settles its reservation. The answer keeps the turn.
+    /// Answers with a whole completion, or a stream of it if requested, and settles its reservation. Holds the turn.
     pub(super) async fn relay_json(
         &self,
         answer: UpstreamResponse,
@@ -58,7 +56,7 @@ impl Exchange {
             }
             Some(Ok(Whole::Answer(Rewritten { body, usage, ending }))) => {
                 if let Some(span) = metered.span() {
-                    // Chat completions say it themselves.
+                    // Chat completions carry the ending in the body.
                     if self.native.is_none() { span.read(&body) } else { span.finished(ending) }
                 }
                 let cost = metered.settle(usage, ending);
@@ -84,7 +82,7 @@ impl Exchange {
         }
     }
 
-    /// Answers with a whole completion although the provider streams it, and settles its reservation. The answer keeps the turn.
+    /// Answers with a whole completion from a provider's stream, and settles its reservation. Holds the turn.
     pub(super) async fn relay_merged(
         &self,
         answer: UpstreamResponse,
@@ -114,16 +112,14 @@ impl Exchange {
         }
     }
 
-    /// Translates a whole answer to the client's format.
     fn translate(&self, chat: Bytes, format: ClientFormat, memory: &mut AnswerMemory) -> Result<Bytes, ProviderError> {
         if format.is_translated() {
-            // Both of them are there for a moment.
+            // The original and the translation briefly coexist.
             memory.grow_to(chat.len() * 2).map_err(|_| self.no_memory())?;
         }
         format.whole(chat).ok_or_else(|| self.unusable(&"the answer cannot be translated"))
     }
 
-    /// Translates the events of a whole answer to the client's format.
     fn translate_stream(
         &self,
         chat: Bytes,
@@ -143,7 +139,6 @@ impl Exchange {
         Ok(out.freeze())
     }
 
-    /// Reads a stream to its last frame, and merges its frames.
     async fn read_merged(
         &self,
         mut answer: UpstreamResponse,
@@ -195,7 +190,7 @@ impl Exchange {
         memory.grow_to(merged.bytes()).map_err(|_| self.no_memory())
     }
 
-    /// Reads a whole answer into `body`, and rewrites it for the client.
+    /// Reads a whole answer into `body` and rewrites it for the client.
     async fn read_json(
         &self,
         mut answer: UpstreamResponse,
@@ -206,9 +201,9 @@ impl Exchange {
         while let Some(chunk) = self.next_chunk(&mut answer).await? {
             for piece in pieces(&chunk, gzip.is_some()) {
                 let plain = decode(&mut gzip, piece).map_err(|error| self.unusable(&error))?;
-                // Kept before it is known whether there is room: what is refused is charged by the usage that it says.
+                // Stored before the memory check: a refused answer is charged by the usage it reports.
                 body.extend_from_slice(&plain);
-                // Empty lines are what a provider sends while it works.
+                // Providers send blank lines while they work.
                 if !plain.trim_ascii().is_empty() {
                     answer.set_begun();
                 }
@@ -259,7 +254,7 @@ impl Exchange {
     }
 }
 
-/// The pieces of a chunk that are decoded one by one: small ones of a compressed answer, since each may become a large one.
+/// Splits a chunk into pieces to decode. Those of a compressed answer are small because each may expand a lot.
 fn pieces(chunk: &[u8], is_zipped: bool) -> impl Iterator<Item = &[u8]> {
     chunk.chunks(if is_zipped { limits::ZIPPED_PIECE_BYTES } else { chunk.len().max(1) })
 }

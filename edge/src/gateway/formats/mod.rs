@@ -1,10 +1,10 @@
-//! The formats in which clients ask for completions: `OpenAI`'s chat completions, which the providers speak as well, and
-//! those that are translated to it and back.
+//! The formats in which clients request completions: `OpenAI`'s chat completions, which providers also speak, and those
+//! that are translated to it and back.
 //!
-//! A translated request becomes the body of a chat completion, and passes the same validation, admission and exchange as
-//! every other. Its answer is translated last: metering reads the provider's frames before that. Nothing is copied or
-//! allocated here for chat completions themselves. Start with [`Api::read`] for requests, and with [`ClientFormat`] for
-//! answers. What the providers' own dialects differ by is no part of this.
+//! A translated request becomes the body of a chat completion and passes the same validation, admission and exchange as
+//! any other. Its answer is translated last, after metering has read the provider's frames. Chat completions themselves
+//! are neither copied nor allocated here. Start with [`Api::read`] for requests and [`ClientFormat`] for answers. The
+//! dialects of the providers are handled elsewhere.
 
 mod chat;
 pub(super) mod messages;
@@ -38,7 +38,7 @@ pub(super) enum Api {
     Chat,
     /// `POST /v1/responses`.
     Responses,
-    /// `POST /v1/messages`, and its count of tokens.
+    /// `POST /v1/messages`, and its token count.
     Messages,
     /// `POST /v1/completions`.
     Text,
@@ -47,7 +47,7 @@ pub(super) enum Api {
 }
 
 impl Api {
-    /// Validates the body of a request in the endpoint's format, and writes the provider's.
+    /// Validates the body of a request in the endpoint's format, and writes the provider's body.
     pub(super) fn read(
         self,
         body: ReadBody,
@@ -79,7 +79,7 @@ impl Api {
         }
     }
 
-    /// The shape of the errors of a request of which only the id is known.
+    /// Returns the error format for a request of which only the id is known.
     pub(super) fn errors(self, request_id: &str) -> Errors {
         match self {
             Self::Chat => Errors::Chat,
@@ -91,7 +91,6 @@ impl Api {
     }
 }
 
-/// The shape of the errors that a request is answered with.
 pub(super) enum Errors {
     Chat,
     Text,
@@ -101,7 +100,6 @@ pub(super) enum Errors {
 }
 
 impl Errors {
-    /// The answer for an error.
     pub(super) fn response(&self, error: ApiError) -> Response<Bytes> {
         match self {
             Self::Chat => error.into_response(),
@@ -113,32 +111,28 @@ impl Errors {
     }
 }
 
-/// Another name of the field in which chat completions have what the model reads, messages, for errors about it.
+/// Renames the field `messages` in errors to the endpoint's own input field.
 fn error_about(name: &'static str) -> impl FnOnce(&str) -> Option<String> {
     move |param| (param == "messages").then(|| name.to_owned())
 }
 
-/// The format of one answer, with what a translation needs to know of its request.
+/// The format of one answer, with the request's context that a translation needs.
 pub(super) enum ClientFormat {
     /// Chat completions, which are not translated.
     Chat,
-    /// Legacy completions.
     Text,
-    /// Embeddings.
     Embeddings {
-        /// Whether they are to be encoded in base64, where the provider has not done so.
+        /// Whether to encode them in base64, if the provider has not done so.
         as_base64: bool,
     },
-    /// `OpenAI`'s responses.
     Responses(Box<responses::RequestContext>),
-    /// Anthropic's messages.
     Messages(Box<messages::RequestContext>),
-    /// Either of them, as the provider itself writes it.
+    /// Responses or Messages as written by the provider itself.
     Native(Box<Native>),
 }
 
 impl ClientFormat {
-    /// What reads an answer that passes in its own format.
+    /// Returns the reader of an answer that passes in its own format.
     pub(super) fn native_answer(&self) -> Option<Arc<NativeAnswer>> {
         match self {
             Self::Native(native) => Some(native.answer()),
@@ -146,7 +140,7 @@ impl ClientFormat {
         }
     }
 
-    /// The format in which a chat completion is translated for the client.
+    /// Returns the format to which a chat completion is translated for the client.
     pub(super) fn into_translated(self) -> Self {
         match self {
             Self::Native(native) => native.into_translated(),
@@ -154,7 +148,6 @@ impl ClientFormat {
         }
     }
 
-    /// The endpoint that was asked.
     pub(super) fn api(&self) -> Api {
         match self {
             Self::Chat => Api::Chat,
@@ -166,7 +159,7 @@ impl ClientFormat {
         }
     }
 
-    /// The path at which a provider is asked, unless it is asked in the client's own format.
+    /// Returns the provider's route if the request is not in the client's own format.
     pub(super) fn route(&self) -> ModelRoute {
         match self {
             Self::Chat | Self::Responses(_) | Self::Messages(_) => ModelRoute::Chat,
@@ -176,7 +169,7 @@ impl ClientFormat {
         }
     }
 
-    /// Whether the answer is another text than the provider's, in memory beside it for a moment.
+    /// Returns whether the answer differs from the provider's text, so that both are briefly in memory.
     pub(super) fn is_translated(&self) -> bool {
         match self {
             Self::Chat | Self::Text | Self::Native(_) => false,
@@ -185,7 +178,6 @@ impl ClientFormat {
         }
     }
 
-    /// Tells an answer the request's id, and when it began.
     pub(super) fn identify(&mut self, request_id: &str, clock: &Clock) {
         match self {
             Self::Chat | Self::Text | Self::Embeddings { .. } => {}
@@ -195,7 +187,7 @@ impl ClientFormat {
         }
     }
 
-    /// The shape of the errors of a request with this id and a prompt of so many tokens, probably.
+    /// Returns the error format for a request with this id and about `prompt` prompt tokens.
     pub(super) fn errors(&self, request_id: &str, prompt: u64, model: &ServedModel) -> Errors {
         match self.api() {
             Api::Messages => {
@@ -206,7 +198,7 @@ impl ClientFormat {
         }
     }
 
-    /// Translates a whole answer. Returns `None` if it is none of the provider's path.
+    /// Translates a whole answer. Returns `None` if it is not valid for the provider's route.
     pub(super) fn whole(self, chat: Bytes) -> Option<Bytes> {
         match self {
             Self::Chat | Self::Native(_) | Self::Text | Self::Embeddings { as_base64: false } => Some(chat),
@@ -216,8 +208,8 @@ impl ClientFormat {
         }
     }
 
-    /// The writer of a streamed answer, which takes what it holds of the answer from `memory`. One that passes in its own format is read
-    /// by `native`.
+    /// Creates the writer of a streamed answer, which charges the parts that it holds to `memory`. An answer in its own
+    /// format is read by `native`.
     pub(super) fn into_events(self, memory: AnswerMemory, native: Option<Arc<NativeAnswer>>) -> EventWriter {
         if let Some(native) = native {
             return EventWriter::Native(native);
@@ -233,7 +225,7 @@ impl ClientFormat {
         }
     }
 
-    /// Adds the headers of the answer that are the format's own.
+    /// Adds the response headers specific to the format.
     pub(super) fn add_headers(&self, headers: &mut HeaderMap) {
         match self {
             Self::Chat | Self::Text | Self::Embeddings { .. } => {}
@@ -244,16 +236,15 @@ impl ClientFormat {
     }
 }
 
-/// A translation of a stream.
 pub(super) trait TranslateEvents {
-    /// Appends to `out` what whole events of a chat completion become, as [`Frames`](super::sse::Frames) writes them: the
-    /// frame with the usage and `[DONE]` included.
+    /// Translates complete events of a chat completion, as [`Frames`](super::sse::Frames) writes them (including the
+    /// usage frame and `[DONE]`), and appends the result to `out`.
     fn push(&mut self, chat: &[u8], out: &mut BytesMut) -> Result<(), StreamError>;
 
-    /// Appends the end of a stream that fails.
+    /// Appends the end of a failed stream.
     fn fail(&mut self, error: ApiError, out: &mut BytesMut);
 
-    /// The bytes of the answer that are held to be said again.
+    /// Returns the bytes held to be repeated at the end of the stream.
     fn held(&self) -> usize {
         0
     }
@@ -261,16 +252,16 @@ pub(super) trait TranslateEvents {
 
 /// Writes a streamed answer in the client's format.
 pub(super) enum EventWriter {
-    /// Of chat completions and legacy ones, as the frames are.
+    /// Chat and legacy completions, whose frames are not translated.
     Chat,
     Responses(Box<Translated<responses::Events>>),
     Messages(Box<Translated<messages::Events>>),
-    /// Nothing is translated.
+    /// An answer in its own format, which is not translated.
     Native(Arc<NativeAnswer>),
 }
 
 impl EventWriter {
-    /// Appends to `out` what `read` appends to the buffer that it is given, in the client's format.
+    /// Appends to `out`, in the client's format, what `read` appends to its buffer.
     pub(super) fn write<E: From<StreamError>, T>(
         &mut self,
         out: &mut BytesMut,
@@ -283,8 +274,7 @@ impl EventWriter {
         }
     }
 
-    /// Appends the end of a stream that fails. Returns whether the format says in it that the answer has ended: if not, the
-    /// connection has to be broken off.
+    /// Appends the end of a failed stream. Returns false if the format cannot express it: then abort the connection.
     pub(super) fn fail(&mut self, error: ApiError, out: &mut BytesMut) -> bool {
         match self {
             Self::Chat => {
@@ -301,7 +291,6 @@ impl EventWriter {
     }
 }
 
-/// A translation of a stream, with the buffer for the events that it is given.
 pub(super) struct Translated<E> {
     events: E,
     chat: BytesMut,
@@ -319,12 +308,12 @@ impl<E: TranslateEvents> Translated<E> {
         read: impl FnOnce(&mut BytesMut) -> Result<T, F>,
     ) -> Result<T, F> {
         let result = read(&mut self.chat);
-        // What came before an error as well.
+        // Includes the events before an error.
         let translated = self.events.push(&self.chat, out);
         self.chat.clear();
         let value = result?;
         translated?;
-        // In steps, and not with every word.
+        // Grows in steps, not with every word.
         let held = self.events.held().next_multiple_of(limits::USUAL_ANSWER_BYTES);
         self.memory.grow_to(held).map_err(|_| StreamError::NoMemory)?;
         Ok(value)

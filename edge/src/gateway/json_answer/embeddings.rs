@@ -1,4 +1,4 @@
-//! Answers with embeddings. What costs tokens is read; the numbers pass as the provider writes them.
+//! Answers with embeddings. The usage is read; the numbers pass unchanged.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::BytesMut;
@@ -15,8 +15,8 @@ use super::{
 };
 use crate::limits;
 
-/// Rewrites a provider's answer: under the gateway's name of the model, with what it costs, and with an estimate where the provider
-/// reports no usage.
+/// Rewrites a provider's answer with the gateway's name of the model, the cost, and an estimated usage if none is
+/// reported.
 pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> Result<Rewritten, AnswerError> {
     let mut out = BytesMut::with_capacity(body.len() + limits::ADDED_BYTES);
     let (mut written, mut data, mut usage) = (0, None, None);
@@ -61,7 +61,7 @@ pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> 
     Ok(Rewritten { body: out.freeze(), usage, ending: Ending::Stop })
 }
 
-/// The tokens that a provider reports, under the name of a prompt's or of all of them: there are no others.
+/// Returns the reported tokens, as those of the prompt or the total, which are the same here.
 fn prompt_tokens(usage: &[u8]) -> Option<u64> {
     let (mut prompt, mut total) = (None, None);
     for field in json::fields(usage).map_while(Result::ok) {
@@ -75,8 +75,8 @@ fn prompt_tokens(usage: &[u8]) -> Option<u64> {
     prompt.max(total).filter(|tokens| *tokens <= limits::BELIEVABLE_TOKENS)
 }
 
-/// An answer with each embedding in base64, as the 32-bit numbers that clients decode; `None` if it is no such answer. Those that the
-/// provider has encoded pass as they are.
+/// Encodes each embedding of an answer in base64, as the 32-bit numbers that clients decode. Returns `None` if the
+/// answer is invalid. Embeddings that the provider has encoded pass unchanged.
 pub(in crate::gateway) fn in_base64(answer: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(answer.len());
     let mut written = 0;

@@ -1,4 +1,4 @@
-//! A whole answer as the stream that its client has asked for.
+//! Converts a whole answer to the stream that its client requested.
 
 use bytes::{Bytes, BytesMut};
 use config::models::ModelRoute;
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::limits;
 
-/// The stream for a client that asked for one, from a rewritten whole answer: one chunk with all of it, one with the usage.
+/// Converts a rewritten whole answer to a stream: one chunk with all content, and one with the usage.
 pub(in crate::gateway) fn to_stream(body: &[u8], model: &ServedModel, route: ModelRoute) -> Bytes {
     let (mut common, mut choices, mut usage) = (Vec::new(), Vec::new(), &b"null"[..]);
     for field in json::fields(body).filter_map(Result::ok) {
@@ -29,7 +29,7 @@ pub(in crate::gateway) fn to_stream(body: &[u8], model: &ServedModel, route: Mod
     for (choices, usage) in [(choices.join(&b','), &b"null"[..]), (Vec::new(), usage)] {
         let head = format!("\"object\":{},\"model\":{},\"choices\":[", chunk_object(route), model.id_json);
         for part in [b"data: {", &common[..], head.as_bytes(), &choices[..], b"],\"usage\":", usage, b"}"] {
-            // A line break in the provider's JSON would end the event's line.
+            // A line break in the provider's JSON would break the event's line.
             out.extend(part.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
         }
         out.extend_from_slice(b"\n\n");
@@ -38,7 +38,7 @@ pub(in crate::gateway) fn to_stream(body: &[u8], model: &ServedModel, route: Mod
     out.freeze()
 }
 
-/// A choice of a whole answer as a chunk has it: its `message` is called `delta`.
+/// Converts a choice of a whole answer to one of a chunk, where `message` is called `delta`.
 fn chunk_choice(choice: &[u8]) -> Vec<u8> {
     rewrite_fields(choice, |name, value| match name {
         b"message" => Some(("delta", rewrite_fields(value, numbered_calls))),
@@ -46,7 +46,7 @@ fn chunk_choice(choice: &[u8]) -> Vec<u8> {
     })
 }
 
-/// The calls of tools with the index that each of them has in a chunk.
+/// Adds the `index` that tool calls have in chunks.
 fn numbered_calls(name: &[u8], calls: &[u8]) -> Option<(&'static str, Vec<u8>)> {
     if name != b"tool_calls" {
         return None;
@@ -63,7 +63,7 @@ fn numbered_calls(name: &[u8], calls: &[u8]) -> Option<(&'static str, Vec<u8>)> 
     Some(("tool_calls", [b"[", &calls.collect::<Vec<_>>().join(&b',')[..], b"]"].concat()))
 }
 
-/// `object` with those fields replaced for which `replace` gives another name and value. What is no object is unchanged.
+/// Replaces the fields of `object` for which `replace` returns another name and value. Non-objects are unchanged.
 fn rewrite_fields(object: &[u8], replace: impl Fn(&[u8], &[u8]) -> Option<(&'static str, Vec<u8>)>) -> Vec<u8> {
     let mut out = Vec::with_capacity(object.len() + limits::ADDED_BYTES);
     let mut written = 0;

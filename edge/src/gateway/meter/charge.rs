@@ -5,12 +5,12 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// A flag that is set when something is charged for a completion. Clones share it.
+/// A flag that is set when a completion is charged. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Charge(Arc<AtomicBool>);
 
 impl Charge {
-    /// Whether something was charged.
+    /// Returns whether the completion was charged.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Asking Redis whether an account's budget has what a completion can use.
+//! Checks in Redis whether an account's budget covers a completion.
 
 use std::time::Instant;
 
@@ -15,7 +15,6 @@ use tokio::time::{sleep, timeout};
 use super::{Meter, reservation::PendingAdmission};
 use crate::limits;
 
-/// Why an account's budget cannot be checked.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BudgetError {
     #[error("Redis: {0}")]
@@ -27,18 +26,18 @@ pub(super) enum BudgetError {
 }
 
 impl Meter {
-    /// Runs the admission script, again while it may come to another result: when the account's totals have been brought to a
-    /// Redis that did not have them, when it has been told what ended, and when the spares are back that are in the way.
+    /// Runs the admission script, and repeats it while the result may change: once Redis has the account's totals, once
+    /// pending reports of ended completions have arrived, and once the spares in the way are returned.
     pub(super) async fn check(
         &self,
         row: &UsageRow,
         spares: &[UsageRow],
         budget: Budget,
     ) -> Result<Judgement, BudgetError> {
-        // Before Redis is asked: it may be told while its answer is on the way.
+        // Read before the check: reports may arrive in Redis while its answer is on the way.
         let reported = self.0.ledger.reported();
         let mut judgement = self.judge(row, spares, budget, None).await?;
-        // More than one read is needed only if Postgres was written to between it and its arrival in Redis.
+        // A second read is needed only if Postgres was written to between the first and its arrival in Redis.
         let mut reads_left = limits::SPENT_READ_TRIES;
         let mut has_waited_for_reports = false;
         let mut no_spares_from = None;
@@ -52,7 +51,7 @@ impl Meter {
                         timeout(limits::SPENT_WAIT, self.read_totals(&row.account, key, at, budget.per_minute)).await;
                     totals = Some(read.map_err(|_| BudgetError::Totals("the read takes too long"))??);
                 }
-                // Redis may not have been told yet what a completion that has just ended left unused.
+                // Redis may not yet know what a completion that has just ended left unused.
                 Judgement {
                     verdict: Verdict::Day(_) | Verdict::Month(_) | Verdict::AccountLimit(_) | Verdict::KeyLimit(_),
                     ..
@@ -74,7 +73,7 @@ impl Meter {
         }
     }
 
-    /// Runs the admission script once. A reservation that it may have made is released if its answer does not arrive.
+    /// Runs the admission script once. If its answer does not arrive, a reservation that it may have made is released.
     async fn judge(
         &self,
         row: &UsageRow,
@@ -90,8 +89,8 @@ impl Meter {
         judged
     }
 
-    /// Reads the totals of the account, and of `key`, from Postgres, for a Redis that does not have them, and whose clock said
-    /// `at`: as many of the last minute's `requests` as its limit counts.
+    /// Reads the totals of the account and of `key` from Postgres, for a Redis that lacks them and whose clock read
+    /// `at`. Includes at most `requests` requests of the last minute, which is how many its limit counts.
     async fn read_totals(
         &self,
         account: &Account,

@@ -1,4 +1,4 @@
-//! How many completions of an account have ended, so that what was judged before the last of them is known to be outdated.
+//! Counts an account's ended completions, to detect judgements made before the last of them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,27 +7,25 @@ use domain::Account;
 
 use crate::limits;
 
-/// Counters that accounts share by their hash: an end of another account may count for an account, never the reverse.
+/// Counters shared by accounts with the same hash: an account may see another's end, but never misses its own.
 pub(super) struct Ends {
     counters: Box<[AtomicU64]>,
     hasher: RandomState,
 }
 
 impl Ends {
-    /// Counters of an edge on which nothing has ended.
     pub(super) fn new() -> Self {
         let counters = std::iter::repeat_with(AtomicU64::default).take(limits::END_COUNTERS).collect();
         Self { counters, hasher: RandomState::new() }
     }
 
-    /// Counts an end.
     pub(super) fn add(&self, account: &Account) {
         if let Some(counter) = self.counter(account) {
             counter.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// A number that grows with each end of the account's completions.
+    /// Returns a number that grows with each end of the account's completions.
     pub(super) fn of(&self, account: &Account) -> u64 {
         self.counter(account).map_or(0, |counter| counter.load(Ordering::Relaxed))
     }

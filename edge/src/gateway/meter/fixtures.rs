@@ -1,4 +1,4 @@
-//! What several of the meter's tests begin with.
+//! Fixtures of the meter's tests.
 
 use domain::{
     CompletionId, Timestamp, TokenId, UserId,
@@ -8,7 +8,6 @@ use live::budgets::Budget;
 
 use super::{ledger::Ledger, refusals::Grounds};
 
-/// Limits that are used up by little.
 pub(super) const BUDGET: Budget = Budget {
     per_minute: 60,
     per_day: 1_000,
@@ -17,10 +16,9 @@ pub(super) const BUDGET: Budget = Budget {
     key_limit: Some(1_000_000),
 };
 
-/// What a judgement under these limits rests on.
 pub(super) const GROUNDS: Grounds = Grounds { memory: 1, ends: 7, budget: BUDGET };
 
-/// The row of a completion that has just been admitted, with so many completion tokens reserved for it.
+/// Returns the row of a newly admitted completion with `completion` reserved tokens.
 pub(super) fn row(completion: u64) -> UsageRow {
     let now = Timestamp::from_unix_millis(1_790_000_000_000);
     UsageRow {
@@ -40,7 +38,7 @@ pub(super) fn row(completion: u64) -> UsageRow {
 }
 
 impl Ledger {
-    /// Enters a completion that a provider is asked for.
+    /// Enters a completion that is sent to a provider.
     pub(super) fn enter(&self, row: UsageRow) {
         let id = row.id.clone();
         self.admit(row);

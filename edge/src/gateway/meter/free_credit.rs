@@ -1,8 +1,8 @@
-//! The AI credit of organizations without a subscription, which share one free plan for each creator.
+//! The AI credit of organizations without a subscription, which share one free plan per creator.
 //!
-//! An organization has drawn a part of the month's credit, which Postgres hands out, and its completions are judged by that part as by
-//! any other credit. Postgres is asked when a completion does not fit into the part, and once in
-//! [`limits::FREE_CREDIT_LIFE`] while the organization asks for completions: parts that nobody asked for go back.
+//! Postgres hands out parts of the month's credit. An organization's completions are checked against the part that it
+//! has drawn, like any other credit. Postgres is queried when a completion does not fit into the part and, while the
+//! organization makes requests, once per [`limits::FREE_CREDIT_LIFE`]: unused parts go back.
 
 use std::time::Instant;
 
@@ -14,21 +14,19 @@ use tokio::time::timeout;
 use super::{Meter, check::BudgetError};
 use crate::{limits, memory::keys::GatewayKey};
 
-/// The parts that organizations have drawn, as Postgres last said.
+/// The parts that organizations have drawn, according to the latest query.
 pub(super) struct FreeCredit(Cache<OrgId, Known>);
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
     drawn: DrawnCredit,
     month: Month,
-    /// The plan's credit that was drawn from.
     credit: Microcents,
     asked: Instant,
-    /// Whether the others have left nothing more to draw.
+    /// Whether the other organizations have left nothing to draw.
     is_dry: bool,
 }
 
-/// The organization whose key it is, if the organization has no subscription.
 pub(super) fn free_org(key: &GatewayKey) -> Option<&OrgId> {
     match &key.account {
         Account::Org(org) if key.subscribed.is_none() => Some(org),
@@ -41,12 +39,12 @@ impl FreeCredit {
         Self(Cache::new(limits::FREE_CREDITS))
     }
 
-    /// The part of `credit` that the organization has drawn for the month of `now`, if Postgres was asked lately.
+    /// Returns the organization's drawn part of `credit` in the month of `now`, if Postgres was queried recently.
     pub(super) fn find(&self, org: &OrgId, credit: Microcents, now: Timestamp) -> Option<DrawnCredit> {
         self.0.get(org).filter(|known| known.is_of(credit, now) && known.is_new()).map(|known| known.drawn)
     }
 
-    /// The same, however long ago it was.
+    /// Returns the drawn part, however old the query is.
     fn find_old(&self, org: &OrgId, credit: Microcents, now: Timestamp) -> Option<DrawnCredit> {
         self.0.get(org).filter(|known| known.is_of(credit, now)).map(|known| known.drawn)
     }
@@ -63,8 +61,8 @@ impl Known {
 }
 
 impl Meter {
-    /// Returns the part of `credit` that the organization has drawn for the month of `now`. While Postgres cannot be asked, it is what it
-    /// last was in this month.
+    /// Returns the part of `credit` that the organization has drawn for the month of `now`. If Postgres is unavailable,
+    /// this is the last known part of this month.
     pub(super) async fn drawn_credit(
         &self,
         org: &OrgId,
@@ -78,7 +76,7 @@ impl Meter {
         drawn.or_else(|error| self.0.free_credit.find_old(org, credit, now).ok_or(error))
     }
 
-    /// Has the organization draw more than the part `before`, for a completion that may cost `cost`. Returns its part then.
+    /// Draws more credit than the part `before`, for a completion that may cost `cost`. Returns the new part.
     pub(super) async fn draw_more(
         &self,
         org: &OrgId,
@@ -88,7 +86,7 @@ impl Meter {
         cost: Microcents,
     ) -> Result<DrawnCredit, BudgetError> {
         match self.0.free_credit.0.get(org).filter(|known| known.is_of(credit, now) && known.is_new()) {
-            // Another of its requests was faster, or has just found that there is no more.
+            // Another of its requests has just drawn more, or found that none is left.
             Some(known) if known.drawn.part.0 > before => Ok(known.drawn),
             Some(known) if known.is_dry && known.asked.elapsed() < limits::FREE_CREDIT_DRY => Ok(known.drawn),
             _ => {

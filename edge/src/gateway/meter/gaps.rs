@@ -1,26 +1,25 @@
-//! Whether Redis knows that the journal has gaps.
+//! Tells Redis when the journal has gaps.
 
 use std::sync::{Mutex, PoisonError};
 
 use live::{Redis, RedisError};
 
-/// The note in Redis that the journal of this edge does not have all that it asks providers for.
+/// The note in Redis that this edge's journal lacks some completions that were sent to providers.
 pub(super) struct GapNote {
-    /// The [number](Redis::memory_number) of the memory that has it.
+    /// The [number](Redis::memory_number) of the Redis memory that has the note.
     noted_in: Mutex<Option<u64>>,
 }
 
 impl GapNote {
-    /// Nothing is noted.
     pub(super) fn new() -> Self {
         Self { noted_in: Mutex::default() }
     }
 
-    /// Has Redis know that the journal of `edge` has gaps, before another completion is admitted: whoever takes the journal over goes by
-    /// what it does not have. A Redis that is found to have another memory is told again.
+    /// Notes in Redis that the journal of `edge` has gaps, before another completion is admitted: an edge that adopts
+    /// the journal relies on what it lacks. A Redis whose memory has changed gets the note again.
     pub(super) async fn ensure(&self, redis: &Redis, edge: &str) -> Result<(), RedisError> {
         let noted_in = || self.noted_in.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read before it is told: one that loses its memory meanwhile is told another time.
+        // Read before the note is sent: if Redis loses its memory meanwhile, the note is sent again next time.
         let memory = redis.memory_number();
         if *noted_in() != Some(memory) {
             redis.note_gaps(edge).await?;
@@ -44,7 +43,7 @@ mod tests {
 
     use super::*;
 
-    /// A Redis that says of its memory which one it is, and counts the notes.
+    /// A Redis that reports which memory it has, and counts the notes.
     #[derive(Clone, Default)]
     struct NotedGaps {
         memory: Arc<AtomicUsize>,
@@ -90,7 +89,7 @@ mod tests {
         }
     }
 
-    /// The number of a line that says how much follows.
+    /// Parses the number in a line that announces how much follows.
     async fn number(reader: &mut (impl AsyncBufRead + Unpin)) -> Option<usize> {
         let mut line = String::new();
         reader.read_line(&mut line).await.ok()?;

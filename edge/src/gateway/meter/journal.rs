@@ -1,4 +1,4 @@
-//! The journal: the usage records that the ledger keeps in a [`Spool`] on disk, so that they outlive the process.
+//! The journal: the usage records that the ledger keeps in a [`Spool`] on disk so that they outlive the process.
 
 mod index;
 
@@ -25,16 +25,14 @@ use crate::{
     spool::{self, Spool},
 };
 
-/// The spool of an edge's usage records.
 pub(super) type Journal = Spool<Record>;
 
-/// The journal of the edge `edge`, in `folder`. It needs the [`name`] of its database; earlier versions went by where that is,
-/// which is `postgres_url`.
+/// Opens the journal of the edge `edge` in `folder`. It needs the [`name`] of its database; earlier versions identified
+/// the database by its location, `postgres_url`.
 pub(super) fn open(folder: PathBuf, edge: &str, postgres_url: &str) -> Journal {
     Spool::new(options(folder, edge, postgres_url))
 }
 
-/// The folder of the journal that [`open`] opens, and its bounds.
 pub(super) fn options(folder: PathBuf, edge: &str, postgres_url: &str) -> spool::Options {
     spool::Options {
         folder,
@@ -48,8 +46,8 @@ pub(super) fn options(folder: PathBuf, edge: &str, postgres_url: &str) -> spool:
     }
 }
 
-/// Names the database whose usage the journal keeps, if that is not done. A journal of one database must not be settled in
-/// another, and has to be found again when the same one has moved to another host.
+/// Sets the name of the journal's database, unless it is set. A journal must not be settled in another database, and
+/// must be found again when its database moves to another host.
 pub(super) async fn name(journal: &Journal, db: &PgPool) -> Result<(), sqlx::Error> {
     if !journal.has_scope() {
         let name = timeout(limits::SPENT_WAIT, database::name(db)).await;
@@ -58,24 +56,24 @@ pub(super) async fn name(journal: &Journal, db: &PgPool) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// A step of a completion, or of a journal, as it is written.
+/// A step of a completion or journal, as it is written.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RecordRef<'a> {
-    /// A provider is asked for the completion, which can use at most what the row says, and likely what it says of that. Another one
-    /// when a second provider is asked; versions that know of none keep to the first.
+    /// The completion is sent to a provider. The row has the most that it can use, and the likely part of that. If a
+    /// second provider gets the request, there is another such record; versions without second providers use the first.
     Open(&'a UsageRow),
     /// The completion has ended and used what the row says.
     Ended(&'a UsageRow),
     /// The completion has ended and used nothing.
     Released(&'a CompletionId),
-    /// The completion, of which this journal says nothing else, has ended and used nothing; the row says what was reserved for it.
+    /// The completion, of which this is the only record, has ended and used nothing. The row has its reservation.
     Unused(&'a UsageRow),
-    /// The journal of this dead edge is taken over to its end: what was in it is in this one.
+    /// The journal of this dead edge is fully adopted into this one.
     Adopted(&'a str),
 }
 
-/// A step of a completion, or of a journal, as it is read back; see [`RecordRef`].
+/// A step of a completion or journal, as it is read back; see [`RecordRef`].
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Record {
@@ -100,30 +98,26 @@ impl spool::Record for Record {
     }
 }
 
-/// The completions that the records of a journal, or of a segment of one, tell of.
+/// The completions in the records of a journal or of one of its segments.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Completions(BTreeMap<CompletionId, AbandonedCompletion>);
 
-/// A completion, as far as a journal goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AbandonedCompletion {
-    /// The usage at the completion's end, or the reservation if its end is not recorded.
+    /// The usage at the completion's end, or its reservation if the end is not recorded.
     pub(super) row: UsageRow,
-    /// Whether its end is recorded.
     pub(super) has_ended: bool,
-    /// Whether the completion used nothing.
     pub(super) is_released: bool,
 }
 
 impl Completions {
-    /// Applies the next record.
     pub(super) fn apply(&mut self, record: Record) {
         match record {
             Record::Open(row) => {
                 let completion = AbandonedCompletion { row, has_ended: false, is_released: false };
                 match self.0.entry(completion.row.id.clone()) {
                     Entry::Vacant(entry) => _ = entry.insert(completion),
-                    // Another provider is asked: that one may serve it.
+                    // Another provider got the request and may serve it.
                     Entry::Occupied(mut entry) if !entry.get().has_ended => _ = entry.insert(completion),
                     Entry::Occupied(_) => {}
                 }
@@ -145,25 +139,25 @@ impl Completions {
         }
     }
 
-    /// The completions in the order of their ids.
+    /// Iterates over the completions in the order of their ids.
     pub(super) fn iter(&self) -> impl Iterator<Item = &AbandonedCompletion> {
         self.0.values()
     }
 
-    /// The completions in the order of their ids, taken out.
+    /// Returns the completions in the order of their ids.
     pub(super) fn into_values(self) -> btree_map::IntoValues<CompletionId, AbandonedCompletion> {
         self.0.into_values()
     }
 }
 
-/// The folder of the journal where none is configured: below the state folder that systemd gives a service, or below
-/// the temporary folder, for trying svc out.
+/// Returns the default folder of the journal: below the state folder that systemd gives a service, or below the
+/// temporary folder for trying svc out.
 pub(super) fn default_folder() -> PathBuf {
     let state = std::env::var_os("STATE_DIRECTORY").and_then(|folders| std::env::split_paths(&folders).next());
     state.map_or_else(|| std::env::temp_dir().join("svc-edge-spool"), |state| state.join("spool"))
 }
 
-/// A hash of where the database is, without its password.
+/// Hashes the database's location, without the password.
 fn database_place(postgres_url: &str) -> String {
     let place = Url::parse(postgres_url).map_or_else(
         |_| String::new(),

@@ -1,9 +1,9 @@
-//! The ledger: every completion that this edge is responsible for, from its admission until Postgres has its row and
-//! Redis has Postgres's new totals.
+//! The ledger: all completions that this edge is responsible for, from admission until Postgres has the row and Redis
+//! has Postgres's new totals.
 //!
-//! Each step of a completion is in the journal before it is in the ledger, but for its admission: the journal has nothing of a
-//! completion that no provider was asked for. The queues hold ids of entries and are therefore bounded like the entries; an id whose
-//! entry is gone, or is in another state by now, is skipped.
+//! Each step of a completion is in the journal before it is in the ledger, except for admission: the journal knows
+//! nothing of a completion that was not sent to a provider. The queues hold ids of entries and are bounded like the
+//! entries; an id whose entry is gone or has changed state is skipped.
 
 mod adoption;
 mod reports;
@@ -32,40 +32,39 @@ use super::{
 };
 use crate::{limits, spool::SegmentId};
 
-/// How many times a reservation is released whose admission may still be on its way to Redis: a connection that broke
-/// may yet deliver what was sent over it.
+/// How many times a reservation is released if its admission may still be on its way to Redis: a broken connection may
+/// yet deliver what was sent over it.
 const UNCERTAIN_RELEASES: u8 = 2;
 
-/// The ledger of an edge.
 pub(super) struct Ledger {
     state: Mutex<State>,
     pub(super) journal: Journal,
     /// Notified when there is something to report to Redis.
     pub(super) has_changes: Notify,
-    /// Notified when a report to Redis cannot wait: an admission waits for it, or more was used than was reserved.
+    /// Notified when a report to Redis is urgent: an admission waits for it, or the usage exceeds the reservation.
     pub(super) is_urgent: Notify,
-    /// The number of ended completions that Redis has been told of.
+    /// The number of ended completions that were reported to Redis.
     reported: watch::Sender<u64>,
-    /// What a refusal for want of budget may rest on no longer.
+    /// Counts ended completions, which invalidate refusals for lack of budget.
     pub(super) ends: Ends,
-    /// Whether a provider was asked for a completion that the journal did not take.
+    /// Whether a completion was sent to a provider although the journal did not take its record.
     has_gaps: AtomicBool,
-    /// Notified when the journal has a gap, of which Redis may not know yet.
+    /// Notified when the journal has a gap that Redis may not know of.
     pub(super) has_new_gap: Notify,
 }
 
 #[derive(Default)]
 struct State {
     entries: HashMap<CompletionId, Entry>,
-    /// Completions whose current usage is to be reported to Redis.
+    /// Completions whose current usage must be reported to Redis.
     to_revalue: VecDeque<CompletionId>,
-    /// Ended completions that are to be written to Postgres.
+    /// Ended completions that must be written to Postgres.
     to_write: VecDeque<CompletionId>,
-    /// Completions whose reservation is to be released in Redis, each not before its instant.
+    /// Completions whose reservation must be released in Redis, each not before its instant.
     to_release: VecDeque<(CompletionId, Instant)>,
-    /// The number of completions that have ended since the process began.
+    /// The number of completions that have ended since the process started.
     ended: u64,
-    /// The number of rows that Postgres has taken since the process began.
+    /// The number of rows written to Postgres since the process started.
     taken: u64,
     adoptions: Vec<Adoption>,
 }
@@ -73,35 +72,35 @@ struct State {
 struct Entry {
     row: UsageRow,
     status: Status,
-    /// The journal's segments that hold this completion's records.
+    /// The journal segments that hold the records of this completion.
     segments: [Option<SegmentId>; 2],
-    /// Whether a report of the row to Redis is under way. Until it is over the entry is not written or confirmed: a
-    /// report that arrived after the confirmation would bring the reservation back.
+    /// Whether a report of the row to Redis is in progress. Until it completes, the entry is not written or confirmed:
+    /// a report that arrives after the confirmation would restore the reservation.
     is_being_revalued: bool,
-    /// Whether Redis may have lost the completion, so that the next report opens it again.
+    /// Whether Redis may have lost the completion, so that the next report must reopen it.
     is_lost: bool,
-    /// Whether it is in the queue of reports to Redis.
+    /// Whether the entry is queued for a report to Redis.
     is_to_revalue: bool,
-    /// The provider that the journal names, once a provider was asked.
+    /// The provider named in the journal, once a provider was sent the request.
     journaled: Option<Arc<str>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Status {
-    /// The completion is admitted, and no provider was asked yet.
+    /// The completion is admitted but has not been sent to a provider.
     Admitted,
-    /// A provider was asked for the completion.
+    /// The completion was sent to a provider.
     Open,
-    /// The completion used what its row says, and Postgres does not have the row yet.
+    /// The completion has used what its row says, and Postgres does not have the row yet.
     Ended,
     /// Postgres has the row.
     Written,
-    /// The completion used nothing; its reservation is to be released this many more times.
+    /// The completion used nothing. Its reservation must be released this many more times.
     Released(u8),
 }
 
 impl State {
-    /// Queues a completion for a report to Redis. Returns whether it was not queued before.
+    /// Queues a completion for a report to Redis. Returns whether it was not queued yet.
     fn queue_report(&mut self, id: &CompletionId) -> bool {
         let Some(entry) = self.entries.get_mut(id) else { return false };
         let is_new = !std::mem::replace(&mut entry.is_to_revalue, true);
@@ -111,7 +110,7 @@ impl State {
         is_new
     }
 
-    /// Has Postgres told that a completion used nothing.
+    /// Queues a record for Postgres that a completion used nothing.
     fn write_unused(&mut self, id: &CompletionId) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         entry.row.set_unused();
@@ -124,7 +123,6 @@ impl State {
 }
 
 impl Status {
-    /// Whether Redis is to know what the completion uses.
     fn is_reported(self) -> bool {
         matches!(self, Self::Admitted | Self::Open | Self::Ended)
     }
@@ -144,27 +142,23 @@ impl Ledger {
         }
     }
 
-    /// The name of this edge.
     pub(super) fn edge(&self) -> &str {
         self.journal.owner()
     }
 
-    /// Whether the ledger and the journal can take one more completion.
     pub(super) fn has_room(&self) -> bool {
         self.len() < limits::UNSETTLED && self.journal.has_room()
     }
 
-    /// The number of completions in the ledger.
     pub(super) fn len(&self) -> usize {
         self.state().entries.len()
     }
 
-    /// Whether a completion is in the ledger.
     pub(super) fn contains(&self, id: &CompletionId) -> bool {
         self.state().entries.contains_key(id)
     }
 
-    /// The number of completions under way, and that of ended ones which Postgres does not have.
+    /// Returns the number of pending completions, and of ended ones that Postgres does not have.
     pub(super) fn levels(&self) -> (usize, usize) {
         let state = self.state();
         let count =
@@ -172,13 +166,13 @@ impl Ledger {
         (count(&[Status::Admitted, Status::Open]), count(&[Status::Ended]))
     }
 
-    /// The number of rows that Postgres has taken so far, while some wait for it.
+    /// Returns the number of rows written to Postgres so far, if any others are waiting.
     pub(super) fn taken_so_far(&self) -> Option<u64> {
         let state = self.state();
         state.entries.values().any(|entry| entry.status == Status::Ended).then_some(state.taken)
     }
 
-    /// Enters an admitted completion, with a row that says what it can use at most.
+    /// Enters an admitted completion. Its row has the most that it can use.
     pub(super) fn admit(&self, row: UsageRow) {
         let (status, segments) = (Status::Admitted, [None, None]);
         let entry = Entry {
@@ -193,8 +187,7 @@ impl Ledger {
         self.state().entries.insert(entry.row.id.clone(), entry);
     }
 
-    /// Has the journal know that a provider is asked for an admitted completion, or another one for an open completion. Does nothing
-    /// for any other.
+    /// Journals that an admitted completion is sent to a provider, or an open one to another. Otherwise does nothing.
     pub(super) fn open(&self, id: &CompletionId) {
         let row = match self.state().entries.get(id) {
             Some(entry) if entry.status == Status::Admitted => entry.row.clone(),
@@ -208,7 +201,7 @@ impl Ledger {
         let Some(entry) = state.entries.get_mut(id) else { return };
         let is_first = entry.status == Status::Admitted;
         (entry.status, entry.journaled) = (Status::Open, Some(row.provider));
-        // A second record that the journal does not take leaves the first one, which counts as much.
+        // If the journal does not take a second record, the first one remains, with the same amounts.
         let former =
             if is_first || segment.is_some() { std::mem::replace(&mut entry.segments[0], segment) } else { None };
         drop(state);
@@ -216,11 +209,12 @@ impl Ledger {
             self.has_gaps.store(true, Ordering::Relaxed);
             self.has_new_gap.notify_one();
         }
-        // The second one stands for itself, whatever becomes of the segment of the first.
+        // The second record is self-contained, whatever happens to the segment of the first.
         self.journal.release(former);
     }
 
-    /// Has the row of a completion say which provider serves it, here and in Redis. The journal learns of it when that one is asked.
+    /// Sets the provider of a completion, here and in Redis. The journal records it when that provider gets the
+    /// request.
     pub(super) fn set_provider(&self, id: &CompletionId, provider: &Arc<str>) {
         {
             let mut state = self.state();
@@ -231,17 +225,16 @@ impl Ledger {
         self.has_changes.notify_one();
     }
 
-    /// Whether a provider was asked for a completion that has not ended.
+    /// Returns whether a completion was sent to a provider and has not ended.
     pub(super) fn is_open(&self, id: &CompletionId) -> bool {
         self.state().entries.get(id).is_some_and(|entry| entry.status == Status::Open)
     }
 
-    /// Whether a provider was asked for some completion that the journal does not have.
     pub(super) fn has_gaps(&self) -> bool {
         self.has_gaps.load(Ordering::Relaxed)
     }
 
-    /// Ends a completion; `update` makes its row say what was used.
+    /// Ends a completion. `update` sets its row to the actual usage.
     pub(super) fn end(&self, id: &CompletionId, update: impl FnOnce(&mut UsageRow)) {
         let exceeds_reservation = self.end_with(id, update, true);
         if exceeds_reservation {
@@ -250,7 +243,7 @@ impl Ledger {
         self.has_changes.notify_one();
     }
 
-    /// Ends a completion. Returns whether it used more than was reserved for it.
+    /// Ends a completion. Returns whether it used more than its reservation.
     fn end_with(&self, id: &CompletionId, update: impl FnOnce(&mut UsageRow), is_reported: bool) -> bool {
         let Some(mut row) = self.state().entries.get(id).map(|entry| entry.row.clone()) else { return false };
         let reserved = (row.tokens(), row.cost);
@@ -274,28 +267,26 @@ impl Ledger {
         exceeds_reservation
     }
 
-    /// Ends a completion that used nothing.
     pub(super) fn release(&self, id: &CompletionId) {
         let is_journaled = self.state().entries.get(id).is_some_and(|entry| entry.status != Status::Admitted);
         let segment = is_journaled.then(|| self.journal.append(&RecordRef::Released(id))).flatten();
         self.end_unused(id, 1, segment);
     }
 
-    /// Releases a spare reservation that nobody has used.
     pub(super) fn release_spare(&self, spare: UsageRow) {
         let id = spare.id.clone();
         self.admit(spare);
         self.end_unused(&id, 1, None);
     }
 
-    /// Releases the reservation of a completion whose admission failed, but may have reached Redis all the same.
+    /// Releases the reservation of a completion whose admission failed but may have reached Redis.
     pub(super) fn release_uncertain(&self, row: UsageRow) {
         let id = row.id.clone();
         self.admit(row);
         self.end_unused(&id, UNCERTAIN_RELEASES, None);
     }
 
-    /// Ends a completion that used nothing, as `segment` of the journal says, if the journal knows it.
+    /// Ends a completion that used nothing. `segment` has its record, if it is in the journal.
     fn end_unused(&self, id: &CompletionId, releases: u8, segment: Option<SegmentId>) {
         {
             let mut state = self.state();
@@ -309,8 +300,8 @@ impl Ledger {
         self.has_changes.notify_one();
     }
 
-    /// Takes the next completions that are to be written to Postgres. They go on to
-    /// [`mark_written`](Self::mark_written) or come back through [`requeue_unwritten`](Self::requeue_unwritten).
+    /// Takes the next completions to write to Postgres. They continue with [`mark_written`](Self::mark_written), or
+    /// return through [`requeue_unwritten`](Self::requeue_unwritten).
     pub(super) fn take_to_write(&self, limit: usize) -> Vec<UsageRow> {
         let mut state = self.state();
         let mut rows = Vec::new();
@@ -329,17 +320,16 @@ impl Ledger {
         rows
     }
 
-    /// The number of completions that are queued for Postgres.
     pub(super) fn waiting_to_write(&self) -> usize {
         self.state().to_write.len()
     }
 
-    /// Puts rows that Postgres did not take back into the queue, behind those that it may take.
+    /// Requeues rows that Postgres did not accept, behind all others.
     pub(super) fn requeue_unwritten(&self, rows: &[UsageRow]) {
         self.state().to_write.extend(rows.iter().map(|row| row.id.clone()));
     }
 
-    /// Records that Postgres has these rows. They are not reported to Redis any more, except by their confirmation.
+    /// Records that Postgres has these rows. From now on only their confirmation is sent to Redis.
     pub(super) fn mark_written(&self, rows: &[UsageRow]) {
         let mut state = self.state();
         state.taken += rows.len() as u64;
@@ -350,13 +340,12 @@ impl Ledger {
         }
     }
 
-    /// Whether a report to Redis is under way for any of these completions.
     pub(super) fn is_any_being_revalued(&self, ids: &[CompletionId]) -> bool {
         let state = self.state();
         ids.iter().any(|id| state.entries.get(id).is_some_and(|entry| entry.is_being_revalued))
     }
 
-    /// Removes completions that Postgres has and Redis has confirmed.
+    /// Removes completions that Postgres has and that are confirmed to Redis.
     pub(super) fn remove(&self, ids: &[CompletionId]) {
         let removed: Vec<Entry> = {
             let mut state = self.state();

@@ -1,22 +1,24 @@
-//! The meter: what an account may still use, and what it has used.
+//! The meter: tracks what an account may still use, and what it has used.
 //!
-//! A completion passes three steps. **Admission** ([`Meter::admit`]) checks the account's limits (requests a minute,
-//! tokens a day, credit a month, and the limits of a month that it set itself, for all its keys or for one) in one Redis script, which also takes the most that the completion can use off what is
-//! left, and reserves as much again for [requests that follow at once](spares). The **[`Reservation`]** stands for that amount while the provider works. **Settlement** replaces it with what
-//! was used: in the [`ledger`] and its [`journal`] before the client has its answer, then, by the tasks of
-//! [`settlement`], in Redis and Postgres. The scripts are in `live::budgets`. Start with [`Meter::admit`].
+//! A completion passes three steps. **Admission** ([`Meter::admit`]) runs one Redis script. It checks the account's
+//! limits (requests a minute, tokens a day, credit a month, and the monthly limits that the account set for all its
+//! keys or for one), deducts the most that the completion can use, and reserves the same amount again for [requests
+//! that follow shortly](spares). The **[`Reservation`]** holds that amount while the provider works. **Settlement**
+//! replaces it with the actual usage: in the [`ledger`] and its [`journal`] before the client has its answer, then in
+//! Redis and Postgres by the tasks of [`settlement`]. The scripts are in `live::budgets`. Start with [`Meter::admit`].
 //!
 //! Each completion is counted once, whichever process is killed and when:
-//! - A completion has an id from its admission on, and Postgres accepts one row for an id.
-//! - The journal has the admission before the provider is asked, and the usage before the client gets its last bytes.
-//!   It is written in the request's own path: a client that has its whole answer must find it counted even if the edge
-//!   is killed the moment after. A write to the page cache costs microseconds and outlives the process.
-//! - An edge takes over the journals that dead edges left in its folder. A completion whose end is not recorded there
-//!   counts with its reservation, as an estimate. Where no edge takes the journal over, a job of admin finds the
-//!   reservation in Redis and does the same. For a reservation that the journal does not know, no provider was asked: it is
-//!   released, unless the machine has restarted or the journal had gaps.
-//! - Postgres knows which edges have nothing left to settle. What a Redis with an old memory has of them is released.
-//! - What Postgres has had is kept for some minutes, and written again when a copy takes its place.
+//! - A completion has an id from its admission on, and Postgres accepts one row per id.
+//! - The journal records the admission before the provider is contacted, and the usage before the client gets its last
+//!   bytes. It is written in the request's own path: a completion whose client has the whole answer must be counted
+//!   even if the edge is killed a moment later. A write to the page cache costs microseconds and outlives the process.
+//! - An edge adopts the journals that dead edges left in its folder. A completion whose end is not recorded there
+//!   counts with its reservation, as an estimate. If no edge adopts the journal, a job of admin finds the reservation
+//!   in Redis and does the same. A reservation that the journal does not know never reached a provider: it is released,
+//!   unless the machine has restarted or the journal had gaps.
+//! - Postgres knows which edges have nothing left to settle. Reservations of theirs that a Redis with outdated data
+//!   still has are released.
+//! - Rows written to Postgres are kept for some minutes and written again when a copy replaces it.
 //! - An estimate is replaced by a usage report that arrives later; no other row changes.
 
 mod admission;
@@ -90,22 +92,22 @@ struct Inner {
     spares: Arc<Spares>,
     gap_note: GapNote,
     free_credit: FreeCredit,
-    /// Bounds the concurrent reads of accounts' totals from Postgres.
+    /// Bounds the concurrent reads of account totals from Postgres.
     total_reads: Semaphore,
 }
 
-/// What an account may use, as configured when its request began.
+/// The limits of an account, as configured when the request began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// Completions a minute.
+    /// Completions per minute.
     pub requests_per_minute: u64,
-    /// Tokens read and written a day.
+    /// Tokens read and written per day.
     pub tokens_per_day: u64,
-    /// The credit of its plan for a month.
+    /// The plan's credit per month.
     pub credit: Microcents,
 }
 
-/// The folder of the journal.
+/// Returns the folder of the journal.
 pub fn spool_folder(config: &Config) -> PathBuf {
     config.edge.spool.clone().unwrap_or_else(journal::default_folder)
 }
@@ -132,14 +134,14 @@ impl Meter {
         (Self(Arc::new(inner)), tasks)
     }
 
-    /// Has the journal know by `is_awake` whether this process has run all the time; see
+    /// Sets the function by which the journal knows whether this process has run without interruption; see
     /// [`Spool::set_awake`](crate::spool::Spool::set_awake).
     pub fn set_awake(&self, is_awake: impl Fn() -> bool + Send + Sync + 'static) {
         self.0.ledger.journal.set_awake(is_awake);
     }
 
-    /// Admits a completion of `model` that uses at most `max_usage`, if the account of `key` has that much left of `allowance`. When nothing is
-    /// heard of its end, its prompt counts as `likely_prompt` tokens.
+    /// Admits a completion of `model` that uses at most `max_usage`, if the account of `key` has that much left of
+    /// `allowance`. If its end is never recorded, its prompt counts as `likely_prompt` tokens.
     pub async fn admit(
         &self,
         key: &Arc<GatewayKey>,
@@ -200,10 +202,11 @@ impl Meter {
             postgres_failed("name", &error);
             return Err(refused("unavailable", &row, UNAVAILABLE));
         }
-        // What is reserved in Redis and not in the journal is given back by whoever finds the journal of a dead edge.
+        // A reservation in Redis that is not in the journal is released by the edge that adopts a dead edge's journal.
         self.0.ledger.journal.begin();
         let asked = Instant::now();
-        // While the journal has gaps, what a dead edge has open is settled by what Redis knows of it; a spare would count for nothing.
+        // While the journal has gaps, a dead edge's open reservations are settled by Redis's records, which ignore
+        // spares.
         let spare = if self.0.ledger.has_gaps() { Err(Wanted::NONE) } else { self.0.spares.take(&row, grounds, asked) };
         let admission = match spare {
             Ok(spare) => {
@@ -227,7 +230,7 @@ impl Meter {
         Ok(admission)
     }
 
-    /// Has Redis admit a completion, and make spares for those that are likely to follow it.
+    /// Runs the admission script in Redis, which also makes spares for likely follow-up requests.
     async fn ask(
         &self,
         row: UsageRow,
@@ -275,7 +278,7 @@ impl Meter {
         Ok(admission)
     }
 
-    /// What the organization has drawn of the credit that it shares.
+    /// Returns how much the organization has drawn of the credit that it shares.
     async fn free_credit(
         &self,
         org: &OrgId,
@@ -295,7 +298,7 @@ impl Meter {
         })
     }
 
-    /// Asks Redis what time it is, as an edge has to that started while Redis was away: its own clock may be of another day.
+    /// Reads the time from Redis, for an edge that started while Redis was unavailable: its own clock may be a day off.
     async fn ask_time(&self) -> Result<Timestamp, AdmissionError> {
         match self.0.redis.epoch().await {
             Ok(epoch) => {
@@ -310,7 +313,7 @@ impl Meter {
         }
     }
 
-    /// Makes the reservation of an admitted completion, or says why there is none.
+    /// Creates the reservation of an admitted completion, or returns why there is none.
     fn decide(
         &self,
         Judgement { verdict, at, .. }: Judgement,
@@ -361,20 +364,18 @@ fn rate_limits(budget: Budget, used: Used, until_midnight: Duration) -> RateLimi
     }
 }
 
-/// The refusal while the meter cannot admit anybody.
+/// The refusal while the meter can admit no one.
 const UNAVAILABLE: AdmissionError = AdmissionError::Unavailable { retry_after: limits::METER_RETRY_AFTER };
 
-/// An organization without a subscription, and the credit that it shares with the others of its creator.
+/// An organization without a subscription, and the credit that it shares with its creator's other ones.
 #[derive(Clone, Copy)]
 struct FreeOrg<'a> {
     org: &'a OrgId,
-    /// The whole credit.
     credit: Microcents,
-    /// The part of it that the organization has drawn.
     drawn: DrawnCredit,
 }
 
-/// Notes in a refusal for want of credit that others share the credit.
+/// Marks a refusal for lack of credit if the credit is shared.
 fn of_shared_credit(error: AdmissionError, free: Option<FreeOrg<'_>>) -> AdmissionError {
     match error {
         AdmissionError::Credit { retry_after, .. } => {
@@ -388,7 +389,7 @@ fn until_next_month(at: Timestamp) -> Duration {
     Month::of(at).next().start().since(at)
 }
 
-/// Counts a refusal.
+/// Counts and logs a refusal.
 fn refused(why: &'static str, row: &UsageRow, error: AdmissionError) -> AdmissionError {
     metrics::counter!("svc_gateway_refused_total", "why" => why).increment(1);
     tracing::debug!(account = %row.account, model = &*row.model, why, "a completion is refused");

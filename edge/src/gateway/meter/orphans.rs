@@ -1,4 +1,4 @@
-//! Reservations in Redis whose completions nobody is going to settle.
+//! Reservations in Redis whose completions no edge will settle.
 
 use domain::{CompletionId, usage::UsageRow};
 use live::{
@@ -8,7 +8,7 @@ use live::{
 
 use crate::limits;
 
-/// Releases the reservations for which `is_orphan` holds, except those that somebody is settling. Returns their number.
+/// Releases the reservations for which `is_orphan` holds, except those being settled. Returns their number.
 pub(super) async fn release(redis: &Redis, is_orphan: impl Fn(&Open) -> bool) -> Result<usize, RedisError> {
     let mut released = 0;
     for account in redis.accounts_with_open().await? {
@@ -22,19 +22,19 @@ pub(super) async fn release(redis: &Redis, is_orphan: impl Fn(&Open) -> bool) ->
     Ok(released)
 }
 
-/// What a dead edge reserved and did not come to ask a provider for.
+/// Reservations of a dead edge whose completions were never sent to a provider.
 #[derive(Default)]
 pub(super) struct Unasked {
-    /// The number of reservations that were released.
     pub(super) released: usize,
-    /// What others have settled of it, or are settling.
+    /// The rows that others have settled or are settling.
     pub(super) settled: Vec<UsageRow>,
 }
 
-/// Releases what a dead edge reserved and did not come to ask a provider for.
+/// Releases reservations of a dead edge whose completions were never sent to a provider.
 ///
-/// An edge asks only for what is in its journal, so `is_journaled` must hold for all of it. Where the edge had to go on without, it has
-/// said so in Redis; then nothing is released, the reservations count as estimates, and there is nothing to return.
+/// An edge journals a completion before it sends it, so all reservations without a record are released. If the edge had
+/// to continue without its journal, as noted in Redis, this releases nothing and returns `None`: they count as
+/// estimates.
 pub(super) async fn release_unasked(
     redis: &Redis,
     edge: &str,
@@ -44,7 +44,7 @@ pub(super) async fn release_unasked(
         return Ok(None);
     }
     let released = release(redis, |open| open.edge == edge && !is_journaled(&open.row.id)).await?;
-    // Not before: what was left above because it is claimed had been noted then.
+    // Read last: reservations skipped above because they are claimed are noted by then.
     let mut settled = redis.settled_of(edge).await?;
     settled.retain(|row| !is_journaled(&row.id));
     Ok(Some(Unasked { released, settled }))

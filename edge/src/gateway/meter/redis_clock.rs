@@ -1,32 +1,30 @@
-//! The time by Redis's clock, which is the only one that decides what day, month and minute a completion belongs to.
+//! The time by Redis's clock, which alone decides the day, month and minute of a completion.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use domain::{Clock, Timestamp};
 
-/// Redis's clock as this edge knows it: its own, corrected by what Redis last said.
+/// Redis's clock as known to this edge: its own clock, corrected by the last time from Redis.
 pub(super) struct RedisClock {
     own: Clock,
-    /// Milliseconds by which Redis's clock is ahead of ours.
+    /// How far Redis's clock is ahead of ours, in milliseconds.
     ahead: AtomicI64,
-    /// Whether Redis has said what time it is.
     has_learned: AtomicBool,
 }
 
 impl RedisClock {
-    /// A clock that has heard nothing of Redis yet.
     pub(super) fn new(own: Clock) -> Self {
         Self { own, ahead: AtomicI64::new(0), has_learned: AtomicBool::new(false) }
     }
 
-    /// The time by Redis's clock, within the time that its answers take; nothing before the first of them.
+    /// Returns the time by Redis's clock, accurate to the response time of Redis, or `None` before its first response.
     pub(super) fn now(&self) -> Option<Timestamp> {
         let has_learned = self.has_learned.load(Ordering::Acquire);
         let now = || millis(self.own.now()).saturating_add(self.ahead.load(Ordering::Relaxed));
         has_learned.then(|| Timestamp::from_unix_millis(now()))
     }
 
-    /// Records that Redis has just said that it is `now`. Returns the seconds by which our clock is ahead of that.
+    /// Records that Redis's clock is at `now`. Returns how far our clock is ahead, in seconds.
     pub(super) fn learn(&self, now: Timestamp) -> f64 {
         let own = self.own.now();
         self.ahead.store(millis(now).saturating_sub(millis(own)), Ordering::Relaxed);

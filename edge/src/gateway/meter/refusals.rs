@@ -1,9 +1,10 @@
-//! Refusals that are remembered, so that an account that goes on asking costs Redis nothing.
+//! Remembers refusals, so that an account that keeps sending requests costs Redis nothing.
 //!
-//! A minute slides by time alone, so its refusal holds until the moment that came with it, unless spares are in the way. A day's
-//! and a month's budget grow whenever a completion leaves something unused: at this edge that is known, of the others it is not,
-//! so those refusals are remembered for [`limits::BUDGET_REFUSAL`]. Each only while the limit is the one that it was made for.
-//! So is what spares are in the way of, which anybody may give back. The time is that of Redis's clock, by which it would judge.
+//! A minute's window slides by time alone, so its refusal holds until the moment that came with it, unless spares are
+//! in the way. The budgets of a day or month grow whenever a completion leaves something unused. This edge knows its
+//! own completions but not those of others, so such a refusal is remembered for [`limits::BUDGET_REFUSAL`], and only
+//! while the limit stays the same. So are refusals because of spares, which any edge may return. Times are those of
+//! Redis's clock.
 
 use domain::{
     Account, Timestamp, TokenId,
@@ -14,17 +15,16 @@ use quick_cache::sync::Cache;
 
 use crate::limits;
 
-/// The latest refusal of each account that lately had one.
+/// The latest refusal of each recently refused account.
 pub(super) struct Refusals(Cache<Account, Refusal>);
 
-/// What a refusal rests on. While one of these is as it was, the refusal can stand.
+/// The conditions of a refusal, which may be repeated while those that it depends on are unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grounds {
-    /// The memory of Redis, as [`live::Redis::memory_number`] numbers it.
+    /// The number of Redis's memory; see [`live::Redis::memory_number`].
     pub(super) memory: u64,
-    /// The ends of the account's completions at this edge.
+    /// The number of the account's ended completions at this edge.
     pub(super) ends: u64,
-    /// The limits.
     pub(super) budget: Budget,
 }
 
@@ -38,12 +38,11 @@ struct Refusal {
 }
 
 impl Refusals {
-    /// None yet.
     pub(super) fn new() -> Self {
         Self(Cache::new(limits::REFUSALS))
     }
 
-    /// Remembers `judgement` of `row` if it is a refusal. `grounds` are those of the time before Redis was asked.
+    /// Remembers `judgement` of `row` if it is a refusal. `grounds` must have been read before the request to Redis.
     pub(super) fn remember(&self, row: &UsageRow, judgement: Judgement, grounds: Grounds) {
         if !matches!(judgement.verdict, Verdict::Unknown | Verdict::Admitted(_)) {
             let refusal =
@@ -52,7 +51,7 @@ impl Refusals {
         }
     }
 
-    /// The refusal that Redis would repeat if it were asked for `row` at `now`.
+    /// Returns the refusal that Redis would repeat for `row` at `now`.
     pub(super) fn find(&self, row: &UsageRow, now: Timestamp, grounds: Grounds) -> Option<Judgement> {
         let refusal = self.0.get(&row.account)?;
         let verdict = refusal.verdict_at(row, now, grounds);
@@ -67,7 +66,7 @@ impl Refusal {
     fn verdict_at(&self, row: &UsageRow, now: Timestamp, grounds: Grounds) -> Option<Verdict> {
         let Judgement { verdict, at, spares } = self.judgement;
         let age = now.since(at);
-        // Another day has other sums, and a clock that went back tells nothing of how long this holds.
+        // Another day has other sums, and after a clock goes back, the age of the refusal is unknown.
         let is_other_day = now.as_datetime().date() != at.as_datetime().date();
         if is_other_day || at.since(now) > limits::BUDGET_REFUSAL || self.grounds.memory != grounds.memory {
             return None;

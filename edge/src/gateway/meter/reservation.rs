@@ -14,10 +14,10 @@ use domain::{
 use super::{super::traces::Span, charge::Charge, ledger::Ledger, tally::Tally, usage::Usage};
 use crate::limits;
 
-/// An admission that Redis is being asked for, and of whose outcome nothing is known yet.
+/// An admission whose outcome in Redis is pending.
 ///
-/// Dropped in that state (the client has left, or Redis did not answer), it sees to it that no reservation is left behind:
-/// the script may have run, or may still run.
+/// If it is dropped before the outcome is known (the client left, or Redis did not respond), it releases the
+/// reservations: the script may have run, or may still run.
 pub(super) struct PendingAdmission<'a> {
     ledger: &'a Ledger,
     row: &'a UsageRow,
@@ -26,12 +26,12 @@ pub(super) struct PendingAdmission<'a> {
 }
 
 impl<'a> PendingAdmission<'a> {
-    /// To be made before Redis is asked for the reservation and its spares.
+    /// Created before the reservation and its spares are requested from Redis.
     pub(super) fn of(ledger: &'a Ledger, row: &'a UsageRow, spares: &'a [UsageRow]) -> Self {
         Self { ledger, row, spares, is_decided: false }
     }
 
-    /// It is known whether there is a reservation.
+    /// Records that the outcome is known.
     pub(super) fn decided(mut self) {
         self.is_decided = true;
     }
@@ -47,13 +47,13 @@ impl Drop for PendingAdmission<'_> {
 
 /// The reservation of an admitted completion.
 ///
-/// It is settled before the client gets the last bytes of its answer: when [`settle`](Self::settle) returns, the usage
-/// survives the death of this process. A reservation that is dropped counts as an estimate, with all of the answer, if a provider
-/// was asked, by what [`opener`](Self::opener) says; otherwise it is given back.
+/// It is settled before the client gets the last bytes of its answer: once [`settle`](Self::settle) returns, the usage
+/// survives the death of this process. If it is dropped unsettled, it counts as an estimate with the full answer if
+/// [`opener`](Self::opener) recorded that a provider was sent the request, and is released otherwise.
 pub struct Reservation {
     id: CompletionId,
     ledger: Arc<Ledger>,
-    /// The model at the provider that serves the completion: the first one until a second is asked. Both have the same prices.
+    /// The model at the provider that serves the completion. A second provider has the same prices.
     served: Mutex<Arc<Model>>,
     tokens: u64,
     tally: Option<Arc<Tally>>,
@@ -63,7 +63,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Enters `row`, which says what the completion can use at most, into the ledger.
+    /// Enters `row`, which has the most that the completion can use, into the ledger.
     pub(super) fn new(ledger: Arc<Ledger>, row: UsageRow, model: Arc<Model>) -> Self {
         let (id, tokens) = (row.id.clone(), row.tokens());
         ledger.admit(row);
@@ -71,40 +71,39 @@ impl Reservation {
         Self { id, ledger, served, tokens, tally: None, charge, span: None, is_ended: false }
     }
 
-    /// Has `tally`, in which it is, know its end.
+    /// Sets the tally, which already includes the reservation, to update at its end.
     pub(super) fn settle_in(&mut self, tally: Arc<Tally>) {
         self.tally = Some(tally);
     }
 
-    /// Has `charge` know whether the completion costs anything, and `span` what it has used.
+    /// Sets the flag that records whether the completion is charged, and the span that records its usage.
     pub(in crate::gateway) fn report_to(&mut self, charge: Charge, span: Option<Span>) {
         (self.charge, self.span) = (charge, span);
     }
 
-    /// The completion's span.
     pub(in crate::gateway) fn span(&self) -> Option<&Span> {
         self.span.as_ref()
     }
 
-    /// The completion's id.
+    /// Returns the completion's id.
     pub fn id(&self) -> &CompletionId {
         &self.id
     }
 
-    /// The model at the provider that serves the completion.
+    /// Returns the model at the provider that serves the completion.
     pub fn served(&self) -> Arc<Model> {
         self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A function that writes into the journal that a provider is asked for the completion, to be called right before that happens.
-    /// From then on the completion counts, although this process dies. Called again, it does nothing, unless another provider is asked.
+    /// Returns a function that journals that the completion is sent to a provider. Call it right before: from then on
+    /// the completion counts even if this process dies. Repeated calls have no effect, unless for another provider.
     pub fn opener(&self) -> impl Fn() + Clone + Send + 'static {
         let (id, ledger) = (self.id.clone(), self.ledger.clone());
         move || ledger.open(&id)
     }
 
-    /// Records that the completion is served by the provider of `model`, where that is not the one that was to be asked first: its row
-    /// and its span name that provider, and its usage is read from the places where that provider has it.
+    /// Records that the provider of `model` serves the completion instead of the first one. The row and the span name
+    /// that provider, and its usage is read from where that provider reports it.
     pub fn serve_by(&self, model: &Arc<Model>) {
         self.served.lock().unwrap_or_else(PoisonError::into_inner).clone_from(model);
         self.ledger.set_provider(&self.id, &model.provider.name);
@@ -113,13 +112,13 @@ impl Reservation {
         }
     }
 
-    /// Whether a provider has been asked for the completion.
+    /// Returns whether the completion was sent to a provider.
     pub fn is_asked(&self) -> bool {
         self.ledger.is_open(&self.id)
     }
 
-    /// Replaces the reservation with what was used, and notes how the completion ended. Counts beyond [`limits::BELIEVED_TOKENS`] are
-    /// cut to it. Returns what the completion costs.
+    /// Replaces the reservation with the actual usage and records how the completion ended. Counts are capped at
+    /// [`limits::BELIEVED_TOKENS`]. Returns the cost.
     pub fn settle(mut self, usage: Usage, ending: Ending) -> Microcents {
         self.is_ended = true;
         let (prompt, completion) =
@@ -148,7 +147,7 @@ impl Reservation {
         charge.cost
     }
 
-    /// Gives the whole reservation back, for a completion that used nothing: its provider was not asked, or refused.
+    /// Releases the reservation of a completion that used nothing: no provider got the request, or it was refused.
     pub fn release(mut self) {
         self.is_ended = true;
         if let Some(tally) = &self.tally {

@@ -1,4 +1,4 @@
-//! Settlement: the tasks that bring the ledger's completions to Postgres and keep Redis in step.
+//! Settlement: the tasks that write the ledger's completions to Postgres and keep Redis in step.
 
 mod adoption;
 mod confirmation;
@@ -42,10 +42,10 @@ use super::{
 };
 use crate::{limits, metrics::postgres_failed};
 
-/// The pause after a failed command to Redis.
+/// The pause after a failed Redis command.
 const REDIS_PAUSE: Duration = Duration::from_millis(200);
 
-/// The background tasks of a [`Meter`](super::Meter); created with it, run once.
+/// The background tasks of a [`Meter`](super::Meter), created with it and run once.
 pub struct MeterTasks {
     ledger: Arc<Ledger>,
     edge: String,
@@ -53,11 +53,11 @@ pub struct MeterTasks {
     db: PgPool,
     clock: Arc<RedisClock>,
     spares: Arc<Spares>,
-    /// The time when Redis was last found to have lost its memory.
+    /// When Redis was last found to have lost its memory.
     last_redis_loss: watch::Sender<Option<Timestamp>>,
 }
 
-/// Postgres refused a batch of usage; it is queued again.
+/// Postgres refused a batch of usage, which is queued again.
 struct WriteError;
 
 impl MeterTasks {
@@ -72,7 +72,7 @@ impl MeterTasks {
         Self { ledger, edge, redis, db, clock, spares, last_redis_loss: watch::Sender::new(None) }
     }
 
-    /// Runs until `stop` is cancelled, then writes what has ended to Postgres, within [`limits::METER_LAST_WORD`].
+    /// Runs until `stop` is cancelled, then writes ended completions to Postgres within [`limits::METER_LAST_WORD`].
     pub async fn run(self, stop: CancellationToken) {
         let work = async {
             tokio::join!(
@@ -87,13 +87,13 @@ impl MeterTasks {
         let write = self.write_usage(&stop);
         tokio::pin!(work);
         tokio::select! {
-            // These tasks do not end by themselves.
+            // These tasks never end.
             _ = &mut work => {}
             () = write => {}
         }
     }
 
-    /// Reports to Redis what completions used, so that what they left unused is available to the next ones.
+    /// Reports the usage of completions to Redis, so that what they left unused becomes available.
     async fn report_usage(&self) {
         loop {
             let changes = self.ledger.has_changes.notified();
@@ -102,9 +102,9 @@ impl MeterTasks {
             let unused = self.ledger.take_to_release(limits::REDIS_BATCH);
             if used.is_empty() && unused.is_empty() {
                 self.ledger.mark_reported(ended);
-                // Not without a time limit: a queued release may become due by time alone.
+                // With a timeout, since a queued release may become due by time alone.
                 let _ = timeout(LOOK_EVERY, changes).await;
-                // Not in the moment in which a provider answers, or a client asks again.
+                // Not right when a provider answers or a client sends its next request.
                 let _ = timeout(limits::TELL_EVERY, self.ledger.is_urgent.notified()).await;
                 continue;
             }
@@ -144,14 +144,14 @@ impl MeterTasks {
                 sleep(REDIS_PAUSE).await;
             } else if is_all {
                 self.ledger.mark_reported(ended);
-                // What ends meanwhile is reported together: each report keeps Redis from an admission.
+                // Batches the completions that end meanwhile, since each report delays an admission in Redis.
                 let _ = timeout(limits::TELL_EVERY, self.ledger.is_urgent.notified()).await;
             }
         }
     }
 
-    /// Renews the lease that shows that this edge lives, and reports every completion again to a Redis that has lost
-    /// its memory.
+    /// Renews the lease that shows that this edge is alive, and reports everything again to a Redis that lost its
+    /// memory.
     async fn renew_lease(&self) {
         let mut known_epoch: Option<Epoch> = None;
         let mut beat = interval(LOOK_EVERY);
@@ -162,8 +162,8 @@ impl MeterTasks {
                 _ = beat.tick() => {}
                 () = self.ledger.has_new_gap.notified() => {}
             }
-            // A lease outlives several looks, and what is noted with it wants no more than to be noted again now and then. What was
-            // lost with Redis's memory is renewed with the look that finds it.
+            // A lease outlives several checks, and its notes only need renewal now and then. A check that finds Redis's
+            // memory lost renews everything.
             let looked = match looks % limits::LOOKS_PER_RENEWAL {
                 0 => self.redis.renew_lease(&self.edge).await,
                 look if look % 2 == 0 => self.redis.extend_lease(&self.edge).await,
@@ -215,13 +215,13 @@ impl MeterTasks {
 
     /// Releases reservations that Redis has restored although their completions have ended.
     ///
-    /// A Redis that restarts from what it had saved may have lost the last moment, and with it the ends of completions
-    /// that are no longer in the ledger. Nobody else would report them, and the account would go without their
-    /// reservations.
+    /// A Redis that restarts from a snapshot may have lost the last moments, including ends of completions that are no
+    /// longer in the ledger. Without this task they would go unreported, and the account would miss the reserved
+    /// amounts.
     async fn release_orphans(&self) {
         let mut redis_loss = self.last_redis_loss.subscribe();
         while redis_loss.changed().await.is_ok() {
-            // After this pause every completion that was admitted before the loss is in the ledger, or never will be.
+            // After this pause, every completion admitted before the loss is in the ledger, or never will be.
             sleep(limits::DISOWN_AFTER).await;
             let Some(before) = *redis_loss.borrow_and_update() else { continue };
             while let Err(error) = self.release_orphans_before(before).await {
@@ -251,7 +251,7 @@ impl MeterTasks {
             if stop.run_until_cancelled(sleep(pause)).await.is_none() {
                 break;
             }
-            // Between two writes: what is under way to Postgres while this looks would be neither lost nor new.
+            // Runs between two writes: rows in the middle of being written would seem neither lost nor new.
             if stop.run_until_cancelled(self.replay_lost(&mut replay, &mut unconfirmed)).await.is_none() {
                 break;
             }
@@ -261,11 +261,11 @@ impl MeterTasks {
         self.finish(&mut unconfirmed).await;
     }
 
-    /// Writes every completion that has ended by now to Postgres, except those that Postgres refuses and those of accounts that
-    /// another writer holds. Fails, without the rest, when Postgres does not answer.
+    /// Writes the completions that have ended by now to Postgres, except rows that Postgres refuses and those of
+    /// accounts locked by another writer. Stops with an error if Postgres does not respond.
     async fn write_all(&self, unconfirmed: &mut Vec<Unconfirmed>, was_failing: bool) -> Result<(), WriteError> {
         let mut left = Vec::new();
-        // What ends meanwhile is for the next time: an edge with much to do would never come to confirm any.
+        // Completions that end meanwhile wait for the next round: otherwise a busy edge would never confirm any.
         let mut waiting = self.ledger.waiting_to_write();
         let outcome = loop {
             let rows = self.ledger.take_to_write(limits::USAGE_BATCH.min(waiting));
@@ -288,8 +288,8 @@ impl MeterTasks {
         outcome
     }
 
-    /// Writes a batch. One that Postgres refuses is halved until what it refuses stands alone, so that it holds up nothing
-    /// else. What is not written is added to `left`.
+    /// Writes a batch. A batch that Postgres refuses is halved until the refused row is alone, so that it does not
+    /// block others. Rows that are not written are added to `left`.
     async fn write_divided(
         &self,
         rows: Vec<UsageRow>,
@@ -321,7 +321,7 @@ impl MeterTasks {
         Ok(())
     }
 
-    /// Passes on which of `rows` Postgres has, which are those of the accounts and days of `totals`.
+    /// Marks those of `rows` as written that Postgres has, which are those of the accounts and days in `totals`.
     fn mark_written(
         &self,
         totals: Vec<DaySpent>,
@@ -337,7 +337,8 @@ impl MeterTasks {
         left.extend(held);
     }
 
-    /// Has Redis told what was released, and writes and confirms what has ended, as far as there is time. The rest stays in the journal.
+    /// Reports releases to Redis, and writes and confirms ended completions, as time permits. The journal keeps the
+    /// rest.
     async fn finish(&self, unconfirmed: &mut Vec<Unconfirmed>) {
         let deadline = Instant::now() + limits::METER_LAST_WORD;
         self.spares.clear();
@@ -345,7 +346,7 @@ impl MeterTasks {
         let writing = async {
             let told = self.ledger.wait_until_reported(self.ledger.reported());
             let _ = tokio::join!(told, self.write_all(unconfirmed, false));
-            // What others had settled is withdrawn.
+            // Withdraws what others have settled.
             let _ = self.write_all(unconfirmed, false).await;
             self.confirm_all(unconfirmed).await;
             if self.ledger.len() == 0 {
@@ -357,7 +358,7 @@ impl MeterTasks {
         if self.ledger.len() > 0 || !is_noted {
             tracing::info!(completions = self.ledger.len(), "the next edge brings the rest of the usage to Postgres");
         }
-        // Otherwise it is left to whoever goes on: what is not in it is given back by whoever finds it.
+        // Otherwise the journal is left to its adopter, which releases the reservations that are not in it.
         if is_noted {
             self.ledger.journal.close();
         }

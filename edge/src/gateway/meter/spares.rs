@@ -1,17 +1,18 @@
-//! Spares: reservations that Redis makes along with an admission, for requests that are likely to follow it at once.
+//! Spares: reservations that Redis makes along with an admission, for requests that are likely to follow shortly.
 //!
-//! A request that finds a spare of its key is admitted without a word to Redis, which is a third of all the time that the
-//! gateway adds to it. A key has as many made as it has sent requests since it last asked, and none if that was longer than
-//! [`SPARE_LIFE`] ago: who asks now and then has each request judged by itself. One that is too small for a request is kept for the
-//! next: a key's requests are not all alike.
+//! A request that finds a spare of its key is admitted without a round trip to Redis, which is a third of the latency
+//! that the gateway adds. A key gets as many spares as it has sent requests since its last admission in Redis, and none
+//! if that was longer than [`SPARE_LIFE`] ago: occasional requests are each judged by themselves. A spare that is too
+//! small for a request is kept for the next, since a key's requests differ in size.
 //!
-//! To Redis a spare is a reservation like any other, so no account gets more than its limits by them. It is used within its
-//! life, for no more than it holds, and under the same limits and memory of Redis as it was made; or it is given back. Two
-//! things keep one that is out from being missed: none is made unless the half of every limit is left, and who is refused
-//! for what they hold asks again when they are back ([`SpareStatus::InTheWayFor`]); until then no more are made.
+//! To Redis a spare is a reservation like any other, so spares never exceed an account's limits. A spare is used within
+//! its lifetime, for no more than it holds, and only while the limits and Redis's memory are those it was made under;
+//! otherwise it is returned. Two rules keep outstanding spares from causing refusals: none are made unless half of
+//! every limit is left, and a request refused because of spares is retried once they are back
+//! ([`SpareStatus::InTheWayFor`]), with no more made until then.
 //!
-//! When the process dies, the journal knows nothing of a spare that nobody used, so it is released like anything else that no
-//! provider was asked for. Redis knows it as one that used nothing until it is told that a request has come for it.
+//! If the process dies, unused spares are not in the journal, so they are released like any reservation that was not
+//! sent to a provider. In Redis a spare counts as unused until a request that uses it is reported.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -29,31 +30,28 @@ use tokio::{sync::Notify, time::sleep};
 use super::{ledger::Ledger, refusals::Grounds, tally::Tally};
 use crate::limits;
 
-/// The spares of an edge.
 pub(super) struct Spares {
     keys: Mutex<HashMap<TokenId, Key>>,
     ledger: Arc<Ledger>,
-    /// Notified when there is a key.
     has_keys: Notify,
 }
 
-/// A key that has lately asked.
 struct Key {
-    /// When it last asked Redis.
+    /// When the key was last admitted in Redis.
     asked: Instant,
-    /// Its requests since then, that one included.
+    /// The number of requests since then, including that one.
     requests: usize,
-    /// The newest first: they are used from the end.
+    /// Newest first; spares are used from the end.
     spares: Vec<Spare>,
 }
 
-/// A spare, which is given back unless it is used.
+/// A spare reservation, returned on drop unless it is used.
 pub(super) struct Spare {
-    /// As Redis has it.
+    /// The row in Redis.
     row: UsageRow,
     tokens: u64,
     cost: Microcents,
-    /// The times that came with it. What the account has used by now is in `tally`.
+    /// The times from its admission. `tally` has the account's current usage.
     used: Used,
     tally: Arc<Tally>,
     grounds: Grounds,
@@ -62,15 +60,14 @@ pub(super) struct Spare {
     ledger: Arc<Ledger>,
 }
 
-/// The number of spares that a key is likely to use, to be asked for with its next reservation.
+/// The number of spares that a key is likely to use, requested with its next reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted(usize);
 
 impl Wanted {
-    /// No spares.
     pub(super) const NONE: Self = Self(0);
 
-    /// Rows for the spares to be made with `row`, which is of the time `now`.
+    /// Creates rows for the spares that are made with `row`, at time `now`.
     pub(super) fn rows(self, row: &UsageRow, now: Timestamp) -> Vec<UsageRow> {
         let mut spare = row.clone();
         spare.set_spare();
@@ -79,14 +76,13 @@ impl Wanted {
 }
 
 impl Spares {
-    /// None yet.
     pub(super) fn new(ledger: Arc<Ledger>) -> Self {
         Self { keys: Mutex::default(), ledger, has_keys: Notify::new() }
     }
 
-    /// Takes a spare that `row` can use at the moment `now`, or says how many are to be made with its own reservation.
+    /// Takes a spare that fits `row` at `now`, or returns how many to make with its own reservation.
     pub(super) fn take(&self, row: &UsageRow, grounds: Grounds, now: Instant) -> Result<Spare, Wanted> {
-        // Dropped after the lock is: to be given back each takes the ledger's.
+        // Declared first, so that the spares are dropped after the lock is released: returning one locks the ledger.
         let mut unfit = Vec::new();
         let mut keys = self.keys();
         let Some(key) = keys.get_mut(&row.token) else {
@@ -101,7 +97,7 @@ impl Spares {
             key.requests += 1;
             return Ok(key.spares.remove(place));
         }
-        // Not looked for while one fits: otherwise they are given back at the end of their life.
+        // Only searched if none fits. Otherwise such spares are returned when they expire.
         unfit.extend(key.spares.extract_if(.., |spare| !spare.holds(row, grounds, now)));
         let is_busy = now.duration_since(key.asked) < SPARE_LIFE;
         let wanted = if is_busy { key.requests.min(limits::SPARES.saturating_sub(key.spares.len())) } else { 0 };
@@ -109,8 +105,8 @@ impl Spares {
         Err(Wanted(wanted))
     }
 
-    /// Keeps those of `spares` that Redis has made with the reservation of `row`, when it was asked at the moment `asked`. Returns
-    /// what that reservation, too, is to be settled in.
+    /// Keeps those of `spares` that Redis made with the reservation of `row` in an admission that began at `asked`.
+    /// Returns the tally in which that reservation is settled as well.
     pub(super) fn put(
         &self,
         spares: Vec<UsageRow>,
@@ -136,20 +132,20 @@ impl Spares {
         };
         let spares: Vec<Spare> = spares.into_iter().take(made).map(spare).collect();
         let mut keys = self.keys();
-        // Otherwise it has been quiet since, and these are given back at once.
+        // Otherwise the key has been quiet meanwhile, and these are returned immediately.
         let Some(key) = keys.get_mut(&row.token) else {
             drop(keys);
             return None;
         };
         if made < wanted {
-            // It is near a limit, or somebody waits for spares: it need not ask for so many the next time.
+            // The key is near a limit, or another request waits for spares, so it asks for fewer next time.
             key.requests = made;
         }
         key.spares.splice(..0, spares);
         (made > 0).then_some(tally)
     }
 
-    /// Gives back what is not used in its life, and forgets keys that are quiet. Does not end.
+    /// Returns expired spares and forgets quiet keys. Runs forever.
     pub(super) async fn expire(&self) {
         loop {
             self.has_keys.notified().await;
@@ -159,7 +155,7 @@ impl Spares {
         }
     }
 
-    /// Returns whether keys are left.
+    /// Returns expired spares. The result is whether keys remain.
     fn give_back_expired(&self, now: Instant) -> bool {
         let mut expired = Vec::new();
         let mut keys = self.keys();
@@ -170,7 +166,6 @@ impl Spares {
         !keys.is_empty()
     }
 
-    /// Gives everything back.
     pub(super) fn clear(&self) {
         let keys = std::mem::take(&mut *self.keys());
         drop(keys);
@@ -182,15 +177,14 @@ impl Spares {
 }
 
 impl Spare {
-    /// Whether it is as good as the answer that Redis would give now to a request of its size: `row` has the time by Redis's clock.
+    /// Returns whether Redis would still admit a request of the spare's size. `row` has the time by Redis's clock.
     fn holds(&self, row: &UsageRow, grounds: Grounds, now: Instant) -> bool {
-        // At midnight another day and month begin. While a machine is suspended, only the clock goes on.
+        // At midnight another day or month begins. While a machine is suspended, only the clock advances.
         let is_of_now = self.row.day() == row.day() && row.at.since(self.row.at) < SPARE_LIFE;
         let has_ground = (grounds.memory, grounds.budget) == (self.grounds.memory, self.grounds.budget);
         is_of_now && has_ground && !self.is_expired(now)
     }
 
-    /// Whether `row` fits into it.
     fn suffices(&self, row: &UsageRow) -> bool {
         row.tokens() <= self.tokens && row.cost <= self.cost
     }
@@ -199,8 +193,8 @@ impl Spare {
         now.duration_since(self.made) >= SPARE_LIFE
     }
 
-    /// Uses it for a request that reserves so many tokens. Returns the id of its reservation, the judgement, and what the
-    /// reservation is to be settled in.
+    /// Uses the spare for a request that reserves `tokens`. Returns the id of its reservation, the judgement, and the
+    /// tally in which to settle it.
     pub(super) fn admit(mut self, tokens: u64, now: Instant) -> (CompletionId, Judgement, Arc<Tally>) {
         self.is_used = true;
         crate::metrics::spare(true);

@@ -1,29 +1,28 @@
-//! What an account has used, for the headers of completions that Redis was not asked about.
+//! Tracks an account's usage for the headers of completions that were admitted without Redis.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use live::budgets::Used;
 
-/// What an account had used when Redis made some spares, and what the edge knows of those who have used them since. What other
-/// edges admit meanwhile is not in it, nor is what began before.
+/// An account's usage when Redis made some spares, plus this edge's requests that have used them since. Excludes other
+/// edges' admissions since then, and changes to earlier completions.
 pub(super) struct Tally {
     requests: AtomicU64,
     tokens: AtomicU64,
 }
 
 impl Tally {
-    /// Begins with what Redis said, the reservation that the spares were made with included.
+    /// Starts from the usage in Redis, including the reservation that the spares were made with.
     pub(super) fn new(used: Used) -> Self {
         Self { requests: used.requests.into(), tokens: used.tokens.into() }
     }
 
-    /// Adds a reservation, and returns the requests of the minute and the tokens of the day with it.
+    /// Adds a reservation. Returns the requests of this minute and the tokens of today, including it.
     pub(super) fn reserve(&self, tokens: u64) -> (u64, u64) {
         let requests = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         (requests, self.change(|all| all.saturating_add(tokens)))
     }
 
-    /// Replaces what was reserved by what was used.
     pub(super) fn settle(&self, reserved: u64, used: u64) {
         self.change(|all| all.saturating_add(used).saturating_sub(reserved));
     }

@@ -2,39 +2,39 @@
 
 use domain::usage::TokenKinds;
 
-/// The most tokens that a completion can use; this many are reserved for it.
+/// The most tokens that a completion can use, which are reserved for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxUsage {
     /// An upper estimate of the prompt's tokens.
     pub prompt: u64,
     /// `max_tokens`, times the number of choices.
     pub completion: u64,
-    /// The images of the prompt.
+    /// The number of images in the prompt.
     pub images: u64,
 }
 
-/// The tokens that a completion has used.
+/// The tokens used by a completion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Tokens of the prompt.
     pub prompt: u64,
     /// Tokens of the answer, over all choices.
     pub completion: u64,
-    /// Which of them have a price of their own, as far as the provider has reported it.
+    /// Those of the tokens that have a separate price, as far as the provider reported them.
     pub kinds: TokenKinds,
-    /// Whether the provider has reported more tokens of a kind than there are in all.
+    /// Whether the provider reported more tokens of a kind than the total.
     pub is_contradictory: bool,
-    /// Whether the counts are the gateway's estimate, because the provider reported none.
+    /// Whether the counts are the gateway's estimate because the provider reported none.
     pub is_estimated: bool,
 }
 
 impl Usage {
-    /// The usage of so many tokens, of whose kinds nothing is known.
+    /// Creates a usage without known token kinds.
     pub fn reported(prompt: u64, completion: u64) -> Self {
         Self { prompt, completion, ..Self::default() }
     }
 
-    /// The gateway's estimate of so many tokens.
+    /// Creates an estimated usage.
     pub fn estimated(prompt: u64, completion: u64) -> Self {
         Self { is_estimated: true, ..Self::reported(prompt, completion) }
     }

@@ -25,7 +25,6 @@ fn document() -> Value {
     serde_json::from_str(DOCUMENT).unwrap()
 }
 
-/// Replaces a reference by what it leads to.
 fn resolve<'d>(document: &'d Value, value: &'d Value) -> &'d Value {
     match value["$ref"].as_str() {
         Some(reference) => {
@@ -40,13 +39,11 @@ fn strings(value: &Value) -> Vec<&str> {
     value.as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
 }
 
-/// The codes that an error response can have.
 fn codes(response: &Value) -> Vec<&str> {
     let schema = response.pointer("/content/application~1json/schema/allOf/1/properties/error/properties/code/enum");
     schema.map(strings).unwrap_or_default()
 }
 
-/// Every operation: path, method, and the operation itself.
 fn operations(document: &Value) -> impl Iterator<Item = (&str, Method, &Value)> {
     document["paths"].as_object().unwrap().iter().flat_map(|(path, item)| {
         let operations = item.as_object().unwrap().iter().filter(|(name, _)| *name != "parameters");
@@ -110,7 +107,7 @@ fn every_error_code_is_described_with_its_status_and_type() {
             check(status, resolve(&document, response));
         }
     }
-    // The responses of what is no operation.
+    // The shared responses that belong to no operation.
     let responses = &document["components"]["responses"];
     check("400", &responses["MalformedRequest"]);
     check("421", &responses["MisdirectedRequest"]);
@@ -217,7 +214,7 @@ fn the_headers_are_those_of_the_code() {
         "www-authenticate",
         "idempotency-replayed",
     ];
-    // A page that cannot read one of them waits for too long, or tries again what is charged again.
+    // A page that cannot read one of them waits too long, or retries something that is charged again.
     for name in others {
         assert!(cors::EXPOSED_HEADERS.to_str().unwrap().split(", ").any(|exposed| exposed == name), "{name}");
     }

@@ -1,11 +1,11 @@
-//! The parts of messages, and the tools, of a request for a completion.
+//! Validates the message parts and tools of a completion request.
 //!
-//! Both may hold more than tokens: an address of a document that the provider reads, a tool that runs at the provider and is
-//! paid for by the call. Only what costs tokens alone passes: text, images, what a model has thought or refused, and tools that
-//! the client itself runs. Some servers go by the fields of a part or tool, whatever its type says; so each kind has a list of
-//! the fields that it may have. A field that is null stands for none. What parsers could read differently (a field that is there
-//! twice, or in other case) is refused. Fields that agents set for other providers, and that cost more there (`cache_control`),
-//! are taken, and left out by [`dialect`].
+//! Both may cost more than tokens: the address of a document that the provider reads, or a tool that runs at the
+//! provider and is billed per call. Only what costs tokens alone passes: text, images, a model's thoughts and refusals,
+//! and tools that the client runs. Some servers act on a part's or tool's fields whatever its type says, so each kind
+//! has a list of allowed fields; null fields count as absent. Fields that parsers could read differently (duplicates,
+//! or names in other case) are refused. Fields that agents set for other providers, where they cost more
+//! (`cache_control`), are accepted, and left out by [`dialect`].
 
 use std::{borrow::Cow, fmt::Arguments};
 
@@ -18,62 +18,54 @@ use super::{
 };
 use crate::limits;
 
-/// The kinds of content parts that pass, each with the fields that it may have; the second has what it is a part for.
+/// The kinds of content parts that pass, each with its allowed fields; the second field holds the part's content.
 const PARTS: [(&str, &[&str]); 4] = [
     ("text", &["type", "text"]),
     (IMAGE, &["type", IMAGE]),
     (REFUSAL, &["type", REFUSAL]),
     (THINKING, &["type", THINKING, "closed", "signature"]),
 ];
-/// The kind of the parts that are images, and the field with the image.
+/// The kind of image parts, and their field with the image.
 const IMAGE: &str = "image_url";
-/// The kind of the parts with which a model refuses.
 const REFUSAL: &str = "refusal";
-/// The kind of the parts with a model's thoughts.
 const THINKING: &str = "thinking";
-/// The fields by which a part says what it is, whatever its kind.
+/// The fields that define a part's content, for all kinds.
 const PART_FIELDS: [&str; 5] = ["type", "text", IMAGE, REFUSAL, THINKING];
-/// The fields of an image.
 const IMAGE_FIELDS: [&str; 2] = ["url", "detail"];
-/// The words for a choice among tools that some clients write as `{"type": …}`.
+/// The tool choices that some clients write as `{"type": …}`.
 const CHOICES: [&str; 4] = ["auto", "none", "required", "any"];
 
-/// What the messages and tools of a request were found to hold.
+/// The content found in a request's messages and tools.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     /// The number of parts of each kind, in the order of [`PARTS`].
     parts: [u64; PARTS.len()],
-    /// The number of tools.
     pub(super) tools: u64,
-    /// The tokens that a prompt can have beyond the bytes of what the messages hold beside their words.
+    /// The tokens that a prompt can have beyond the bytes of the messages' content other than their words.
     pub(super) surplus: u64,
-    /// Whether a message has a field that no provider gets.
+    /// Whether a message has a field that is not sent to providers.
     pub(super) has_left_out: bool,
-    /// Whether a tool has one.
+    /// Whether a tool has a field that is not sent to providers.
     pub(super) has_left_out_of_tools: bool,
-    /// The request's fields that are left out, by their places in it, in order.
+    /// The indices of the request's fields that are left out, in order.
     pub(super) left_out: Vec<usize>,
-    /// The place of the first image: the numbers of its message and of its part.
+    /// The indices of the first image's message and part.
     first_image: Option<(usize, usize)>,
 }
 
 impl Found {
-    /// The number of parts of each kind.
     pub(super) fn parts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         PARTS.iter().map(|(kind, _)| *kind).zip(self.parts)
     }
 
-    /// The number of images.
     pub(super) fn images(&self) -> u64 {
         self.parts().find(|(kind, _)| *kind == IMAGE).map_or(0, |(_, count)| count)
     }
 
-    /// The place of the first image, as errors name it.
     pub(super) fn first_image(&self) -> Option<String> {
         self.first_image.map(|(message, part)| format!("messages[{message}].content[{part}]"))
     }
 
-    /// Validates the messages.
     pub(super) fn add_messages(&mut self, messages: Option<&[u8]>) -> Result<(), ApiError> {
         let messages = messages.ok_or_else(|| ApiError::missing_parameter("messages"))?;
         let messages =
@@ -104,7 +96,7 @@ impl Found {
             return Err(ApiError::invalid_type(format!("{place}.role"), "a string such as \"user\""));
         }
         self.add_content(content, role, place)?;
-        // Tools that a message brings along, and calls of tools: printed as other JSON is, and some results of tools, too.
+        // Tool definitions, tool calls and some tool results inside a message are reserialized like other JSON.
         for field in json::fields(message).filter_map(Result::ok) {
             let value = message.get(field.value.clone()).unwrap_or_default();
             let name = folded(field.name());
@@ -132,11 +124,11 @@ impl Found {
         };
         let parts = json::elements(content)
             .ok_or_else(|| ApiError::invalid_type(format!("{place}.content"), "a string or an array of parts"))?;
-        // What a model has said comes back in its own words alone.
+        // Only a model's own words can come back as its parts.
         let is_models = role.is_some_and(|role| &*json::string(role) == b"assistant");
         for (index, part) in parts.enumerate() {
             let place = format_args!("{place}.content[{index}]");
-            // Those of the other kinds too, even where they are null.
+            // Includes the fields of the other kinds, even if null.
             let values = known(part, PART_FIELDS, place)?;
             let kind = values[0].map(json::string).unwrap_or_default();
             let known = PARTS.iter().zip(&mut self.parts).find(|((known, _), _)| known.as_bytes() == &*kind);
@@ -148,7 +140,7 @@ impl Found {
             };
             *count += 1;
             if *kind == IMAGE && self.first_image.is_none() {
-                // The message's number is its caller's to say.
+                // The caller sets the message's index.
                 self.first_image = Some((0, index));
             }
             self.has_left_out |= only(part, fields, &LEFT_OUT_OF_PARTS, place)?;
@@ -168,7 +160,7 @@ impl Found {
         Ok(())
     }
 
-    /// Validates the tools: those that the client itself runs.
+    /// Validates the tools, which must be run by the client.
     pub(super) fn add_tools(&mut self, tools: Option<&[u8]>, takes_custom: bool) -> Result<(), ApiError> {
         let Some(tools) = tools.filter(|tools| *tools != b"null") else { return Ok(()) };
         self.surplus += prompt::surplus(tools);
@@ -180,12 +172,12 @@ impl Found {
     }
 }
 
-/// Whether others than the model may say parts of this kind.
+/// Returns whether roles other than the model may have parts of this kind.
 fn is_of_clients(kind: &str) -> bool {
     !matches!(kind, REFUSAL | THINKING)
 }
 
-/// Validates an image: its address, and how closely to look at it. Returns whether it has fields that are left out.
+/// Validates an image's address and detail. Returns whether it has fields that are left out.
 fn validate_image(image: &[u8], place: Arguments<'_>) -> Result<bool, ApiError> {
     let values = known(image, IMAGE_FIELDS, place)?;
     let has_left_out = only(image, &IMAGE_FIELDS, &LEFT_OUT_OF_IMAGES, place)?;
@@ -197,7 +189,7 @@ fn validate_image(image: &[u8], place: Arguments<'_>) -> Result<bool, ApiError> 
     Ok(has_left_out)
 }
 
-/// Validates a model's thoughts: parts with text, and no others.
+/// Validates a model's thoughts, which may only have text parts.
 fn validate_thoughts(thoughts: &[u8], place: Arguments<'_>) -> Result<(), ApiError> {
     for (index, part) in json::elements(thoughts).into_iter().flatten().enumerate() {
         let place = format_args!("{place}[{index}]");
@@ -213,7 +205,7 @@ fn validate_thoughts(thoughts: &[u8], place: Arguments<'_>) -> Result<(), ApiErr
     Ok(())
 }
 
-/// Validates the choice of a tool: a word, one of the client's tools, or some of them.
+/// Validates the tool choice: a word, one of the client's tools, or some of them.
 pub(super) fn validate_tool_choice(choice: Option<&[u8]>, takes_custom: bool) -> Result<(), ApiError> {
     let Some(choice) = choice.filter(|choice| *choice != b"null" && !choice.starts_with(b"\"")) else { return Ok(()) };
     let place = format_args!("tool_choice");
@@ -239,16 +231,12 @@ pub(super) fn validate_tool_choice(choice: Option<&[u8]>, takes_custom: bool) ->
     rules.validate(tools.unwrap_or(b"[]"), format_args!("{place}.tools")).map(drop)
 }
 
-/// What tools may be, and what they may have.
 struct Tools {
-    /// Whether those of the type `custom` are taken.
     takes_custom: bool,
-    /// The fields that are left out.
     left_out: &'static [&'static str],
 }
 
 impl Tools {
-    /// Functions, and nothing else.
     const STRICT: Self = Self { takes_custom: false, left_out: &[] };
 
     /// Validates tools. Returns their number, and whether one has a field that is left out.
@@ -280,8 +268,7 @@ impl Tools {
     }
 }
 
-/// Checks that `object` has no field with another of `names`, unless it is null or one of those that are left out. Returns whether it
-/// has one that is left out.
+/// Checks that the non-null fields of `object` are all in `names` or `left_out`. Returns whether any is in `left_out`.
 fn only(object: &[u8], names: &[&str], left_out: &[&str], place: Arguments<'_>) -> Result<bool, ApiError> {
     let mut has_left_out = false;
     for field in json::fields(object).filter_map(Result::ok) {
@@ -300,7 +287,7 @@ fn only(object: &[u8], names: &[&str], left_out: &[&str], place: Arguments<'_>) 
     Ok(has_left_out)
 }
 
-/// The values of the fields of `object` with these names. A field that is there twice, or in other case, is an error.
+/// Returns the values of the fields of `object` with these names. Duplicates and names in other case are errors.
 fn known<'t, const N: usize>(
     object: &'t [u8],
     names: [&'static str; N],
@@ -326,7 +313,7 @@ fn known<'t, const N: usize>(
     Ok(values)
 }
 
-/// A name as parsers see it that fold case as Unicode does, or skip a NUL: `K` (the Kelvin sign) is a k, `ſ` an s.
+/// Folds a name like parsers that fold Unicode case or skip NULs: `K` (the Kelvin sign) becomes k, and `ſ` s.
 pub(super) fn folded(name: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     if name.iter().all(|byte| matches!(byte, 1..0x80) && !byte.is_ascii_uppercase()) {
         return name;

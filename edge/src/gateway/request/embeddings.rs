@@ -1,4 +1,4 @@
-//! Requests for embeddings, `POST /v1/embeddings`.
+//! Embedding requests, `POST /v1/embeddings`.
 
 use config::models::ModelRoute;
 
@@ -11,10 +11,9 @@ use super::{
 };
 use crate::limits;
 
-/// The fields of a request for embeddings that are judged here.
+/// The fields of an embedding request that this module validates.
 const OWN: [&str; 3] = ["dimensions", "encoding_format", "input"];
 
-/// Validates the body of a request for embeddings, and writes the provider's.
 pub(in crate::gateway) fn validate_embeddings(
     body: ReadBody,
     models: &ServedModels,
@@ -49,7 +48,7 @@ pub(in crate::gateway) fn validate_embeddings(
     check_access(model)?;
     let ceilings = Ceilings::none();
     let written = ProviderBody::new(&fields, &found, model, quirks, &ceilings, body).write(false);
-    // Each text may be as long as the model reads.
+    // Each text may be as long as the model's context.
     let readable = model.model.context.map_or(u64::MAX, |context| u64::from(context).saturating_mul(inputs.count));
     let added = limits::INPUT_TOKENS.saturating_mul(inputs.count);
     let prompt = prompt::max_tokens(body, &found).saturating_add(added).min(readable.saturating_add(added));

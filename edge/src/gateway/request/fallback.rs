@@ -1,4 +1,4 @@
-//! The request for a model's second provider, which is written when it is needed: most never are.
+//! The request for a model's second provider, written only when it is needed, which is rare.
 
 use std::sync::Arc;
 
@@ -10,15 +10,14 @@ use super::{
 };
 use crate::limits;
 
-/// A request for a model's second provider. Until it is needed it holds the chat completion that the first provider's was written
-/// from, of which long parts are in memory once.
+/// A request for a model's second provider. Until it is needed, it holds the chat completion from which the first
+/// provider's body was written; both share their long parts.
 pub(in crate::gateway) struct FallbackRequest {
-    /// The model at its second provider.
     pub(in crate::gateway) model: Arc<ServedModel>,
     body: Bytes,
     asks: Asks,
     hints: &'static [&'static str],
-    /// The request in the client's own format, if the second provider has that format's endpoint.
+    /// The request in the client's own format, if the second provider has an endpoint for it.
     native: Option<NativeRequest>,
 }
 
@@ -27,13 +26,13 @@ impl FallbackRequest {
         Self { model: model.clone(), body: body.clone(), asks: asks.clone(), hints, native: None }
     }
 
-    /// Has the request pass as its client has written it.
+    /// Makes the request pass in the client's own format.
     pub(in crate::gateway) fn set_native(&mut self, native: NativeRequest) {
         self.native = Some(native);
         self.body = Bytes::new();
     }
 
-    /// Whether it passes as its client has written it.
+    /// Returns whether the request passes in the client's own format.
     pub(in crate::gateway) fn is_native(&self) -> bool {
         self.native.is_some()
     }
@@ -42,7 +41,7 @@ impl FallbackRequest {
         validate_for(&self.model, &self.body, Fields::parse(&self.body)?, &self.asks, self.hints)
     }
 
-    /// Writes the body for the provider: a large one on a thread that may be kept busy.
+    /// Writes the provider's body, on a blocking thread if it is large.
     pub(in crate::gateway) async fn write(self: Box<Self>) -> Result<Pieces, ()> {
         if let Some(native) = &self.native {
             return Ok(native.write(&self.model));
@@ -52,14 +51,14 @@ impl FallbackRequest {
         if is_small {
             return write();
         }
-        // It fails when the runtime stops.
+        // Fails when the runtime stops.
         tokio::task::spawn_blocking(write).await.unwrap_or(Err(()))
     }
 }
 
 impl CompletionRequest {
-    /// The request with one for the second provider, if that takes it. What it can use at most holds for both: in another dialect it
-    /// may have more tokens. The price is the model's, whoever serves it.
+    /// Adds a request for the second provider, if that provider accepts it. The reservation covers both, since another
+    /// dialect may need more tokens. The model's price applies whichever provider serves it.
     pub(super) fn with_fallback(mut self, fallback: FallbackRequest) -> Self {
         if let Ok(second) = fallback.validate() {
             self.max_usage.prompt = self.max_usage.prompt.max(second.max_usage.prompt);
@@ -84,7 +83,7 @@ mod tests {
         *,
     };
 
-    /// Models of which one has a second provider, in the shipped dialects, where those providers have a key.
+    /// Models with the shipped dialects, one with a second provider, given these provider keys.
     fn models(keys: &[&str]) -> ServedModels {
         let mut config = Gateway::default();
         let (provider, upstream) = ("mistral".to_owned(), "second".to_owned());

@@ -1,18 +1,16 @@
-//! Texts that are read as they are: the `prompt` of a legacy completion, the `input` of embeddings.
+//! Plain text inputs: the `prompt` of a legacy completion, and the `input` of embeddings.
 
 use super::{super::error::ApiError, json};
 
-/// The texts of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Inputs<'t> {
-    /// How many there are.
     pub(super) count: u64,
-    /// The only one, of an array with one text.
+    /// The only text, if it was sent as an array.
     pub(super) single: Option<&'t [u8]>,
 }
 
 impl<'t> Inputs<'t> {
-    /// Reads the field `name`: a text, an array of texts, the tokens of one, or an array of those.
+    /// Parses the field `name`: a text, an array of texts, the tokens of a text, or an array of those.
     pub(super) fn read(name: &'static str, value: Option<&'t [u8]>, most: u64) -> Result<Self, ApiError> {
         let value = value.filter(|value| *value != b"null").ok_or_else(|| ApiError::missing_parameter(name))?;
         let wrong_type =

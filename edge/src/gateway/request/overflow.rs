@@ -1,15 +1,15 @@
-//! Prompts that surely exceed a model's context, which no provider needs to be asked about.
+//! Detects prompts that certainly exceed a model's context, without contacting the provider.
 
 use super::super::json;
 
-/// Bytes of text in which a word, and so a token, can stand: itself and the space before it.
+/// The fewest bytes per word, and thus per token: a character and the preceding space.
 const WORD_BYTES: usize = 2;
 
-/// Whether the messages of a request are longer than `context` tokens, whatever the model's tokenizer.
+/// Returns whether the messages of a request are longer than `context` tokens, whatever the model's tokenizer.
 ///
-/// No tokenizer of the models makes one token of two words: they split text at its spaces before anything else. So a prompt has a
-/// token for each word at least. Only what people and tools say is counted: of what the model itself has said, templates
-/// leave parts out. Text without spaces counts as one word, and is the provider's to judge.
+/// The models' tokenizers split text at spaces first and never merge two words, so a prompt has at least one token per
+/// word. Only the words of people and tools are counted, because templates leave out parts of the model's own. Text
+/// without spaces counts as one word and is left to the provider.
 pub(super) fn surely_exceeds(messages: &[u8], context: u64) -> bool {
     if (messages.len() / WORD_BYTES) as u64 <= context {
         return false;
@@ -45,7 +45,7 @@ fn words_of_part(part: &[u8]) -> u64 {
     texts.map(|field| part.get(field.value).map_or(0, count_words)).sum()
 }
 
-/// The words of a JSON string. Spaces that are written as escapes, and those of other scripts, divide none.
+/// Counts the words of a JSON string. Only plain spaces separate them, not escaped ones or those of other scripts.
 fn count_words(text: &[u8]) -> u64 {
     text.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).count() as u64
 }

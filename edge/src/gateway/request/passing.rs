@@ -1,10 +1,10 @@
-//! Which of a request's top-level fields reach the provider.
+//! Decides which of a request's top-level fields reach the provider.
 //!
-//! A field passes untouched, known or not, as long as it costs no more than the tokens that the meter counts. Some
-//! fields of this wire format's many servers reach further: another model or host, the server's own stores and tools,
-//! work that no token count shows, or more tokens than the governed fields allow. Those are refused, unless the
-//! provider's entry in the configuration allows or drops them. An entry with a list of allowed fields admits no others. A
-//! value that asks for nothing (`null`, `best_of: 1`) is no reason to refuse a request: the field is left out.
+//! Known and unknown fields pass unchanged if they cost no more than the tokens that the meter counts. Some fields of
+//! the many servers with this wire format reach further: another model or host, the server's own stores and tools, work
+//! that no token count shows, or more tokens than the governed fields allow. Those are refused, unless the provider's
+//! configuration entry allows or drops them. An entry with a list of allowed fields admits no others. A field whose
+//! value has no effect (`null`, `best_of: 1`) is left out instead of refused.
 
 use config::gateway::{Lack, Quirks};
 
@@ -14,9 +14,9 @@ use super::{
 };
 use crate::limits;
 
-/// Fields that reach beyond tokens, folded. `null` stands for their absence, and passes.
+/// Fields that reach beyond tokens, in folded case. `null` counts as absent and passes.
 pub(in crate::gateway) const BEYOND_TOKENS: [&str; 100] = [
-    // Another model, host, key or account: OpenRouter, LiteLLM, and proxies like them.
+    // Another model, host, key or account: OpenRouter, LiteLLM, and similar proxies.
     "adapter_id",
     "api_base",
     "api_key",
@@ -49,7 +49,7 @@ pub(in crate::gateway) const BEYOND_TOKENS: [&str; 100] = [
     "provider",
     "route",
     "transforms",
-    // What the server stores, looks up, calls or runs.
+    // Things that the server stores, looks up, calls or runs.
     "agent_id",
     "background",
     "caching",
@@ -90,7 +90,7 @@ pub(in crate::gateway) const BEYOND_TOKENS: [&str; 100] = [
     "web_search_options",
     "webhook",
     "webhook_url",
-    // Work or words that the count of tokens does not show, or a higher price for them.
+    // Work or words that the token count does not show, or a higher price for them.
     "audio",
     "beam_width",
     "best_of",
@@ -107,7 +107,7 @@ pub(in crate::gateway) const BEYOND_TOKENS: [&str; 100] = [
     "return_hidden_states",
     "service_tier",
     "use_beam_search",
-    // Other names of the ceiling and of `n`, and a prompt that grows on the server.
+    // Other names for the token ceiling and `n`, and prompts that grow on the server.
     "candidate_count",
     "chat_template",
     "max_length",
@@ -125,13 +125,13 @@ pub(in crate::gateway) const BEYOND_TOKENS: [&str; 100] = [
 /// The field with arguments for the model's own chat template.
 const TEMPLATE_ARGUMENTS: &str = "chat_template_kwargs";
 
-/// The judged fields that pass whatever a provider's entry allows.
+/// The judged fields that pass regardless of a provider's entry.
 pub(in crate::gateway) const ALWAYS: [&[u8]; 2] = [b"messages", b"tools"];
 
-/// Fields that are left out for every provider that has no list: notes for a store that the gateway turns off, and the time for
-/// which a provider keeps a prompt.
+/// Fields left out for all providers without an allow list: notes for a store that the gateway disables, and how long a
+/// provider keeps a prompt.
 const LEFT_OUT: [&str; 2] = ["metadata", "prompt_cache_retention"];
-/// Fields that ask for nothing when they are empty objects. `web_search_options` is none of them.
+/// Fields that have no effect when they are empty objects, unlike `web_search_options`.
 const EMPTY: [&str; 9] = [
     "extra_body",
     "extra_headers",
@@ -143,22 +143,21 @@ const EMPTY: [&str; 9] = [
     "mm_processor_kwargs",
     "vllm_xargs",
 ];
-/// Fields that ask for nothing when they are `false` or `[]`, beside [`BEYOND_TOKENS`].
+/// Fields that have no effect when they are `false` or `[]`, in addition to [`BEYOND_TOKENS`].
 const OFF: [&str; 2] = ["functions", "logprobs"];
-/// Fields that ask for nothing when they are 0.
+/// Fields that have no effect when they are 0.
 const ZERO: [&str; 4] = ["min_length", "min_tokens", "priority", "top_logprobs"];
-/// Fields that ask for nothing when they are 1.
+/// Fields that have no effect when they are 1.
 const ONE: [&str; 4] = ["best_of", "candidate_count", "num_beams", "num_return_sequences"];
 
-/// Whether a field that may be in a request reaches the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Passage {
     Passes,
-    /// Not judged further, and not sent.
+    /// Not validated further, and not sent.
     LeftOut,
 }
 
-/// Judges a field for a provider with these quirks.
+/// Decides whether a field passes to a provider with these quirks.
 pub(super) fn check(field: &Field<'_>, quirks: &Quirks) -> Result<Passage, ApiError> {
     let name = &*field.name;
     let is_in = |list: &[String]| list.iter().any(|listed| listed.as_bytes() == name);
@@ -202,7 +201,7 @@ pub(super) fn check(field: &Field<'_>, quirks: &Quirks) -> Result<Passage, ApiEr
     Err(ApiError::invalid_value(quoted(name), "it can cost or reach more than tokens, and is not passed on"))
 }
 
-/// Whether a field's value is that of a request without the field.
+/// Returns whether a field's value has the same effect as leaving it out.
 fn asks_for_nothing(field: &Field<'_>) -> bool {
     let name = std::str::from_utf8(&field.folded).unwrap_or_default();
     let is_known_off = || OFF.contains(&name) || BEYOND_TOKENS.contains(&name);
@@ -220,8 +219,8 @@ fn asks_for_nothing(field: &Field<'_>) -> bool {
     }
 }
 
-/// Checks the arguments for the chat template: no other template, and single values. A template prints a list that it is
-/// given in place of its own, of tools above all, at a length that the list does not show.
+/// Checks the chat template's arguments: only single values, and no other template. A list that replaces one of the
+/// template's own, such as its tools, can print longer than it is.
 fn check_template_arguments(field: &Field<'_>) -> Result<(), ApiError> {
     let passes = json::fields(field.value).all(|argument| {
         argument.is_ok_and(|argument| {
@@ -239,7 +238,7 @@ fn check_template_arguments(field: &Field<'_>) -> Result<(), ApiError> {
     Err(ApiError::invalid_value(quoted(&field.name), rule))
 }
 
-/// The tokens that a prompt can have beyond the bytes of a field that is not [judged](super::JUDGED).
+/// Returns the tokens that a prompt can have beyond the bytes of a field that is not [judged](super::JUDGED).
 pub(super) fn surplus(field: &Field<'_>) -> u64 {
     let name = &*field.name;
     if GOVERNED.contains(&name) || ALWAYS.contains(&name) {

@@ -1,5 +1,5 @@
-//! A body that is written of slices of another one: what is long is shared, what is short is copied. So a large body is in
-//! memory once, however often it is sent.
+//! Bodies composed of slices of another body: long parts are shared and short ones copied, so a large body is in memory
+//! once however often it is sent.
 
 use std::ops::Range;
 
@@ -7,22 +7,19 @@ use bytes::Bytes;
 
 use crate::{gateway::dialect::Text, limits};
 
-/// The pieces of a body, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::gateway) struct Pieces(Vec<Bytes>);
 
 impl Pieces {
-    /// The bytes of all pieces.
     pub(in crate::gateway) fn len(&self) -> usize {
         self.0.iter().map(Bytes::len).sum()
     }
 
-    /// The pieces.
     pub(in crate::gateway) fn into_inner(self) -> Vec<Bytes> {
         self.0
     }
 
-    /// All of it in one piece.
+    /// Returns the pieces joined into one.
     #[cfg(any(test, fuzzing))]
     pub(in crate::gateway) fn joined(&self) -> Bytes {
         self.0.concat().into()
@@ -35,25 +32,24 @@ impl From<Bytes> for Pieces {
     }
 }
 
-/// Writes a body, of which most is in `shared`.
+/// Writes a body of which most is in `shared`.
 ///
-/// Text that is written as it stands there is shared, however it is written: part by part, or byte by byte. What is rewritten only
-/// in places is a few long slices then.
+/// Text that also occurs there is shared, whether it is written in parts or byte by byte, so a body that is rewritten
+/// in a few places becomes a few long slices.
 pub(in crate::gateway) struct PieceWriter<'b> {
-    /// `None` where everything is copied, because all of it is little.
+    /// `None` for a small body, which is copied entirely.
     shared: Option<&'b Bytes>,
     done: Vec<Bytes>,
     done_bytes: usize,
-    /// The slice of the shared body that comes after `done`; it may still grow.
+    /// The slice of the shared body that follows `done` and may still grow.
     tail: Range<usize>,
-    /// What comes after `tail`, copied.
+    /// The copied bytes that follow `tail`.
     last: Vec<u8>,
-    /// What `last` ends with, if that stands in the shared body: where it begins in `last`, and where in the body.
+    /// The start, in `last` and in the shared body, of a suffix of `last` that also occurs there.
     run: Option<(usize, usize)>,
 }
 
 impl<'b> PieceWriter<'b> {
-    /// A writer of nothing yet.
     pub(in crate::gateway) fn new(body: &'b Bytes) -> Self {
         let is_small = body.len() <= limits::SMALL_BODY_BYTES;
         let capacity = if is_small { body.len() + limits::ADDED_BYTES } else { limits::ADDED_BYTES };
@@ -67,13 +63,12 @@ impl<'b> PieceWriter<'b> {
         }
     }
 
-    /// The body.
     pub(in crate::gateway) fn finish(mut self) -> Pieces {
         self.end_last();
         Pieces(self.done)
     }
 
-    /// Writes `text`, whose place in the shared body is `place` if it is a slice of it.
+    /// Writes `text`. `place` is its offset in the shared body, if it is a slice of it.
     fn write(&mut self, body: &Bytes, text: &[u8], place: Option<usize>) {
         let goes_on = |at: usize| body.get(at..).is_some_and(|rest| rest.starts_with(text));
         if self.last.is_empty() && !self.tail.is_empty() && (place == Some(self.tail.end) || goes_on(self.tail.end)) {
@@ -155,7 +150,7 @@ mod tests {
         writer.push(b'{');
         writer.extend_from_slice(&body[10..20]);
         writer.extend_from_slice(&body[100_000..900_000]);
-        // As long, and no part of it.
+        // Equally long, but not a slice of the body.
         let copy = body[..10_000].to_vec();
         writer.extend_from_slice(&copy);
         writer.extend_from_slice(&body[990_000..]);
@@ -175,7 +170,7 @@ mod tests {
         let body = Bytes::from(one.repeat(10_000));
         let mut writer = PieceWriter::new(&body);
         for (at, chunk) in body.chunks(one.len()).enumerate() {
-            // Written anew, as a dialect does it: punctuation and names byte by byte, values as slices.
+            // Rewritten as a dialect does: punctuation and names byte by byte, values as slices.
             writer.push(b'{');
             if at == 5_000 {
                 writer.extend_from_slice(b"\"role\":\"system\"");

@@ -1,16 +1,16 @@
-//! The most tokens that a prompt can have.
+//! Upper bounds of the tokens in a prompt.
 //!
-//! No tokenizer of the models makes two tokens of one byte, and hardly more can be said of all text: of digits,
-//! hexadecimal numbers and rare scripts some make one token a byte. So the body's bytes are the bound. Its JSON pays
-//! for what a chat template puts around each message, its escapes are longer than what they stand for, and what the
-//! gateway adds to the bound is where a prompt can be longer than its JSON: the template's own words, JSON that servers
-//! read and print anew ([`surplus`]), images, and the few characters that Unicode's composed form takes apart. What is
-//! too much is given back when the answer ends.
+//! The models' tokenizers never make two tokens of one byte, and hardly more can be said of all text: for digits,
+//! hexadecimal numbers and rare scripts, some make one token per byte. So the bound is the body's length. Its JSON
+//! syntax makes up for what a chat template adds around each message, and escapes are longer than their characters. The
+//! gateway adds to the bound where a prompt can be longer than its JSON: the template's own words, JSON that servers
+//! parse and reserialize ([`surplus`]), images, and the few characters that Unicode's composed form decomposes. The
+//! excess is released when the answer ends.
 
 use super::{content::Found, json};
 use crate::limits;
 
-/// The most tokens that the prompt of a request with this body can have, in which this was found.
+/// Returns the most tokens in the prompt of a request with this body and content.
 pub(super) fn max_tokens(body: &[u8], found: &Found) -> u64 {
     let text = body.len() as u64 + decomposed_bytes(body);
     let images = found.images().saturating_mul(limits::IMAGE_TOKENS);
@@ -18,13 +18,12 @@ pub(super) fn max_tokens(body: &[u8], found: &Found) -> u64 {
     text + limits::TEMPLATE_TOKENS + tools + found.surplus + images
 }
 
-/// The bytes by which the characters in a text can grow when it is normalized to Unicode's form NFC, as some tokenizers
-/// do.
+/// Returns how many bytes a text can grow when normalized to Unicode NFC, as some tokenizers do.
 fn decomposed_bytes(text: &[u8]) -> u64 {
     if text.is_ascii() {
         return 0;
     }
-    // Those written as escapes have enough bytes for what they become.
+    // Escaped characters have enough bytes already.
     let grows = |letter: char| match letter {
         '\u{344}'
         | '\u{958}'..='\u{9df}'
@@ -39,9 +38,9 @@ fn decomposed_bytes(text: &[u8]) -> u64 {
     std::str::from_utf8(text).unwrap_or_default().chars().map(grows).sum()
 }
 
-/// The tokens that the JSON `value` can have beyond its bytes where a server reads it and prints it anew, as templates do with
-/// tools and their calls: each member on a line of its own, indented by four spaces a level, or between tags of its own,
-/// what is not ASCII as escapes, numbers in full, and the same with what a string holds if that is JSON.
+/// Returns the tokens that a JSON `value` can have beyond its bytes when a server parses and reserializes it, as
+/// templates do with tools and tool calls: each member on its own line, indented by four spaces per level, or between
+/// tags; non-ASCII as escapes; numbers in full; and all of that also for JSON inside strings.
 pub(super) fn surplus(value: &[u8]) -> u64 {
     if value.starts_with(b"\"") {
         return surplus_in_string(value);
@@ -77,13 +76,13 @@ pub(super) fn surplus(value: &[u8]) -> u64 {
     surplus
 }
 
-/// The [`surplus`] of what the JSON string `text` holds, if that may be JSON.
+/// Returns the [`surplus`] of the content of the JSON string `text`, if that may be JSON.
 fn surplus_in_string(text: &[u8]) -> u64 {
     let inner = json::string(text);
     let is_text = !inner.is_empty() || text == b"\"\"";
     match inner.trim_ascii_start().first() {
         Some(b'{' | b'[') => surplus(&inner),
-        // Half of a pair of surrogates, which not every parser minds; or too long to be looked at.
+        // An unpaired surrogate, which some parsers accept, or too long to inspect.
         _ if !is_text => {
             let members = text.iter().filter(|byte| matches!(byte, b'{' | b'[' | b',')).count();
             let depth = if text.len() > limits::DECODED_STRING_BYTES { limits::UNSEEN_DEPTH } else { 0 };
@@ -104,7 +103,7 @@ mod tests {
         {
             assert_eq!(of(text), text.len() as u64, "{text}");
         }
-        // What normalization takes apart, by the bytes it becomes.
+        // Characters that normalization decomposes, by the resulting bytes.
         assert_eq!((of("\u{1d15e}"), of("\u{958}"), of("\u{fb2c}")), (12, 6, 6));
     }
 
@@ -112,13 +111,13 @@ mod tests {
     fn json_counts_as_it_is_printed() {
         let of = |value: &str| surplus(value.as_bytes());
         assert_eq!(of("[]"), limits::MEMBER_TOKENS + 1 + 1);
-        // Ten levels, and a hundred members each of which stands on a line of its own behind forty spaces.
+        // Ten levels, and a hundred members, each on a line indented by forty spaces.
         let deep = format!("{}1{}{}", "[".repeat(10), ",1".repeat(100), "]".repeat(10));
         assert!(of(&deep) > 100 * 10, "{}", of(&deep));
         assert_eq!(of(r#""a [[,,{{\"[[""#), 0, "what is said is not printed otherwise");
         assert_eq!(of("{\"é\":1}"), of("{\"e\":1}") + 4);
         assert_eq!(of("[1e15,true]"), of("[1,true]") + limits::NUMBER_TOKENS);
-        // A string with JSON in it, however that is escaped.
+        // A string that contains JSON, however it is escaped.
         let nested = of("[1,2]");
         assert_eq!((of(r#""[1,2]""#), of(r#"" \n\u005b1,2]""#)), (nested, nested));
         assert_eq!(of(r#"{"a":"[1,2]"}"#), of("{}") + nested);

@@ -1,5 +1,4 @@
-//! The body that a provider gets for a request: the client's fields in their order, with those replaced that the gateway
-//! governs, under the names that the provider has for them.
+//! The provider's body: the client's fields in order, with the governed ones replaced, under the provider's names.
 
 use bytes::Bytes;
 use config::gateway::{Lack, Quirks};
@@ -15,31 +14,29 @@ use super::{
     pieces::{PieceWriter, Pieces},
 };
 
-/// The client's names of the most tokens that a choice may have.
+/// The client's field names for the most tokens per choice.
 const CEILINGS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
-/// The most tokens that a choice may have, as the provider gets it: under the names that its entry has, at least one.
+/// The most tokens per choice, under each of the names in the provider's entry.
 pub(super) struct Ceilings<'q> {
     all: Vec<Ceiling<'q>>,
-    /// What holds where there is none.
+    /// Applies if there is no ceiling field.
     default: u64,
 }
 
 struct Ceiling<'q> {
-    /// The name in the client's format.
     name: &'static str,
-    /// The provider's name.
     sent_as: &'q str,
     value: u64,
-    /// The client's field that `value` is from.
+    /// The client's field that gave `value`.
     source: Option<&'static str>,
     /// Whether the field asks for more than `value`.
     is_cut: bool,
 }
 
 impl<'q> Ceilings<'q> {
-    /// The ceilings for a provider with these quirks. Under each name the client's value for it counts, or else for the
-    /// other name, or else `default`.
+    /// Creates the ceilings for a provider with these quirks. Each name takes the client's value for it, else for the
+    /// other name, else `default`.
     pub(super) fn new(
         quirks: &'q Quirks,
         default: u64,
@@ -65,55 +62,50 @@ impl<'q> Ceilings<'q> {
         Self { all: ceilings, default }
     }
 
-    /// No ceiling, for a request whose answer has no words.
+    /// Creates no ceilings, for a request whose answer has no text.
     pub(super) fn none() -> Self {
         Self { all: Vec::new(), default: 0 }
     }
 
-    /// The largest of them.
     pub(super) fn largest(&self) -> u64 {
         self.all.iter().map(|ceiling| ceiling.value).max().unwrap_or(self.default)
     }
 }
 
-/// The body for the provider, being written.
+/// Writes the body for the provider.
 pub(super) struct ProviderBody<'a> {
     fields: &'a Fields<'a>,
-    /// What was found in the fields.
     found: &'a Found,
     model: &'a ServedModel,
-    /// The rules of the provider, at the path that is asked.
+    /// The provider's rules for this route.
     quirks: &'a Quirks,
     ceilings: &'a Ceilings<'a>,
     out: PieceWriter<'a>,
-    /// A field with the value that the provider gets for it.
+    /// A field and the value that replaces the client's.
     replaced: Option<(&'static [u8], &'a [u8])>,
-    /// The bytes of the values that were rewritten, as the client has sent them.
+    /// The length of the rewritten values as the client sent them, in bytes.
     read: usize,
-    /// Their bytes as they were written.
+    /// Their length as written, in bytes.
     written: usize,
 }
 
-/// A body for the provider.
 pub(super) struct Written {
     pub(super) body: Pieces,
-    /// The bytes by which its messages and tools are longer than the client's.
+    /// How many bytes its messages and tools are longer than the client's.
     pub(super) growth: u64,
 }
 
-/// The tools that a provider gets.
+/// The tools sent to a provider.
 #[derive(PartialEq, Eq)]
 enum Tools<'a> {
-    /// Those of the client, byte by byte.
+    /// The client's tools, byte for byte.
     AsSent,
-    /// Those that the client's choice leaves, without what no provider gets.
+    /// The tools that the client's choice leaves, without the fields that no provider gets.
     Rewritten(Choice<'a>),
-    /// None, and no choice among them.
     None,
 }
 
 impl<'a> ProviderBody<'a> {
-    /// A body with these fields, which are the client's `body`.
     pub(super) fn new(
         fields: &'a Fields<'a>,
         found: &'a Found,
@@ -135,12 +127,10 @@ impl<'a> ProviderBody<'a> {
         }
     }
 
-    /// The same, with this value for the client's of a field.
     pub(super) fn with(self, name: &'static [u8], value: &'a [u8]) -> Self {
         Self { replaced: Some((name, value)), ..self }
     }
 
-    /// Writes it.
     pub(super) fn write(mut self, is_stream: bool) -> Written {
         let tools = self.tools();
         self.out.push(b'{');
@@ -157,7 +147,7 @@ impl<'a> ProviderBody<'a> {
                 self.copy(field);
                 continue;
             }
-            // The last of a name counts. For each that is written under another one, all fields are looked through.
+            // The last field of a name counts. For each governed or renamed field, the rest are searched.
             let later = self.fields.0.get(index + 1..).unwrap_or_default();
             if later.iter().any(|later| later.name == field.name) {
                 continue;
@@ -180,7 +170,7 @@ impl<'a> ProviderBody<'a> {
         Written { body: self.out.finish(), growth: self.written.saturating_sub(self.read) as u64 }
     }
 
-    /// Writes a field that is judged, if the provider gets it otherwise than the client has sent it. Returns whether that is done.
+    /// Writes a judged field if the provider gets it in another form. Returns whether it is done.
     fn write_in_dialect(&mut self, field: &Field<'_>, tools: &Tools<'_>) -> bool {
         let quirks = self.quirks;
         let (name, value) = (&*field.name, field.value);
@@ -202,7 +192,6 @@ impl<'a> ProviderBody<'a> {
         true
     }
 
-    /// Writes a field whose value comes in the place of the client's.
     fn rewrite(&mut self, name: &[u8], clients: &[u8], write: impl FnOnce(&mut PieceWriter<'a>)) {
         self.write_pair(name, b"");
         let before = self.out.len();
@@ -211,7 +200,6 @@ impl<'a> ProviderBody<'a> {
         self.written += self.out.len() - before;
     }
 
-    /// The tools that the provider gets.
     fn tools(&self) -> Tools<'a> {
         let quirks = self.quirks;
         let choice = self.fields.last(b"tool_choice").filter(|choice| choice.starts_with(b"{"));
@@ -229,7 +217,7 @@ impl<'a> ProviderBody<'a> {
         if is_changed { Tools::Rewritten(choice) } else { Tools::AsSent }
     }
 
-    /// Writes the ceilings that have their value from the client's `field`.
+    /// Writes the ceilings whose value comes from the client's `field`.
     fn write_ceilings_of(&mut self, field: &Field<'_>) {
         // A null means the default, which is the ceiling.
         let is_source = |source: &str| source.as_bytes() == &*field.name && field.value != b"null";
@@ -243,10 +231,10 @@ impl<'a> ProviderBody<'a> {
         }
     }
 
-    /// Writes a field byte by byte, unless the provider has another name for it, or none.
+    /// Copies a field byte for byte, unless the provider has another name for it or none.
     fn copy(&mut self, field: &Field<'_>) {
         let name = &*field.name;
-        // One that the client has made up under the provider's own name of the ceiling.
+        // A field that the client sent under the provider's own name of the ceiling.
         if self.ceilings.all.iter().any(|ceiling| ceiling.sent_as.as_bytes() == name && ceiling.sent_as != ceiling.name)
         {
             return;
@@ -265,8 +253,8 @@ impl<'a> ProviderBody<'a> {
             || quirks.rename.keys().chain(quirks.values.keys()).any(|quirk| quirk.as_bytes() == name)
     }
 
-    /// Writes a field with this value, under the provider's name for it. Omits one that the provider does not take, and
-    /// one whose other name the client has used too.
+    /// Writes a field with this value under the provider's name. Omits a field that the provider does not support, and
+    /// one whose other name the client also used.
     fn write_value(&mut self, name: &[u8], value: &[u8]) {
         let quirks = self.quirks;
         if quirks.drop.iter().any(|dropped| dropped.as_bytes() == name) {
@@ -300,7 +288,7 @@ impl<'a> ProviderBody<'a> {
     }
 }
 
-/// The stream's options with `include_usage` set, whatever the client had set it to.
+/// Returns the stream options with `include_usage` set.
 fn with_usage(options: &[u8]) -> Vec<u8> {
     let mut out = br#"{"include_usage":true"#.to_vec();
     let is_other =

@@ -1,6 +1,6 @@
-//! Which of the usual fields a request has, for an error that names one.
+//! Records which well-known fields a request has, for errors that name one.
 
-/// The fields that errors name, sorted. `model` and `stream` are none: their names are words of every error.
+/// The fields that errors name, sorted. `model` and `stream` are excluded, as they are words of any error.
 pub(in crate::gateway) const KNOWN_FIELDS: [&str; 53] = [
     "audio",
     "best_of",
@@ -66,13 +66,12 @@ impl KnownField {
         KNOWN_FIELDS.binary_search_by(|known| known.as_bytes().cmp(name)).ok().map(Self)
     }
 
-    /// The name on the wire.
     pub(in crate::gateway) fn as_str(self) -> &'static str {
         KNOWN_FIELDS.get(self.0).copied().unwrap_or_default()
     }
 }
 
-/// The known fields that a client has sent.
+/// The known fields that a client sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::gateway) struct SentFields(u64);
 

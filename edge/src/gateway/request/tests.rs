@@ -116,7 +116,7 @@ fn a_providers_quirks_drop_and_rename_fields() {
     );
     assert_eq!(sent(r#""max_completion_tokens":5,"max_tokens":6,"store":true"#), r#""max_tokens":6}"#);
     assert_eq!(sent(r#""max_completion_tokens":5,"max_tokens":null"#), r#""max_tokens":5}"#);
-    // One that is there twice goes once, as the last is what counts.
+    // A duplicate field is sent once, since the last one counts.
     assert_eq!(sent(r#""max_tokens":6,"seed":1,"top_p":1,"seed":2"#), r#""max_tokens":6,"top_p":1,"random_seed":2}"#);
 }
 
@@ -174,7 +174,7 @@ fn invalid_requests_get_a_code_and_a_param() {
     }
 }
 
-// What reaches beyond tokens, with whole edges: tests/gateway/beyond_tokens.rs.
+// Fields that reach beyond tokens are tested with whole edges in tests/gateway/beyond_tokens.rs.
 
 #[test]
 fn the_content_of_a_message_is_text_or_parts() {
@@ -204,7 +204,7 @@ fn a_part_has_the_fields_of_its_kind_and_no_others() {
         assert_eq!(error["error"]["code"], "invalid_value", "{part}: {error}");
         Some(error["error"]["param"].as_str().unwrap().trim_start_matches("messages[0].content[0].").to_owned())
     };
-    // The names by which servers find a part's content whatever its type is, and what is billed beside its tokens.
+    // The names by which servers find a part's content whatever its type, and those billed in addition to tokens.
     for name in [
         "uuid",
         "video_url",
@@ -257,7 +257,7 @@ fn arguments_for_the_template_are_single_values() {
         let param = refused_param(&Quirks::default(), &format!(r#""chat_template_kwargs":{arguments}"#));
         assert_eq!(param.is_none(), passes, "{arguments}");
     }
-    // What the operator allows passes, and is counted.
+    // Fields that the operator allows pass and are counted.
     let quirks = Quirks { allow: Some(vec!["chat_template_kwargs".into()]), ..Quirks::default() };
     let reserved = |arguments: &str| {
         let fields = format!(r#""chat_template_kwargs":{arguments}"#);
@@ -300,11 +300,11 @@ fn what_is_printed_anew_counts_wherever_it_stands() {
         assert!(beyond >= plain + 100 * limits::MEMBER_TOKENS, "{beyond} for {message} {fields}");
     }
     assert!(beyond_bytes(r#""role":"developer","tools":[]"#, "") > plain + limits::TOOLS_TOKENS);
-    // What somebody says is passed on as it is.
+    // Words of a message are passed on unchanged.
     assert_eq!(beyond_bytes(&format!(r#""role":"user","content":"{}""#, ones(100)), ""), plain);
 }
 
-/// The `param` of the refusal of a request with these fields beside the usual ones.
+/// Returns the `param` of the error for a request with these additional fields.
 fn refused_param(quirks: &Quirks, fields: &str) -> Option<String> {
     let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#);
     let error = validate(&body.into(), &models(quirks), &Asks::default()).err()?;
@@ -322,7 +322,7 @@ fn an_entry_says_which_fields_its_provider_gets() {
         (r#""seed":1"#, Some("seed")),
         (r#""Temperature":1"#, Some("Temperature")),
         (r#""models":["a"]"#, Some("models")),
-        // A value that asks for nothing is left out.
+        // Values without an effect are left out.
         (r#""seed":null,"logprobs":false,"top_logprobs":0,"logit_bias":{},"modalities":["text"],"echo":false"#, None),
         (r#""metadata":{},"extra_body":{ },"plugins":[ ],"service_tier":"auto""#, None),
         (r#""logprobs":true"#, Some("logprobs")),
@@ -330,14 +330,14 @@ fn an_entry_says_which_fields_its_provider_gets() {
         (r#""logit_bias":{"1":2}"#, Some("logit_bias")),
         (r#""web_search_options":{}"#, Some("web_search_options")),
         (r#""x_unknown":false"#, Some("x_unknown")),
-        // What the operator allows passes, whatever it is; governed and judged fields always do.
+        // Fields that the operator allows pass, whatever they are; governed and judged fields always pass.
         (r#""temperature":1,"best_of":2"#, None),
         (r#""max_tokens":1,"n":1,"stream":true,"stream_options":{},"store":false,"tools":[]"#, None),
         (r#""tool_choice":"auto""#, Some("tool_choice")),
     ] {
         assert_eq!(refused_param(&strict, fields).as_deref(), param, "{fields}");
     }
-    // What is left out anyway reaches nothing.
+    // Fields that are dropped anyway reach nothing.
     let dropping = Quirks { drop: names(&["metadata"]), ..Quirks::default() };
     assert_eq!(refused_param(&dropping, r#""metadata":{"a":"b"}"#), None);
     assert_eq!(refused_param(&dropping, r#""Metadata":{"a":"b"}"#).as_deref(), Some("Metadata"));

@@ -1,4 +1,4 @@
-//! Requests for legacy completions, `POST /v1/completions`: a model goes on with a prompt, or fills the gap before a suffix.
+//! Legacy completion requests, `POST /v1/completions`: a model continues a prompt, or fills the gap before a suffix.
 
 use config::models::ModelRoute;
 
@@ -10,10 +10,10 @@ use super::{
 };
 use crate::limits;
 
-/// The fields of a legacy completion that are judged here.
+/// The fields of a legacy completion that this module validates.
 const OWN: [&str; 3] = ["best_of", "prompt", "suffix"];
 
-/// Validates the body of a request for a legacy completion, and writes the provider's.
+/// Validates the body of a legacy completion request, and writes the provider's body.
 pub(in crate::gateway) fn validate_text(
     body: ReadBody,
     models: &ServedModels,
@@ -29,7 +29,7 @@ pub(in crate::gateway) fn validate_text(
         return Err(ApiError::invalid_type("suffix", "a string"));
     }
     let choices = fields.integer("n", 1..=limits::CHOICES)?.unwrap_or(1);
-    // So many are written for each prompt, and those that are not chosen cost as much.
+    // The number of completions written per prompt; those that are not chosen cost as much.
     fields.only("best_of")?;
     let best_of = fields.integer("best_of", 1..=limits::CHOICES)?;
     let candidates = best_of.unwrap_or(choices);
@@ -51,7 +51,7 @@ pub(in crate::gateway) fn validate_text(
             b"prompt" => Passage::Passes,
             b"suffix" if field.value == b"null" || field.value == b"\"\"" => Passage::LeftOut,
             b"n" if choices == 1 => Passage::LeftOut,
-            // It multiplies tokens, and so is reserved for; a list of its provider's may have no place for it all the same.
+            // It multiplies tokens and is covered by the reservation. The provider's own list may still not have it.
             b"best_of"
                 if candidates > 1 && quirks.allow.is_none() && !quirks.refuse.iter().any(|it| it == "best_of") =>
             {
@@ -79,7 +79,7 @@ pub(in crate::gateway) fn validate_text(
     check_access(model)?;
     let written = ProviderBody::new(&fields, &found, model, quirks, &ceilings, body);
     let written = match prompts.single {
-        // The same, and some providers take nothing but a string.
+        // Equivalent, and some providers only accept a string.
         Some(single) => written.with(b"prompt", single),
         None => written,
     };

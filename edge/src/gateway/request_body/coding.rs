@@ -1,4 +1,4 @@
-//! The content codings of requests' bodies: gzip and Zstandard, decoded piece by piece and never further than asked for.
+//! The content codings of request bodies, gzip and Zstandard, decoded in bounded steps.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,6 @@ use zstd::{
 use super::super::error::ApiError;
 use crate::limits;
 
-/// How a body is encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     Identity,
@@ -20,18 +19,17 @@ pub(super) enum Coding {
     Zstd,
 }
 
-/// Decodes a body.
 pub(super) enum Decoder {
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
     Zstd { decoder: raw::Decoder<'static>, out: Vec<u8>, is_between: bool },
 }
 
-/// The body is not in its coding, or was cut off.
+/// The body does not match its coding, or was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Damaged;
 
 impl Coding {
-    /// The coding of a body with these headers. One is taken at most.
+    /// Parses the coding from the headers. At most one coding is accepted.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let mut codings = headers
             .get_all(header::CONTENT_ENCODING)
@@ -47,7 +45,6 @@ impl Coding {
         }
     }
 
-    /// The coding's name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Identity => "identity",
@@ -56,7 +53,7 @@ impl Coding {
         }
     }
 
-    /// A decoder, unless the body stands as it is.
+    /// Creates a decoder, or returns `None` for an unencoded body.
     pub(super) fn decoder(self) -> Result<Option<Decoder>, Damaged> {
         match self {
             Self::Identity => Ok(None),
@@ -72,7 +69,7 @@ impl Coding {
 }
 
 impl Decoder {
-    /// Decodes some of `encoded`, and takes it off. Returns what it decodes to: at most 2 MB.
+    /// Decodes a part of `encoded` and advances past it. Returns the output, at most 2 MB.
     pub(super) fn step(&mut self, encoded: &mut &[u8]) -> Result<&[u8], Damaged> {
         match self {
             Self::Gzip(decoder) => {
@@ -86,7 +83,7 @@ impl Decoder {
                 let (mut from, mut to) = (InBuffer::around(encoded), OutBuffer::around(&mut out[..]));
                 let left = decoder.run(&mut from, &mut to).map_err(damaged)?;
                 let (taken, made) = (from.pos(), to.pos());
-                // With nothing to add, what is left is the head of a frame that need not come.
+                // Without progress, what remains is the header of a frame that need not follow.
                 if taken > 0 || made > 0 {
                     *is_between = left == 0;
                 }
@@ -96,7 +93,7 @@ impl Decoder {
         }
     }
 
-    /// Whether something that was taken may still be inside: then the next step is worth it with nothing to add.
+    /// Returns whether consumed input may still be buffered, so that another step is worthwhile even without new input.
     pub(super) fn may_hold_more(&self, made: usize) -> bool {
         match self {
             Self::Gzip(_) => false,
@@ -104,7 +101,7 @@ impl Decoder {
         }
     }
 
-    /// Checks that the body has come to its end.
+    /// Checks that the body is complete.
     pub(super) fn finish(self) -> Result<Vec<u8>, Damaged> {
         match self {
             Self::Gzip(mut decoder) => {
@@ -181,7 +178,7 @@ mod tests {
             assert_eq!(decode(coding, b"{\"model\":\"x\"}", 1_000), Err(Damaged));
             assert_eq!(decode(coding, &[&whole[..], b"more"].concat(), 1_000), Err(Damaged));
         }
-        // A frame that wants a window of more than 8 MB.
+        // A frame that requires a window of more than 8 MB.
         let mut encoder = zstd::Encoder::new(Vec::new(), 3).unwrap();
         encoder.window_log(27).unwrap();
         encoder.write_all(&vec![b'x'; 20 << 20]).unwrap();

@@ -16,7 +16,6 @@ const SMALL: u64 = limits::SMALL_BODY_BYTES as u64;
 const MIB: usize = 1024 * 1024;
 const MOST: usize = 32 * MIB;
 
-/// What reading a body goes by.
 struct Setting {
     budget: Budget,
     connection: budget::Account,
@@ -26,7 +25,7 @@ struct Setting {
 }
 
 impl Setting {
-    /// Memory for two small bodies, and room for so many bytes of large ones.
+    /// Memory for two small bodies, and `room` bytes for large ones.
     fn new(asks: Asks, room: u64) -> Self {
         let budget = Budget::new(Limits { total: 2 * SMALL, client: 2 * SMALL, connection: 2 * SMALL });
         let bounds = RoomBounds { total: room, share: room, waiting: 9, waiting_share: 9 };
@@ -67,14 +66,14 @@ impl Setting {
     }
 }
 
-/// A body in pieces of so many bytes, which does not say its length.
+/// Returns a body in pieces of `piece` bytes that does not announce its length.
 fn in_pieces(body: &[u8], piece: usize) -> impl http_body::Body<Data = Bytes> + Unpin {
     let pieces: Vec<_> =
         body.chunks(piece).map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::copy_from_slice(piece)))).collect();
     StreamBody::new(stream::iter(pieces))
 }
 
-/// A body of which a piece comes, and no more.
+/// Returns a body that stalls after one piece.
 fn held_back() -> impl http_body::Body<Data = Bytes> + Unpin {
     let piece = Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"{")));
     StreamBody::new(stream::iter([piece]).chain(stream::pending()))
@@ -141,7 +140,7 @@ async fn a_large_body_is_held_once_with_its_bytes() {
     assert_eq!(setting.held(), (0, 5_000_000), "a part of it is the whole");
     drop(part);
     assert_eq!(setting.held(), (0, 0));
-    // Written anew it has the same place, and what came is let go.
+    // Rewritten, it keeps its place, and the original bytes are dropped.
     let came = Bytes::from(body.clone());
     let read = setting.read(&mut Full::new(came.clone()), None).await.unwrap();
     let written = read.replaced_by(vec![b'x'; 5_000_000]);
@@ -152,7 +151,7 @@ async fn a_large_body_is_held_once_with_its_bytes() {
     assert_eq!(setting.held(), (0, 5_000_000));
     drop(part);
     assert_eq!(setting.held(), (0, 0));
-    // One that does not say its length takes room as it grows, and is not moved.
+    // A body without a length takes room as it grows, and is not moved.
     let read = setting.read(&mut in_pieces(&body, 7_000), None).await.unwrap();
     assert!(read.bytes == body);
     assert!((5_000_000..=10_000_000).contains(&setting.held().1), "{:?}", setting.held());
@@ -173,7 +172,7 @@ async fn a_large_body_waits_for_room_and_no_longer_than_that() {
         });
     assert_eq!(waited.unwrap(), 30 * MIB);
     let held = setting.read(&mut body(), None).await.unwrap();
-    // Small ones go on.
+    // Small bodies are not affected.
     assert_eq!(setting.status(b"{}", None).await, StatusCode::OK);
     let refused = setting.read(&mut body(), None).await.err().unwrap();
     assert!(refused.leaves_body());
@@ -194,7 +193,7 @@ async fn a_large_body_has_time_by_its_bytes() {
         });
         StreamBody::new(Box::pin(pieces))
     };
-    // 64 KB a piece: at the floor, and at half of it.
+    // 64 KB per piece: at the minimum rate, and at half of it.
     assert!(setting.read(&mut slow(Duration::from_secs(4)), None).await.is_ok());
     let error = setting.read(&mut slow(Duration::from_secs(8)), None).await.err().unwrap();
     assert_eq!(error.status(), StatusCode::REQUEST_TIMEOUT);
@@ -214,7 +213,7 @@ async fn encoded_bodies_are_read_and_bombs_are_refused_at_the_limit() {
         }
         assert_eq!(setting.status(&encoded[..encoded.len() - 1], Some(coding)).await, StatusCode::BAD_REQUEST);
         assert_eq!(setting.status(plain.as_bytes(), Some(coding)).await, StatusCode::BAD_REQUEST);
-        // Of the contract's size once it is decoded, and one byte more.
+        // Exactly the contract's size after decoding, and one byte more.
         let contract = Setting::contract();
         for (bytes, status) in
             [(limits::SMALL_BODY_BYTES, StatusCode::OK), (limits::SMALL_BODY_BYTES + 1, StatusCode::PAYLOAD_TOO_LARGE)]

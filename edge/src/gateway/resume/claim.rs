@@ -1,4 +1,4 @@
-//! What a key stands for: the name of an answer, and the claim that says who has it and for which request.
+//! The name of an answer, derived from its key, and the claim that records which edge has it for which request.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::Account;
@@ -11,19 +11,17 @@ use crate::limits;
 pub(in crate::gateway) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub(in crate::gateway) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// What a client says of an answer that it wants once.
+/// The idempotency headers of a request.
 pub(in crate::gateway) struct Once {
     key: HeaderValue,
-    /// The id of the last event that the client has.
     pub(super) last_event: Option<String>,
 }
 
 impl Once {
-    /// Reads the headers of a request for a completion.
     pub(in crate::gateway) fn of(headers: &HeaderMap) -> Result<Option<Self>, ApiError> {
         let last_event = headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty());
         let Some(key) = headers.get(IDEMPOTENCY_KEY) else {
-            // To begin anew would be charged.
+            // Starting over would be charged.
             return match last_event {
                 Some(_) => Err(ApiError::invalid_value("Last-Event-ID", "it needs the Idempotency-Key of the answer")),
                 None => Ok(None),
@@ -37,13 +35,11 @@ impl Once {
         Ok(Some(Self { key: key.clone(), last_event }))
     }
 
-    /// The name of the answer to which the key leads.
     pub(super) fn name(&self, account: &Account) -> String {
         encoded(&[account.as_str().as_bytes(), b"\n", self.key.as_bytes()])
     }
 }
 
-/// The fingerprint of a request.
 pub(super) fn fingerprint(path: &str, body: &[u8]) -> String {
     encoded(&[path.as_bytes(), b"\n", body])
 }
@@ -56,24 +52,22 @@ fn encoded(parts: &[&[u8]]) -> String {
     URL_SAFE_NO_PAD.encode(digest.finalize())
 }
 
-/// An entry in Redis that says which edge has an answer, and to which request.
+/// An entry in Redis that records which edge has an answer, and to which request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) edge: String,
-    /// Tells the exchange from others under the same key.
+    /// Distinguishes the exchange from others with the same key.
     pub(super) tag: String,
-    /// The fingerprint of the request.
     pub(super) request: String,
 }
 
 impl Claim {
-    /// The claim as Redis has it.
     pub(super) fn to_text(&self) -> String {
         let Self { edge, tag, request } = self;
         format!("{edge} {tag} {request}")
     }
 
-    /// Reads a claim. A later version may say more in it.
+    /// Parses a claim. Later versions may append to it.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ').map(str::to_owned);
         Some(Self { edge: words.next()?, tag: words.next()?, request: words.next()? })

@@ -1,8 +1,8 @@
-//! Answers that another edge has: how edges ask each other for them.
+//! Fetches answers from other edges.
 //!
-//! Questions and answers are messages on the channels of Redis that edges have of their own, which keeps none of them; each is sealed
-//! with a key that edges alone have. An edge is asked for one piece after the other, from a place on: a message that is lost is asked for
-//! again, and nobody is sent more than they take.
+//! Questions and replies are messages on each edge's own Redis channel, where they are not stored. Each is sealed with
+//! a key that only edges have. An answer is requested piece by piece from a position on: lost messages are requested
+//! again, and no edge receives more than it can take.
 
 use std::{
     collections::HashMap,
@@ -29,7 +29,7 @@ use super::{
 };
 use crate::limits;
 
-/// The way to other edges.
+/// The connection to other edges.
 pub(super) struct Edges {
     pub(super) own: String,
     pub(super) redis: Redis,
@@ -38,63 +38,56 @@ pub(super) struct Edges {
     next: AtomicU64,
 }
 
-/// A message to an edge: a line of JSON, and after it the bytes of an answer.
+/// A message to an edge: a line of JSON, followed by bytes of an answer.
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
     Question(Question),
     Reply(Reply),
 }
 
-/// Asks for a part of an answer.
+/// Requests a part of an answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Question {
     id: u64,
-    /// The edge that asks.
+    /// The requesting edge.
     from: String,
-    /// The name of the answer.
     pub(super) name: String,
-    /// The tag of the exchange.
     pub(super) tag: String,
     pub(super) at: Place,
 }
 
-/// A place in an answer.
+/// A position in an answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Place {
-    /// At its start, or after the event with this id; together with its head.
+    /// The start, or after the event with this id; the reply includes the head.
     Begin(Option<String>),
-    /// After so many bytes.
+    /// After this many bytes.
     At(u64),
 }
 
-/// What an edge says of an answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Reply {
     id: u64,
     pub(super) found: PartFound,
-    /// The head, where it was asked for.
     #[serde(default)]
     pub(super) head: Option<HeadText>,
-    /// The place of the bytes that come with it.
+    /// The position of the bytes that follow.
     #[serde(default)]
     pub(super) at: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum PartFound {
-    /// There is nothing more yet.
+    /// The answer has no more bytes yet.
     Nothing,
-    /// Bytes.
     Bytes,
-    /// The answer has ended well.
     End,
-    /// The answer has ended badly.
     Aborted,
-    /// There is no such answer any more, or no such place in it.
+    /// The answer, or the position in it, no longer exists.
     Gone,
 }
 
-/// A head as text. Headers of ours are text.
+/// A head as text. The gateway's own headers are text.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct HeadText {
     status: u16,
@@ -126,19 +119,18 @@ impl Edges {
     }
 
     fn asked(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<(Reply, Bytes)>>> {
-        // Nothing panics while the lock is held.
+        // The code under this lock does not panic.
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A question for an exchange's answer.
     pub(super) fn question(&self, name: &str, tag: &str, at: Place) -> Question {
         let (name, tag) = (name.to_owned(), tag.to_owned());
         Question { id: 0, from: self.own.clone(), name, tag, at }
     }
 
-    /// Asks an edge. Returns `None` if no reply comes.
+    /// Sends a question to an edge. Returns `None` if there is no reply.
     pub(super) async fn ask(&self, edge: &str, question: &Question) -> Option<(Reply, Bytes)> {
-        /// Takes the question back.
+        /// Removes the question on drop.
         struct Asked<'e>(&'e Edges, u64);
         impl Drop for Asked<'_> {
             fn drop(&mut self) {
@@ -160,7 +152,7 @@ impl Edges {
     }
 
     async fn send(&self, edge: &str, message: &Message, bytes: &[u8]) -> Result<(), RedisError> {
-        // It consists of strings and numbers, which cannot fail.
+        // Serializes only strings and numbers, which cannot fail.
         let mut plain = serde_json::to_vec(message).unwrap_or_default();
         plain.push(b'\n');
         plain.extend_from_slice(bytes);
@@ -168,10 +160,10 @@ impl Edges {
         self.redis.tell_edge(edge, &sealed).await
     }
 
-    /// Answers other edges from `store`, and takes their replies, for as long as it is polled.
+    /// Answers other edges from `store` and receives their replies, for as long as it is polled.
     pub(super) async fn run(&self, store: &Store) {
         loop {
-            // What is asked while Redis is away is asked again.
+            // Questions sent while Redis is unavailable are repeated.
             if let Err(error) = self.listen(store).await {
                 tracing::debug!(%error, "other edges cannot ask for answers");
             }
@@ -209,7 +201,7 @@ impl Edges {
                         let _ = asked.send((reply, Bytes::from(plain).slice(start..)));
                     }
                 }
-                // It is asked again.
+                // The question will be repeated.
                 Ok(Message::Question(_)) => {}
                 Err(error) => tracing::debug!(%error, "a message of another edge cannot be read"),
             }
@@ -226,7 +218,7 @@ impl Edges {
     }
 }
 
-/// What there is of an answer at a place, as soon as there is something.
+/// Returns the part of an answer at a position, once there is one.
 async fn find(store: &Store, Question { id, name, tag, at, .. }: &Question) -> (Reply, Bytes) {
     let reply = |found, head, at, bytes| (Reply { id: *id, found, head, at }, bytes);
     let gone = || reply(PartFound::Gone, None, 0, Bytes::new());
@@ -243,7 +235,7 @@ async fn find(store: &Store, Question { id, name, tag, at, .. }: &Question) -> (
             (Some(head), at)
         }
     };
-    // A head does not wait for bytes: the client waits for it.
+    // The client is waiting for the head, so it does not wait for bytes.
     let piece = if head.is_some() { kept.next(at).now_or_never() } else { Some(kept.next(at).await) };
     match piece {
         None => reply(PartFound::Nothing, head, at, Bytes::new()),

@@ -1,8 +1,9 @@
-//! The ids of a stream's events, by which a client that was cut off says what it has.
+//! The ids of a stream's events, with which a disconnected client reports what it received.
 //!
-//! An id is the exchange's tag and the place of its event in the stream: `5f3a9c07-1234`. So the rest is found without an index, and no
-//! event of one exchange is taken for one of another. Events alone have an id: comments depend on when they were sent and are left out
-//! here, and a client that reads the strict way reports an id without data as an event.
+//! An id consists of the exchange's tag and the position of its event in the stream: `5f3a9c07-1234`. This allows
+//! finding the rest without an index, and events of different exchanges are never confused. Only events have ids.
+//! Comments depend on when they were sent and are removed here; besides, a client that follows the standard strictly
+//! would report an id without data as an event.
 
 use std::fmt::Write as _;
 
@@ -10,10 +11,10 @@ use bytes::BytesMut;
 
 use super::super::sse::Search;
 
-/// Gives ids to the events of a stream.
+/// Assigns ids to the events of a stream.
 pub(super) struct EventIds {
     tag: String,
-    /// The beginning of an event whose end has not come.
+    /// The beginning of an incomplete event.
     pending: BytesMut,
     search: Search,
 }
@@ -23,7 +24,7 @@ impl EventIds {
         Self { tag, pending: BytesMut::new(), search: Search::default() }
     }
 
-    /// Appends the complete events of the next bytes to `out`, of which the first byte is at `start` of the stream.
+    /// Appends to `out` the events that the next bytes complete. `out` begins at `start` in the stream.
     pub(super) fn push(&mut self, piece: &[u8], start: u64, out: &mut BytesMut) {
         self.pending.extend_from_slice(piece);
         while let Some(len) = self.search.end_of_event(&self.pending) {
@@ -31,7 +32,7 @@ impl EventIds {
             let event = self.pending.split_to(len);
             if has_data(&event) {
                 let at = start + out.len() as u64;
-                // Writing into memory cannot fail.
+                // Writing to memory cannot fail.
                 let _ = writeln!(out, "id: {}-{at}", self.tag);
                 out.extend_from_slice(&event);
             }
@@ -39,17 +40,17 @@ impl EventIds {
     }
 }
 
-/// Whether an event has data, and is no comment alone.
+/// Returns whether an event has data and is not only a comment.
 fn has_data(event: &[u8]) -> bool {
     event.split(|byte| matches!(byte, b'\n' | b'\r')).any(|line| line.starts_with(b"data"))
 }
 
-/// The place in the stream that an id names, if it is one of the exchange with this tag.
+/// Parses the position in an id, if it has this tag.
 pub(super) fn place(id: &str, tag: &str) -> Option<u64> {
     id.strip_prefix(tag)?.strip_prefix('-')?.parse().ok()
 }
 
-/// The length of the event at the beginning of `stream`, if it has the id that its place gives it.
+/// Returns the length of the event at the beginning of `stream`, if its id matches its position.
 pub(super) fn length(stream: &[u8], tag: &str, place: u64) -> Option<usize> {
     let line = format!("id: {tag}-{place}\n");
     stream.starts_with(line.as_bytes()).then(|| Search::default().end_of_event(stream)).flatten()

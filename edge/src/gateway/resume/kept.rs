@@ -1,4 +1,4 @@
-//! One answer in memory: what was written of it so far, for as many readers as come.
+//! An answer in memory, as written so far, for any number of readers.
 
 use std::{
     collections::HashMap,
@@ -15,42 +15,37 @@ use tokio::sync::Notify;
 use super::{claim::Claim, events, store::Room};
 use crate::limits;
 
-/// An answer that is being written, or has ended.
 pub(super) struct Kept {
     pub(super) claim: Claim,
     pub(super) account: PayingAccount,
     state: Mutex<State>,
-    /// Something was written.
     written: Notify,
-    /// Something was read, or a reader has left.
+    /// Notified when something was read, or a reader was dropped.
     read: Notify,
 }
 
 struct State {
     stage: Stage,
-    /// The bytes that are held, of which the first is at `start`.
+    /// The held bytes, beginning at `start` in the answer.
     bytes: Vec<u8>,
     start: u64,
     end: Option<End>,
-    /// The memory of the bytes.
     memory: Vec<[Held<PayingAccount>; 2]>,
-    /// Bytes for which there is memory.
+    /// The number of bytes covered by `memory`.
     room: u64,
-    /// Whether its bytes are let go of once they were read.
+    /// Whether bytes are dropped once read.
     is_unkept: bool,
-    /// The places of the readers at this edge.
+    /// The positions of the readers at this edge.
     readers: HashMap<u64, u64>,
     next_reader: u64,
 }
 
-/// How far an answer has come.
 enum Stage {
     Starting,
     Begun(Arc<Head>),
     Absent(Absent),
 }
 
-/// The head of an answer.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: StatusCode,
@@ -61,32 +56,29 @@ pub(super) struct Head {
 /// Why an answer is not written here.
 #[derive(Debug, Clone)]
 pub(super) enum Absent {
-    /// Another edge has it, or this one had it, by this claim.
+    /// Another edge has it, or this one had it, under this claim.
     Claimed(Claim),
-    /// Redis cannot be asked who has it.
+    /// Redis is unavailable, so its edge is unknown.
     Unknown,
-    /// The request for it was not admitted to begin, or left.
+    /// Its request was refused or abandoned before the answer began.
     Void,
 }
 
-/// How an answer has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Whole,
-    /// Its connection is aborted.
     Aborted,
 }
 
-/// What a reader finds.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Bytes(Bytes),
     End(End),
-    /// The bytes there are no longer held.
+    /// The bytes at the position are no longer held.
     Lost,
 }
 
-/// A reader at this edge, for whom bytes are held that are not kept.
+/// A reader at this edge. Bytes of an answer that is not kept are held until it has read them.
 pub(super) struct Reader {
     kept: Arc<Kept>,
     number: u64,
@@ -110,17 +102,16 @@ impl Kept {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the lock is held.
+        // The code under this lock does not panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that the answer is not written here.
     pub(super) fn set_absent(&self, absent: Absent) {
         self.state().stage = Stage::Absent(absent);
         self.written.notify_waiters();
     }
 
-    /// Says that nothing more is written.
+    /// Records that nothing more will be written.
     pub(super) fn set_void(&self) {
         let mut state = self.state();
         if matches!(state.stage, Stage::Starting) {
@@ -131,13 +122,11 @@ impl Kept {
         self.written.notify_waiters();
     }
 
-    /// Says what the head of the answer is.
     pub(super) fn begin(&self, head: Head) {
         self.state().stage = Stage::Begun(Arc::new(head));
         self.written.notify_waiters();
     }
 
-    /// Waits for the head.
     pub(super) async fn head(&self) -> Result<Arc<Head>, Absent> {
         let head = |state: &State| match &state.stage {
             Stage::Starting => None,
@@ -147,11 +136,11 @@ impl Kept {
         self.wait_for(&self.written, head).await
     }
 
-    /// Waits until `find` finds something, whenever `changed` says that something has changed.
+    /// Waits until `find` succeeds, checking it at each notification of `changed`.
     async fn wait_for<T>(&self, changed: &Notify, find: impl Fn(&State) -> Option<T>) -> T {
         loop {
             let mut change = pin!(changed.notified());
-            // Before the look, so that no change after it is missed.
+            // Enabled before the check, so that no later change is missed.
             change.as_mut().enable();
             if let Some(found) = find(&self.state()) {
                 return found;
@@ -160,20 +149,19 @@ impl Kept {
         }
     }
 
-    /// The bytes that were written so far.
     pub(super) fn written(&self) -> u64 {
         let state = self.state();
         state.start + state.bytes.len() as u64
     }
 
-    /// Takes memory of `room` for so many bytes more, unless the answer is not kept any more.
+    /// Reserves memory in `room` for `bytes` more bytes, if the answer is kept.
     pub(super) fn make_room(&self, room: &Room, bytes: usize) -> Result<(), Refused> {
         let state = &mut *self.state();
         let needed = state.bytes.len() as u64 + bytes as u64;
         if state.is_unkept || needed <= state.room {
             return Ok(());
         }
-        // In growing steps, so that a long answer is not moved with every word.
+        // Grows in increasing steps, so that a long answer is not moved with every word.
         let more = (needed - state.room).max(limits::KEPT_STEP_BYTES).max(state.room / 2);
         state.memory.push(room.take(&self.account, more)?);
         state.room += more;
@@ -182,17 +170,16 @@ impl Kept {
         Ok(())
     }
 
-    /// Lets go of what was read from now on: there is no memory to keep it.
+    /// Drops bytes once read from now on, because there is no memory to keep them.
     pub(super) fn stop_keeping(&self) {
         self.state().is_unkept = true;
     }
 
-    /// Whether all of the answer is held, as far as it was written.
     pub(super) fn is_kept(&self) -> bool {
         !self.state().is_unkept
     }
 
-    /// Appends bytes. Of an answer that is not kept, waits until its readers have taken most of what is held.
+    /// Appends bytes. If the answer is not kept, first waits until its readers have taken most of what is held.
     pub(super) async fn write(&self, bytes: &[u8]) {
         let room = |state: &State| (!state.is_unkept || state.bytes.len() < limits::UNKEPT_BYTES).then_some(());
         self.let_go();
@@ -201,7 +188,7 @@ impl Kept {
         self.written.notify_waiters();
     }
 
-    /// Lets go of what all readers have of an answer that is not kept.
+    /// Drops what all readers have read, if the answer is not kept.
     fn let_go(&self) {
         let state = &mut *self.state();
         if state.is_unkept {
@@ -213,7 +200,6 @@ impl Kept {
         }
     }
 
-    /// Says how the answer has ended.
     pub(super) fn end(&self, end: End) {
         let mut state = self.state();
         state.end = Some(end);
@@ -222,7 +208,7 @@ impl Kept {
         self.written.notify_waiters();
     }
 
-    /// The place after the event with this id, if it is held.
+    /// Returns the position after the event with this id, if it is held.
     pub(super) fn place_after(&self, id: &str) -> Option<u64> {
         let place = events::place(id, &self.claim.tag)?;
         let state = self.state();
@@ -231,18 +217,18 @@ impl Kept {
         Some(place + length as u64)
     }
 
-    /// The bytes of the whole answer, if it has ended well and all of it is held.
+    /// Returns the length of the whole answer, if it ended properly and all of it is held.
     pub(super) fn whole_length(&self) -> Option<u64> {
         let state = self.state();
         (state.end == Some(End::Whole) && state.start == 0).then_some(state.bytes.len() as u64)
     }
 
-    /// Waits until the answer has ended, or is no longer kept.
+    /// Waits until the answer has ended or is no longer kept.
     pub(super) async fn ended(&self) {
         self.wait_for(&self.written, |state| (state.end.is_some() || state.is_unkept).then_some(())).await;
     }
 
-    /// Waits for what there is at a place of the answer.
+    /// Waits for the next piece at a position.
     pub(super) async fn next(&self, at: u64) -> Piece {
         let find = |state: &State| {
             let Some(from) = at.checked_sub(state.start).and_then(|from| usize::try_from(from).ok()) else {
@@ -260,7 +246,7 @@ impl Kept {
         self.wait_for(&self.written, find).await
     }
 
-    /// A reader from a place on; none if that is no longer held.
+    /// Creates a reader at a position, or returns `None` if that is no longer held.
     pub(super) fn reader(self: &Arc<Self>, at: u64) -> Option<Reader> {
         let mut state = self.state();
         if at < state.start {
@@ -274,7 +260,7 @@ impl Kept {
 }
 
 impl Reader {
-    /// Waits for the next piece, from which on the reader goes on.
+    /// Waits for the next piece, and advances past it.
     pub(super) async fn next(&mut self) -> Piece {
         let piece = self.kept.next(self.at).await;
         if let Piece::Bytes(bytes) = &piece {

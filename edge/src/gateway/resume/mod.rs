@@ -1,13 +1,14 @@
-//! Answers for clients who come back: a completion with an `Idempotency-Key` is run once, and its answer is kept in memory, while it is
-//! written and for a while after its end.
+//! Answers for clients that reconnect: a completion with an `Idempotency-Key` runs once, and its answer is kept in
+//! memory while it is written and for a while after its end.
 //!
-//! The exchange with the provider is a task of its own, which writes into a [`Kept`] answer; the client, and whoever comes with the same
-//! key, reads from there. A client that was cut off says by `Last-Event-ID` what it has, and gets the rest, byte for byte; `events` gives
-//! the ids. In Redis a claim says which edge has the answer, so that no other begins the same; `edges` asks that one for it.
+//! The exchange with the provider runs in its own task and writes to a [`Kept`] answer. The client, and any other
+//! request with the same key, reads from there. A client that was disconnected sends the `Last-Event-ID` that it
+//! received, and gets the rest, byte for byte; `events` assigns the ids. A claim in Redis records which edge has the
+//! answer, so that no other edge starts the same one; `edges` fetches it from that edge.
 //!
-//! An answer for which there is no memory goes on without being kept. Nothing is written to a disk, and Redis has no byte of an answer
-//! that is not sealed. Within the time for which answers are kept a key never leads to a second exchange, unless the first cost nothing or
-//! its edge is gone. Start with [`Resumption::answer`].
+//! If there is no memory for an answer, it continues without being kept. Nothing is written to disk, and answers pass
+//! through Redis only sealed. While answers are kept, a key never leads to a second exchange, unless the first cost
+//! nothing or its edge is gone. Start with [`Resumption::answer`].
 
 mod claim;
 mod edges;
@@ -41,15 +42,15 @@ pub(super) use self::{claim::Once, record::Exchange};
 use super::{body::Body, error::ApiError, stream::StreamAbortedError};
 use crate::{limits, limits::Shares, metrics};
 
-/// Says that an answer is one that was given before, to this client or to another with its key.
+/// Marks an answer that was already given, to this client or another with its key.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-/// A comment that clients skip, without the empty line that ends an event: after an id some take that for an event without data.
+/// A comment that clients ignore, without an empty line: after an id, some treat that as an event without data.
 const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n");
 
-/// The bytes of an answer, as they come.
+/// A stream of an answer's bytes.
 pub(super) type Pieces = BoxStream<'static, Result<Bytes, StreamAbortedError>>;
 
-/// The answers that an edge keeps, and its way to those of others. Cheap to clone.
+/// The answers kept by an edge, and its access to those of other edges. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Resumption(Arc<Inner>);
 
@@ -59,18 +60,17 @@ struct Inner {
     hasher: RandomState,
 }
 
-/// A request for a completion that is wanted once.
+/// A request with an `Idempotency-Key`.
 pub(super) struct Asked<'a> {
     pub(super) once: Once,
     pub(super) account: &'a PayingAccount,
-    /// The path and the body.
     pub(super) path: &'a str,
     pub(super) body: &'a Bytes,
     pub(super) request_id: &'a str,
 }
 
 impl Resumption {
-    /// The kept answers of the edge named `edge`, which together take a part of the memory for `answers`.
+    /// Creates the store of the edge named `edge`. Kept answers share a part of the memory for `answers`.
     pub(super) fn new(
         edge: String,
         redis: Redis,
@@ -82,12 +82,11 @@ impl Resumption {
         Self(Arc::new(Inner { store, edges: Edges::new(edge, redis, key), hasher: RandomState::new() }))
     }
 
-    /// Answers other edges, for as long as it is polled.
     pub(super) async fn run(self) {
         self.0.edges.run(&self.0.store).await;
     }
 
-    /// Answers a request: with what is kept of its answer, here or at another edge, or by what `begin` makes of it.
+    /// Answers a request: from its kept answer, here or at another edge, or with the exchange that `begin` creates.
     pub(super) async fn answer<B, E>(&self, asked: &Asked<'_>, begin: B) -> Result<Response<Body>, ApiError>
     where
         B: Fn() -> E + Send,
@@ -103,7 +102,7 @@ impl Resumption {
         let event = asked.once.last_event.as_deref();
         for _ in 0..limits::ANSWER_LOOKS {
             let held = match event {
-                // What was cut off is gone on with, and never begun again.
+                // A disconnected stream is resumed and never started again.
                 Some(event) => match store.find(&name) {
                     Some(kept) if kept.claim.request != request => return Err(ApiError::idempotency_conflict()),
                     Some(kept) => match self.replay(&kept, Some(event)).await {
@@ -141,7 +140,7 @@ impl Resumption {
         Err(ApiError::answer_unreachable())
     }
 
-    /// Reads from Redis which edge has the answer to the request with this name.
+    /// Reads from Redis which edge has the answer with this name.
     async fn claimed(&self, name: &str) -> Absent {
         match self.0.edges.redis.answer_claim(name).await {
             Ok(claim) => claim.as_deref().and_then(Claim::parse).map_or(Absent::Void, Absent::Claimed),
@@ -149,14 +148,13 @@ impl Resumption {
         }
     }
 
-    /// Begins an exchange, and answers with what comes of it.
     async fn begin(
         &self,
         name: String,
         kept: Arc<Kept>,
         begin: impl Future<Output = Result<Exchange, ApiError>>,
     ) -> Result<Result<Response<Body>, Absent>, ApiError> {
-        // Before anything is written: what is not kept is let go of once all have read it.
+        // Created before anything is written: an answer that is not kept is dropped once all its readers have read it.
         let reader = kept.reader(0);
         let entry = record::Entry::new(self.clone(), name, kept.clone());
         let exchange = begin.await?;
@@ -168,7 +166,6 @@ impl Resumption {
         }
     }
 
-    /// Answers with an answer that is kept here.
     async fn replay(&self, kept: &Arc<Kept>, event: Option<&str>) -> Result<Result<Response<Body>, ApiError>, Absent> {
         let from_start = kept.reader(0);
         let head = kept.head().await?;
@@ -181,12 +178,12 @@ impl Resumption {
         Ok(Ok(respond(kept, &head, reader, true).await))
     }
 
-    /// Answers with an answer that another edge has. Returns `None` if that edge is gone.
+    /// Answers from an answer at another edge. Returns `None` if that edge is gone.
     async fn fetch(&self, name: &str, claim: &Claim, event: Option<&str>) -> Result<Option<Response<Body>>, ApiError> {
         let edges = &self.0.edges;
         match edges.redis.is_gone(&claim.edge).await {
             Ok(true) if event.is_some() => return Err(ApiError::completion_gone()),
-            // Another exchange may begin, in the place of its claim.
+            // Another exchange may begin and replace its claim.
             Ok(true) => return Ok(None),
             Ok(false) => {}
             Err(_) => return Err(ApiError::limits_unavailable(limits::KEYS_RETRY)),
@@ -195,7 +192,7 @@ impl Resumption {
         let (reply, bytes) = loop {
             match edges.ask(&claim.edge, &question).await {
                 None => return Err(ApiError::answer_unreachable()),
-                // The provider is at work on a whole answer.
+                // The provider is working on a whole answer.
                 Some((Reply { found: PartFound::Nothing, head: None, .. }, _)) => {}
                 Some(replied) => break replied,
             }
@@ -215,20 +212,19 @@ impl Resumption {
     }
 }
 
-/// The fingerprint of a request; of a large one it is made on a thread that may be kept busy.
+/// Returns the fingerprint of a request, computed on a blocking thread if it is large.
 async fn fingerprint(asked: &Asked<'_>) -> String {
     if asked.body.len() < limits::JUDGED_APART_BYTES {
         return claim::fingerprint(asked.path, asked.body);
     }
     let (path, body) = (asked.path.to_owned(), asked.body.clone());
-    // It fails when the runtime stops.
+    // Fails when the runtime stops.
     tokio::task::spawn_blocking(move || claim::fingerprint(&path, &body)).await.unwrap_or_default()
 }
 
-/// The response for an answer that is kept here.
 async fn respond(kept: &Arc<Kept>, head: &Head, reader: Reader, is_replayed: bool) -> Response<Body> {
     if !head.is_stream {
-        // It was whole before its first byte: so it has a length again.
+        // The answer was complete before its first byte was sent, so it has a length again.
         kept.ended().await;
     }
     let length = kept.whole_length().filter(|_| !head.is_stream);
@@ -241,7 +237,7 @@ fn response(head: &Head, body: Body, is_replayed: bool) -> Response<Body> {
     let headers = response.headers_mut();
     headers.clone_from(&head.headers);
     if is_replayed {
-        // What they said then is not so any more.
+        // These values are outdated.
         let is_stale = |name: &&HeaderName| name.as_str().starts_with("x-ratelimit-");
         head.headers.keys().filter(is_stale).for_each(|name| _ = headers.remove(name));
         headers.insert(REPLAYED, HeaderValue::from_static("true"));
@@ -249,7 +245,7 @@ fn response(head: &Head, body: Body, is_replayed: bool) -> Response<Body> {
     response
 }
 
-/// What a reader reads, with comments while there is nothing: a reader that has all there is, is between two events.
+/// Returns a reader's pieces, with comments during silence. A reader that is up to date is always between two events.
 fn local_pieces(reader: Reader, is_stream: bool) -> Pieces {
     let next = move |reader: Option<Reader>| async move {
         let mut reader = reader?;
@@ -266,18 +262,16 @@ fn local_pieces(reader: Reader, is_stream: bool) -> Pieces {
     stream::unfold(Some(reader), next).boxed()
 }
 
-/// An answer that another edge has.
+/// An answer at another edge.
 struct Remote {
     resumption: Resumption,
     edge: String,
-    /// Asks for what follows.
     question: Question,
-    /// The place of what follows.
     at: u64,
-    /// What came together with the head.
+    /// The piece that came with the head.
     first: Option<(PartFound, Bytes)>,
     is_stream: bool,
-    /// When the client was last sent something.
+    /// When something was last sent to the client.
     sent: Instant,
 }
 

@@ -1,4 +1,4 @@
-//! The exchange whose answer is kept: claimed, run in a task of its own, and written down.
+//! The exchange whose answer is kept: claimed, run in its own task, and recorded.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,6 @@ use super::{
 };
 use crate::{limits, memory::keys::GatewayKey};
 
-/// An exchange that is about to begin.
 pub(in crate::gateway) struct Exchange {
     pub(in crate::gateway) state: Arc<State>,
     pub(in crate::gateway) settings: Arc<Settings>,
@@ -32,7 +31,7 @@ pub(in crate::gateway) struct Exchange {
 }
 
 impl Exchange {
-    /// Runs the exchange in the background, and has its answer in `entry`.
+    /// Runs the exchange in the background, and records its answer in `entry`.
     pub(super) fn spawn(self, entry: Entry) {
         let tasks = self.state.under_way.tasks.clone();
         tasks.spawn(self.run(entry));
@@ -57,7 +56,7 @@ impl Exchange {
     }
 }
 
-/// The place of an answer that is being written. Dropped before its end, it is no answer.
+/// The entry of an answer that is being written. If it is dropped early, there is no answer.
 pub(super) struct Entry {
     resumption: Resumption,
     name: String,
@@ -70,20 +69,20 @@ impl Entry {
         Self { resumption, name, kept, is_left: false }
     }
 
-    /// Claims the answer for this edge, unless another one that lives has it.
+    /// Claims the answer for this edge, unless another live edge has it.
     async fn claim(&self) -> Result<(), Absent> {
         match self.find_claim().await {
             Ok(None) => Ok(()),
             Ok(Some(other)) => Err(Claim::parse(&other).map_or(Absent::Unknown, Absent::Claimed)),
             Err(_) => {
-                // It may have been claimed all the same, for an exchange that does not begin.
+                // The claim may have been made anyway, for an exchange that does not begin.
                 let _ = self.redis().release_answer(&self.name, &self.kept.claim.to_text()).await;
                 Err(Absent::Unknown)
             }
         }
     }
 
-    /// Makes the claim, or returns the one that stands.
+    /// Makes the claim, or returns the existing one.
     async fn find_claim(&self) -> Result<Option<String>, RedisError> {
         let Some(other) = self.put_claim(None, limits::ANSWER_CLAIM).await? else { return Ok(None) };
         let is_void = match Claim::parse(&other) {
@@ -115,7 +114,7 @@ impl Entry {
         }
     }
 
-    /// Writes an answer down. Returns whether it is a success, and how it ends.
+    /// Records an answer. Returns whether it is a success, and how it ends.
     async fn write(&self, response: Response<Body>, cut_off: &CancellationToken) -> (bool, End) {
         let (head, mut body) = response.into_parts();
         let media_type = head.headers.get(header::CONTENT_TYPE);
@@ -138,19 +137,20 @@ impl Entry {
                 continue;
             }
             self.resumption.0.store.make_room(&self.kept, out.len());
-            // Readers that are slow are not waited for when the edge stops.
+            // When the edge shuts down, slow readers are not waited for.
             cut_off.run_until_cancelled(self.kept.write(&out)).await;
             out.clear();
         }
     }
 
-    /// Ends the answer. One that counts is kept, if there is memory; after a failure that cost nothing, the same key may ask again.
+    /// Ends the answer. If it counts, it is kept if there is memory; after a failure without cost, its key is free
+    /// again.
     async fn finish(mut self, counts: bool, end: End) {
         self.is_left = true;
         let store = &self.resumption.0.store;
         if !counts {
             store.remove(&self.name, &self.kept);
-            // First, so that a client who tries again at once finds no claim.
+            // Released first, so that a client that retries immediately finds no claim.
             if let Err(error) = self.redis().release_answer(&self.name, &self.kept.claim.to_text()).await {
                 tracing::debug!(%error, "the claim of a failed completion is not given up, and expires");
             }
@@ -166,7 +166,6 @@ impl Entry {
         self.extend_claim(limits::ANSWER_KEPT).await;
     }
 
-    /// Says that there is no answer here.
     fn leave(mut self, absent: Absent) {
         self.is_left = true;
         self.resumption.0.store.remove(&self.name, &self.kept);

@@ -1,4 +1,4 @@
-//! The answers that an edge keeps: by name, within bounds, for a while after their end.
+//! The answers that an edge keeps, by name, within bounds, and for a while after their end.
 
 use std::{
     collections::VecDeque,
@@ -13,13 +13,12 @@ use tokio::time::Instant;
 use super::{claim::Claim, kept::Kept};
 use crate::limits;
 
-/// The memory of kept answers: a part of that for whole answers, so that the rest of it stays free for those.
+/// The memory of kept answers: a part of that for whole answers, so that the rest stays free for those.
 pub(super) struct Room {
     kept: Amounts<PayingAccount>,
     answers: Amounts<PayingAccount>,
 }
 
-/// The kept answers of an edge.
 pub(super) struct Store {
     pub(super) room: Room,
     answers: Mutex<Answers>,
@@ -28,30 +27,27 @@ pub(super) struct Store {
 #[derive(Default)]
 struct Answers {
     by_name: HashMap<String, Arc<Kept>>,
-    /// Those that have ended, the oldest first, each with its end.
+    /// The ended answers, oldest first, with the time that they ended.
     ended: VecDeque<(Instant, String, Arc<Kept>)>,
 }
 
-/// What there is under a name.
 pub(super) enum Found {
-    /// The answer to the same request.
     Kept(Arc<Kept>),
     /// The answer to another request.
     Other,
-    /// Nothing, and there is no place for more.
+    /// There is no answer, and no room for more.
     Full,
-    /// Nothing until now: this answer is to be written.
+    /// There was no answer: this one must be written.
     New(Arc<Kept>),
 }
 
 impl Room {
-    /// The part of `answers`, of which all accounts have `total` and one has `share`.
+    /// Creates the room as a part of `answers`, of which `total` is for all accounts and `share` for one.
     pub(super) fn new(answers: &Amounts<PayingAccount>, total: u64, share: u64) -> Self {
         let part = |bytes: u64| bytes / 100 * limits::KEPT_PERCENT;
         Self { kept: Amounts::new(part(total), part(share)), answers: answers.clone() }
     }
 
-    /// Takes so many bytes for an answer of `account`.
     pub(super) fn take(&self, account: &PayingAccount, bytes: u64) -> Result<[Held<PayingAccount>; 2], Refused> {
         let mut held = [&self.kept, &self.answers].map(|amounts| amounts.hold(account.clone()));
         held.iter_mut().try_for_each(|held| held.grow(bytes))?;
@@ -65,11 +61,11 @@ impl Store {
     }
 
     fn answers(&self) -> MutexGuard<'_, Answers> {
-        // Nothing panics while the lock is held.
+        // The code under this lock does not panic.
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds the answer called `name`, or makes a place for it.
+    /// Finds the answer with this name, or creates an entry for it.
     pub(super) fn enter(
         &self,
         name: &str,
@@ -90,15 +86,14 @@ impl Store {
         Found::New(kept)
     }
 
-    /// Finds the answer called `name`.
     pub(super) fn find(&self, name: &str) -> Option<Arc<Kept>> {
         let answers = &mut *self.answers();
         answers.forget_old();
         answers.by_name.get(name).cloned()
     }
 
-    /// Makes room for so many more bytes of an answer, of which others that have ended are let go of; if that does not help, the answer
-    /// itself is not kept any more.
+    /// Reserves room for `bytes` more of an answer, forgetting other ended answers if needed. If that does not suffice,
+    /// the answer itself is no longer kept.
     pub(super) fn make_room(&self, kept: &Kept, bytes: usize) {
         if kept.written() + bytes as u64 > limits::KEPT_ANSWER_BYTES {
             kept.stop_keeping();
@@ -112,19 +107,16 @@ impl Store {
         }
     }
 
-    /// Keeps an answer that has ended, for a while.
     pub(super) fn keep(&self, name: &str, kept: &Arc<Kept>) {
         let mut answers = self.answers();
         answers.ended.push_back((Instant::now(), name.to_owned(), kept.clone()));
         answers.forget_old();
     }
 
-    /// Forgets an answer.
     pub(super) fn remove(&self, name: &str, kept: &Arc<Kept>) {
         self.answers().remove(name, kept);
     }
 
-    /// Forgets answers that were kept for long enough.
     pub(super) fn forget_old(&self) {
         self.answers().forget_old();
     }
@@ -139,7 +131,7 @@ impl Answers {
         }
     }
 
-    /// Forgets the answer, of an account's if one is given, that ended first. Returns false if there is none.
+    /// Forgets the answer, of `account` if given, that ended first. Returns false if there is none.
     fn forget_oldest(&mut self, account: Option<&PayingAccount>) -> bool {
         let is_its = |kept: &Kept| account.is_none_or(|account| kept.account == *account);
         let Some(at) = self.ended.iter().position(|(.., kept)| is_its(kept)) else { return false };
@@ -205,7 +197,7 @@ mod tests {
             assert!(write(&store, name, of, bytes).await.is_kept(), "{name}");
         }
         assert_eq!(["a", "b", "c", "d"].map(|name| store.find(name).is_some()), [false, true, true, true]);
-        // One that is larger than all of it is not kept.
+        // An answer larger than the whole room is not kept.
         let Found::New(kept) = store.enter("e", || claim("r"), &account("1a"), "r") else { panic!("it is there") };
         store.make_room(&kept, 3 * bytes);
         assert!(!kept.is_kept());

@@ -1,21 +1,20 @@
-//! The frames of a stream, in the format in which its provider writes it.
+//! The frames of a stream in its provider's format.
 
 use bytes::BytesMut;
 use domain::usage::Ending;
 
 use super::{super::meter::Usage, Frames, NativeFrames, Progress, StreamError};
 
-/// Reads the events of one stream, and rewrites them for the client or for a translation.
+/// Reads the events of one stream and rewrites them for the client or for translation.
 #[expect(clippy::large_enum_variant, reason = "most are chat completions, which allocate nothing for this")]
 pub(in crate::gateway) enum AnswerFrames {
-    /// Of a chat completion.
     Chat(Frames),
-    /// Of an answer that passes in its own format.
+    /// An answer that passes in its own format.
     Native(Box<NativeFrames>),
 }
 
 impl AnswerFrames {
-    /// Reads the next bytes, cut anywhere, and appends the complete events among them to `out`.
+    /// Reads the next bytes, split anywhere, and appends the events that they complete to `out`.
     pub(in crate::gateway) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
         match self {
             Self::Chat(frames) => frames.push(chunk, out),
@@ -23,7 +22,7 @@ impl AnswerFrames {
         }
     }
 
-    /// Ends the stream where the provider has closed it. Fails if the last frame has not come.
+    /// Ends a stream that the provider has closed. Fails if the last frame is missing.
     pub(in crate::gateway) fn end(&mut self, out: &mut BytesMut) -> Result<(), StreamError> {
         match self {
             Self::Chat(frames) => frames.end(out),
@@ -31,7 +30,7 @@ impl AnswerFrames {
         }
     }
 
-    /// The usage as the provider reports it, or an estimate.
+    /// Returns the usage that the provider reported, or an estimate.
     pub(in crate::gateway) fn usage(&self) -> Usage {
         match self {
             Self::Chat(frames) => frames.usage(),
@@ -39,7 +38,6 @@ impl AnswerFrames {
         }
     }
 
-    /// How the answer has ended, as the provider says.
     pub(in crate::gateway) fn ending(&self) -> Ending {
         match self {
             Self::Chat(frames) => frames.ending(),
@@ -47,7 +45,7 @@ impl AnswerFrames {
         }
     }
 
-    /// The usage of a stream that broke off: exact if all of it was reported before.
+    /// Returns the usage of a stream that broke off, which is exact if all of it was reported before.
     pub(in crate::gateway) fn usage_so_far(&self) -> Usage {
         match self {
             Self::Chat(frames) => frames.usage_so_far(),
@@ -55,7 +53,7 @@ impl AnswerFrames {
         }
     }
 
-    /// Whether there have been words of the model or a usage report.
+    /// Returns whether there were any words of the model or a usage report.
     pub(in crate::gateway) fn has_content(&self) -> bool {
         match self {
             Self::Chat(frames) => frames.has_content(),
@@ -63,7 +61,7 @@ impl AnswerFrames {
         }
     }
 
-    /// Whether the model has said anything.
+    /// Returns whether the model has written anything.
     pub(in crate::gateway) fn has_words(&self) -> bool {
         match self {
             Self::Chat(frames) => frames.has_words(),
@@ -71,7 +69,6 @@ impl AnswerFrames {
         }
     }
 
-    /// Whether the provider has reported usage.
     pub(in crate::gateway) fn has_usage(&self) -> bool {
         match self {
             Self::Chat(frames) => frames.has_usage(),
@@ -79,7 +76,7 @@ impl AnswerFrames {
         }
     }
 
-    /// Counts and logs the frames of a chat completion that did not pass. To be called once, at the stream's end.
+    /// Counts and logs the frames of a chat completion that were left out. Call it once, at the stream's end.
     pub(in crate::gateway) fn report_left_out(&self, request_id: &str) {
         if let Self::Chat(frames) = self {
             frames.report_left_out(request_id);

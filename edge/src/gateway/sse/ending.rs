@@ -1,4 +1,4 @@
-//! The end of a stream, and what its answer costs.
+//! The end of a stream, and the cost of its answer.
 
 use bytes::BytesMut;
 
@@ -12,11 +12,10 @@ use super::{
 };
 use crate::limits;
 
-/// The event that ends a stream.
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
 impl Frames {
-    /// Adds the cost to the `usage` object that ends there in `out`.
+    /// Adds the cost to the `usage` object that ends at `end` in `out`.
     pub(super) fn write_cost(&self, usage: &Usage, end: usize, out: &mut BytesMut) {
         if self.model.model.provider.has_openai_usage {
             let cost = Cost::of(usage, &self.model.model).to_string();
@@ -27,8 +26,8 @@ impl Frames {
         }
     }
 
-    /// Writes the end of the stream, and a frame with the usage before it if the last frame did not say it all. Fails if the model has said
-    /// nothing: that is no completion.
+    /// Writes the end of the stream, preceded by a usage frame unless the last frame had the final usage. Fails if the
+    /// model has written nothing, which is no completion.
     pub(super) fn close(&mut self, out: &mut BytesMut) -> Result<(), StreamError> {
         if self.with_choices == 0 || (self.is_filtered && !self.has_words()) {
             let report = self.left_out_report.filter(|report| report.complaint.is_some());
@@ -51,7 +50,7 @@ impl Frames {
     }
 }
 
-/// The fields `id` and `created`, as the beginning of a JSON object.
+/// Writes the fields `id` and `created` as the beginning of a JSON object.
 pub(super) fn identity(id: Option<&[u8]>, created: Option<&[u8]>) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in [("id", id), ("created", created)] {

@@ -1,11 +1,10 @@
-//! Why streams fail.
+//! The failures of streams.
 
 use super::super::{
     error::{ProviderError, Report, RequestFacts},
     json::JsonError,
 };
 
-/// Why a stream is no valid answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(in crate::gateway) enum StreamError {
     #[error("the provider reported an error")]
@@ -25,7 +24,7 @@ pub(in crate::gateway) enum StreamError {
 }
 
 impl StreamError {
-    /// What the client is told; `is_charged` says whether usage was reported.
+    /// Returns the client's error. `is_charged` is whether usage was reported.
     pub(in crate::gateway) fn to_provider_error(self, is_charged: bool, facts: &RequestFacts) -> ProviderError {
         match self {
             Self::Reported(report) | Self::NoEvent(report) => facts.reported(report),

@@ -1,4 +1,4 @@
-//! Finding and parsing single events in a stream of bytes.
+//! Finds and parses single events in a byte stream.
 
 use std::ops::Range;
 
@@ -7,15 +7,15 @@ use memchr::memchr2;
 /// The state of a search for the end of an event.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::gateway) struct Search {
-    /// The start of the line that is being searched.
+    /// The start of the current line.
     line: usize,
-    /// The end of the bytes that have been searched.
+    /// The end of the bytes searched so far.
     at: usize,
 }
 
 impl Search {
-    /// The length of the event at the beginning of `text`, its empty line included, or `None` if its end has not come.
-    /// Lines end in LF, CR LF or CR. A later call for the same event continues where this one stopped.
+    /// Returns the length of the first event in `text`, including its empty line, or `None` if its end has not arrived.
+    /// Lines end in LF, CR LF or CR. Calling it again for the same event continues the search.
     pub(in crate::gateway) fn end_of_event(&mut self, text: &[u8]) -> Option<usize> {
         loop {
             let rest = text.get(self.at..)?;
@@ -41,21 +41,18 @@ impl Search {
     }
 }
 
-/// A parsed event.
 pub(super) struct Event {
     pub(super) data: Data,
-    /// Whether the event's type is `error`.
     pub(super) is_error: bool,
-    /// Whether every line is a comment or one of the fields that events have.
+    /// Whether every line is a comment or a standard event field.
     pub(super) is_valid: bool,
-    /// Whether there are lines that do not pass: `id`, `retry` and data without content, each of which makes some client report an
-    /// event that is none.
+    /// Whether some lines do not pass: `id`, `retry` and empty data, which make some clients report a nonexistent
+    /// event.
     pub(super) is_odd: bool,
 }
 
-/// The data of an event.
 pub(super) enum Data {
-    /// The event has no data, or nothing but spaces; it may be a comment.
+    /// No data, or only spaces; the event may be a comment.
     None,
     /// The usual single line: the position of its value in the event.
     Line(Range<usize>),
@@ -64,7 +61,6 @@ pub(super) enum Data {
 }
 
 impl Data {
-    /// The bytes of the data, in the event that it is of.
     pub(super) fn bytes<'d>(&'d self, event: &'d [u8]) -> &'d [u8] {
         match self {
             Self::None => &[],
@@ -100,7 +96,7 @@ impl Event {
 
     fn add_data(&mut self, event: &[u8], span: Range<usize>) {
         let value = event.get(span.clone()).unwrap_or_default();
-        // In JSON it means nothing.
+        // Insignificant in JSON.
         if value.trim_ascii().is_empty() {
             self.is_odd = true;
             return;
@@ -109,7 +105,7 @@ impl Event {
             Data::None => Data::Line(span),
             Data::Line(first) => Data::Lines([event.get(first).unwrap_or_default(), b" ", value].concat()),
             Data::Lines(mut lines) => {
-                // The standard joins lines with a line feed; in JSON a space means the same.
+                // The standard joins lines with a line feed, which is equivalent to a space in JSON.
                 lines.push(b' ');
                 lines.extend_from_slice(value);
                 Data::Lines(lines)
@@ -118,8 +114,8 @@ impl Event {
     }
 }
 
-/// The lines of an event that every client understands: comments, and with data the event's name and the data. An event
-/// without either is empty.
+/// Keeps only the lines that every client understands: comments and, if there is data, the event's name and the data.
+/// Otherwise the result is empty.
 pub(super) fn without_odd_lines(event: &[u8], has_data: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(event.len());
     for line in event.split(|byte| matches!(byte, b'\n' | b'\r')) {

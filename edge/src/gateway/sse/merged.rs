@@ -1,4 +1,4 @@
-//! A stream's frames merged into one answer, for a client that asked for no stream.
+//! Merges a stream's frames into one answer, for a client that did not request a stream.
 
 use super::{
     super::{json, json_answer},
@@ -6,16 +6,16 @@ use super::{
 };
 use crate::limits;
 
-/// Fields of a delta whose strings are whole each time; other strings in a delta are pieces of one.
+/// Fields of a delta whose strings are always complete; other strings in a delta are pieces.
 const WHOLE: [&[u8]; 6] = [b"role", b"id", b"type", b"name", b"index", b"format"];
 
-/// The frames of a stream that cannot be one answer: one is no object, or there are too many fields.
+/// The frames do not form an answer: one is not an object, or there are too many fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the stream's frames do not make an answer")]
 pub(in crate::gateway) struct MergeError;
 
-/// The frames of a stream so far, merged. The pieces of each choice's `delta` are put together to its `message`, those of a legacy
-/// completion's `text` to one; of everything else the last value that is not null holds.
+/// The merged frames of a stream. The pieces in each choice's `delta` are joined into its `message`, and those of a
+/// legacy completion's `text` into one. For everything else, the last value that is not null counts.
 #[derive(Debug, Default)]
 pub(in crate::gateway) struct Merged {
     answer: Object,
@@ -24,42 +24,41 @@ pub(in crate::gateway) struct Merged {
 
 #[derive(Debug, Default)]
 struct Size {
-    /// The number of fields, and of elements of lists.
+    /// The number of fields and list elements.
     fields: usize,
     /// The bytes of names and values.
     bytes: usize,
 }
 
-/// An object, with its fields in the order in which they came.
+/// An object with its fields in order of arrival.
 #[derive(Debug, Default)]
 struct Object(Vec<(Vec<u8>, Node)>);
 
-/// The value of a field.
 #[derive(Debug)]
 enum Node {
-    /// As JSON.
+    /// A JSON text.
     Text(Vec<u8>),
     Object(Object),
-    /// Objects that say in a field `index` which of them a piece belongs to.
+    /// Objects identified by their field `index`, to which pieces belong.
     List(Vec<(u64, Object)>),
 }
 
-/// Where in a frame an object stands.
+/// The position of an object in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Frame,
     Choice,
-    /// In the `delta` of a choice, or its `logprobs`.
+    /// In a choice's `delta` or `logprobs`.
     Delta,
     Other,
 }
 
 impl Merged {
-    /// Adds whole events, as [`Frames`](super::Frames) writes them.
+    /// Adds complete events, as [`Frames`](super::Frames) writes them.
     pub(in crate::gateway) fn add(&mut self, events: &[u8]) -> Result<(), MergeError> {
         let mut rest = events;
         while !rest.is_empty() {
-            // The last one may end in a CR, which the search takes for the first half of a line's end.
+            // The last event may end in a CR, which the search takes for half of a line ending.
             let len = Search::default().end_of_event(rest).unwrap_or(rest.len());
             let (event, others) = rest.split_at_checked(len).unwrap_or((rest, &[]));
             rest = others;
@@ -79,12 +78,10 @@ impl Merged {
         Ok(())
     }
 
-    /// The bytes of the names and values that are merged.
     pub(in crate::gateway) fn bytes(&self) -> usize {
         self.size.bytes
     }
 
-    /// The answer.
     pub(in crate::gateway) fn into_answer(self) -> Vec<u8> {
         let mut out = Vec::new();
         self.answer.write(Place::Frame, &mut out);
@@ -167,7 +164,7 @@ impl Node {
         if let Self::Text(text) = self { text.len() } else { 0 }
     }
 
-    /// Adds a value; `is_pieces` says whether strings and arrays are pieces of one.
+    /// Merges a value. `is_pieces` is whether strings and arrays are pieces of a longer one.
     fn merge(&mut self, value: &[u8], is_pieces: bool, inner: Place, size: &mut Size) -> Result<(), MergeError> {
         if value == b"null" {
             return Ok(());
@@ -214,22 +211,20 @@ impl Node {
 }
 
 impl Size {
-    /// Counts a field, or an element of a list.
+    /// Counts a field or a list element.
     fn count_one(&mut self) -> Result<(), MergeError> {
         self.fields += 1;
         if self.fields > limits::MERGED_FIELDS { Err(MergeError) } else { Ok(()) }
     }
 }
 
-/// The `index` of an object.
 fn index(object: &[u8]) -> Option<u64> {
     let mut fields = json::fields(object).filter_map(Result::ok);
     let index = fields.find(|field| &*field.name() == b"index")?;
     serde_json::from_slice(object.get(index.value)?).ok()
 }
 
-/// Appends a string to a string, or the elements of an array to those of another. Anything else takes the place of what
-/// was there.
+/// Appends a string to a string, or an array's elements to another array. Any other value replaces the previous one.
 fn append(text: &mut Vec<u8>, value: &[u8]) {
     let both = |quote: &[u8]| text.starts_with(quote) && value.starts_with(quote);
     let is_array = both(b"[");
@@ -329,7 +324,7 @@ mod tests {
             answer,
             json!({ "choices": [{ "message": { "content": "aa" } }], "usage": { "completion_tokens": 2 }, "x": [2] })
         );
-        // Calls that say nothing of their place are whole.
+        // Tool calls without an index are complete.
         let call = |id: &str| json!({ "choices": [{ "index": 0, "delta": { "tool_calls": [{ "id": id }] } }] });
         assert_eq!(
             merged(&[call("a"), call("b")])["choices"][0]["message"]["tool_calls"],
@@ -346,7 +341,7 @@ mod tests {
             merged.add(format!("data: {frame}\n\n").as_bytes()).unwrap();
         }
         let names = ["id", "usage", "completion_tokens", "choices", "delta", "content"].concat();
-        // Objects and lists took the place of `null`, which is not worth a look.
+        // Objects and lists replaced `null`, whose bytes are ignored.
         let values = [r#""c""#, "1", r#""abc""#, "null", "null", "null"].concat();
         assert_eq!(merged.bytes(), names.len() + values.len());
     }

@@ -1,7 +1,7 @@
-//! A streamed answer: server-sent events, passed on byte by byte except for the model's name and words in lists, while the usage is
-//! read from them. The values of a frame's other fields are not looked at, but for the length of the model's words.
+//! Streamed answers: server-sent events that are passed on byte for byte, except for the model's name and words in
+//! lists, while their usage is read. Other fields are not inspected, except for the length of the model's words.
 //!
-//! An *event* is what ends with an empty line; a *frame* is the JSON object in an event's `data`.
+//! An *event* ends with an empty line; a *frame* is the JSON object in an event's `data`.
 
 mod answer;
 mod ending;
@@ -37,62 +37,56 @@ use super::{
 };
 use crate::{limits, metrics};
 
-/// What may stand at the beginning of a stream, and is no part of its first line.
+/// May precede the first line of a stream.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Whether a stream is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// More frames are to come.
     Ongoing,
-    /// The last frame has come. Whatever the provider still sends is ignored.
+    /// The last frame has arrived. Anything that follows is ignored.
     Complete,
 }
 
-/// Reads the events of one stream, and rewrites them for the client.
+/// Reads the events of one stream and rewrites them for the client.
 pub(super) struct Frames {
     model: Arc<ServedModel>,
     expected: Expected,
-    /// The path that was asked.
     route: ModelRoute,
     events: Splitter,
-    /// Whether an event has been processed.
     has_begun: bool,
-    /// The largest usage that the provider has reported.
+    /// The largest usage reported so far.
     usage: Option<Usage>,
-    /// Whether that is the usage of the whole answer.
+    /// Whether `usage` covers the whole answer.
     is_usage_final: bool,
-    /// What was reported in frames that have choices, too.
+    /// The usage reported in frames that also have choices.
     reports: ChoiceReports,
-    /// An estimate of the tokens in the frames so far, for a provider that reports no usage.
+    /// The estimated tokens in the frames so far, for a provider that reports no usage.
     estimated_completion: u64,
-    /// The number of frames in which the model says something.
+    /// The number of frames with words of the model.
     with_words: u64,
-    /// The number of frames with a choice.
     with_choices: u64,
-    /// Whether a content filter ended a choice that says nothing.
+    /// Whether a content filter ended a choice without words.
     is_filtered: bool,
-    /// How the latest choice that has ended did.
+    /// How the most recently ended choice ended.
     ending: Option<Ending>,
-    /// What the first frame reports that is no part of a completion.
+    /// The report in the first frame that is no part of a completion.
     left_out_report: Option<Report>,
-    /// `id` and `created` of the first frame, for a frame that the gateway adds.
+    /// The `id` and `created` of the first frame, for a frame that the gateway adds.
     identity: Option<Vec<u8>>,
     last: LastFrame,
-    /// The number of frames that were no part of a completion.
+    /// The number of frames that are no part of a completion.
     left_out: u64,
 }
 
-/// The properties of the latest frame.
 #[derive(Default)]
 struct LastFrame {
     has_usage: bool,
-    /// Whether nothing but `[DONE]` can follow.
+    /// Whether only `[DONE]` can follow.
     is_closing: bool,
 }
 
 impl Frames {
-    /// Creates a reader of an answer of `model` to a chat completion.
     pub(super) fn new(model: Arc<ServedModel>, expected: Expected) -> Self {
         Self {
             model,
@@ -115,12 +109,12 @@ impl Frames {
         }
     }
 
-    /// The same for an answer of another path.
+    /// Sets the route of the request, if it is not a chat completion.
     pub(super) fn at(self, route: ModelRoute) -> Self {
         Self { route, ..self }
     }
 
-    /// Reads the next bytes, cut anywhere, and appends the complete events among them to `out`.
+    /// Reads the next bytes, split anywhere, and appends the events that they complete to `out`.
     pub(super) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
         let mut events = std::mem::take(&mut self.events);
         let progress = events.push(chunk, limits::FRAME_BYTES, |event| self.process(event, out));
@@ -128,7 +122,7 @@ impl Frames {
         progress
     }
 
-    /// Ends the stream where the provider has closed it. Fails if the last frame has not come.
+    /// Ends a stream that the provider has closed. Fails if the last frame is missing.
     pub(super) fn end(&mut self, out: &mut BytesMut) -> Result<(), StreamError> {
         let mut events = std::mem::take(&mut self.events);
         if let Some(progress) = events.finish(|event| self.process(event, out))
@@ -142,11 +136,10 @@ impl Frames {
         self.close(out)
     }
 
-    /// The usage as the provider reports it, or an estimate.
     pub(super) fn usage(&self) -> Usage {
         let words = self.estimated_completion.max(self.with_choices.min(1));
         let Some(reported) = &self.usage else { return self.expected.estimate(words) };
-        // Words without a token are words that nobody counted.
+        // The model has written words although the report counts no tokens.
         if reported.completion == 0 && self.has_words() {
             return self.expected.estimate_beside(reported, words);
         }
@@ -157,38 +150,34 @@ impl Frames {
         *reported
     }
 
-    /// Whether what is reported may be the usage of one of several choices: each has its own beside it.
+    /// Returns whether the reported usage may cover only one of several choices, each with its own report.
     fn may_be_of_one_choice(&self) -> bool {
         self.expected.choices > 1 && self.reports.count() > 1 && !self.is_usage_final
     }
 
-    /// The usage of a stream that broke off: exact if all of it was reported before.
+    /// Returns the usage of a stream that broke off, which is exact if all of it was reported before.
     pub(super) fn usage_so_far(&self) -> Usage {
         let usage = self.usage();
         Usage { is_estimated: usage.is_estimated || !self.is_usage_final, ..usage }
     }
 
-    /// How the answer has ended, as its frames say.
     pub(super) fn ending(&self) -> Ending {
         self.ending.unwrap_or(Ending::Stop)
     }
 
-    /// Whether there have been words of the model or a usage report.
     pub(super) fn has_content(&self) -> bool {
         self.has_usage() || self.has_words()
     }
 
-    /// Whether the model has said anything.
     pub(super) fn has_words(&self) -> bool {
         self.with_words > 0
     }
 
-    /// Whether the provider has reported usage.
     pub(super) fn has_usage(&self) -> bool {
         self.usage.is_some()
     }
 
-    /// Counts and logs the frames that were no part of a completion, and so did not pass. To be called once, at the stream's end.
+    /// Counts and logs the frames left out because they were no part of a completion. Called once, at the end.
     pub(super) fn report_left_out(&self, request_id: &str) {
         if self.left_out > 0 {
             let provider = &*self.model.upstream.name;
@@ -202,12 +191,11 @@ impl Frames {
         }
     }
 
-    /// Rewrites an event for the client.
     fn process(&mut self, event: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
         let before = out.len();
         let processed = self.process_event(event, out);
         if processed.is_err() {
-            // The part already written may hold the provider's own error message.
+            // The part already written may contain the provider's own error message.
             out.truncate(before);
         }
         processed
@@ -223,7 +211,7 @@ impl Frames {
         if parsed.is_error {
             return Err(StreamError::Reported(self.report(parsed.data.bytes(event))));
         }
-        // Bare text, or bare JSON: what a provider says when something is wrong.
+        // Providers report problems as bare text or bare JSON.
         if !parsed.is_valid {
             return Err(StreamError::NoEvent(self.report(event)));
         }
@@ -270,19 +258,19 @@ impl Frames {
         Ok(Progress::Ongoing)
     }
 
-    /// Reads an error of the provider's. After the first words nobody acts on what it says.
+    /// Parses a provider's error. After the first words the report is not used.
     fn report(&self, body: &[u8]) -> Report {
         if self.has_words() { Report::NONE } else { Report::of(body) }
     }
 
-    /// Rewrites a frame. Returns whether it passes: it is a part of a completion. What else a provider says is most likely why it
-    /// fails, in its own words.
+    /// Rewrites a frame. Returns whether it passes as part of a completion. Anything else that a provider sends is most
+    /// likely an error in its own words.
     fn process_frame(&mut self, frame: &[u8], out: &mut BytesMut) -> Result<bool, StreamError> {
         let part = |range: Range<usize>| frame.get(range).unwrap_or_default();
         let (mut usage, mut choices, mut id, mut created) = (None, None, None, None);
-        // Of a field that is there twice the last one counts for clients.
+        // If a field occurs twice, clients use the last one.
         let mut has_usage = false;
-        // Where the last one ends in `out`.
+        // The end of the last `usage` in `out`.
         let mut usage_end = 0;
         let mut written = 0;
         for field in json::fields(frame) {
@@ -301,7 +289,7 @@ impl Frames {
                         if self.model.model.provider.has_openai_usage {
                             out.extend_from_slice(part(written..field.value.end));
                         } else {
-                            // In the client's terms, and with all that was reported before.
+                            // In the client's format, including everything reported before.
                             let all = usage_report::later(self.usage, Some(*reported)).unwrap_or(*reported);
                             let cost = Cost::of(&all, &self.model.model);
                             out.extend_from_slice(part(written..field.value.start));
@@ -370,9 +358,9 @@ impl Frames {
         }
         let is_closing = usage.is_some() && choices.is_none_or(|choices| usage_report::ending(choices).is_some());
         self.last = LastFrame { has_usage, is_closing };
-        // Of several choices each ends by itself.
+        // With several choices, each one ends by itself.
         self.is_usage_final |= is_closing && (choices.is_none() || self.expected.choices == 1);
-        // Some providers report usage in every frame, as a running total: the largest report holds, never a sum.
+        // Some providers report a running total in every frame, so the largest report counts, never the sum.
         self.usage = usage_report::later(self.usage.take(), usage);
         if is_closing
             && has_usage
@@ -384,7 +372,6 @@ impl Frames {
     }
 }
 
-/// Whether an array has no elements.
 fn is_empty(array: &[u8]) -> bool {
     array.get(1..).unwrap_or_default().trim_ascii_start().starts_with(b"]")
 }

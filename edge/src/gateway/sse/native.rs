@@ -1,6 +1,6 @@
-//! A stream of responses or messages that passes as its provider writes it, while its usage is read.
+//! Streams of Responses or Messages answers that pass in the provider's own format, while their usage is read.
 //!
-//! Every event passes byte by byte, but for the name of the model in those that have it. Errors do not pass.
+//! Every event passes byte for byte, except for the model's name. Errors do not pass.
 
 use std::{ops::Range, sync::Arc};
 
@@ -27,20 +27,18 @@ pub(in crate::gateway) struct NativeFrames {
     expected: Expected,
     events: Splitter,
     usage: NativeUsage,
-    /// Bytes of the model's words.
     words: usize,
     ending: Option<Ending>,
     is_complete: bool,
 }
 
 impl NativeFrames {
-    /// A reader of an answer.
     pub(in crate::gateway) fn new(answer: Arc<NativeAnswer>, expected: Expected) -> Self {
         let (events, usage) = (Splitter::default(), NativeUsage::default());
         Self { answer, expected, events, usage, words: 0, ending: None, is_complete: false }
     }
 
-    /// Reads the next bytes, cut anywhere, and appends the complete events among them to `out`.
+    /// Reads the next bytes, split anywhere, and appends the events that they complete to `out`.
     pub(in crate::gateway) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
         let mut events = std::mem::take(&mut self.events);
         let progress = events.push(chunk, limits::NATIVE_EVENT_BYTES, |event| self.process(event, out));
@@ -48,7 +46,7 @@ impl NativeFrames {
         progress
     }
 
-    /// Ends the stream where the provider has closed it. Fails if its last event has not come.
+    /// Ends a stream that the provider has closed. Fails if its last event is missing.
     pub(in crate::gateway) fn end(&mut self, out: &mut BytesMut) -> Result<(), StreamError> {
         let mut events = std::mem::take(&mut self.events);
         if let Some(progress) = events.finish(|event| self.process(event, out)) {
@@ -57,12 +55,11 @@ impl NativeFrames {
         if self.is_complete { Ok(()) } else { Err(StreamError::CutOff) }
     }
 
-    /// The usage as the provider reports it, or an estimate.
     pub(in crate::gateway) fn usage(&self) -> Usage {
         self.usage.or_estimate(self.answer.api, self.words, &self.expected)
     }
 
-    /// The usage of a stream that broke off: reports before its end may be of a part.
+    /// Returns the usage of a stream that broke off, where reports before the end may be partial.
     pub(in crate::gateway) fn usage_so_far(&self) -> Usage {
         let usage = self.usage();
         if self.is_complete {
@@ -72,17 +69,15 @@ impl NativeFrames {
         Usage { completion: usage.completion.max(words), is_estimated: true, ..usage }
     }
 
-    /// How the answer has ended, as the provider says.
     pub(in crate::gateway) fn ending(&self) -> Ending {
         self.ending.unwrap_or(Ending::Stop)
     }
 
-    /// Whether the model has said anything.
     pub(in crate::gateway) fn has_words(&self) -> bool {
         self.words > 0
     }
 
-    /// Whether the provider has reported usage of an answer.
+    /// Returns whether the provider has reported usage of an answer.
     pub(in crate::gateway) fn has_usage(&self) -> bool {
         self.usage.read(self.answer.api).is_some_and(|usage| usage.completion > 0)
             && (self.has_words() || self.is_complete)
@@ -133,7 +128,6 @@ impl NativeFrames {
         Ok(Progress::Ongoing)
     }
 
-    /// Reads what the data of an event says.
     fn read(&mut self, data: &[u8]) -> Result<Read, StreamError> {
         let part = |range: Range<usize>| data.get(range).unwrap_or_default();
         let (mut kind, mut object, mut number) = (Vec::new(), None, None);
@@ -179,21 +173,19 @@ impl NativeFrames {
         Ok(Read { model, is_last })
     }
 
-    /// Reads an error of the provider's. After the first words nobody acts on what it says.
+    /// Parses a provider's error. After the first words the report is not used.
     fn report(&self, body: &[u8]) -> Report {
         if self.has_words() { Report::NONE } else { Report::of(body) }
     }
 }
 
-/// What the data of an event says.
+/// The relevant parts of an event's data.
 struct Read {
-    /// Where the name of the model stands.
     model: Option<Range<usize>>,
-    /// Whether it is the last event.
     is_last: bool,
 }
 
-/// The bytes of the words in a delta: a string, or an object with one.
+/// Counts the bytes of the words in a delta: a string, or an object with one.
 fn words_of(delta: &[u8]) -> usize {
     if delta.starts_with(b"\"") { delta.len().saturating_sub(2) } else { native_word_bytes(delta) }
 }

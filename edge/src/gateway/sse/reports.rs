@@ -1,12 +1,12 @@
-//! Usage that a provider reports beside the choices of a stream with several of them.
+//! Usage reports in frames with choices, for streams with several choices.
 //!
-//! Some providers report there what all choices have used, and some what that choice has: vLLM if it is asked for usage in
-//! every frame. Neither says which. Both are counted, and the words of the answer tell which of the two it is.
+//! Some providers report there the usage of all choices, others that of the frame's choice, like vLLM when asked for
+//! usage in every frame. The reports do not tell which, so both are tracked, and the answer's words decide.
 
 use super::super::{json, meter::Usage, usage_report};
 use crate::limits;
 
-/// The latest report beside each choice.
+/// The latest report for each choice.
 #[derive(Debug, Default)]
 pub(super) struct ChoiceReports {
     count: u64,
@@ -15,7 +15,7 @@ pub(super) struct ChoiceReports {
 }
 
 impl ChoiceReports {
-    /// Adds what is reported in a frame beside these choices.
+    /// Adds the report of a frame with these choices.
     pub(super) fn add(&mut self, choices: &[u8], usage: &Usage) {
         self.count += 1;
         for choice in json::elements(choices).into_iter().flatten() {
@@ -30,18 +30,17 @@ impl ChoiceReports {
         }
     }
 
-    /// The number of reports.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The tokens of all choices if each report is of the choice beside it.
+    /// Returns the tokens of all choices, if each report is for its frame's choice.
     pub(super) fn sum(&self) -> u64 {
         self.latest.iter().map(|(_, usage)| usage.completion).sum()
     }
 
-    /// Whether the largest report is of all choices, which have about `words` tokens, in so many frames. It then has a token for each
-    /// frame at least, and is nearer to what the words have than the sum of the reports is.
+    /// Returns whether the largest report covers all choices, given about `words` tokens in `frames` frames. It then
+    /// has at least one token per frame, and is closer to `words` than the sum of the reports.
     pub(super) fn are_of_all(&self, largest: &Usage, words: u64, frames: u64) -> bool {
         let tokens = largest.completion;
         tokens >= frames && words.abs_diff(tokens) <= self.sum().abs_diff(words)

@@ -1,21 +1,20 @@
-//! Splitting a stream that arrives in pieces into events.
+//! Splits a stream that arrives in pieces into events.
 
 use bytes::{Buf as _, BytesMut};
 
 use super::{Progress, Search, StreamError};
 
-/// Splits a stream into events, wherever it is cut. An event that arrives whole is not copied.
+/// Splits a stream into events, wherever the pieces are cut. An event that arrives in one piece is not copied.
 #[derive(Default)]
 pub(super) struct Splitter {
-    /// The beginning of an event whose end has not come.
+    /// The beginning of an incomplete event.
     pending: BytesMut,
-    /// The state of the search for the end of `pending`.
     search: Search,
 }
 
 impl Splitter {
-    /// Hands each event that `chunk` completes to `read`, until one is the last. Fails where `read` does, and on an event of more than
-    /// `most` bytes.
+    /// Passes each event that `chunk` completes to `read`, until one is the last. Fails with `read`, or beyond `most`
+    /// bytes.
     pub(super) fn push(
         &mut self,
         chunk: &[u8],
@@ -35,7 +34,7 @@ impl Splitter {
         self.hold(most, progress)
     }
 
-    /// Hands the event that has begun to `read`, as if it had ended. Returns `None` if none has begun.
+    /// Passes the incomplete event to `read` as if it had ended. Returns `None` if there is none.
     pub(super) fn finish(
         &mut self,
         read: impl FnMut(&[u8]) -> Result<Progress, StreamError>,
@@ -43,7 +42,7 @@ impl Splitter {
         (!self.pending.is_empty()).then(|| self.push(b"\n\n", usize::MAX, read))
     }
 
-    /// Hands the events at the beginning of `text` to `read`, and returns their length.
+    /// Passes the complete events at the beginning of `text` to `read`. Returns their length.
     fn split(
         &mut self,
         text: &[u8],

@@ -1,7 +1,7 @@
 use super::*;
 use crate::gateway::{error::Complaint, wire::Wire};
 
-/// The output for these pieces, how the stream ended, and its usage: prompt, completion, whether it is estimated.
+/// Returns the output, how the stream ended, and its usage: prompt, completion, and whether it is estimated.
 fn relay<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (String, Result<(), StreamError>, (u64, u64, bool)) {
     let relayed = Wire::new().unwrap().relay(1, pieces);
     let Usage { prompt, completion, is_estimated, .. } = relayed.usage;
@@ -19,7 +19,7 @@ fn stream<'t>(events: &[&'t str], end: &'t str) -> String {
     events.iter().flat_map(|event| [*event, end, end]).collect()
 }
 
-/// The stream as the client gets it: under the gateway's name of the model, and with what it costs beside the usage of [`USAGE`].
+/// Returns the stream for the client: with the gateway's name of the model, and the cost in the usage of [`USAGE`].
 fn renamed(text: &str) -> String {
     let renamed = text.replace("\"Qwen3-32B\"", "\"svc/qwen3-32b\"");
     renamed.replace("\"total_tokens\":5}", "\"total_tokens\":5,\"cost_microeuros\":2}")
@@ -31,7 +31,7 @@ fn frames_pass_unchanged_except_for_the_models_name() {
     assert_eq!(relay([text.as_bytes()]), (renamed(&text), Ok(()), USAGE_OF_FRAME));
 }
 
-/// Each of these makes some client report an event that is none, and fail.
+/// Each of these makes some client report an event that does not exist, and fail.
 #[test]
 fn events_without_data_do_not_reach_the_client() {
     let text = stream(&[WORD, STOP, USAGE, DONE_LINE], "\n");
@@ -56,7 +56,7 @@ fn events_without_data_do_not_reach_the_client() {
                 assert_eq!(relay(with.as_bytes().chunks(1)), (renamed(&text), Ok(()), USAGE_OF_FRAME), "{with:?}");
             }
         }
-        // Beside data or a comment, such a line goes alone.
+        // Next to data or a comment, only that line is removed.
         for (line, passes) in [
             (format!("id: 7\nretry: 1\n{WORD}\ndata:\n\n"), format!("{WORD}\n\n")),
             (format!(": hm\ndata: \nevent: message\n{WORD}\nid\n\n"), format!(": hm\nevent: message\n{WORD}\n\n")),
@@ -109,10 +109,10 @@ fn a_stream_without_its_last_frame_is_cut_off() {
     for events in [&[][..], &[WORD], &[WORD, STOP], &[": bye"]] {
         assert_eq!(relay([stream(events, "\n").as_bytes()]).1, Err(StreamError::CutOff), "{events:?}");
     }
-    // After the usage nothing can follow but the end.
+    // Only the end can follow the usage.
     let text = stream(&[WORD, STOP, USAGE], "\n");
     assert_eq!(relay([text.as_bytes()]), (renamed(&text) + "data: [DONE]\n\n", Ok(()), USAGE_OF_FRAME));
-    // Usage that the same frame takes back is said again.
+    // Usage that the same frame retracts is repeated.
     let twice = USAGE.replace("5}}", r#"5},"usage":null}"#);
     let (out, end, usage) = relay([stream(&[WORD, STOP, &twice], "\n").as_bytes()]);
     assert_eq!((end, usage), (Ok(()), USAGE_OF_FRAME));
@@ -153,12 +153,12 @@ fn what_is_no_part_of_a_completion_does_not_pass() {
     ] {
         let text = stream(&[&[WORD, line], &rest[..]].concat(), "\n");
         assert_eq!(relay([text.as_bytes()]), (expected.clone(), Ok(()), USAGE_OF_FRAME), "{line}");
-        // Nothing has been said, whatever stands before the end.
+        // There is no content, whatever precedes the end.
         let (out, end, _) = relay([stream(&[line, DONE_LINE], "\n").as_bytes()]);
         assert_eq!((out.as_str(), end), ("", Err(StreamError::NoAnswer)), "{line}");
     }
     assert_eq!(relay([stream(&[DONE_LINE], "\n").as_bytes()]).1, Err(StreamError::NoAnswer));
-    // Usage without choices is the end of a completion.
+    // Usage without choices ends a completion.
     for choices in ["", r#","choices":null"#] {
         let usage = USAGE.replace(r#","choices":[]"#, choices);
         let (out, end, used) = relay([stream(&[WORD, STOP, &usage], "\n").as_bytes()]);
@@ -187,7 +187,7 @@ fn only_what_the_model_says_is_estimated() {
 
 #[test]
 fn only_the_fields_of_events_pass() {
-    // Comments and an event's name pass as they are.
+    // Comments and event names pass unchanged.
     let fields = format!(": hm\nevent: message\n{WORD}\n\n");
     let text = fields.clone() + &stream(&[USAGE, DONE_LINE], "\n");
     assert_eq!(relay([text.as_bytes()]), (renamed(&text), Ok(()), USAGE_OF_FRAME));
@@ -209,7 +209,7 @@ fn only_the_fields_of_events_pass() {
             assert_eq!(end, Err(StreamError::NoEvent(Report::NONE)), "{text}");
         }
     }
-    // What a comment says is the provider's, too, but nothing that errors are made of.
+    // A comment's text is the provider's too, but no part of its errors.
     assert_eq!(relay([&b"event: error\n\n"[..]]).1, Err(StreamError::Reported(Report::NONE)));
     assert_eq!(relay([&b"event: Error \ndata: x\n\n"[..]]).1, Err(StreamError::Reported(Report::NONE)));
 }
@@ -232,7 +232,7 @@ fn what_an_error_before_the_first_word_complains_of_is_known() {
         let text = stream(&[WORD, &error, DONE_LINE], "\n");
         assert_eq!(relay([text.as_bytes()]).1, Err(StreamError::Reported(Report::NONE)), "{text}");
     }
-    // Bare, and as a frame that is no part of a completion.
+    // Bare, and as a frame that is not part of a completion.
     let bare = stream(&[&format!("{{{long}}}")], "\n");
     assert_eq!(relay([bare.as_bytes()]).1, Err(StreamError::NoEvent(report(Complaint::ContextLength, None))));
     let odd = stream(&[&format!("data: {{{long}}}"), DONE_LINE], "\n");
@@ -255,7 +255,7 @@ fn a_stream_in_which_the_model_says_nothing_is_no_answer() {
         assert_eq!(end, Err(StreamError::NoAnswer), "{events:?}");
         assert!(!out.contains("[DONE]") && completion <= 2, "{out}");
     }
-    // An empty answer that the model itself ended is one, and so are words before a filter.
+    // An empty answer that the model ended counts, and so do words before a filter.
     for events in
         [&[role, STOP, USAGE, DONE_LINE][..], &[WORD, filtered, USAGE, DONE_LINE], &[azure, WORD, STOP, DONE_LINE]]
     {
@@ -276,7 +276,7 @@ fn a_byte_order_mark_and_the_space_after_done_make_no_difference() {
     }
 }
 
-/// Mistral reports what all of them have used, beside the end of each.
+/// Mistral reports the usage of all choices with the end of each.
 #[test]
 fn the_usage_of_all_choices_is_not_added_up() {
     let frame = |index: u64, delta: &str, reason: &str, usage: &str| {
@@ -293,7 +293,7 @@ fn the_usage_of_all_choices_is_not_added_up() {
         let ends = (0..3).zip(last).map(|(index, completion)| frame(index, "", "\"stop\"", &usage(completion)));
         roles.chain(words).chain(ends).chain([DONE_LINE.to_owned()]).collect::<Vec<_>>().join("\n\n") + "\n\n"
     };
-    // The same total three times; a running total; and 7 tokens of each.
+    // The same total three times; a running total; and 7 tokens each.
     for (last, completion, is_estimated) in [([21; 3], 21, false), ([7, 14, 21], 21, false), ([7; 3], 21, true)] {
         let relayed = Wire::new().unwrap().relay(3, [pieces(last).as_bytes()]);
         assert_eq!(
@@ -302,12 +302,12 @@ fn the_usage_of_all_choices_is_not_added_up() {
             "{last:?}"
         );
     }
-    // Where nothing is reported, frames without words have no tokens.
+    // Without reports, frames without words have no tokens.
     let silent = pieces([21; 3]).replace(&usage(21), "null");
     assert_eq!(Wire::new().unwrap().relay(3, [silent.as_bytes()]).usage, Usage::estimated(7, 21));
 }
 
-/// vLLM reports beside each piece of a choice what that choice has used, if it is asked to.
+/// vLLM can report the usage of a choice with each of its pieces.
 #[test]
 fn the_usage_of_one_of_several_choices_is_not_taken_for_all() {
     let frame = |index: u64, completion: u64, reason: &str| {
@@ -332,14 +332,14 @@ fn the_usage_of_one_of_several_choices_is_not_taken_for_all() {
     let summed =
         USAGE.replace(r#""completion_tokens":2,"total_tokens":5"#, r#""completion_tokens":44,"total_tokens":47"#);
     assert_eq!(of(2, &[&summed, DONE_LINE]).usage, usage(3, 44, false));
-    // Reported once, it is of all.
+    // A single report covers all choices.
     let silent = pieces[..3].iter().map(|piece| piece.split(",\"usage\"").next().unwrap().to_owned() + "}");
     let once = silent.chain([pieces[3].clone()]).collect::<Vec<_>>().join("\n\n") + "\n\n";
     for end in ["", "data: [DONE]\n\n"] {
         let once = Wire::new().unwrap().relay(2, [(once.clone() + end).as_bytes()]);
         assert_eq!((once.end, once.usage), (Ok(()), usage(3, 20, false)), "{end}");
     }
-    // Of one choice it is all there is.
+    // With one choice, it is the total.
     let single = of(1, &[]);
     assert_eq!((single.end, single.usage), (Ok(()), usage(3, 20, false)));
 }
@@ -356,21 +356,21 @@ fn usage_that_was_reported_once_is_not_taken_back() {
     for (events, expected) in [
         (vec![USAGE.to_owned(), null], (3, 2, false)),
         (vec![twice], (3, 2, false)),
-        // A smaller report than an earlier one is not believed.
+        // A smaller report than an earlier one is ignored.
         (vec![USAGE.to_owned(), usage(0, 0, 0)], (3, 2, false)),
         (vec![usage(9, 40, 49), usage(9, 39, 48)], (9, 40, false)),
         (vec![usage(9, 40, 49), usage(9, 41, 50)], (9, 41, false)),
-        // Tokens that are in the total only are completion: a provider counts its reasoning there.
+        // Tokens that are only in the total belong to the completion: some provider counts its reasoning there.
         (vec![usage(10, 5, 100)], (10, 90, false)),
         (vec![usage(10, 5, 3)], (10, 5, false)),
-        // Words without a token are words that nobody counted.
+        // Words without tokens: the report does not count them.
         (vec![usage(0, 0, 0)], (7, 4, true)),
         (vec![usage(9, 0, 9)], (9, 4, true)),
     ] {
         let text = stream(&[WORD, STOP], "\n") + &events.join("\n\n") + "\n\ndata: [DONE]\n\n";
         assert_eq!(relay([text.as_bytes()]).2, expected, "{events:?}");
     }
-    // Broken off after all was said.
+    // Cut off after all content.
     let text = stream(&[WORD, STOP, USAGE, "data: {\"half"], "\n");
     let (_, end, usage) = relay([text.as_bytes()]);
     assert_eq!((end, usage), (Err(StreamError::InvalidJson), USAGE_OF_FRAME));
@@ -406,7 +406,7 @@ fn cuts_and_line_ends_make_no_difference() {
     let wire = Wire::new().unwrap();
     for end in ["\n", "\r\n", "\r"] {
         let text = stream(&[": hm", WORD, WORD, STOP, USAGE, DONE_LINE], end) + "data: {}\n\n";
-        // Comments are written anew.
+        // Comments are rewritten.
         let expected = format!(": hm\n\n{}data: [DONE]\n\n", renamed(&stream(&[WORD, WORD, STOP, USAGE], end)));
         assert_eq!(relay([text.as_bytes()]), (expected, Ok(()), USAGE_OF_FRAME), "{end:?}");
         for cuts in 0..=u8::MAX {

@@ -1,4 +1,4 @@
-//! When a client is to hear something although its provider is silent.
+//! Keep-alive comments for clients while the provider is silent.
 
 use std::{
     pin::Pin,
@@ -9,24 +9,24 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::limits;
 
-/// The timer of a stream's comments. There is one timer, reset only when it fires.
+/// The timer for a stream's comments. A single timer, reset only when it fires.
 pub(in crate::gateway) struct KeepAlive {
     due: Instant,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl KeepAlive {
-    /// The timer of a stream that begins now: its head is sent with the first comment, if nothing comes before.
+    /// Creates the timer of a stream that begins now. Its head is sent with the first comment, or earlier with content.
     pub(in crate::gateway) fn new() -> Self {
         Self { due: Instant::now() + limits::STREAM_BEGINNING, timer: None }
     }
 
-    /// Bytes are sent that came at this time.
+    /// Restarts the wait after bytes that arrived `at` this time.
     pub(super) fn restart(&mut self, at: Instant) {
         self.due = at + limits::KEEP_ALIVE;
     }
 
-    /// Ready each time that a comment is due.
+    /// Becomes ready each time a comment is due.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let due = self.due;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
@@ -60,7 +60,7 @@ mod tests {
             let pause = last.elapsed();
             assert!(pause >= limits::KEEP_ALIVE && pause < limits::KEEP_ALIVE + Duration::from_secs(1), "{pause:?}");
         }
-        // Bytes put the next one off.
+        // Bytes postpone the next comment.
         for _ in 0..10 {
             let more = tokio::time::timeout(limits::KEEP_ALIVE * 2 / 3, poll_fn(|cx| comments.poll(cx))).await;
             assert!(more.is_err(), "a comment between bytes");

@@ -9,23 +9,22 @@ use std::{
 use super::super::{models::ServedModel, upstream::UpstreamResponse};
 use crate::limits;
 
-/// What a provider still sends after a stream's last frame. Nothing is under way any more.
+/// The rest of a provider's answer after the last frame of its stream, when the completion has ended.
 pub(super) struct Rest {
     pub(super) answer: UpstreamResponse,
     pub(super) model: Arc<ServedModel>,
-    /// The bytes of the stream that were read before.
+    /// The bytes of the stream read so far.
     pub(super) read: usize,
 }
 
 impl Rest {
-    /// Reads it, for a bounded time.
     pub(super) async fn read(mut self) {
         let end = tokio::time::timeout(limits::STREAM_END, poll_fn(|cx| self.poll(cx)));
         let is_at_end = end.await.unwrap_or(false);
         self.release_connection(is_at_end);
     }
 
-    /// Polls for the end of the answer's body. Ready with whether it ended well.
+    /// Polls for the end of the answer's body. Ready with whether it ended properly.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         loop {
             match ready!(self.answer.poll_chunk(cx)) {
@@ -36,7 +35,7 @@ impl Rest {
         }
     }
 
-    /// Keeps the connection for another request if its answer was read to the end, and closes it otherwise.
+    /// Returns the connection to the pool if the answer was read to its end, and closes it otherwise.
     pub(super) fn release_connection(self, is_at_end: bool) {
         if is_at_end {
             self.model.upstream.keep(self.answer.into_connection());

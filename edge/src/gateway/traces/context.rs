@@ -1,19 +1,18 @@
-//! Where a span belongs: its ids, and the client's trace that it continues (W3C Trace Context).
+//! The ids of a span, and the client's trace that it continues (W3C Trace Context).
 
 use http::HeaderMap;
 
-/// The ids of a span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Context {
     pub(super) trace: u128,
     pub(super) span: u64,
     pub(super) parent: Option<u64>,
-    /// The client's `tracestate`, which goes with its trace.
+    /// The client's `tracestate`, passed along with its trace.
     pub(super) state: Option<String>,
 }
 
 impl Context {
-    /// The context of a request, unless it is not traced: by its client, or by `percent`.
+    /// Creates the context of a request. Returns `None` if the client did not sample it or `percent` excludes it.
     pub(super) fn of(headers: &HeaderMap, percent: u8) -> Option<Self> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let parent = text("traceparent").and_then(parse);
@@ -27,20 +26,20 @@ impl Context {
             }
             None => Self { trace: rand::random::<u128>().max(1), span, parent: None, state: None },
         };
-        // By the trace's id, so that all who go by it choose the same traces.
+        // Decided by the trace's id, so that all programs that do so choose the same traces.
         let share = (context.trace & u128::from(u64::MAX)) * 100 / (1 << 64);
         (share < percent.into()).then_some(context)
     }
 }
 
-/// Reads a `traceparent`: the trace, the span, and whether it is sampled.
+/// Parses a `traceparent` into the trace, the span, and whether it is sampled.
 fn parse(text: &str) -> Option<(u128, u64, bool)> {
     let mut parts = text.trim().split('-');
     let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let is_hex =
         |text: &str, len| text.len() == len && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let is_formed = is_hex(version, 2) && is_hex(trace, 32) && is_hex(span, 16) && is_hex(flags, 2);
-    // A later version may have more parts; this one has not.
+    // Only later versions may have more parts.
     if !is_formed || version == "ff" || (version == "00" && parts.next().is_some()) {
         return None;
     }
@@ -63,7 +62,7 @@ mod tests {
         assert_eq!(context.trace, 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
         assert_eq!(context.parent, Some(0xb7ad_6b71_6920_3331));
         assert_eq!(of("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00", 100), None, "it is not sampled");
-        // 0x8448… is 51 percent of all.
+        // 0x8448… is at 51 percent of the range.
         assert_eq!(of("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", 51), None);
         assert!(of("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", 52).is_some());
         for wrong in [

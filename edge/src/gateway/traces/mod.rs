@@ -1,9 +1,10 @@
-//! Traces: a span for each completion, by OpenTelemetry's conventions for generative AI, for a collector of the operator's.
+//! Traces: a span for each completion, by OpenTelemetry's conventions for generative AI, for a collector of the
+//! operator.
 //!
-//! A [`Span`] is held by whoever works on its completion, and ends when the last of them lets go of it. It says which model was asked, what
-//! was used, how it ended, and nothing of a prompt or an answer: there is no field that could hold a word of one, but for the reasons for which choices
-//! end, and of these it knows a list. Spans wait in a queue with a bound; what does not fit is dropped and counted, and nothing waits for
-//! a collector. Providers are not told of traces. Start with [`Traces::begin`].
+//! All parts that work on a completion hold its [`Span`], which ends when the last of them drops it. A span has the
+//! model, the usage and how the completion ended, and no content of prompts or answers: no field could hold any, except
+//! for finish reasons, which are taken from a fixed list. Spans wait in a bounded queue; if it is full they are dropped
+//! and counted, and nothing waits for a collector. Providers receive no trace headers. Start with [`Traces::begin`].
 
 mod context;
 mod otlp;
@@ -22,13 +23,12 @@ use self::{context::Context, otlp::Ended};
 use super::{error::ErrorCode, meter::Usage};
 use crate::{limits, metrics};
 
-/// What stands before the reason for which a choice ended. In a string the quotes have backslashes, so that no word of an answer is taken
-/// for it.
+/// Precedes a finish reason. Inside a string, the quotes would be escaped, so an answer's words never match.
 const FINISH_REASON: &[u8] = b"\"finish_reason\":";
-/// The reasons that a span names.
+/// The finish reasons that a span can have.
 const KNOWN_REASONS: [&str; 5] = ["stop", "length", "tool_calls", "content_filter", "function_call"];
 
-/// Makes spans.
+/// Creates spans.
 #[derive(Clone)]
 pub struct Traces {
     ended: mpsc::Sender<Ended>,
@@ -37,20 +37,18 @@ pub struct Traces {
     clock: Clock,
 }
 
-/// A completion's span, which ends with the last of its clones.
+/// The span of a completion, which ends when its last clone is dropped.
 #[derive(Clone)]
 pub(super) struct Span(Arc<Active>);
 
-/// A span that has not ended.
 struct Active {
     ended: mpsc::Sender<Ended>,
     started: Instant,
-    /// What is sent; taken at the end.
+    /// The data to send, taken at the end.
     recorded: Mutex<Option<Ended>>,
 }
 
 impl Traces {
-    /// Begins the span of a request for `model`, unless it is not traced.
     pub(super) fn begin(&self, headers: &HeaderMap, account: &Account, model: &Arc<Model>) -> Option<Span> {
         let context = Context::of(headers, self.percent)?;
         let recorded = Ended {
@@ -72,23 +70,22 @@ impl Traces {
 
 impl Span {
     fn record(&self, change: impl FnOnce(&mut Ended)) {
-        // Nothing panics while the lock is held.
+        // The code under this lock does not panic.
         if let Some(recorded) = &mut *self.0.recorded.lock().unwrap_or_else(PoisonError::into_inner) {
             change(recorded);
         }
     }
 
-    /// Says what the completion has used.
     pub(super) fn used(&self, id: &CompletionId, usage: &Usage) {
         self.record(|span| (span.completion, span.usage) = (Some(id.to_string()), Some(*usage)));
     }
 
-    /// Says that the completion is served by the provider of `model`.
+    /// Records that the provider of `model` serves the completion.
     pub(super) fn served_by(&self, model: &Arc<Model>) {
         self.record(|span| span.model.clone_from(model));
     }
 
-    /// Says how an answer has ended that says so in no `finish_reason`.
+    /// Records how an answer without a `finish_reason` ended.
     pub(super) fn finished(&self, ending: Ending) {
         let reason = match ending {
             Ending::Stop => "stop",
@@ -100,7 +97,6 @@ impl Span {
         self.record(|span| span.reasons.push(reason));
     }
 
-    /// Says what the client is answered with.
     pub(super) fn answered(&self, status: StatusCode, error: Option<ErrorCode>) {
         self.record(|span| {
             span.status = Some(status.as_u16());
@@ -108,12 +104,11 @@ impl Span {
         });
     }
 
-    /// Says why the completion has failed.
     pub(super) fn failed(&self, error: ErrorCode) {
         self.record(|span| span.error = Some(error));
     }
 
-    /// Reads the reasons for which choices end in frames of a chat completion, or in a whole one.
+    /// Reads the finish reasons in frames of a chat completion, or in a whole one.
     pub(super) fn read(&self, chat: &[u8]) {
         for at in memmem::find_iter(chat, FINISH_REASON) {
             let rest = chat.get(at + FINISH_REASON.len()..).unwrap_or_default().trim_ascii_start();

@@ -1,4 +1,4 @@
-//! Spans as OTLP has them in JSON.
+//! Spans in OTLP's JSON format.
 
 use std::sync::Arc;
 
@@ -10,14 +10,12 @@ use super::{
     context::Context,
 };
 
-/// `SPAN_KIND_CLIENT`: what calls a model is a client by the conventions.
+/// `SPAN_KIND_CLIENT`: by the conventions, a caller of a model is a client.
 const SPAN_KIND: u8 = 3;
 /// `STATUS_CODE_ERROR`.
 const STATUS_ERROR: u8 = 2;
-/// What spans are made by.
 const SCOPE: &str = "svc.gateway";
 
-/// A span that has ended.
 pub(super) struct Ended {
     pub(super) context: Context,
     pub(super) start_millis: u64,
@@ -31,13 +29,12 @@ pub(super) struct Ended {
     pub(super) status: Option<u16>,
 }
 
-/// The program that the spans are of.
+/// The program that created the spans.
 pub(super) struct Resource {
     pub(super) edge: String,
     pub(super) machine: String,
 }
 
-/// The body of a request with these spans.
 pub(super) fn request(spans: &[Ended], Resource { edge, machine }: &Resource) -> Value {
     let version = env!("CARGO_PKG_VERSION");
     json!({ "resourceSpans": [{
@@ -63,7 +60,7 @@ impl Ended {
             "spanId": format!("{:016x}", context.span),
             "name": format!("chat {}", model.id),
             "kind": SPAN_KIND,
-            // 64-bit numbers are text in OTLP's JSON.
+            // OTLP's JSON has 64-bit numbers as strings.
             "startTimeUnixNano": start.to_string(),
             "endTimeUnixNano": (start + u128::from(self.nanos)).to_string(),
             "attributes": self.attributes(),

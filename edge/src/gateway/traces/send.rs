@@ -1,4 +1,4 @@
-//! The task that sends spans to the collector, in batches, as OTLP in JSON over HTTP.
+//! The task that sends spans to the collector in batches, as OTLP JSON over HTTP.
 
 use std::fs;
 
@@ -34,7 +34,7 @@ pub enum TraceSetupError {
     /// The file cannot be read.
     #[error("telemetry.traces_headers_file cannot be read: {0}")]
     File(#[from] std::io::Error),
-    /// A line is no header field. What it says is not repeated: it may be a key.
+    /// A line is not a header field. Its text is not repeated, as it may be a key.
     #[error("telemetry.traces_headers_file, line {0}: expected `Name: value`")]
     Header(usize),
     /// TLS cannot be set up.
@@ -42,7 +42,7 @@ pub enum TraceSetupError {
     Tls(#[from] ProviderSetupError),
 }
 
-/// Why a batch was not taken.
+/// Why a batch was not accepted.
 #[derive(Debug, thiserror::Error)]
 enum SendError {
     #[error("cannot connect: {0}")]
@@ -56,7 +56,7 @@ enum SendError {
 }
 
 impl SendError {
-    /// Whether the same batch may be taken later, by what OTLP says.
+    /// Returns whether the same batch may be accepted later, according to OTLP.
     fn is_passing(&self) -> bool {
         match self {
             Self::Status(status) => matches!(status.as_u16(), 429 | 502..=504),
@@ -68,7 +68,6 @@ impl SendError {
 /// Sends spans while it runs.
 pub struct TraceTask {
     ended: mpsc::Receiver<Ended>,
-    /// What is sent next.
     batch: Vec<Ended>,
     uri: Uri,
     headers: HeaderMap,
@@ -76,7 +75,7 @@ pub struct TraceTask {
     resource: Resource,
 }
 
-/// The traces of the edge called `edge` on this machine, and the task that sends them. None where none are configured.
+/// Returns the traces of the edge named `edge` on this machine, and the task that sends them, if configured.
 pub fn start(
     config: &Telemetry,
     edge: &str,
@@ -100,7 +99,7 @@ pub fn start(
     Ok(Some((traces, task)))
 }
 
-/// Reads a file of header fields. Empty lines and comments (`#`) are left out.
+/// Parses a file of header fields. Empty lines and comments (`#`) are ignored.
 fn parse_headers(text: &str) -> Result<HeaderMap, TraceSetupError> {
     let mut headers = HeaderMap::new();
     for (number, line) in text.lines().enumerate() {
@@ -120,7 +119,7 @@ fn parse_headers(text: &str) -> Result<HeaderMap, TraceSetupError> {
 }
 
 impl TraceTask {
-    /// Sends spans until `stop`, and then those that wait.
+    /// Sends spans until `stop` is cancelled, and then those still queued.
     pub async fn run(mut self, stop: CancellationToken) {
         let sending = async {
             while self.fill().await {
@@ -141,7 +140,7 @@ impl TraceTask {
         }
     }
 
-    /// Fills the batch: until it has many spans, or the first of them has waited. Returns false if there are no more.
+    /// Fills the batch until it is full or its first span has waited long enough. Returns false if there are no more.
     async fn fill(&mut self) -> bool {
         if self.batch.is_empty() {
             let Some(first) = self.ended.recv().await else { return false };
@@ -157,7 +156,7 @@ impl TraceTask {
         true
     }
 
-    /// Sends a batch, more than once while the collector is away.
+    /// Sends a batch, with retries while the collector is unavailable.
     async fn send(&self) {
         static AWAY: Outage = Outage::new();
         let body = Bytes::from(otlp::request(&self.batch, &self.resource).to_string());

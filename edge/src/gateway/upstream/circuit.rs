@@ -1,12 +1,13 @@
-//! The circuit breaker of a provider: one that failed several times in a row is left alone for a while, so that completions go to
-//! another provider, or fail quickly, rather than wait for it one by one.
+//! The circuit breaker of a provider: after several failures in a row, a provider gets no requests for a while, so that
+//! completions go to another provider or fail quickly instead of each waiting for it.
 //!
-//! Closed, every request passes. After [`limits::CIRCUIT_FAILURES`] failures without an answer in between it is open, and none does.
-//! When its pause is over it is half-open: one request in each pause tries the provider. Any answer closes the circuit; another failure
-//! doubles the pause, up to [`limits::CIRCUIT_LONGEST_PAUSE`].
+//! While the circuit is closed, all requests pass. After [`limits::CIRCUIT_FAILURES`] failures without an answer in
+//! between it opens, and no requests pass. After a pause it is half-open: one request per pause tries the provider. Any
+//! answer closes the circuit; another failure doubles the pause, up to [`limits::CIRCUIT_LONGEST_PAUSE`].
 //!
-//! A failure is the provider's own: it cannot be reached, is silent, breaks off, or says that it is overloaded or away. Refusals of
-//! a request are answers, and a status of 500 says nothing: one client's request may provoke it again and again.
+//! Only the provider's own failures count: it cannot be reached, is silent, breaks off, or reports that it is
+//! overloaded or unavailable. Refusals of a request count as answers. A status of 500 counts as neither, because one
+//! client's request may provoke it repeatedly.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -20,7 +21,6 @@ use crate::{
     metrics::{self, CircuitState},
 };
 
-/// The circuit breaker of a provider.
 pub(in crate::gateway) struct Circuit {
     provider: Arc<str>,
     state: Mutex<State>,
@@ -28,34 +28,31 @@ pub(in crate::gateway) struct Circuit {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Requests pass.
     Closed {
         /// The failures since the last answer.
         failures: u32,
     },
-    /// One request passes in each `pause`.
+    /// One request passes per `pause`.
     Open {
-        /// When the next one may pass.
+        /// When the next request may pass.
         next_trial: Instant,
         pause: Duration,
-        /// Whether one has passed whose outcome is not known.
+        /// Whether a trial with unknown outcome has passed.
         is_tried: bool,
     },
 }
 
-/// What the attempt to ask a provider says about the provider.
+/// The provider's health, as shown by an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gateway) enum Health {
-    /// It answers, if only to refuse the request.
+    /// The provider answers, even if it refuses the request.
     Answers,
-    /// It fails.
     Fails,
-    /// Either may be the case.
+    /// Inconclusive.
     Unknown,
 }
 
 impl Health {
-    /// What a status says.
     pub(in crate::gateway) fn of(status: StatusCode) -> Self {
         match status.as_u16() {
             502 | 503 | 504 | 529 => Self::Fails,
@@ -65,23 +62,22 @@ impl Health {
     }
 }
 
-/// The permission to ask a provider once. If the request is a trial and is given up before its outcome is known, the next one tries.
+/// A permit for one request to a provider. If it is a trial and dropped without an outcome, the next request is one.
 pub(in crate::gateway) struct Permit {
     trial: Option<Arc<Circuit>>,
 }
 
 impl Circuit {
-    /// A closed circuit.
     pub(super) fn new(provider: Arc<str>) -> Self {
         Self { provider, state: Mutex::new(State::Closed { failures: 0 }) }
     }
 
-    /// Shows the circuit in the metrics, where it has not changed yet.
+    /// Adds the circuit to the metrics before its first change.
     pub(in crate::gateway) fn show(&self) {
         metrics::circuit(&self.provider, CircuitState::Closed);
     }
 
-    /// Permits a request, or says for how long none is.
+    /// Permits a request, or returns for how long none is permitted.
     pub(in crate::gateway) fn admit(self: &Arc<Self>) -> Result<Permit, Duration> {
         let is_trial = self.admit_at(Instant::now())?;
         Ok(Permit { trial: is_trial.then(|| self.clone()) })
@@ -100,7 +96,6 @@ impl Circuit {
         Ok(true)
     }
 
-    /// Learns what an attempt has said.
     pub(in crate::gateway) fn learn(&self, permit: Permit, health: Health) {
         let is_trial = permit.is_trial();
         permit.decided();
@@ -114,7 +109,7 @@ impl Circuit {
         *state = match (before, health) {
             (State::Closed { failures: 0 }, Health::Answers) => return,
             (_, Health::Answers) => State::Closed { failures: 0 },
-            // It is there, at least.
+            // The provider can at least be reached.
             (State::Open { .. }, Health::Unknown) if is_trial => State::Closed { failures: 0 },
             (State::Closed { failures }, Health::Fails) if failures + 1 < limits::CIRCUIT_FAILURES => {
                 State::Closed { failures: failures + 1 }
@@ -126,7 +121,7 @@ impl Circuit {
                 let pause = (pause * 2).min(limits::CIRCUIT_LONGEST_PAUSE);
                 State::Open { next_trial: now + pause, pause, is_tried: false }
             }
-            // Of a request that was under way before.
+            // From a request that began earlier.
             _ => return,
         };
         let after = *state;
@@ -148,7 +143,7 @@ impl Circuit {
         }
     }
 
-    /// Nothing was learned of a trial: the next request is one.
+    /// Makes the next request a trial, since the outcome of the current one is unknown.
     fn abandon_trial(&self, now: Instant) {
         let mut state = self.state();
         if let State::Open { next_trial, is_tried, .. } = &mut *state
@@ -191,7 +186,7 @@ mod tests {
         (Arc::new(Circuit::new("p".into())), Instant::now())
     }
 
-    /// A circuit that has just opened.
+    /// Returns a circuit that has just opened.
     fn opened() -> (Arc<Circuit>, Instant) {
         let (circuit, now) = circuit();
         for _ in 0..limits::CIRCUIT_FAILURES {
@@ -214,7 +209,7 @@ mod tests {
         }
         let (circuit, now) = opened();
         assert_eq!(circuit.admit_at(now), Err(limits::CIRCUIT_PAUSE));
-        // What comes of earlier requests changes nothing, unless it is an answer.
+        // Outcomes of earlier requests change nothing, except for answers.
         circuit.learn_at(false, Health::Fails, now + SECOND);
         circuit.learn_at(false, Health::Unknown, now + SECOND);
         assert_eq!(circuit.admit_at(now + SECOND), Err(limits::CIRCUIT_PAUSE.saturating_sub(SECOND)));
@@ -234,7 +229,7 @@ mod tests {
             pause = (pause * 2).min(limits::CIRCUIT_LONGEST_PAUSE);
             assert_eq!(circuit.admit_at(now), Err(pause));
         }
-        // A trial that takes long keeps nobody from the next.
+        // A slow trial does not delay the next.
         now += pause;
         assert_eq!(circuit.admit_at(now), Ok(true));
         assert_eq!(circuit.admit_at(now + pause), Ok(true));

@@ -20,10 +20,10 @@ use crate::limits;
 
 type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
 type Driver = Pin<Box<http1::Connection<Io, RequestBody>>>;
-/// A connection to a provider. It makes progress only while it is polled, by the request that uses it.
+/// A connection to a provider. It makes progress only while the request that uses it polls it.
 pub(in crate::gateway) struct Connection {
     sender: SendRequest<RequestBody>,
-    /// `None` once the connection has ended.
+    /// `None` once the connection has closed.
     driver: Option<Driver>,
 }
 
@@ -37,7 +37,6 @@ impl Connection {
         Ok(Self { sender, driver: Some(Box::pin(driver)) })
     }
 
-    /// Sends a request, and waits for the head of its answer.
     pub(super) async fn send(mut self, request: Request<RequestBody>) -> hyper::Result<(Self, Response<Incoming>)> {
         poll_fn(|cx| {
             if let ready @ Poll::Ready(_) = self.sender.poll_ready(cx) {
@@ -57,12 +56,12 @@ impl Connection {
         Ok((self, response))
     }
 
-    /// Reads and writes what can be read and written now.
+    /// Reads and writes as much as possible without blocking.
     pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
         drive(&mut self.driver, cx);
     }
 
-    /// Whether the connection is open and a request can be sent now.
+    /// Returns whether the connection is open and can take a request now.
     pub(super) fn is_ready(&mut self) -> bool {
         self.drive(&mut Context::from_waker(Waker::noop()));
         self.driver.is_some() && self.sender.is_ready()
@@ -70,16 +69,16 @@ impl Connection {
 }
 
 fn drive(driver: &mut Option<Driver>, cx: &mut Context<'_>) {
-    // An error of the connection also reaches the request that waits for its answer.
+    // A connection error also reaches the request that waits for its answer.
     if driver.as_mut().is_some_and(|driver| driver.as_mut().poll(cx).is_ready()) {
         *driver = None;
     }
 }
 
-/// Whether the connection ended before a byte of the request was written.
+/// Returns whether the connection closed before any byte of the request was written.
 ///
-/// A connection that ends later, even at once and without an answer, may have carried the request: its provider may be at
-/// work on it, and bill it, when the connection breaks. The two cannot be told apart, so only this is safe to repeat.
+/// A connection that closes later, even immediately and without an answer, may have delivered the request, and the
+/// provider may be working on it and bill it. Those cases are indistinguishable, so only this one is safe to retry.
 pub(super) fn is_unsent(error: &hyper::Error) -> bool {
     error.is_canceled() || error.is_closed()
 }

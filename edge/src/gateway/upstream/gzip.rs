@@ -1,20 +1,19 @@
-//! Decoding answers that providers compress although the gateway asks them not to.
+//! Decodes answers that providers compress although the gateway asks them not to.
 
 use std::io::Write as _;
 
 use flate2::write::MultiGzDecoder;
 use http::{HeaderMap, header};
 
-/// Decodes an answer piece by piece.
 pub(in crate::gateway) struct GzipDecoder(MultiGzDecoder<Vec<u8>>);
 
-/// The answer has another encoding than gzip, or is no valid gzip.
+/// The answer has an encoding other than gzip, or is not valid gzip.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the answer is compressed in a way that cannot be read")]
 pub(in crate::gateway) struct GzipError;
 
 impl GzipDecoder {
-    /// The decoder for an answer with these headers, or `None` if it is not compressed.
+    /// Creates the decoder for an answer with these headers, or returns `None` if it is not compressed.
     pub(in crate::gateway) fn for_headers(headers: &HeaderMap) -> Result<Option<Self>, GzipError> {
         let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter();
         let (encoding, other) = (encodings.next().map(|value| value.as_bytes().to_ascii_lowercase()), encodings.next());
@@ -25,7 +24,7 @@ impl GzipDecoder {
         }
     }
 
-    /// Decodes the next bytes, completely. One byte can decode to about a thousand.
+    /// Decodes all of the next bytes. One byte can decode to about a thousand.
     pub(in crate::gateway) fn decode(&mut self, zipped: &[u8]) -> Result<Vec<u8>, GzipError> {
         self.0.write_all(zipped).and_then(|()| self.0.flush()).map_err(|_| GzipError)?;
         Ok(std::mem::take(self.0.get_mut()))

@@ -1,19 +1,18 @@
-//! What providers say that their answers are.
+//! The media types of providers' answers.
 
 use http::{HeaderMap, HeaderValue, header};
 
-/// What a provider says that its answer is.
+/// The media type of an answer, as declared by the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gateway) enum MediaType {
     EventStream,
     Json,
     Other,
-    /// It does not say.
+    /// Not declared.
     None,
 }
 
 impl MediaType {
-    /// The media type of an answer with these headers.
     pub(in crate::gateway) fn of(headers: &HeaderMap) -> Self {
         let value = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
         let essence = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();

@@ -1,8 +1,8 @@
-//! The providers: a pool of HTTP/1.1 connections for each, with one request at a time on a connection.
+//! The providers: a pool of HTTP/1.1 connections for each, with one request at a time per connection.
 //!
-//! A connection is polled by the request that waits for its answer, not by a task of its own: the bytes of an answer
-//! reach the client without a hop between tasks. An idle connection is not polled; whether it is still open is checked
-//! when it is taken from the pool. What an answer means is not known here. Start with [`Upstream::ask`].
+//! A connection is polled by the request that waits for its answer, not by a separate task, so an answer's bytes reach
+//! the client without a hop between tasks. Idle connections are not polled; whether one is still open is checked when
+//! it is taken from the pool. This module does not interpret answers. Start with [`Upstream::ask`].
 
 mod circuit;
 mod connection;
@@ -47,7 +47,7 @@ use crate::{
 
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("svc-gateway/", env!("CARGO_PKG_VERSION")));
 
-/// Where Anthropic's format has the key, and the version of the format.
+/// The headers of Anthropic's format for the key and the format's version.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 
@@ -57,7 +57,7 @@ pub enum ProviderSetupError {
     /// The provider's address is not valid in a request.
     #[error("the address of the provider {0} cannot be used: {1}")]
     Address(String, http::Error),
-    /// The provider's key is not valid in a header.
+    /// The provider's key is not a valid header value.
     #[error("the API key of the provider {0} holds characters that no HTTP header can")]
     Key(String),
     /// TLS cannot be set up.
@@ -67,33 +67,29 @@ pub enum ProviderSetupError {
 
 pub(super) type Connector = HttpsConnector<HttpConnector>;
 
-/// A provider.
 pub(super) struct Upstream {
     /// The provider's name in the configuration, for logs and metrics.
     pub(super) name: Arc<str>,
-    /// The name as the value of a header, if it can be one.
+    /// The name as a header value, if it is a valid one.
     pub(super) name_header: Option<HeaderValue>,
-    /// Whether it is asked at all.
+    /// Whether requests are sent to it at all.
     pub(super) circuit: Arc<Circuit>,
-    /// From asking it to the head of its answer, or to its failure.
+    /// The time from sending a request to the head of its answer or a failure.
     pub(super) answer_seconds: Histogram,
     uri: Uri,
     targets: Targets,
     headers: HeaderMap,
-    /// Those of requests in Anthropic's format.
     anthropics: HeaderMap,
     connector: Connector,
-    /// The time limit for an answer to begin.
     pub(super) first_byte: Duration,
-    /// The time limit for a request to wait for its turn; none waits where it is zero.
+    /// The time limit for a request to wait for its turn; if zero, requests do not wait.
     pub(super) queue: Duration,
     /// The longest pause between two chunks of an answer that has begun.
     chunk_pause: Duration,
-    /// Idle connections with the time since when they are, the latest last.
+    /// Idle connections, each with the time since when it is idle, the most recent last.
     idle: Mutex<Vec<(Instant, Connection)>>,
 }
 
-/// Why a provider has not answered.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
     #[error("cannot connect: {0}")]
@@ -107,7 +103,6 @@ pub(super) enum AskError {
 }
 
 impl AskError {
-    /// The error's label in metrics.
     pub(super) fn metric_label(&self) -> &'static str {
         match self {
             Self::Connect(_) => "no connection",
@@ -165,7 +160,7 @@ impl Upstream {
         })
     }
 
-    /// Whether `other` reaches the same provider in the same way.
+    /// Returns whether `other` reaches the same provider in the same way.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let Self { name, uri, targets, headers, anthropics, first_byte, queue, chunk_pause, .. } = self;
         (name, uri, targets) == (&other.name, &other.uri, &other.targets)
@@ -173,11 +168,11 @@ impl Upstream {
             && (*first_byte, *queue, *chunk_pause) == (other.first_byte, other.queue, other.chunk_pause)
     }
 
-    /// Asks for a completion that begins by `begin_by`, at the path `route`. `before_sending` is called in the moment before the request
-    /// is sent, each time that it is.
+    /// Sends a request for a completion, which must begin by `begin_by`, to the path of `route`. `before_sending` is
+    /// called right before each time the request is sent.
     ///
-    /// The request is sent a second time only where the provider cannot have begun to work on it: when connecting failed,
-    /// or when a kept connection had ended before any of the request was written.
+    /// The request is sent a second time only if the provider cannot have begun to work on it: connecting failed, or a
+    /// pooled connection had closed before any of the request was written.
     pub(super) async fn ask(
         &self,
         route: ModelRoute,
@@ -209,14 +204,14 @@ impl Upstream {
                 Err(error) => return Err(AskError::Broken(error)),
             }
         }
-        // Boxed, because it is rare: the future of a request is moved, and is as large as its largest branch.
+        // Boxed because it is rare: a request's future is moved, and is as large as its largest branch.
         let connection = Box::pin(self.connect()).await?;
         let request = self.request(route, body, is_stream, before_sending);
         let (connection, response) = connection.send(request).await.map_err(AskError::Broken)?;
         Ok(answer(connection, response))
     }
 
-    /// Connects, at the second try if the first fails.
+    /// Connects, with one retry.
     async fn connect(&self) -> Result<Connection, AskError> {
         match self.try_to_connect().await {
             Err(AskError::Connect(_)) => self.try_to_connect().await,
@@ -254,7 +249,7 @@ impl Upstream {
         request
     }
 
-    /// Takes an open connection from the pool, the latest used first.
+    /// Takes the most recently used open connection from the pool.
     fn take_idle(&self) -> Option<Connection> {
         loop {
             let (since, mut connection) = self.idle().pop()?;
@@ -264,13 +259,13 @@ impl Upstream {
         }
     }
 
-    /// Puts a connection whose answer was read to its end into the pool.
+    /// Returns a connection whose answer was read to its end to the pool.
     pub(super) fn keep(&self, mut connection: Connection) {
         if !connection.is_ready() {
             return;
         }
         let mut idle = self.idle();
-        // The oldest come first. Those that have idled for too long are closed here; nothing else would close them.
+        // The oldest come first. Those that have been idle for too long are closed here, as nothing else closes them.
         let expired = idle.iter().take_while(|(since, _)| since.elapsed() >= limits::PROVIDER_IDLE).count();
         let surplus = (idle.len() + 1).saturating_sub(limits::PROVIDER_KEPT);
         let closed: Vec<_> = idle.drain(..expired.max(surplus)).collect();
@@ -284,18 +279,17 @@ impl Upstream {
     }
 }
 
-/// Whether connecting failed by the connector's own time limit, which it divides among a name's addresses.
+/// Returns whether connecting failed by the connector's own timeout, which it divides among a name's addresses.
 fn is_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source())
         .filter_map(|error| error.downcast_ref::<std::io::Error>())
         .any(|error| error.kind() == std::io::ErrorKind::TimedOut)
 }
 
-/// The connector for every provider.
 pub(super) fn connector() -> Result<Connector, ProviderSetupError> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
-    // Small pieces leave immediately; otherwise each may wait 40 ms for the acknowledgement of the one before.
+    // Without this, each small piece may wait 40 ms for the acknowledgement of the previous one.
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(limits::PROVIDER_CONNECT));
     tcp.set_keepalive(Some(limits::PROVIDER_KEEPALIVE));

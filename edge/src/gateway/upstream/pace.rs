@@ -1,12 +1,11 @@
-//! The pace at which a provider is asked for a model while it says that a rate limit is reached.
+//! Paces the requests for a model at a provider that reports a reached rate limit.
 //!
-//! As long as it refuses nothing, a request passes without a lock. After a refusal (429) the requests wait in a queue in which the
-//! accounts take turns: one that sends many waits longer than one that sends few. They pass one by one, after the time that the
-//! provider named, at a rate that rises while the provider takes them and is halved when it refuses. Once it has refused nothing
-//! for [`limits::PACE_CALM`] and nobody waits, all pass again.
+//! As long as the provider refuses nothing, requests pass without a lock. After a refusal (429), requests wait in a
+//! queue in which accounts take turns: an account that sends many waits longer than one that sends few. They pass one
+//! by one, after the time that the provider named, at a rate that rises while the provider accepts them and is halved
+//! when it refuses. Once it has refused nothing for [`limits::PACE_CALM`] and the queue is empty, all pass again.
 //!
-//! The queue is each edge's own. Several edges find the rates that the provider allows them together, as each one's refusals slow it
-//! down.
+//! Each edge has its own queue. Several edges find their rates together, as each is slowed down by its own refusals.
 
 use std::{
     sync::{
@@ -27,29 +26,25 @@ pub(in crate::gateway) struct Pace {
     /// Whether requests wait for their turn.
     is_limited: AtomicBool,
     waiting: AtomicUsize,
-    /// The turn to pass, which one request at a time has.
+    /// The turn to pass, held by one request at a time.
     turn: Turns<PayingAccount>,
     state: Mutex<State>,
 }
 
 struct State {
-    /// When the next request may pass.
     next: Instant,
-    /// The time between two requests.
     gap: Duration,
-    /// When the provider refused last.
     refused: Option<Instant>,
 }
 
 /// The request cannot be sent in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gateway) struct TooLate {
-    /// When it may be worth while to try again.
+    /// When a retry may succeed.
     pub(in crate::gateway) retry_after: Duration,
 }
 
 impl Pace {
-    /// The pace of a provider that has refused nothing.
     pub(in crate::gateway) fn new() -> Self {
         Self {
             is_limited: AtomicBool::new(false),
@@ -64,12 +59,11 @@ impl Pace {
         }
     }
 
-    /// Whether requests have to wait for their turn.
     pub(in crate::gateway) fn is_limited(&self) -> bool {
         self.is_limited.load(Ordering::Relaxed)
     }
 
-    /// Passes a request that need not wait. Returns whether it passes.
+    /// Passes a request if it need not wait. Returns whether it passes.
     pub(in crate::gateway) fn try_pass(&self) -> bool {
         if !self.is_limited() {
             return true;
@@ -77,9 +71,8 @@ impl Pace {
         self.waiting.load(Ordering::Relaxed) == 0 && self.pass()
     }
 
-    /// Waits for the turn of a request of `account`, at most until `deadline`.
     pub(in crate::gateway) async fn wait(&self, account: &PayingAccount, deadline: Instant) -> Result<(), TooLate> {
-        // Before the queue: what cannot pass in time keeps nobody waiting.
+        // Checked before queueing: a request that cannot pass in time must not hold up others.
         self.check(deadline)?;
         let _waiting = Waiting::new(&self.waiting);
         let patience = deadline.saturating_duration_since(Instant::now());
@@ -93,7 +86,7 @@ impl Pace {
         }
     }
 
-    /// Passes the next request, if its time has come.
+    /// Passes the next request if it is due.
     fn pass(&self) -> bool {
         let mut state = self.state();
         let now = Instant::now();
@@ -104,7 +97,7 @@ impl Pace {
         passes
     }
 
-    /// Returns when the next request may pass, if that is not after `deadline`.
+    /// Returns when the next request may pass, if that is before `deadline`.
     fn check(&self, deadline: Instant) -> Result<Instant, TooLate> {
         let next = self.state().next;
         if next > deadline { Err(self.too_late()) } else { Ok(next) }
@@ -115,11 +108,11 @@ impl Pace {
         TooLate { retry_after: until.max(limits::OVERLOAD_RETRY) }
     }
 
-    /// The provider has refused a request that was sent at `sent`, and takes the next after `retry_after`, if it says so.
+    /// Records that the provider refused a request sent at `sent`, and accepts the next after `retry_after` if given.
     pub(in crate::gateway) fn refused(&self, sent: Instant, retry_after: Option<Duration>) {
         let now = Instant::now();
         let mut state = self.state();
-        // What was sent before the last refusal says nothing of the rate since then.
+        // Requests sent before the last refusal say nothing about the rate since then.
         let is_new = state.refused.is_none_or(|refused| sent > refused);
         if is_new {
             if self.is_limited() {
@@ -131,14 +124,14 @@ impl Pace {
         self.is_limited.store(true, Ordering::Relaxed);
     }
 
-    /// The provider has taken a request.
+    /// Records that the provider accepted a request.
     pub(in crate::gateway) fn taken(&self) {
         if !self.is_limited() {
             return;
         }
         let mut state = self.state();
         let gap = state.gap.as_secs_f64();
-        // One request a second more, and a quarter, in each second.
+        // Each second, the rate rises by one request per second plus a quarter of itself.
         let faster = 1.0 / (1.0 / gap + gap + limits::PACE_GROWTH);
         state.gap = Duration::from_secs_f64(faster).max(limits::PACE_SHORTEST_GAP);
         let is_calm = state.refused.is_none_or(|refused| refused.elapsed() >= limits::PACE_CALM);
@@ -153,7 +146,6 @@ impl Pace {
     }
 }
 
-/// One request that waits, counted.
 struct Waiting<'p>(&'p AtomicUsize);
 
 impl<'p> Waiting<'p> {
@@ -209,7 +201,7 @@ mod tests {
         assert_eq!(order.iter().map(|(name, _)| *name).collect::<String>(), "abcaaa");
         assert!(order[0].1 >= Duration::from_secs(2), "not before the provider's time");
         assert!(order.is_sorted_by(|one, next| next.1.saturating_sub(one.1) >= limits::PACE_SHORTEST_GAP), "{order:?}");
-        // It is forgotten when the provider has refused nothing for a while.
+        // The limit is lifted when the provider has refused nothing for a while.
         tokio::time::advance(limits::PACE_CALM).await;
         pace.taken();
         assert!(!pace.is_limited());
@@ -221,7 +213,7 @@ mod tests {
         pace.refused(Instant::now(), Some(Duration::from_mins(1)));
         let late = pace.wait(&account('a'), soon()).await.unwrap_err();
         assert!(late.retry_after > Duration::from_secs(50));
-        // One that has waited in vain, behind another's turn, is told so at its deadline.
+        // A request that waited in vain behind another's turn fails at its deadline.
         let pace = Pace::new();
         pace.refused(Instant::now(), Some(Duration::from_secs(25)));
         let (first, second) = (account('a'), account('b'));
@@ -242,7 +234,7 @@ mod tests {
         let gap = |pace: &Pace| pace.state().gap;
         pace.refused(Instant::now(), None);
         assert_eq!(gap(&pace), limits::PACE_FIRST_GAP);
-        // Of many requests that were under way, one counts.
+        // A single refusal counts among several requests in flight.
         let sent = Instant::now();
         tokio::time::advance(Duration::from_millis(10)).await;
         pace.refused(sent + Duration::from_millis(5), None);

@@ -1,4 +1,4 @@
-//! The body of a request to a provider: sent once, and let go of piece by piece.
+//! The body of a request to a provider: sent once, and released piece by piece.
 
 use std::{
     collections::VecDeque,
@@ -14,26 +14,24 @@ use hyper::body::{Body, Frame, SizeHint};
 use super::super::request::Pieces;
 use crate::limits;
 
-/// A body to send, at the second try if nothing of it was taken at the first. Clones share it.
+/// A body to send, which can be retried if nothing of it was taken at the first attempt. Clones share it.
 #[derive(Clone)]
 pub(in crate::gateway) enum Sendable {
-    /// A small one.
     Whole(Bytes),
-    /// A large one, which is gone once a connection has begun to take it: nobody but that connection holds it in memory.
+    /// A large body. Once a connection begins to take it, only that connection holds it in memory.
     Pieces {
         pieces: Arc<Mutex<Option<VecDeque<Bytes>>>>,
         len: usize,
-        /// Whether it stays, to be sent again.
+        /// Whether it is kept to be sent again.
         is_kept: bool,
     },
 }
 
-/// A body that is being sent. It calls a function in the moment before the request is sent: hyper asks for the first frame, and
-/// then gives it to the kernel together with the request's head.
+/// A body that is being sent. It calls a function right before the request is sent: hyper polls for the first frame,
+/// and then passes it to the kernel together with the request's head.
 pub(in crate::gateway) struct RequestBody {
     body: Option<Sendable>,
     taken: VecDeque<Bytes>,
-    /// Bytes that are left to be sent.
     left: usize,
     before_sending: Box<dyn Fn() + Send>,
 }
@@ -56,7 +54,7 @@ impl From<Pieces> for Sendable {
 }
 
 impl Sendable {
-    /// The body, which from now on stays whole when it is sent.
+    /// Keeps the body after sending, so that it can be sent again.
     pub(in crate::gateway) fn kept(mut self) -> Self {
         if let Self::Pieces { is_kept, .. } = &mut self {
             *is_kept = true;
@@ -64,7 +62,7 @@ impl Sendable {
         self
     }
 
-    /// Its bytes.
+    /// Returns the length in bytes.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Whole(body) => body.len(),
@@ -72,7 +70,7 @@ impl Sendable {
         }
     }
 
-    /// Whether it can be sent, again if it was sent before.
+    /// Returns whether the body can be sent (again).
     pub(in crate::gateway) fn is_there(&self) -> bool {
         match self {
             Self::Whole(_) => true,

@@ -1,4 +1,4 @@
-//! A provider's answer, read chunk by chunk, with time limits.
+//! A provider's answer, read chunk by chunk, with timeouts.
 
 use std::{
     pin::Pin,
@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::connection::Connection;
 use crate::limits;
 
-/// A provider's answer, whose body is still to be read.
+/// A provider's answer whose body is still to be read.
 pub(in crate::gateway) struct UpstreamResponse {
     pub(in crate::gateway) status: StatusCode,
     pub(in crate::gateway) headers: HeaderMap,
@@ -26,7 +26,6 @@ pub(in crate::gateway) struct UpstreamResponse {
     batching: Option<Batching>,
 }
 
-/// Why the rest of an answer cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(in crate::gateway) enum ReadError {
     #[error("the answer broke off")]
@@ -36,46 +35,44 @@ pub(in crate::gateway) enum ReadError {
 }
 
 impl UpstreamResponse {
-    /// An answer that is to say something by `begin_by`, and after that at least every `idle`.
+    /// Creates an answer that must have content by `begin_by`, and then at least every `idle`.
     pub(super) fn new(connection: Connection, response: Response<Incoming>, begin_by: Instant, idle: Duration) -> Self {
         let (head, body) = response.into_parts();
         let timeouts = Timeouts::new(begin_by, idle);
         Self { status: head.status, headers: head.headers, body, connection, timeouts, batching: None }
     }
 
-    /// The answer has begun to say what it is read for. Servers send the head, and other things that say nothing, while a request is
-    /// queued and its prompt is read.
+    /// Marks the answer as begun. Servers send the head, and other things without content, while a request is queued
+    /// and its prompt is processed.
     pub(in crate::gateway) fn set_begun(&mut self) {
         self.timeouts.set_begun();
     }
 
-    /// The whole of the answer may take so long from its head on, rather than [`limits::EXCHANGE`].
+    /// Sets the time limit for the whole answer, measured from its head, instead of [`limits::EXCHANGE`].
     pub(in crate::gateway) fn set_longest(&mut self, longest: Duration) {
         self.timeouts.end = self.timeouts.start + longest;
     }
 
-    /// When the last chunk was read; before the first, when the head was.
+    /// Returns when the last chunk was read, or the head before the first chunk.
     pub(in crate::gateway) fn last_chunk(&self) -> Instant {
         self.timeouts.last_chunk
     }
 
-    /// From now on reads chunks that follow each other quickly together: reading and writing one chunk by itself costs as
-    /// much as forty in one go.
+    /// Starts to read quick successions of chunks together: a single chunk costs as much as forty read together.
     pub(in crate::gateway) fn start_batching(&mut self) {
         self.batching.get_or_insert_default();
     }
 
-    /// From now on reads each chunk as soon as it arrives.
+    /// Reads each chunk again as soon as it arrives.
     pub(in crate::gateway) fn stop_batching(&mut self) {
         self.batching = None;
     }
 
-    /// Whether the chunk that was read last is part of a batch.
+    /// Returns whether the chunk read last is part of a batch.
     pub(in crate::gateway) fn is_batching(&self) -> bool {
         self.batching.as_ref().is_some_and(|batching| batching.is_batch)
     }
 
-    /// Polls for the next chunk; there is none at the end.
     pub(in crate::gateway) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReadError>>> {
         if let Some(batching) = &mut self.batching {
             ready!(batching.poll(cx, self.timeouts.last_chunk));
@@ -106,7 +103,7 @@ impl UpstreamResponse {
         }
     }
 
-    /// The connection; it can be used again if the body was read to its end.
+    /// Returns the connection, which can be reused if the body was read to its end.
     pub(in crate::gateway) fn into_connection(self) -> Connection {
         self.connection
     }
@@ -114,14 +111,14 @@ impl UpstreamResponse {
 
 /// Delays reading, so that the chunks of a quick stream are read in batches.
 ///
-/// Nothing is read, and so no task is woken, before [`limits::GATHER`] has passed since the last chunk. A chunk that comes
-/// later than that is read immediately and costs no timer.
+/// Nothing is read, and so no task is woken, before [`limits::GATHER`] has passed since the last chunk. A chunk that
+/// arrives later is read immediately and needs no timer.
 #[derive(Default)]
 struct Batching {
     /// Whether everything that had arrived was read.
     is_drained: bool,
     is_waiting: bool,
-    /// Whether the chunks being read have waited.
+    /// Whether the current chunks have waited.
     is_batch: bool,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -154,16 +151,14 @@ impl Batching {
     }
 }
 
-/// The time limits of an answer: for its beginning, for the next chunk, and for the whole. There is one timer, reset when it fires,
-/// and when the answer begins.
+/// The timeouts of an answer: for its beginning, for the next chunk, and for the whole. They share one timer, reset
+/// when it fires and when the answer begins.
 struct Timeouts {
-    /// The time by which the answer must have begun, until it has. Before that, pauses may be longer.
+    /// The time by which the answer must begin, until it has. Before that, pauses may be longer.
     begin_by: Option<Instant>,
-    /// The longest pause between two chunks.
     idle: Duration,
-    /// When the head was read.
     start: Instant,
-    /// The time by which the whole answer must have come.
+    /// The time by which the whole answer must have arrived.
     end: Instant,
     last_chunk: Instant,
     timer: Option<Pin<Box<Sleep>>>,
@@ -249,14 +244,14 @@ mod tests {
             let waiting = poll_fn(|cx| timeouts.poll(cx));
             tokio::time::timeout(Duration::from_secs(seconds), waiting).await.is_err()
         };
-        // Signs of life that say nothing do not shorten the wait; words do, although its timer was set.
+        // Signs of life without content do not shorten the wait; words do, even though the timer was set.
         let mut begun = Timeouts::new(start + first, idle);
         assert!(outlasts(&mut begun, 200).await);
         begun.reset_idle();
         begun.set_begun();
         poll_fn(|cx| begun.poll(cx)).await;
         assert_eq!(start.elapsed().as_secs(), 260);
-        // Nor is an answer given up that shows signs of life after that time.
+        // An answer that shows signs of life after that time is not given up either.
         let start = Instant::now();
         let mut alive = Timeouts::new(start + first, idle);
         for _ in 0..20 {

@@ -1,9 +1,8 @@
-//! The paths at which a provider is asked.
+//! The request paths of a provider.
 
 use config::models::{ModelRoute, Provider};
 use http::Uri;
 
-/// The request targets of a provider, one for each of its paths.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Targets {
     chat: Uri,
@@ -14,7 +13,7 @@ pub(super) struct Targets {
 }
 
 impl Targets {
-    /// The targets under the provider's address.
+    /// Creates the targets under the provider's address.
     pub(super) fn of(provider: &Provider) -> Result<Self, http::Error> {
         let target = |own: Option<&String>, usual: &str| {
             let path = own.map_or(usual, |own| own.trim_start_matches('/'));
@@ -32,7 +31,6 @@ impl Targets {
         })
     }
 
-    /// The target of requests at this path.
     pub(super) fn at(&self, route: ModelRoute) -> &Uri {
         match route {
             ModelRoute::Chat => &self.chat,

@@ -1,4 +1,4 @@
-//! What a `usage` object says of the cost of its completion.
+//! The cost of a completion in its `usage` object.
 
 use std::fmt;
 
@@ -7,14 +7,13 @@ use domain::usage::Charge;
 
 use super::Usage;
 
-/// The fields that say what a completion costs, to be written at the end of its `usage`: `cost_microeuros`, in millionths of a euro, a
-/// part of one counted as one; and `cost_assumed`, the kinds of tokens that the provider has not reported, and that were therefore
-/// charged at the dearer price.
+/// The cost fields, written at the end of a `usage` object: `cost_microeuros`, in millionths of a euro, rounded up; and
+/// `cost_assumed`, the kinds of tokens that the provider did not report and that were therefore charged at the higher
+/// price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gateway) struct Cost(Charge);
 
 impl Cost {
-    /// The cost of a completion of the model.
     pub(in crate::gateway) fn of(usage: &Usage, model: &Model) -> Self {
         model.prices.charge(usage.prompt, usage.completion, &usage.kinds).into()
     }

@@ -25,9 +25,9 @@ fn incomplete_and_unbelievable_reports_are_ignored() {
     }
 }
 
-/// Cached tokens are cheap, as most providers have it.
+/// Cached tokens are cheap, as at most providers.
 const CHEAP: Prices = Prices { input: 100, cached_input: 10, cache_write: 100, output: 400, reasoning: 400, image: 0 };
-/// Every kind has a price of its own.
+/// Every kind has its own price.
 const ALL: Prices = Prices { cache_write: 125, reasoning: 600, ..CHEAP };
 
 fn places(change: impl FnOnce(&mut UsageFields)) -> UsageFields {
@@ -40,8 +40,8 @@ fn pointer(text: &str) -> Pointer {
     text.to_owned().try_into().unwrap()
 }
 
-/// What a completion of 1,000 and 50 tokens costs, by what providers say of it, with flat prices and those above; and which kinds are
-/// assumed where each has its price. Of the tokens 600 were cached and 40 are thoughts, where that is said.
+/// The cost of a completion of 1,000 and 50 tokens, by the providers' reports, with flat prices and those above; and
+/// which kinds are assumed if each has its price. 600 tokens were cached and 40 are thoughts, where reported.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of what providers say")]
 fn tokens_are_charged_once_as_each_provider_counts_them() {
@@ -181,7 +181,7 @@ fn tokens_are_charged_once_as_each_provider_counts_them() {
         assert_eq!(of(&CHEAP).cost.0, cheap, "{name}");
         let Charge { cost, assumed: kinds } = of(&ALL);
         assert_eq!((cost.0, kinds.names().collect::<Vec<_>>().join(",").as_str()), (dear, assumed), "{name}");
-        // A client reads the same of what the gateway says.
+        // A client reads the same from the gateway's report.
         let said = to_json(&usage, &Cost::from(of(&ALL)));
         assert_eq!(parse(said.as_bytes()), Some(usage), "{said}");
         let said: serde_json::Value = serde_json::from_str(&said).unwrap();

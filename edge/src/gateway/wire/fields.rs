@@ -1,4 +1,4 @@
-//! The reader of JSON objects finds in them what serde does.
+//! Checks that the parser of JSON objects agrees with serde.
 
 use std::{fmt, slice};
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::{super::json, Violation, Wire, require};
 
 impl Wire {
-    /// Checks the reader of JSON objects: it finds the fields that serde finds, and each of them, copied from the text, is
-    /// for serde the field that was judged.
+    /// Checks the parser of JSON objects: it finds the fields that serde finds, and each of them, copied from the text,
+    /// is the same field for serde.
     pub fn check_fields(text: &[u8]) -> Result<(), Violation> {
         let expected = serde_json::from_slice::<Pairs>(text).ok();
         let Ok(found) = json::fields(text).collect::<Result<Vec<_>, _>>() else {
@@ -31,7 +31,7 @@ impl Wire {
             end = whole.end;
         }
         let Some(Pairs(expected)) = expected else {
-            // Strings and numbers that serde refuses are not looked at.
+            // Strings and numbers that serde refuses are not inspected.
             return require(text, [("only objects have fields", serde_json::from_slice::<Value>(text).is_err())]);
         };
         require(text, [("there are as many fields as for serde", found.len() == expected.len())])?;
@@ -57,7 +57,7 @@ impl Wire {
     }
 }
 
-/// Whether `text` has the elements of `value`, or neither is an array.
+/// Returns whether `text` has the elements of `value`, or neither is an array.
 fn has_elements(text: &[u8], value: &Value) -> bool {
     match (json::elements(text), value) {
         (Some(found), Value::Array(elements)) => {
@@ -67,7 +67,7 @@ fn has_elements(text: &[u8], value: &Value) -> bool {
     }
 }
 
-/// The fields of an object as serde reads them: in their order, none left out that is there twice.
+/// The fields of an object as serde reads them: in order, including duplicates.
 struct Pairs(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Pairs {
@@ -94,7 +94,7 @@ impl<'de> Deserialize<'de> for Pairs {
     }
 }
 
-/// An object, in which the gateway's reader and serde see the same fields.
+/// An object in which the gateway's parser and serde find the same fields.
 #[derive(PartialEq, Eq)]
 pub(super) struct Object<'t>(pub(super) Vec<(String, &'t [u8])>);
 
@@ -109,8 +109,8 @@ impl<'t> Object<'t> {
         fields.collect::<Result<_, Violation>>().map(Self)
     }
 
-    /// The value of the field that every parser takes for the one with this name. Another spelling of the name, or a
-    /// second field, is a violation.
+    /// Returns the value of the field that every parser would use for this name. Another spelling of the name, or a
+    /// duplicate, is a violation.
     pub(super) fn only(&self, name: &str) -> Result<Option<&'t [u8]>, Violation> {
         let mut found = self.0.iter().filter(|(other, _)| is_spelling(other, name));
         match (found.next(), found.next()) {
@@ -120,19 +120,18 @@ impl<'t> Object<'t> {
         }
     }
 
-    /// Whether each field that is not null has one of these names.
+    /// Returns whether each non-null field has one of these names.
     pub(super) fn has_only(&self, names: &[&str]) -> bool {
         self.0.iter().all(|(name, value)| *value == b"null" || names.contains(&name.as_str()))
     }
 
-    /// The number in the field with this name, or `None` if the field is absent or null.
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Violation> {
         let value = self.only(name)?.filter(|value| *value != b"null");
         value.map(|value| serde_json::from_slice(value).map_err(|error| format!("{name}: {error}"))).transpose()
     }
 }
 
-/// Whether a parser that knows no case, or skips a NUL, takes `name` for `plain`, which is in lower case.
+/// Returns whether a parser that ignores case or skips NULs would read `name` as `plain`, which is in lower case.
 pub(super) fn is_spelling(name: &str, plain: &str) -> bool {
     let name = name.replace('\0', "");
     name.to_lowercase() == plain || name.to_uppercase() == plain.to_uppercase()

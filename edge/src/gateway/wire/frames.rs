@@ -1,4 +1,4 @@
-//! The reader of streams: cuts make no difference, and nothing passes but events, under the gateway's name of the model.
+//! Checks the stream parser: cuts make no difference, and only events pass, with the gateway's name of the model.
 
 use std::iter;
 
@@ -19,15 +19,14 @@ use super::{
 };
 use crate::limits;
 
-/// The shortest frame with usage to which its cost is added.
+/// The shortest frame with usage to which the cost is added.
 const SHORTEST_USAGE: &str = r#"data:{"usage":{"prompt_tokens":0,"total_tokens":1}}"#;
 /// The shortest field with a model's name.
 const SHORTEST_MODEL: &str = "\"model\":0";
 
-/// A stream as it was relayed.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::gateway) struct Relayed {
-    /// What the client gets.
+    /// The output for the client.
     pub(in crate::gateway) out: Vec<u8>,
     pub(in crate::gateway) end: Result<(), StreamError>,
     pub(in crate::gateway) usage: Usage,
@@ -35,11 +34,13 @@ pub(in crate::gateway) struct Relayed {
 }
 
 impl Wire {
-    /// Checks the reader of streams. The first byte of `input` says how the rest is cut, and whether it has two choices.
+    /// Checks the parser of streams. The first byte of `input` determines how the rest is cut, and whether it has two
+    /// choices.
     ///
-    /// However it is cut, the client gets the same, and the same is charged. What the client gets is bounded by what the
-    /// provider sent, consists of whole events, has no other name of the model than the gateway's, no list where words stand and
-    /// no error of the provider's; and if it has an end, it shows before it no more usage than is charged.
+    /// However the stream is cut, the client gets the same output and is charged the same. The output's size is bounded
+    /// by the input; it consists of complete events, and contains no other name of the model than the gateway's, no
+    /// list in place of words, and no error of the provider. If it has an end, the usage before it is no more than what
+    /// is charged.
     pub fn check_frames(&self, input: &[u8]) -> Result<(), Violation> {
         let Some((&first, text)) = input.split_first() else { return Ok(()) };
         let choices = 1 + u64::from(first & 1);
@@ -61,7 +62,7 @@ impl Wire {
         check_relayed(&whole, &self.streamed)
     }
 
-    /// Relays the stream of these pieces, of a request for so many choices.
+    /// Relays a stream in these pieces, for a request with this number of choices.
     pub(in crate::gateway) fn relay<'p>(&self, choices: u64, pieces: impl IntoIterator<Item = &'p [u8]>) -> Relayed {
         let expected = Expected { prompt: 7, completion: MAX_TOKENS, choices, images: 0 };
         let mut frames = Frames::new(self.streamed.clone(), expected);
@@ -76,7 +77,7 @@ impl Wire {
     }
 }
 
-/// `text` in pieces of 1 to 32 bytes, whose sizes depend on `seed`.
+/// Splits `text` into pieces of 1 to 32 bytes, with sizes that depend on `seed`.
 fn pieces(mut text: &[u8], mut seed: u8) -> impl Iterator<Item = &[u8]> {
     iter::from_fn(move || {
         seed = seed.wrapping_mul(5).wrapping_add(3);
@@ -86,7 +87,6 @@ fn pieces(mut text: &[u8], mut seed: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Checks what a client reads of a stream.
 fn check_relayed(relayed: &Relayed, model: &ServedModel) -> Result<(), Violation> {
     let out = &relayed.out[..];
     let events = read_events(out)?;
@@ -114,7 +114,7 @@ fn check_relayed(relayed: &Relayed, model: &ServedModel) -> Result<(), Violation
     require(out, [("the usage that a client is shown is charged", shown.is_some_and(is_charged))])
 }
 
-/// The data of each event, as a client reads them.
+/// Parses the data of each event like a client.
 fn read_events(out: &[u8]) -> Result<Vec<String>, Violation> {
     let text = String::from_utf8_lossy(out).replace("\r\n", "\n").replace('\r', "\n");
     let (mut events, mut data, mut is_whole, mut is_named) = (Vec::new(), Vec::new(), true, false);
@@ -125,7 +125,7 @@ fn read_events(out: &[u8]) -> Result<Vec<String>, Violation> {
             data.clear();
             is_named = false;
         }
-        // Some clients take the end of anything but comments for an event.
+        // Some clients treat the end of anything but comments as an event.
         require(out, [("no event comes without data", !(is_whole && is_named))])?;
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         let is_field = match name {

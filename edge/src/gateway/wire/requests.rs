@@ -1,4 +1,4 @@
-//! The judge of requests: what it lets pass is within the limits, and every parser reads it as it was judged.
+//! Checks the validation of requests: accepted requests are within the limits, and all parsers read them as validated.
 
 use bytes::Bytes;
 use config::{
@@ -22,16 +22,16 @@ use super::{
 use crate::limits;
 
 impl Wire {
-    /// Checks the judge of requests.
+    /// Checks the validation of requests.
     ///
-    /// What it accepts has, as it would be sent in the provider's dialect, no field but those that may reach the provider, and asks
-    /// for no more than was reserved. Judged again, it is the same, and needs no larger reservation. A name that the gateway governs is known however it is escaped, and in
-    /// no other spelling does it pass.
+    /// An accepted request, as sent in the provider's dialect, has only fields that may reach the provider, and asks
+    /// for no more than was reserved. Validated again, it is unchanged and needs no larger reservation. The name of a
+    /// governed field is recognized however it is escaped, and passes in no other spelling.
     pub fn check_request(&self, body: &[u8]) -> Result<(), Violation> {
         let Some(request) = self.judge(body) else { return Ok(()) };
         let asked = check_sent(&request)?;
         let text = as_of_a_client(&request);
-        // The names of the model and the ceilings that are written into it are no part of a prompt.
+        // The names of the model and the ceilings that are added are no part of a prompt.
         let added = (text.len() as u64).saturating_sub(body.len() as u64);
         let reserved = request.max_usage.prompt + added;
         let again =
@@ -53,11 +53,11 @@ impl Wire {
         request::validate(&Bytes::copy_from_slice(body), &self.models, &Asks::default()).ok()
     }
 
-    /// Checks other spellings of one of the governed names in `text`, which was judged so.
+    /// Checks other spellings of one governed name in `text`, which was validated as `judged`.
     fn check_spellings(&self, text: &[u8], judged: &CompletionRequest) -> Result<(), Violation> {
         let fields: Vec<_> =
             json::fields(text).filter_map(Result::ok).filter(|field| is_known(&field.name())).collect();
-        // One is enough: who searches brings many texts.
+        // One suffices, since a fuzzer tries many texts.
         let Some(field) = fields.get(text.len() % fields.len().max(1)) else { return Ok(()) };
         let name = String::from_utf8_lossy(&field.name()).into_owned();
         let respelled = |name: &str| {
@@ -82,7 +82,7 @@ fn is_known(name: &[u8]) -> bool {
     GOVERNED.contains(&name) || JUDGED.contains(&name)
 }
 
-/// The body for the provider as a client could have sent it: with the gateway's name of the model.
+/// Returns the provider's body as a client could have sent it, with the gateway's name of the model.
 fn as_of_a_client(request: &CompletionRequest) -> Vec<u8> {
     let body = &request.body.joined()[..];
     let model = json::fields(body).filter_map(Result::ok).find(|field| *field.name() == *b"model");
@@ -134,7 +134,7 @@ fn check_sent(request: &CompletionRequest) -> Result<u64, Violation> {
     Ok(asked)
 }
 
-/// Whether a field may reach a provider with these quirks.
+/// Returns whether a field may reach a provider with these quirks.
 fn may_pass(name: &str, value: &[u8], quirks: &Quirks) -> bool {
     if GOVERNED.contains(&name.as_bytes()) || ALWAYS.contains(&name.as_bytes()) {
         return true;
@@ -143,11 +143,11 @@ fn may_pass(name: &str, value: &[u8], quirks: &Quirks) -> bool {
         return allowed.iter().any(|allowed| allowed == name);
     }
     let beyond = BEYOND_TOKENS.iter().find(|beyond| is_spelling(name, beyond));
-    // Two of them pass with harmless values, others are left out with theirs.
+    // Two of them pass with harmless values; harmless values of the others are left out.
     beyond.is_none_or(|beyond| value == b"null" || matches!(*beyond, "modalities" | "service_tier"))
 }
 
-/// Whether the provider does not take a field that it would get, because it is null or empty.
+/// Returns whether a null or empty field is sent that the provider does not support.
 fn lacks_what_is_sent(sent: &Object<'_>, tools: &[u8], quirks: &Quirks) -> bool {
     let is_empty = json::elements(tools).is_some_and(|mut tools| tools.next().is_none());
     let has_nulls = sent.0.iter().any(|(name, value)| *value == b"null" && name != "stream_options");
@@ -216,7 +216,6 @@ fn check_part(text: &[u8], is_models: bool, quirks: &Quirks) -> Result<bool, Vio
     Ok(kind.as_deref() == Some("image_url"))
 }
 
-/// Checks the tools for the provider.
 fn check_tools(tools: &[u8]) -> Result<(), Violation> {
     for tool in json::elements(tools).into_iter().flatten() {
         check_tool(tool)?;
@@ -224,7 +223,7 @@ fn check_tools(tools: &[u8]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Checks a choice among tools for the provider.
+/// Checks the tool choice for the provider.
 fn check_choice(text: &[u8], quirks: &Quirks) -> Result<(), Violation> {
     let choice = Object::read(text)?;
     let Some(allowed) = choice.only("allowed_tools")?.filter(|allowed| allowed.starts_with(b"{")) else {
@@ -237,7 +236,6 @@ fn check_choice(text: &[u8], quirks: &Quirks) -> Result<(), Violation> {
     check_tools(allowed.only("tools")?.unwrap_or_default())
 }
 
-/// Checks a tool for the provider, or the choice of one.
 fn check_tool(text: &[u8]) -> Result<(), Violation> {
     let tool = Object::read(text)?;
     let kind = tool.only("type")?.map(serde_json::from_slice::<String>);

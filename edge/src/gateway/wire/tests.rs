@@ -1,4 +1,4 @@
-//! The properties, asked of the seeds of the fuzz targets and mutations of them, and of random input.
+//! Checks the properties with the seeds of the fuzz targets, mutations of them, and random input.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Mutations of each seed.
+/// The number of mutations per seed.
 const MUTATIONS: usize = 400;
 
 static WIRE: LazyLock<Wire> = LazyLock::new(|| Wire::new().unwrap());
@@ -89,7 +89,7 @@ fn mutate(seed: &[u8], words: &[String], chance: &mut Chance) -> Vec<u8> {
     bytes
 }
 
-/// The words of the fuzzer's dictionary. Its escapes are JSON's, but for `\x0a`.
+/// Returns the words of the fuzzer's dictionary. Its escapes are JSON's, except for `\x0a`.
 fn words() -> Vec<String> {
     let text = fs::read_to_string(fuzz().join("gateway.dict")).unwrap();
     let lines = text.lines().filter(|line| line.starts_with('"'));
@@ -100,7 +100,7 @@ fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz")
 }
 
-/// Numbers that are the same in every run (xorshift).
+/// Reproducible random numbers (xorshift).
 struct Chance(u64);
 
 impl Chance {

@@ -8,12 +8,12 @@ fn field(name: &str) -> Complaint {
     Complaint::Field(Some(KnownField::find(name.as_bytes()).unwrap()))
 }
 
-/// Bodies of errors as they stand in public reports, and what each complains of.
+/// Bodies of errors from public reports, with their complaints.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn reported() -> Vec<(&'static str, Complaint)> {
     use Complaint::{CompletionLength, ContentFilter, ContextLength, Images};
     vec![
-        // OpenAI, of several years.
+        // OpenAI, from several years.
         (
             r#"{"error":{"message":"This model's maximum context length is 4097 tokens. However, your messages resulted in 4301 tokens. Please reduce the length of the messages.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#,
             ContextLength,
@@ -244,7 +244,7 @@ fn reported() -> Vec<(&'static str, Complaint)> {
     ]
 }
 
-/// Bodies of errors that a shorter prompt, another number or the like does not mend.
+/// Bodies of errors that neither a shorter prompt nor another value fixes.
 const OTHERS: &[&str] = &[
     "",
     "null",
@@ -263,7 +263,7 @@ const OTHERS: &[&str] = &[
     r#"{"error":{"message":"You uploaded an unsupported image. Please make sure your image has one of the following formats: png, jpeg.","type":"invalid_request_error","code":"invalid_image_format"}}"#,
     r#"{"error":{"message":"The model `x` does not exist","type":"invalid_request_error","code":"model_not_found"}}"#,
     r#"{"error":{"message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set","type":"BadRequestError"}}"#,
-    // What the client itself wrote stands in the error.
+    // The client's own input is quoted in the error.
     r#"{"detail":[{"type":"missing","loc":["body","messages",0,"role"],"msg":"Field required","input":{"content":"This model's maximum context length is 5 tokens, unsupported parameter: 'temperature'"}}]}"#,
     r#"{"object":"error","message":"1 validation error for ChatCompletionRequest\n  Value error, x [type=value_error, input_value={'messages': 'maximum context length is 5 tokens'}, input_type=dict]","code":400}"#,
     r#"{"object":"error","message":"[{'type': 'missing', 'loc': ('body', 'messages'), 'msg': 'Field required', 'input': 'prompt is too long'}]","code":400}"#,
@@ -273,7 +273,7 @@ const OTHERS: &[&str] = &[
 fn reported_errors_are_told_apart() {
     for (body, complaint) in reported() {
         assert_eq!(Complaint::of(body.as_bytes()), Some(complaint), "{body}");
-        // As the data of an event or a relay's string, it is the same.
+        // The result is the same as the data of an event or a relay's string.
         let relayed = serde_json::json!({ "error": { "message": body, "code": 502 } }).to_string();
         assert_eq!(Complaint::of(relayed.as_bytes()), Some(complaint), "{relayed}");
     }
@@ -307,9 +307,10 @@ fn the_status_in_an_error_is_read() {
     }
 }
 
-/// What clients take for a prompt that is too long: each is a list of words that a message has one after the other, in lower case.
-/// Cline, Roo Code and what comes of them (`context-error-handling.ts`; with status 400), pi-ai (`overflow.ts`) and opencode (`error.ts`),
-/// `LiteLLM` (`exception_mapping_utils.py`), `LangChain` (`_handle_openai_bad_request`, `_handle_openai_api_error`).
+/// What clients recognize as a prompt that is too long: each is a list of words that a message has in order, in lower
+/// case. Cline, Roo Code and its derivatives (`context-error-handling.ts`; with status 400), pi-ai (`overflow.ts`) and
+/// opencode (`error.ts`), `LiteLLM` (`exception_mapping_utils.py`), `LangChain` (`_handle_openai_bad_request`,
+/// `_handle_openai_api_error`).
 const CLIENTS: &[(&str, &[&[&str]])] = &[
     (
         "cline, roo",
@@ -355,7 +356,6 @@ const CLIENTS: &[(&str, &[&[&str]])] = &[
     ("langchain, in a stream", &[&["exceeds the context window"]]),
 ];
 
-/// The clients that take an error for a prompt that is too long.
 fn who_shortens(error: &ApiError) -> Vec<&'static str> {
     let message: Value = serde_json::from_str(&error.to_json()).unwrap();
     let message = message["error"]["message"].as_str().unwrap().to_lowercase();
@@ -378,7 +378,7 @@ fn every_client_recognizes_a_prompt_that_is_too_long() {
     let known = ApiError::context_length_exceeded(Some(131_072)).to_json();
     let sentences = "This model's maximum context length is 131072 tokens. Please reduce the length of the messages.";
     assert!(known.contains(sentences), "{known}");
-    // Those that go by the message alone; others know the status 413.
+    // The clients that only use the message; others know the status 413.
     assert_eq!(
         who_shortens(&ApiError::body_too_large(65_536, "your plan allows no more, and a larger plan may")),
         ["pi-ai", "opencode"]
@@ -412,7 +412,7 @@ fn no_client_takes_another_error_for_it() {
         assert_eq!(who_shortens(&error), Vec::<&str>::new(), "{json}");
         assert!(!json.to_lowercase().contains("context"), "{json}");
     }
-    // Nor does a code say it.
+    // The codes do not suggest it either.
     let codes = ErrorCode::ALL.iter().filter(|code| code.as_str().contains("context"));
     assert_eq!(codes.collect::<Vec<_>>(), [&ErrorCode::ContextLengthExceeded]);
 }

@@ -1,18 +1,18 @@
-//! The wordings of providers' errors, by what they complain of.
+//! The wordings of providers' errors, by complaint.
 //!
-//! A wording is a list of fragments in lower case that an error has one after the other; numbers and quotes, in which versions
-//! differ, stand between fragments. The kinds of servers that use a wording are named beside it; `complaint/tests.rs`
-//! has errors that were reported of each, and others that must not match.
+//! A wording is a list of lower-case fragments that an error contains in order; numbers and quotes, which differ
+//! between versions, fall between fragments. Comments name the servers that use each wording; `complaint/tests.rs` has
+//! reported errors of each, and others that must not match.
 
 use super::Complaint;
 
 type Wordings = &'static [&'static [&'static str]];
 
-/// Errors that speak of tokens and limits, and of nothing that a shorter prompt mends for good.
+/// Errors about tokens and limits that a shorter prompt does not solve for good.
 pub(super) const UNRELATED: Wordings =
     &[&["rate limit"], &["rate_limit"], &["too many requests"], &["tokens per minute"], &["tokens per day"]];
 
-/// The prompt does not fit, by itself or together with the completion.
+/// The prompt does not fit, alone or together with the completion.
 pub(super) const OVERFLOWS: Wordings = &[
     // Codes: OpenAI, Azure and what copies them; llama.cpp; GLM; GitHub's models.
     &["context_length_exceeded"],
@@ -56,7 +56,7 @@ pub(super) const OVERFLOWS: Wordings = &[
     &["input is too long"],
 ];
 
-/// What stands after the number of the prompt's tokens, where an error has it.
+/// Marks that follow the number of the prompt's tokens, where an error has it.
 pub(super) const PROMPT_COUNTS: &[&str] = &[
     // OpenAI and older vLLM, newer vLLM, SGLang, TGI.
     " in the messages",
@@ -66,7 +66,7 @@ pub(super) const PROMPT_COUNTS: &[&str] = &[
     " `inputs` tokens and",
 ];
 
-/// What stands after the number of the completion's tokens, where an error has it.
+/// Marks that follow the number of the completion's tokens, where an error has it.
 pub(super) const COMPLETION_COUNTS: &[&str] = &[
     // OpenAI and older vLLM, vLLM's newer ones, SGLang, TGI.
     " in the completion",
@@ -78,7 +78,7 @@ pub(super) const COMPLETION_COUNTS: &[&str] = &[
     " `max_new_tokens`",
 ];
 
-/// The other complaints. The first that matches holds.
+/// The other complaints. The first match applies.
 pub(super) const WORDINGS: &[(Complaint, Wordings)] = &[
     (
         Complaint::ContentFilter,
@@ -151,7 +151,7 @@ pub(super) const WORDINGS: &[(Complaint, Wordings)] = &[
             &["unknown parameter"],
             &["unrecognized request argument"],
             &["is not supported with this model"],
-            // Mistral, and whatever else checks requests with pydantic.
+            // Mistral, and other servers that validate requests with pydantic.
             &["extra_forbidden"],
             &["extra inputs are not permitted"],
             // Groq, Cerebras, Fireworks, relays in Go.

@@ -1,5 +1,5 @@
-//! The fields of a chat completion that an answer in another format is made of: those of a whole one, and of a frame. Words are
-//! strings, or the answer is none; what else should be a string and is none counts as absent.
+//! The fields of a chat completion, whole or in frames, from which answers in other formats are made. Words must be
+//! strings, or the answer is invalid; other fields of the wrong type count as absent.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -15,7 +15,6 @@ pub(in super::super) struct Completion<'c> {
     pub(in super::super) usage: Option<&'c RawValue>,
 }
 
-/// One of a chat completion's choices, or of a frame's.
 #[derive(Debug, Deserialize)]
 pub(in super::super) struct Choice<'c> {
     pub(in super::super) index: Option<u64>,
@@ -27,21 +26,22 @@ pub(in super::super) struct Choice<'c> {
     message: Option<Said<'c>>,
     #[serde(borrow)]
     finish_reason: Option<&'c RawValue>,
-    /// The text at which the model was stopped, or the number of its last token: vLLM's name of it, and that of `SGLang`.
+    /// The text that stopped the model, or the number of its last token: `stop_reason` in vLLM, `matched_stop` in
+    /// `SGLang`.
     #[serde(borrow)]
     stop_reason: Option<&'c RawValue>,
     #[serde(borrow)]
     matched_stop: Option<&'c RawValue>,
 }
 
-/// What the model says: in a frame, a piece of it.
+/// The model's output, or a piece of it in a frame.
 #[derive(Debug, Deserialize)]
 pub(in super::super) struct Said<'c> {
     #[serde(borrow)]
     content: Option<JsonString<'c>>,
     #[serde(borrow)]
     reasoning_content: Option<&'c RawValue>,
-    /// The newer name of the same; some servers send both.
+    /// The newer name of `reasoning_content`; some servers send both.
     #[serde(borrow)]
     reasoning: Option<&'c RawValue>,
     #[serde(borrow)]
@@ -50,7 +50,6 @@ pub(in super::super) struct Said<'c> {
     tool_calls: Option<Vec<ToolCall<'c>>>,
 }
 
-/// A call of a tool: in a frame, a piece of one.
 #[derive(Debug, Deserialize)]
 pub(in super::super) struct ToolCall<'c> {
     pub(in super::super) index: Option<u64>,
@@ -69,39 +68,35 @@ struct Function<'c> {
 }
 
 impl<'c> Choice<'c> {
-    /// What the model says.
     pub(in super::super) fn said(&self) -> Option<&Said<'c>> {
         self.delta.as_ref().or(self.message.as_ref())
     }
 
-    /// Why the choice ends, if it does.
     pub(in super::super) fn finish_reason(&self) -> Option<JsonString<'c>> {
         self.finish_reason.and_then(JsonString::of)
     }
 
-    /// The text at which the model was stopped.
     pub(in super::super) fn stop(&self) -> Option<JsonString<'c>> {
         text(self.stop_reason).or_else(|| text(self.matched_stop))
     }
 }
 
 impl<'c> Said<'c> {
-    /// The words, if there are any.
+    /// Returns the words, if not empty.
     pub(in super::super) fn content(&self) -> Option<JsonString<'c>> {
         self.content.filter(|text| !text.escaped().is_empty())
     }
 
-    /// The words with which the model refuses, if there are any.
+    /// Returns the refusal, if not empty.
     pub(in super::super) fn refusal(&self) -> Option<JsonString<'c>> {
         text(self.refusal)
     }
 
-    /// The thoughts, if there are any.
+    /// Returns the thoughts, if not empty.
     pub(in super::super) fn thoughts(&self) -> Option<JsonString<'c>> {
         text(self.reasoning_content).or_else(|| text(self.reasoning))
     }
 
-    /// The calls of tools.
     pub(in super::super) fn calls(&self) -> &[ToolCall<'c>] {
         self.tool_calls.as_deref().unwrap_or_default()
     }
@@ -116,13 +111,12 @@ impl<'c> ToolCall<'c> {
         text(self.function.as_ref()?.name)
     }
 
-    /// The arguments: JSON in a string, or, from some servers, an object.
+    /// Returns the arguments: JSON in a string, or an object from some servers.
     pub(in super::super) fn arguments(&self) -> Option<&'c RawValue> {
         self.function.as_ref()?.arguments
     }
 }
 
-/// The field, if it is a string with anything in it.
 fn text(field: Option<&RawValue>) -> Option<JsonString<'_>> {
     field.and_then(JsonString::of).filter(|text| !text.escaped().is_empty())
 }

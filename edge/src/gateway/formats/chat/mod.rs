@@ -1,6 +1,5 @@
-//! Chat completions as the translations of the other formats see them: the body that a request is written as ([`ChatBody`]), and
-//! what is read of a completion, whole or frame by frame ([`Completion`]). Text keeps its JSON form, so that it is copied without
-//! being decoded.
+//! Chat completions for the translations of other formats: the body of a request ([`ChatBody`]), and a completion,
+//! whole or frame by frame ([`Completion`]). Text keeps its JSON form, so that it is copied without decoding.
 
 mod completion;
 mod request;

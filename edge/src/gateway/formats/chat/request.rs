@@ -1,4 +1,4 @@
-//! The body of a chat completion, as a translation writes it.
+//! The body of a chat completion as written by a translation.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::text::{JsonString, Text};
 
-/// The body. Fields that are absent in the client's request are left out.
+/// The body. Fields that the client's request lacks are omitted.
 #[derive(Debug, Default, Serialize)]
 pub(in super::super) struct ChatBody<'b> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,12 +45,11 @@ pub(in super::super) struct ChatBody<'b> {
     pub(in super::super) stream: Option<&'b RawValue>,
 }
 
-/// A message.
 #[derive(Debug, Default, Serialize)]
 pub(in super::super) struct Message<'b> {
     pub(in super::super) role: &'static str,
     pub(in super::super) content: Option<Content<'b>>,
-    /// What the model thought before an answer of its own.
+    /// The model's thoughts before its answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in super::super) reasoning_content: Option<Text<'b>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -60,13 +59,11 @@ pub(in super::super) struct Message<'b> {
 }
 
 impl<'b> Message<'b> {
-    /// A message with this content, and nothing else.
     pub(in super::super) fn new(role: &'static str, content: Content<'b>) -> Self {
         Self { role, content: Some(content), ..Self::default() }
     }
 }
 
-/// The content of a message.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(in super::super) enum Content<'b> {
@@ -74,7 +71,6 @@ pub(in super::super) enum Content<'b> {
     Parts(Vec<Part<'b>>),
 }
 
-/// A part of a message's content.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(in super::super) enum Part<'b> {
@@ -89,11 +85,10 @@ pub(in super::super) struct Image<'b> {
     pub(in super::super) detail: Option<JsonString<'b>>,
 }
 
-/// The address of an image.
 #[derive(Debug)]
 pub(in super::super) enum ImageUrl<'b> {
     Given(JsonString<'b>),
-    /// The image itself, in base64.
+    /// The image's data in base64.
     Inline {
         media_type: Cow<'b, str>,
         data: Cow<'b, str>,
@@ -111,7 +106,6 @@ impl Serialize for ImageUrl<'_> {
     }
 }
 
-/// A call of a tool that the model has made.
 #[derive(Debug, Serialize)]
 pub(in super::super) struct SaidCall<'b> {
     pub(in super::super) id: JsonString<'b>,
@@ -121,7 +115,6 @@ pub(in super::super) struct SaidCall<'b> {
 }
 
 impl<'b> SaidCall<'b> {
-    /// A call of a function.
     pub(in super::super) fn new(id: JsonString<'b>, name: Text<'b>, arguments: Arguments<'b>) -> Self {
         Self { id, kind: "function", function: CalledFunction { name, arguments } }
     }
@@ -133,12 +126,12 @@ pub(in super::super) struct CalledFunction<'b> {
     pub(in super::super) arguments: Arguments<'b>,
 }
 
-/// The arguments of a call, which a chat completion has as JSON in a string.
+/// The arguments of a call, which chat completions carry as JSON in a string.
 #[derive(Debug)]
 pub(in super::super) enum Arguments<'b> {
-    /// In a string already.
+    /// Already in a string.
     Text(Text<'b>),
-    /// As JSON; an empty object where there are none.
+    /// As JSON; an empty object if absent.
     Json(Option<&'b RawValue>),
 }
 
@@ -151,7 +144,7 @@ impl Serialize for Arguments<'_> {
     }
 }
 
-/// A tool: all that chat completions have are functions.
+/// A tool. In chat completions, all tools are functions.
 #[derive(Debug, Serialize)]
 pub(in super::super) struct Tool<'b> {
     #[serde(rename = "type")]
@@ -176,7 +169,6 @@ pub(in super::super) struct Function<'b> {
     pub(in super::super) strict: Option<bool>,
 }
 
-/// Which tool the model is to call.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(in super::super) enum ToolChoice<'b> {
@@ -189,7 +181,6 @@ pub(in super::super) enum ToolChoice<'b> {
 }
 
 impl<'b> ToolChoice<'b> {
-    /// The function with this name.
     pub(in super::super) fn function(name: Cow<'b, str>) -> Self {
         Self::Function { kind: "function", function: FunctionName { name } }
     }
@@ -200,7 +191,6 @@ pub(in super::super) struct FunctionName<'b> {
     name: Cow<'b, str>,
 }
 
-/// The format of the model's words.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(in super::super) enum ResponseFormat<'b> {

@@ -1,32 +1,30 @@
-//! Strings of a JSON text that pass as they stand there.
+//! JSON strings that are copied as they are written.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
 
-/// A JSON string as it stands in a text, with its quotes and escapes.
+/// A JSON string as written, with its quotes and escapes.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct JsonString<'t>(&'t RawValue);
 
 impl<'t> JsonString<'t> {
-    /// The string that `value` is, or `None` if it is none.
     pub(in super::super) fn of(value: &'t RawValue) -> Option<Self> {
         value.get().starts_with('"').then_some(Self(value))
     }
 
-    /// The string as it stands in the text.
     pub(in super::super) fn as_json(self) -> &'t RawValue {
         self.0
     }
 
-    /// The text between the quotes, with its escapes.
+    /// Returns the text between the quotes, with its escapes.
     pub(in super::super) fn escaped(self) -> &'t str {
         let text = self.0.get();
         text.get(1..text.len() - 1).unwrap_or_default()
     }
 
-    /// The text. Empty if its escapes are no text, such as half of a pair of surrogates.
+    /// Returns the decoded text, or an empty one if its escapes are invalid, such as an unpaired surrogate.
     pub(in super::super) fn text(self) -> Cow<'t, str> {
         match self.escaped() {
             text if !text.contains('\\') => text.into(),
@@ -48,7 +46,7 @@ impl Serialize for JsonString<'_> {
     }
 }
 
-/// A string of a request, or one that is written for it.
+/// A string from a request, or one written for it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub(in super::super) enum Text<'t> {
@@ -72,8 +70,7 @@ impl Text<'_> {
     }
 }
 
-/// A text that is put together from pieces of JSON strings. They are not decoded: halves of a pair of surrogates may come in two
-/// pieces.
+/// A text assembled from pieces of JSON strings, without decoding: a surrogate pair may be split across two.
 #[derive(Debug)]
 pub(in super::super) struct Pieces(String);
 
@@ -88,24 +85,22 @@ impl Pieces {
         self.0.push_str(piece.escaped());
     }
 
-    /// Whether nothing but white space has come.
     pub(in super::super) fn is_blank(&self) -> bool {
         is_blank(self.0.get(1..).unwrap_or_default())
     }
 
-    /// What has come so far as a JSON string.
+    /// Returns the text so far as a JSON string.
     pub(in super::super) fn to_json(&self) -> Box<RawValue> {
         Self(self.0.clone()).into_json()
     }
 
-    /// The whole as a JSON string.
     pub(in super::super) fn into_json(mut self) -> Box<RawValue> {
         self.0.push('"');
         RawValue::from_string(self.0).unwrap_or_else(|_| RawValue::NULL.to_owned())
     }
 }
 
-/// Whether characters that are escaped as in JSON are nothing but white space.
+/// Returns whether JSON-escaped characters are only white space.
 pub(in super::super) fn is_blank(escaped: &str) -> bool {
     let mut rest = escaped.trim_start();
     while let Some(after) = ["\\n", "\\r", "\\t"].iter().find_map(|white| rest.strip_prefix(white)) {

@@ -42,9 +42,9 @@ enum Id<'a> {
     Made(String),
 }
 
-/// Translates a whole answer. Returns `None` if it is no chat completion.
+/// Translates a whole answer. Returns `None` if it is not a chat completion.
 pub(in crate::gateway::formats) fn whole(context: &RequestContext, chat: &[u8]) -> Option<Bytes> {
-    // Of a field that is there twice the last one counts, as it does for clients of chat completions.
+    // If a field occurs twice, the last one counts, as for clients of chat completions.
     let fields: BTreeMap<Str<'_>, &RawValue> = serde_json::from_slice(chat).ok()?;
     let choices: Vec<Choice<'_>> = serde_json::from_str(fields.get("choices")?.get()).ok()?;
     let (mut reports, mut ending) = (Reports::default(), Ending::default());
@@ -83,8 +83,8 @@ fn calls<'a>(said: &Said<'a>, message: &str) -> impl Iterator<Item = Block<'a>> 
     })
 }
 
-/// The arguments of a call as an object. What the model has written that is none stays readable, under a name that no tool has:
-/// the client refuses the call, and the model may correct it.
+/// Returns the arguments of a call as an object. Invalid arguments stay readable under a name that no tool has: the
+/// client then refuses the call, and the model may correct it.
 fn input(call: &ToolCall<'_>) -> Box<RawValue> {
     let empty = || RawValue::from_string("{}".to_owned()).unwrap_or_default();
     let Some(arguments) = call.arguments() else { return empty() };

@@ -1,7 +1,7 @@
-//! The messages of a request, as those of a chat completion.
+//! Translates the messages of a request to those of a chat completion.
 //!
-//! The two formats differ in where things stand. The system prompt is a message of its own there. The results of tools are
-//! messages, and come before what else a user says. Their images are the user's, because only users may show any.
+//! In chat completions, the system prompt is a message, and tool results are messages that precede the rest of the
+//! user's turn. Images in results become the user's, because only users may send images.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -14,45 +14,41 @@ use super::{
 };
 use crate::{gateway::error::ApiError, limits};
 
-/// What an agent tells its own provider in the system prompt, and no model needs to read.
+/// The prefix of billing data that an agent adds to the system prompt for its own provider, and models need not read.
 const BILLING: &str = "x-anthropic-billing-header:";
 
-/// What stands between texts that become one.
 const BETWEEN: &str = "\n\n";
 
-/// The messages so far.
 pub(super) struct Conversation<'a> {
     system: Vec<Text<'a>>,
     messages: Vec<Message<'a>>,
-    /// Whether the model has had a turn.
     has_answered: bool,
     changes: ToolChanges<'a>,
-    /// The place of the first image.
+    /// The path of the first image.
     pub(super) first_image: Option<String>,
 }
 
-/// What the messages say about tools.
+/// Changes to the tools made in messages.
 #[derive(Default)]
 pub(super) struct ToolChanges<'a> {
-    /// Whether the tool with a name is there, as the last message says that speaks of it.
+    /// Whether each named tool is available, according to the last message about it.
     named: BTreeMap<String, bool>,
-    /// Tools that are defined in messages.
     pub(super) defined: Vec<Tool<'a>>,
 }
 
 impl ToolChanges<'_> {
-    /// Whether the model is shown the tool with this name, whose definition may be deferred.
+    /// Returns whether the model sees the tool with this name, whose definition may be deferred.
     pub(super) fn shows(&self, name: &str, is_deferred: bool) -> bool {
         self.named.get(name).copied().unwrap_or(!is_deferred)
     }
 }
 
-/// The contents of a result, or of a message of the user's, with the place of the first image in them.
+/// The parts of a result or user message, and the path of the first image in them.
 #[derive(Default)]
 struct Parts<'a>(Vec<Part<'a>>, Option<String>);
 
 impl<'a> Conversation<'a> {
-    /// Begins with the field `system`: a string, or blocks of text.
+    /// Starts from the field `system`: a string, or text blocks.
     pub(super) fn new(system: Option<&'a RawValue>) -> Result<Self, ApiError> {
         let mut conversation = Self {
             system: Vec::new(),
@@ -67,7 +63,6 @@ impl<'a> Conversation<'a> {
         Ok(conversation)
     }
 
-    /// Adds a message.
     pub(super) fn add(&mut self, index: usize, message: &request::Message<'a>) -> Result<(), ApiError> {
         let place = format!("messages.{index}.content");
         match &*message.role {
@@ -81,7 +76,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// The messages, the system prompt first, and what they say about tools.
+    /// Returns the messages, starting with the system prompt, and the changes to tools.
     pub(super) fn into_messages(self) -> (Vec<Message<'a>>, ToolChanges<'a>) {
         let Self { system, mut messages, changes, .. } = self;
         if !system.is_empty() {
@@ -90,8 +85,8 @@ impl<'a> Conversation<'a> {
         (messages, changes)
     }
 
-    /// Adds what the system says in between. Before the model's first turn that is a part of the system prompt. Later on,
-    /// many chat templates take no message of the system, so the user passes it on.
+    /// Adds a system message in the conversation. Before the model's first turn it becomes part of the system prompt.
+    /// Later, it is sent as a user message, because many chat templates accept no system message there.
     fn add_system(&mut self, content: &'a RawValue, place: &str) -> Result<(), ApiError> {
         let texts = self.system_texts(content, place)?;
         if !self.has_answered {
@@ -149,7 +144,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// Adds the result of a tool, and puts its images into `shown`.
+    /// Adds the result of a tool, and moves its images to `shown`.
     fn add_result(&mut self, block: &Block<'a>, shown: &mut Parts<'a>, place: &str) -> Result<(), ApiError> {
         let id = string(block.tool_use_id, || format!("{place}.tool_use_id"))?;
         let mut parts = Parts::default();
@@ -192,12 +187,12 @@ impl<'a> Conversation<'a> {
         for (index, block) in blocks(content, place)?.into_iter().enumerate() {
             match &*block.kind {
                 "text" => texts.push(Text::AsSent(text_of(&block, place, index)?)),
-                // Whoever signed it: the model is to read the words.
+                // The model should read the text, whatever its signature.
                 "thinking" => {
                     let text = block.thinking.and_then(JsonString::of).filter(|text| !text.escaped().is_empty());
                     thoughts.extend(text.map(Text::AsSent));
                 }
-                // Only Anthropic can read it.
+                // Only Anthropic can decrypt it.
                 "redacted_thinking" => {}
                 "tool_use" => {
                     let id = string(block.id, || format!("{place}.{index}.id"))?;
@@ -223,7 +218,6 @@ impl<'a> Parts<'a> {
         self.0.push(Part::Text { text: Text::Written(text) });
     }
 
-    /// Adds a block that a user says or a tool returns.
     fn add(&mut self, block: &Block<'a>, place: &str, index: usize) -> Result<(), ApiError> {
         match &*block.kind {
             "text" => self.0.push(Part::Text { text: Text::AsSent(text_of(block, place, index)?) }),
@@ -271,7 +265,7 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// Adds the text of a document, below its title and what is said about it.
+    /// Adds the text of a document, after its title and context.
     fn add_document(&mut self, block: &Block<'a>, place: &str, index: usize) -> Result<(), ApiError> {
         let source = source_of(block, place, index)?;
         let is_text = source.media_type.as_deref().is_none_or(|media_type| media_type.starts_with("text/"));
@@ -291,7 +285,7 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// The parts as the content of a message: a string if they are one text.
+    /// Returns the parts as a message's content: a string if they are a single text.
     fn into_content(mut self) -> Content<'a> {
         match self.0.pop() {
             None => Content::Text(joined(Vec::new())),
@@ -304,7 +298,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The blocks of a content. A string is one of text.
+/// Returns the blocks of a content; a string is a single text block.
 fn blocks<'a>(content: &'a RawValue, place: &str) -> Result<Vec<Block<'a>>, ApiError> {
     match content.get().as_bytes().first() {
         Some(b'"') => Ok(vec![Block::of_text(content)]),
@@ -322,7 +316,6 @@ fn source_of<'a>(block: &Block<'a>, place: &str, index: usize) -> Result<Source<
     parse(block.source.ok_or_else(missing)?.get())
 }
 
-/// The field, if it is a string.
 fn string(field: Option<&RawValue>, place: impl FnOnce() -> String) -> Result<JsonString<'_>, ApiError> {
     field.and_then(JsonString::of).ok_or_else(|| ApiError::invalid_type(place(), "a string"))
 }
@@ -332,7 +325,6 @@ fn not_taken(block: &Block<'_>, place: &str, index: usize) -> ApiError {
     ApiError::invalid_value(format!("{place}.{index}.type"), &format!("a block of type `{kind}` is not taken here"))
 }
 
-/// Texts as one.
 fn joined(mut texts: Vec<Text<'_>>) -> Text<'_> {
     match texts.len() {
         0 => Text::Written("".into()),
@@ -341,7 +333,7 @@ fn joined(mut texts: Vec<Text<'_>>) -> Text<'_> {
     }
 }
 
-/// The characters of a text. One with half of a pair of surrogates stays as it is written.
+/// Decodes a text. A text with an unpaired surrogate stays as written.
 fn decoded<'t>(text: &'t Text<'_>) -> Cow<'t, str> {
     match text {
         Text::Written(text) => Cow::Borrowed(text),

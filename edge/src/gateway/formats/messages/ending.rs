@@ -1,22 +1,21 @@
-//! The reason why an answer ends.
+//! The reason that an answer ends.
 
 use super::{
     super::chat::{Choice, JsonString},
     request::Str,
 };
 
-/// Why an answer ends, as far as its choices have said it.
+/// The reasons that an answer ends, from its choices so far.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     is_cut: bool,
     has_refused: bool,
     has_calls: bool,
-    /// The stop sequence at which the model was stopped.
+    /// The stop sequence that ended the answer.
     sequence: Option<String>,
 }
 
 impl Ending {
-    /// Reads why a choice ends.
     pub(super) fn read(&mut self, choice: &Choice<'_>, sequences: &[String]) {
         if let Some(said) = choice.said() {
             self.has_refused |= said.refusal().is_some();
@@ -36,7 +35,6 @@ impl Ending {
         }
     }
 
-    /// The `stop_reason` and the `stop_sequence`.
     pub(super) fn reason(&self) -> (&'static str, Option<&str>) {
         match self {
             Self { has_refused: true, .. } => ("refusal", None),
@@ -48,7 +46,7 @@ impl Ending {
     }
 }
 
-/// The id for a call that the model has given none.
+/// Creates an id for a call that the model gave none.
 pub(super) fn call_id(message: &str, number: usize) -> String {
     format!("toolu_{}_{number}", message.strip_prefix("msg_").unwrap_or(message))
 }

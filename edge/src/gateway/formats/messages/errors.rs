@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::gateway::error::{ApiError, ErrorCode};
 
-/// A request for which there is an error instead of an answer.
+/// A request that is answered with an error.
 pub(in crate::gateway) struct FailedRequest {
     id: String,
-    /// The tokens of its prompt, probably, and the most that the model can read.
+    /// The estimated tokens of its prompt, and the model's context.
     prompt: Option<(u64, u64)>,
 }
 
@@ -37,10 +37,9 @@ impl FailedRequest {
         Self { prompt: context.map(|context| (tokens, context.into())), ..self }
     }
 
-    /// The answer for an error.
     pub(in crate::gateway::formats) fn error(&self, error: ApiError) -> Response<Bytes> {
         let error = match self.prompt {
-            // Claude Code reads the numbers, and drops as much of its history as their difference.
+            // Claude Code parses the numbers, and drops their difference from its history.
             Some((tokens, context)) if error.code().as_str() == "context_length_exceeded" => {
                 let tokens = tokens.max(context + 1);
                 error.with_message(format!("prompt is too long: {tokens} tokens > {context} maximum"))
@@ -52,18 +51,17 @@ impl FailedRequest {
     }
 }
 
-/// The event for an error in a stream.
 pub(in crate::gateway::formats) fn event(error: &ApiError, request_id: &str) -> String {
     format!("event: error\ndata: {}\n\n", to_json(error, request_id))
 }
 
 fn to_json(error: &ApiError, request_id: &str) -> String {
     let error = Described { kind: kind(error.code()), message: error.message() };
-    // It consists of strings, which cannot fail.
+    // Serializes only strings, which cannot fail.
     serde_json::to_string(&Envelope { kind: "error", error, request_id }).unwrap_or_default()
 }
 
-/// The `type` of an error: a code's own where clients of this format go by it, otherwise its status's.
+/// Returns the `type` of an error: the code's own if clients of this format act on it, otherwise that of its status.
 fn kind(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::UpstreamOverloaded | ErrorCode::ServiceUnavailable => "overloaded_error",

@@ -1,9 +1,9 @@
-//! A streamed answer.
+//! Streamed answers.
 //!
-//! In this format each block of an answer begins, grows and stops before the next one begins. A chat completion's frames
-//! have no such order: they may bring pieces of several calls in turn, and do not say where one ends. What belongs to a
-//! block that has to wait is held until the blocks before it have stopped: words and thoughts when something else
-//! follows them, a call when its arguments are whole, or when the answer ends.
+//! In this format, each block begins, grows and stops before the next one begins. A chat completion's frames have no
+//! such order: they may interleave pieces of several calls, and do not mark where a call ends. The content of a waiting
+//! block is held until the blocks before it have stopped. Words and thoughts stop when something else follows them; a
+//! call stops when its arguments are complete, or when the answer ends.
 
 mod block;
 
@@ -30,18 +30,17 @@ use crate::{
     limits,
 };
 
-/// Keeps the connection alive, as far as clients can see.
+/// An event that shows clients that the connection is alive.
 const PING: &[u8] = b"event: ping\ndata: {\"type\":\"ping\"}\n\n";
 
-/// Translates a stream.
 pub(in crate::gateway) struct Events {
     context: RequestContext,
     has_begun: bool,
-    /// The blocks that have not stopped, in their order. Only the first may have begun.
+    /// The blocks that have not stopped, in order. Only the first may have begun.
     blocks: VecDeque<Block>,
-    /// The number of the first of them.
+    /// The index of the first of them.
     first: usize,
-    /// The bytes that they hold.
+    /// The bytes held in them.
     held: usize,
     /// The largest index of a call whose block has stopped.
     last_call: Option<u64>,
@@ -87,7 +86,6 @@ impl Events {
         Ok(())
     }
 
-    /// Begins the message.
     fn begin(&mut self, out: &mut BytesMut) {
         if self.has_begun {
             return;
@@ -95,7 +93,7 @@ impl Events {
         self.has_begun = true;
         let id = self.context.message_id();
         let model = self.context.model.get();
-        // What the prompt has used is known at the end, and said there.
+        // The prompt's usage is known, and reported, at the end.
         let usage = serde_json::to_string(&Reports::default().usage()).unwrap_or_default();
         write(
             out,
@@ -107,7 +105,6 @@ impl Events {
         );
     }
 
-    /// Adds a piece of words or thoughts.
     fn push_words(&mut self, kind: &Kind, piece: JsonString<'_>, out: &mut BytesMut) -> Result<(), StreamError> {
         let is_same = |block: &Block| std::mem::discriminant(&block.kind) == std::mem::discriminant(kind);
         if !self.blocks.back().is_some_and(is_same) {
@@ -143,7 +140,7 @@ impl Events {
                 self.stop_whole(out);
                 self.blocks.len() - 1
             }
-            // What comes after the end of its call.
+            // A piece after the end of its call.
             (None, None) => return Ok(()),
         };
         let (first, piece) = (self.first, call.arguments().map(arguments_piece).unwrap_or_default());
@@ -163,13 +160,13 @@ impl Events {
             self.held = self.held.saturating_sub(before.saturating_sub(block.text.len()));
         }
         self.hold(added)?;
-        // It may be whole now, and others wait for it.
+        // The call may be complete now, and others wait for it.
         self.stop_whole(out);
         Ok(())
     }
 
-    /// The place of the call that a piece belongs to. Some servers give each of several calls the index 0: another id with a name is
-    /// another call.
+    /// Returns the position of the call that a piece belongs to. Some servers use index 0 for several calls: a
+    /// different id with a name is another call.
     fn find_call(&self, call: &ToolCall<'_>) -> Option<usize> {
         let is_new = |known: &str| call.name().is_some() && call.id().is_some_and(|id| id.as_json().get() != known);
         let mut calls = self.blocks.iter().enumerate().rev().filter_map(|(position, block)| match &block.kind {
@@ -204,8 +201,7 @@ impl Events {
         if self.held > limits::HELD_BLOCK_BYTES { Err(StreamError::TooLarge) } else { Ok(()) }
     }
 
-    /// Stops the first blocks as long as others wait for them and nothing can be added to them, and writes what the next one
-    /// holds.
+    /// Stops the first blocks while others wait for them and they are complete, and writes the next one's held content.
     fn stop_whole(&mut self, out: &mut BytesMut) {
         while self.blocks.len() > 1 && self.blocks.front_mut().is_some_and(Block::is_whole) {
             self.stop_first(out);
@@ -226,7 +222,6 @@ impl Events {
         }
     }
 
-    /// Ends the message.
     fn finish(&mut self, out: &mut BytesMut) {
         while let Some(block) = self.blocks.front_mut() {
             block.catch_up(self.first, out);
@@ -258,7 +253,7 @@ impl TranslateEvents for Events {
                 self.push_frame(&frame, out)?;
             }
         }
-        // Comments alone: the provider is at work.
+        // Only comments: the provider is working.
         if !chat.is_empty() && !has_frames && out.len() == before {
             self.begin(out);
             out.extend_from_slice(PING);

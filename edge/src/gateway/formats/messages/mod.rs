@@ -1,11 +1,11 @@
-//! Anthropic's messages (`POST /v1/messages`), translated to chat completions and back.
+//! Anthropic's Messages (`POST /v1/messages`), translated to chat completions and back.
 //!
-//! `translate` and `conversation` read a request ([`request`]) and write the chat completion's body. `answer`
-//! writes a whole answer, [`Events`] a streamed one, and `errors` what is refused. Everything here is a function of its
-//! input: who may ask, what that costs and which provider answers is decided elsewhere, in the chat completion's terms.
+//! `translate` and `conversation` parse a request ([`request`]) and write the chat completion's body. `answer` writes
+//! whole answers, [`Events`] streamed ones, and `errors` refusals. This module only maps inputs to outputs: access,
+//! cost and the choice of provider are decided elsewhere, on the chat completion.
 //!
-//! What Anthropic runs or keeps does not exist here. Its tools are left out, which a header says; blocks, files,
-//! containers and servers of its own are refused by name. What only steers its caches and its accounting is skipped.
+//! Features that Anthropic runs or stores are not available. Its tools are left out and listed in a header; its blocks,
+//! files, containers and servers are refused by name. Fields that only control its caches and accounting are ignored.
 
 mod answer;
 mod conversation;
@@ -38,58 +38,55 @@ use crate::{
     limits,
 };
 
-/// Where Anthropic's clients look for a request's id.
+/// The header in which Anthropic's clients look for a request's id.
 pub(in crate::gateway) const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 
-/// Says what a count of tokens is.
+/// The header that qualifies a token count.
 pub(in crate::gateway) const TOKEN_COUNT: HeaderName = HeaderName::from_static("x-svc-token-count");
 
-/// Fields of the chat completion that are left out for a provider that does not take them.
+/// Fields of the chat completion that are left out for a provider that does not support them.
 pub(super) const HINTS: &[&str] = &["parallel_tool_calls", "reasoning_effort", "top_k"];
 
-/// The signature of the thoughts in our answers. Clients send thoughts back with it, and drop those that have none; the gateway
-/// takes thoughts whoever has signed them.
+/// The signature of the thoughts in our answers. Clients send thoughts back with it, and drop thoughts without one. The
+/// gateway accepts thoughts with any signature.
 const SIGNATURE: &str = "c3Zj";
 
-/// Says which of a request's tools were left out.
+/// The header that lists the tools left out of a request.
 const WARNING: HeaderName = HeaderName::from_static("x-svc-warning");
 
-/// What the translation of an answer needs to know of its request.
+/// The context of a request for translating its answer.
 pub(in crate::gateway) struct RequestContext {
     request_id: String,
-    /// The name of the model that was asked for, as JSON. Clients go by it to find what they know of the model.
+    /// The requested model's name as JSON, by which clients look up what they know of the model.
     model: Box<RawValue>,
-    /// Whether thoughts are a part of the answer. Clients that have not asked for them take the first block for the text.
+    /// Whether the answer includes thoughts. Clients that did not request them expect the first block to be the text.
     shows_thinking: bool,
     stop_sequences: Vec<String>,
     max_tokens: Option<u64>,
-    /// The types of the tools that were left out.
     warnings: Vec<String>,
-    /// The place of an image in the client's messages, if they have any: the first of what they say or show.
+    /// The path of the first image in the client's messages, if any.
     first_image: Option<String>,
 }
 
 impl RequestContext {
-    /// Tells the answer the request's id.
     pub(super) fn identify(&mut self, request_id: &str) {
         request_id.clone_into(&mut self.request_id);
     }
 
-    /// The id of the message, by which clients tell it from others.
     fn message_id(&self) -> String {
         ["msg_", self.request_id.strip_prefix("req_").unwrap_or(&self.request_id)].concat()
     }
 
-    /// The error about a request, in the words that clients of this format act on.
+    /// Rewrites an error in the words that clients of this format act on.
     pub(super) fn explain(&self, error: ApiError) -> ApiError {
         match (error.bound(), self.max_tokens) {
-            // Claude Code reads the number, and asks again for as many.
+            // Claude Code parses the number and retries with it.
             (Some(("max_tokens", most)), Some(asked)) if asked > most => {
                 let model = self.model.get().trim_matches('"');
                 let rule = "which is the maximum allowed number of output tokens for";
                 error.with_message(format!("max_tokens: {asked} > {most}, {rule} {model}"))
             }
-            // The completion's messages are others than the client's: the first part with an image is the first one in both.
+            // The chat messages differ from the client's, but the first part with an image is the same in both.
             _ => error.rename_param(|chat| {
                 let is_part = chat.starts_with("messages[") && chat.ends_with(']');
                 if is_part { self.first_image.clone() } else { own_name(chat) }
@@ -97,7 +94,6 @@ impl RequestContext {
         }
     }
 
-    /// Adds the headers of the answer.
     pub(super) fn add_headers(&self, headers: &mut HeaderMap) {
         if self.warnings.is_empty() {
             return;
@@ -111,12 +107,11 @@ impl RequestContext {
     }
 }
 
-/// Translates the body of a request to that of a chat completion.
 pub(super) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, RequestContext), ApiError> {
     translate::translate(body, Purpose::Answer)
 }
 
-/// Validates a request whose tokens are to be counted.
+/// Validates a request for a token count.
 pub(in crate::gateway) fn count_tokens(
     body: ReadBody,
     models: &ServedModels,
@@ -126,12 +121,11 @@ pub(in crate::gateway) fn count_tokens(
     chat_request::validate_chat(body.replaced_by(chat), models, asks, HINTS).map_err(|error| context.explain(error))
 }
 
-/// The answer to `POST /v1/messages/count_tokens`.
 pub(in crate::gateway) fn token_count(input_tokens: u64) -> Bytes {
     format!("{{\"input_tokens\":{input_tokens}}}").into()
 }
 
-/// The name that a field of the chat completion has in the client's request, if it has another one.
+/// Returns the name of a chat completion's field in the client's request, if it differs.
 fn own_name(chat: &str) -> Option<String> {
     let name = match chat {
         "stop" => "stop_sequences",
@@ -142,11 +136,10 @@ fn own_name(chat: &str) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// The JSON in `text` as a part of a request.
 fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, ApiError> {
     serde_json::from_str(text).map_err(|error| {
         let detail = error.to_string();
-        // The value in it may be as long as the body; what was expected instead, and where, comes after it.
+        // The quoted value may be as long as the body; what was expected, and where, follows it.
         let cut = detail.char_indices().rev().nth(limits::QUOTED_CHARS);
         ApiError::invalid_json(cut.map_or(&*detail, |(start, _)| detail.get(start..).unwrap_or_default()))
     })

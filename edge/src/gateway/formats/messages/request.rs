@@ -1,7 +1,7 @@
-//! The body of a request, as far as it is looked at. Fields that are not here mean nothing to the models that the gateway
-//! serves (`cache_control`, `metadata`, `context_management`, `service_tier`, …) and are skipped.
+//! The body of a request, as far as it is used. Other fields have no meaning for the models that the gateway serves
+//! (`cache_control`, `metadata`, `context_management`, `service_tier`, …) and are ignored.
 //!
-//! Text stays in its JSON form, so that it is copied without being decoded.
+//! Text stays in its JSON form, so that it is copied without decoding.
 
 use std::{
     borrow::{Borrow, Cow},
@@ -11,7 +11,7 @@ use std::{
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-/// A decoded string, which is copied only if it has escapes.
+/// A decoded string, copied only if it has escapes.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Str<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
@@ -49,7 +49,7 @@ pub(super) struct MessagesRequest<'a> {
     pub(super) thinking: Option<Thinking<'a>>,
     #[serde(borrow)]
     pub(super) output_config: Option<OutputConfig<'a>>,
-    /// The older place of `output_config.format`.
+    /// The older form of `output_config.format`.
     #[serde(borrow)]
     pub(super) output_format: Option<OutputFormat<'a>>,
     #[serde(borrow)]
@@ -75,50 +75,49 @@ pub(super) struct Message<'a> {
     pub(super) content: &'a RawValue,
 }
 
-/// A content block of any type, with the fields of all of them.
+/// A content block of any type, with the fields of all types.
 #[derive(Deserialize)]
 pub(super) struct Block<'a> {
     #[serde(rename = "type", borrow)]
     pub(super) kind: Cow<'a, str>,
-    /// Of `text`.
+    /// For `text`.
     #[serde(borrow)]
     pub(super) text: Option<&'a RawValue>,
-    /// Of `thinking`.
+    /// For `thinking`.
     #[serde(borrow)]
     pub(super) thinking: Option<&'a RawValue>,
-    /// Of `image` and `document` an object, of `search_result` a string.
+    /// An object for `image` and `document`, a string for `search_result`.
     #[serde(borrow)]
     pub(super) source: Option<&'a RawValue>,
-    /// Of `document` and `search_result`.
+    /// For `document` and `search_result`.
     #[serde(borrow)]
     pub(super) title: Option<Str<'a>>,
-    /// Of `document`.
+    /// For `document`.
     #[serde(borrow)]
     pub(super) context: Option<Str<'a>>,
-    /// Of `tool_use`, with the two that follow.
+    /// For `tool_use`, like the next two fields.
     #[serde(borrow)]
     pub(super) id: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) name: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) input: Option<&'a RawValue>,
-    /// Of `tool_result`, with the two that follow.
+    /// For `tool_result`, like the next two fields.
     #[serde(borrow)]
     pub(super) tool_use_id: Option<&'a RawValue>,
-    /// A string or blocks; of `search_result`, too.
+    /// A string or blocks; also for `search_result`.
     #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
     pub(super) is_error: Option<bool>,
-    /// Of `tool_reference`.
+    /// For `tool_reference`.
     #[serde(borrow)]
     pub(super) tool_name: Option<Str<'a>>,
-    /// Of `tool_addition` and `tool_removal`.
+    /// For `tool_addition` and `tool_removal`.
     #[serde(borrow)]
     pub(super) tool: Option<ToolChange<'a>>,
 }
 
 impl<'a> Block<'a> {
-    /// A block of text, which is a JSON string.
     pub(super) fn of_text(text: &'a RawValue) -> Self {
         Self {
             kind: Cow::Borrowed("text"),
@@ -157,7 +156,7 @@ pub(super) struct Source<'a> {
 
 #[derive(Deserialize)]
 pub(super) struct Tool<'a> {
-    /// Absent, null or `custom` for the client's own; anything else is a tool that Anthropic has defined.
+    /// Absent, null or `custom` for the client's own tools; any other type is a tool defined by Anthropic.
     #[serde(rename = "type", borrow)]
     pub(super) kind: Option<Str<'a>>,
     #[serde(borrow)]
@@ -167,17 +166,16 @@ pub(super) struct Tool<'a> {
     #[serde(borrow)]
     pub(super) input_schema: Option<&'a RawValue>,
     pub(super) strict: Option<bool>,
-    /// Whether the model sees it only after a `tool_reference` or `tool_addition` has named it.
+    /// Whether the model sees the tool only after a `tool_reference` or `tool_addition` names it.
     pub(super) defer_loading: Option<bool>,
 }
 
-/// What `tool_addition` and `tool_removal` are about.
 #[derive(Deserialize)]
 pub(super) struct ToolChange<'a> {
     /// The name of a tool in `tools`.
     #[serde(borrow)]
     pub(super) name: Option<Str<'a>>,
-    /// A tool that is defined here.
+    /// A tool defined here.
     #[serde(borrow)]
     pub(super) definition: Option<Box<Tool<'a>>>,
 }

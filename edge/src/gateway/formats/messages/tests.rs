@@ -6,7 +6,6 @@ use super::*;
 mod answers;
 mod streams;
 
-/// A request with these fields beside the usual ones.
 fn request(fields: &Value) -> String {
     let mut request =
         json!({ "model": "svc/qwen3-32b", "max_tokens": 7, "messages": [{ "role": "user", "content": "Hi?" }] });
@@ -25,7 +24,6 @@ fn context(fields: &Value) -> RequestContext {
     context
 }
 
-/// The messages of the chat completion.
 fn messages(fields: &Value) -> Value {
     translated(fields).0["messages"].take()
 }
@@ -55,7 +53,7 @@ fn the_usual_fields_have_their_counterparts() {
             "messages": [{ "role": "system", "content": "Be brief." }, { "role": "user", "content": "Hi?" }],
         })
     );
-    // Text is copied as it is written.
+    // Text is copied as written.
     let body = br#"{"model":"svc/x","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text","text":"\u00e9\/"}]}]}"#;
     let (chat, _) = to_chat(body).unwrap();
     assert!(String::from_utf8(chat).unwrap().contains(r#""content":"\u00e9\/""#));
@@ -347,7 +345,7 @@ fn errors_have_anthropics_shape_and_words() {
         let (found, body) = shown(error);
         assert_eq!((found, body["error"]["type"].as_str()), (status, Some(kind)), "{body}");
     }
-    // What Claude Code lowers its ceiling by.
+    // By which Claude Code lowers its ceiling.
     let context = context(&json!({ "max_tokens": 32000 }));
     let error = ApiError::invalid_value("max_tokens", "expected an integer from 1 to 4096").with_maximum(4096);
     assert_eq!(

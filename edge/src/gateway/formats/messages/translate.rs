@@ -1,4 +1,4 @@
-//! A request as the chat completion that it is translated to.
+//! Translates a request to a chat completion.
 
 use super::{
     super::chat::{ChatBody, Function, JsonSchema, JsonString, ResponseFormat, Text, Tool, ToolChoice},
@@ -9,14 +9,13 @@ use super::{
 };
 use crate::{gateway::error::ApiError, limits};
 
-/// Whether a request asks for an answer, or for the number of its tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Answer,
     Count,
 }
 
-/// Translates the body of a request, and says what the translation of its answer goes by.
+/// Translates the body of a request. Also returns the context for translating its answer.
 pub(super) fn translate(body: &[u8], purpose: Purpose) -> Result<(Vec<u8>, RequestContext), ApiError> {
     let text = std::str::from_utf8(body).map_err(|_| ApiError::invalid_json("it is not UTF-8"))?;
     let request: MessagesRequest<'_> = parse(text)?;
@@ -85,7 +84,7 @@ pub(super) fn translate(body: &[u8], purpose: Purpose) -> Result<(Vec<u8>, Reque
         response_format: format.as_ref().map(response_format).transpose()?,
         ..ChatBody::default()
     };
-    // A vector takes all of it, and nothing in it can fail to be written.
+    // The vector has room, and serializing these fields cannot fail.
     let mut out = Vec::with_capacity(body.len() + limits::ADDED_BYTES);
     serde_json::to_writer(&mut out, &chat).map_err(|error| ApiError::invalid_json(&error.to_string()))?;
     let context = RequestContext {
@@ -100,7 +99,7 @@ pub(super) fn translate(body: &[u8], purpose: Purpose) -> Result<(Vec<u8>, Reque
     Ok((out, context))
 }
 
-/// Refuses what would run, or is kept, at Anthropic.
+/// Refuses features that Anthropic runs or stores.
 fn refuse_what_runs_elsewhere(request: &MessagesRequest<'_>) -> Result<(), ApiError> {
     if request.container.is_some() {
         return Err(ApiError::invalid_value("container", "code does not run here, and there are no containers"));
@@ -111,7 +110,7 @@ fn refuse_what_runs_elsewhere(request: &MessagesRequest<'_>) -> Result<(), ApiEr
     Ok(())
 }
 
-/// The tools that the model is shown: the client's own, as far as the conversation has not withdrawn them.
+/// Returns the tools that the model sees: the client's own, unless withdrawn in the conversation.
 fn translate_tools<'a>(
     tools: Vec<request::Tool<'a>>,
     mut changes: ToolChanges<'a>,
@@ -144,7 +143,8 @@ fn translate_tools<'a>(
     Ok(out)
 }
 
-/// The effort that a request asks for, in the words that providers know. [`HINTS`] names the field: not every provider has it.
+/// Returns the requested effort in the providers' terms. It is one of the [`HINTS`], as some providers do not support
+/// it.
 fn reasoning_effort(thinking: Option<&Thinking<'_>>, effort: Option<&str>) -> Option<&'static str> {
     debug_assert!(HINTS.contains(&"reasoning_effort"));
     match (thinking.map(|thinking| (&*thinking.kind, thinking.budget_tokens)), effort) {

@@ -1,4 +1,4 @@
-//! The `usage` of an answer in Anthropic's terms.
+//! The `usage` of an answer in Anthropic's format.
 
 use domain::usage::Assumed;
 use serde::{Deserialize, Serialize};
@@ -6,26 +6,26 @@ use serde_json::value::RawValue;
 
 use crate::gateway::{meter, usage_report};
 
-/// The tokens that an answer has used. The prompt's are divided into those that the provider had in its cache, those that it
-/// has put there, and the others.
+/// The tokens used by an answer. Prompt tokens are split into those read from the provider's cache, written to it, and
+/// others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Usage {
     input_tokens: u64,
     cache_creation_input_tokens: u64,
     cache_read_input_tokens: u64,
     output_tokens: u64,
-    /// Whether the gateway has estimated it, because the provider has not said it.
+    /// Whether the gateway estimated the usage because the provider did not report it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     estimated: bool,
-    /// What the answer costs, in millionths of a euro.
+    /// The cost of the answer in millionths of a euro.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost_microeuros: Option<u64>,
-    /// The kinds of tokens that were charged at the dearer price, because the provider has not reported them.
+    /// The kinds of tokens that were charged at the higher price because the provider did not report them.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost_assumed: Option<Assumed>,
 }
 
-/// What a chat completion's `usage` says beside the tokens.
+/// The fields of a chat completion's `usage` other than tokens.
 #[derive(Default, Deserialize)]
 struct Said {
     estimated: Option<bool>,
@@ -33,7 +33,7 @@ struct Said {
     cost_assumed: Option<Assumed>,
 }
 
-/// The reports of one answer, the latest of which holds as it does for the meter.
+/// The usage reports of one answer, merged like the meter does.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     sums: Option<meter::Usage>,
@@ -41,12 +41,11 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    /// Adds a chat completion's `usage`.
     pub(super) fn add(&mut self, usage: &RawValue) {
         let Some(reported) = usage_report::parse(usage.get().as_bytes()) else { return };
         let said: Said = serde_json::from_str(usage.get()).unwrap_or_default();
         let estimated = said.estimated == Some(true);
-        // An estimate is the meter's last word, although a report may have said more.
+        // An estimate is the meter's final value, even if a report was higher.
         self.sums = usage_report::later(self.sums.take().filter(|_| !estimated), Some(reported));
         if let Some(meter::Usage { prompt, completion, kinds, .. }) = self.sums
             && (prompt, completion) == (reported.prompt, reported.completion)
@@ -66,7 +65,6 @@ impl Reports {
         }
     }
 
-    /// The usage as it is known now.
     pub(super) fn usage(&self) -> Usage {
         self.usage
     }

@@ -1,4 +1,4 @@
-//! An answer in its own format: what is read of it, and what a client gets when it fails.
+//! An answer in its own format: how its usage is read, and how it fails.
 
 use std::sync::{
     OnceLock,
@@ -40,15 +40,14 @@ const NO_WORDS: [&[u8]; 12] = [
     b"type",
 ];
 
-/// One answer in its own format.
 pub(in crate::gateway) struct NativeAnswer {
     pub(in crate::gateway) api: Api,
-    /// The name of the model that was asked for, as JSON.
+    /// The requested model's name as JSON.
     pub(in crate::gateway) model: Box<str>,
     request_id: Box<str>,
-    /// The id of the response, as JSON, once a stream has said it.
+    /// The response's id as JSON, once a stream has had it.
     id: OnceLock<Box<str>>,
-    /// The number that the next event of a stream would have.
+    /// The sequence number of a stream's next event.
     next_number: AtomicU64,
 }
 
@@ -58,12 +57,10 @@ impl NativeAnswer {
         Self { api, model, request_id, id: OnceLock::new(), next_number: AtomicU64::new(0) }
     }
 
-    /// The provider's endpoint that is asked.
     pub(in crate::gateway) fn route(&self) -> config::models::ModelRoute {
         route(self.api).unwrap_or(config::models::ModelRoute::Chat)
     }
 
-    /// Learns the number of an event, and the response's id where it says that.
     pub(in crate::gateway) fn learn(&self, number: Option<&[u8]>, id: Option<&[u8]>) {
         let text = |value: &[u8]| std::str::from_utf8(value).ok().map(str::to_owned);
         if let Some(number) = number.and_then(text).and_then(|text| text.parse::<u64>().ok()) {
@@ -74,7 +71,7 @@ impl NativeAnswer {
         }
     }
 
-    /// Rewrites a whole answer for the client: under the name of the model that it asked for.
+    /// Rewrites a whole answer with the name of the requested model.
     pub(in crate::gateway) fn rewrite(&self, body: &[u8], expected: &Expected) -> Result<Rewritten, AnswerError> {
         let mut out = BytesMut::with_capacity(body.len() + limits::ADDED_BYTES);
         let (mut written, mut usage, mut said, mut is_failed) = (0, NativeUsage::default(), None, false);
@@ -104,8 +101,8 @@ impl NativeAnswer {
         Ok(Rewritten { body: out.freeze(), usage, ending: ending(body).unwrap_or(Ending::Stop) })
     }
 
-    /// The usage of a whole answer of which `read` has come, and not its end, with `unread` for words that may have been written and have not
-    /// come. `None` if it is no beginning of an answer in this format.
+    /// Returns the usage of an incomplete answer of which `read` has arrived, plus `unread` for words that may have
+    /// been written but have not. Returns `None` if `read` is not the beginning of an answer in this format.
     pub(in crate::gateway) fn beginning(&self, read: &[u8], expected: &Expected, unread: &Usage) -> Option<Usage> {
         let parsed = serde_json::from_slice::<serde::de::IgnoredAny>(read);
         if !parsed.is_err_and(|error| error.is_eof()) || !read.trim_ascii_start().starts_with(b"{") {
@@ -125,7 +122,7 @@ impl NativeAnswer {
             }
             end = field.whole.end;
         }
-        // The field in which it was cut.
+        // The field in which it was cut off.
         let cut = read.get(end..)?.trim_ascii_start().get(1..).unwrap_or_default().trim_ascii_start();
         if is_failed || [&b"\"error\""[..], b"\"choices\""].iter().any(|name| cut.starts_with(name)) {
             return None;
@@ -137,7 +134,7 @@ impl NativeAnswer {
         Some(Usage { completion: usage.completion.max(unread), ..usage })
     }
 
-    /// Appends the end of a stream that fails, as the format has it.
+    /// Appends the end of a failed stream in this format.
     pub(in crate::gateway) fn fail(&self, error: ApiError, out: &mut BytesMut) {
         if self.api == Api::Messages {
             out.extend_from_slice(messages::error_event(&error, &self.request_id).as_bytes());
@@ -169,7 +166,7 @@ fn write_event(kind: &str, data: &serde_json::Value, out: &mut BytesMut) {
     out.extend_from_slice(format!("event: {kind}\ndata: {data}\n\n").as_bytes());
 }
 
-/// How an answer, or the part of a stream that says it, ends: by `stop_reason`, or by what a response is incomplete for.
+/// Returns how an answer or a part of a stream ends, by its `stop_reason` or the reason that a response is incomplete.
 pub(in crate::gateway) fn ending(part: &[u8]) -> Option<Ending> {
     json::fields(part).map_while(Result::ok).fold(None, |known, field| {
         let value = part.get(field.value.clone()).unwrap_or_default();
@@ -185,7 +182,6 @@ pub(in crate::gateway) fn ending(part: &[u8]) -> Option<Ending> {
     })
 }
 
-/// The bytes of the model's words in a part of an answer.
 pub(in crate::gateway) fn word_bytes(part: &[u8]) -> usize {
     json::string_bytes(part, &NO_WORDS)
 }

@@ -1,8 +1,9 @@
-//! Responses and messages that pass as they are, to a provider that has the endpoint itself (`gateway.models.*.routes`).
+//! Responses and Messages in their own format, for a provider that has the endpoint itself (`gateway.models.*.routes`).
 //!
-//! A request is judged by its translation to a chat completion, so that the same is taken, refused and reserved on every model; what
-//! the provider gets is the client's text, in which [`request`] replaces what is governed. Its answer passes byte by byte, too, but for
-//! the model's name, while its [`usage`] is read. Streams are read by [`NativeFrames`](super::super::sse::NativeFrames).
+//! A request is validated through its translation to a chat completion, so that every model accepts, refuses and
+//! reserves the same. The provider gets the client's own text, in which [`request`] replaces the governed fields. The
+//! answer also passes byte for byte, except for the model's name, while its [`usage`] is read; streams by
+//! [`NativeFrames`](super::super::sse::NativeFrames).
 
 mod answer;
 mod request;
@@ -26,21 +27,21 @@ use crate::gateway::{
     request::Pieces,
 };
 
-/// Says what of a request was left out.
+/// The header that lists what was left out of a request.
 const WARNING: HeaderName = HeaderName::from_static("x-svc-warning");
 
-/// The format of an answer that passes as its provider writes it.
+/// The format of an answer that passes as written by its provider.
 pub(in crate::gateway) struct Native {
     api: Api,
-    /// The name of the model that was asked for, as JSON.
+    /// The requested model's name as JSON.
     model: Box<str>,
     warning: Option<HeaderValue>,
     request_id: String,
-    /// The format of an answer of the second provider, where that has chat completions alone.
+    /// The answer format if the second provider only has chat completions.
     translated: ClientFormat,
 }
 
-/// A request that a second provider gets in its client's format.
+/// A request to a second provider in the client's own format.
 #[derive(Clone)]
 pub(in crate::gateway) struct NativeRequest {
     api: Api,
@@ -55,8 +56,8 @@ impl NativeRequest {
     }
 }
 
-/// The body of a request as the client has written it, if a provider of its model may get it so: of others it is let go once it is
-/// translated.
+/// Returns the client's body if a provider of its model can get it in its own format. Others are dropped after
+/// translation.
 pub(super) fn own_body(api: Api, body: &Bytes, models: &ServedModels, asks: &Asks) -> Option<Bytes> {
     let name = json::fields(body).map_while(Result::ok).filter(|field| *field.name() == *b"model").last()?;
     let name = json::decoded_string(body.get(name.value)?)?;
@@ -64,8 +65,8 @@ pub(super) fn own_body(api: Api, body: &Bytes, models: &ServedModels, asks: &Ask
     has_route(&model.model, api).then(|| body.clone())
 }
 
-/// Has a request, whose translation is `request`, of `chat_bytes`, pass as the client has written it, in `body`, if the model's provider
-/// has the endpoint. What is `translated` otherwise is the format of its answer.
+/// Makes a request pass in the client's own format, as `body`, if the model's provider has the endpoint. `request` is
+/// its translation, of `chat_bytes`, and `translated` the answer's format otherwise.
 pub(super) fn pass(
     api: Api,
     body: Option<Bytes>,
@@ -82,7 +83,7 @@ pub(super) fn pass(
     let most_tokens = request.max_usage.completion;
     let written = request::write(api, body, &request.model, most_tokens);
     let readable = request.model.model.context.map_or(u64::MAX, u64::from);
-    // What the chat completion has beyond its bytes (images, the template, tools) this one has as well.
+    // The chat completion's tokens beyond its bytes (images, the template, tools) apply here as well.
     let beside = request.max_usage.prompt.saturating_sub(chat_bytes as u64);
     let prompt = body.len() as u64 + beside + written.surplus;
     let mut max_usage = request.max_usage;
@@ -110,7 +111,7 @@ fn has_route(model: &Model, api: Api) -> bool {
     route(api).is_some_and(|route| model.routes.contains(&route))
 }
 
-/// The provider's endpoint for a format, if it is one that passes.
+/// Returns the provider's route for a format that can pass natively.
 fn route(api: Api) -> Option<ModelRoute> {
     match api {
         Api::Responses => Some(ModelRoute::Responses),
@@ -129,12 +130,11 @@ impl Native {
         identify(&mut self.translated);
     }
 
-    /// What reads the answer.
     pub(super) fn answer(&self) -> Arc<NativeAnswer> {
         Arc::new(NativeAnswer::new(self.api, &self.model, &self.request_id))
     }
 
-    /// The path at which a provider is asked that has no such endpoint.
+    /// Returns the route for a provider without this endpoint.
     pub(super) fn translated_route(&self) -> ModelRoute {
         self.translated.route()
     }

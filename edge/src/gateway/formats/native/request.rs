@@ -1,8 +1,8 @@
-//! The body that a provider gets of a request in its own format: the client's text, with what is governed in it replaced.
+//! Writes the provider's body for a request in its own format: the client's text with the governed fields replaced.
 //!
-//! The model's name is the provider's, the most tokens are those that were reserved, and nothing is stored. Fields that are not listed
-//! here are left out, as they are where the request is translated: some cost or reach more than tokens (`service_tier`, `container`).
-//! Tools that run at the provider are left out as well, which a header says.
+//! The model has the provider's name for it, the token ceiling is the reserved one, and nothing is stored. Fields that
+//! are not listed here are left out, as in translated requests: some cost or reach more than tokens (`service_tier`,
+//! `container`). Tools that run at the provider are left out too, and listed in a header.
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -18,7 +18,7 @@ use super::super::{
 };
 use crate::limits;
 
-/// The fields of a response's request that pass as they are.
+/// The fields of a Responses request that pass unchanged.
 const RESPONSES_FIELDS: [&[u8]; 19] = [
     b"include",
     b"input",
@@ -41,7 +41,7 @@ const RESPONSES_FIELDS: [&[u8]; 19] = [
     b"tool_choice",
 ];
 
-/// The fields of a message's request that pass as they are.
+/// The fields of a Messages request that pass unchanged.
 const MESSAGES_FIELDS: [&[u8]; 11] = [
     b"cache_control",
     b"messages",
@@ -56,16 +56,14 @@ const MESSAGES_FIELDS: [&[u8]; 11] = [
     b"top_p",
 ];
 
-/// A body for the provider.
 pub(super) struct Written {
     pub(super) body: Pieces,
-    /// The tokens that a prompt can have beyond its bytes, because of what is printed anew.
+    /// The tokens that a prompt can have beyond its bytes because servers reserialize it.
     pub(super) surplus: u64,
-    /// The tools that were left out, in words.
     pub(super) warning: Option<HeaderValue>,
 }
 
-/// Writes the body for the provider of `model`, which may write so many tokens.
+/// Writes the body for the provider of `model`, with a ceiling of `most_tokens`.
 pub(super) fn write(api: Api, body: &Bytes, model: &ServedModel, most_tokens: u64) -> Written {
     let part = |range| body.get(range).unwrap_or_default();
     let fields: Vec<_> = json::fields(body).filter_map(Result::ok).collect();
@@ -133,13 +131,11 @@ fn separate(out: &mut PieceWriter<'_>) {
     }
 }
 
-/// The tools of a request.
 struct Tools<'b> {
-    /// Those that the client runs.
     kept: Vec<&'b [u8]>,
-    /// The types of those that the provider would run, and of unknown ones.
+    /// The types of tools that the provider would run, and of unknown ones.
     left_out: Vec<String>,
-    /// The number of those that the provider has words of its own for.
+    /// The number of tools for which the provider adds text of its own.
     own: u64,
 }
 
@@ -158,7 +154,7 @@ impl<'b> Tools<'b> {
         Self { kept, left_out, own }
     }
 
-    /// Whether the choice among them is one that they leave.
+    /// Returns whether the tool choice is still valid for the remaining tools.
     fn leave(&self, api: Api, choice: &[u8]) -> bool {
         let is_of_clients = || matches!(&*kind_of(choice), "function" | "custom" | "allowed_tools");
         self.left_out.is_empty()
@@ -176,10 +172,10 @@ impl<'b> Tools<'b> {
     }
 }
 
-/// Whether a tool of this type runs at the client, and costs nothing but tokens.
+/// Returns whether a tool of this type runs at the client and costs only tokens.
 fn runs_at_client(api: Api, kind: &str, tool: &[u8]) -> bool {
     if api == Api::Messages {
-        // Anthropic's own end in the day of their version.
+        // The types of Anthropic's own tools end in the date of their version.
         let of_clients = ["bash_", "computer_", "memory_", "text_editor_"];
         return kind.is_empty() || kind == "custom" || of_clients.iter().any(|known| kind.starts_with(known));
     }
@@ -193,7 +189,7 @@ fn runs_at_client(api: Api, kind: &str, tool: &[u8]) -> bool {
     }
 }
 
-/// Whether tools are defined in the midst of the conversation. That they run at the client is seen in translation alone.
+/// Returns whether the conversation defines tools. Only the translation can verify that they run at the client.
 pub(super) fn brings_tools_along(api: Api, body: &[u8]) -> bool {
     let kinds = |values: &[u8], known: &[&str]| {
         let values = json::elements(values).into_iter().flatten();
@@ -209,13 +205,11 @@ pub(super) fn brings_tools_along(api: Api, body: &[u8]) -> bool {
     messages.flat_map(|message| fields_named(message, b"content")).any(|blocks| kinds(blocks, &["tool_addition"]))
 }
 
-/// The type of a tool or choice; empty where it has none.
 fn kind_of(value: &[u8]) -> String {
     let kind = fields_named(value, b"type").last().map(json::string).unwrap_or_default();
     String::from_utf8_lossy(&kind).into_owned()
 }
 
-/// The values of the fields with this name.
 fn fields_named<'b>(object: &'b [u8], name: &'static [u8]) -> impl Iterator<Item = &'b [u8]> {
     let named = json::fields(object).map_while(Result::ok).filter(move |field| *field.name() == *name);
     named.filter_map(|field| object.get(field.value))

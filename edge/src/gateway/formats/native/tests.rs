@@ -18,7 +18,7 @@ use crate::gateway::{
 
 const EXPECTED: Expected = Expected { prompt: 7, completion: 90, choices: 1, images: 0 };
 
-/// Models of which one has every endpoint at its provider, and another at its second one alone.
+/// Returns models, one with every endpoint at its provider, and one with them only at its second provider.
 fn models() -> ServedModels {
     let mut config = Gateway::default();
     let all = vec![ModelRoute::Chat, ModelRoute::Responses, ModelRoute::Messages];
@@ -55,7 +55,7 @@ fn a_response_passes_but_for_what_is_governed() {
             r#"{ "stream" : true, "input":[ {"type":"message","role":"user","content":"H\u0069"},{"type":"reasoning","summary":[],"encrypted_content":"x"} ],"model":"svc/gpt-oss-20b","store":true,"max_output_tokens" : 100,"include":["reasoning.encrypted_content"],"service_tier":"priority","unheard_of":{}}"#,
             r#"{"stream" : true,"input":[ {"type":"message","role":"user","content":"H\u0069"},{"type":"reasoning","summary":[],"encrypted_content":"x"} ],"model":"gpt-oss-20b","max_output_tokens" : 100,"include":["reasoning.encrypted_content"],"store":false}"#,
         ),
-        // Tools that the provider runs are left out, and the choice of one.
+        // Tools that the provider runs are left out, and so is their choice.
         (
             r#"{"model":"svc/gpt-oss-20b","input":"x","max_output_tokens":1,"tool_choice":{"type":"web_search"},"tools":[{"type":"web_search"}, {"type":"function","name":"f"} ,{"type":"custom","name":"c"}]}"#,
             r#"{"model":"gpt-oss-20b","input":"x","max_output_tokens":1,"tools":[{"type":"function","name":"f"},{"type":"custom","name":"c"}],"store":false}"#,
@@ -149,7 +149,7 @@ fn an_answer_that_breaks_off_is_paid_by_what_came_of_it() {
     assert_eq!(paid(Api::Messages, &format!("{words}\"{}", "1234".repeat(10))), Some((7, 10, true)));
     let reported = r#"{"usage":{"input_tokens":9,"output_tokens":3},"output":[{"text":"1234"#;
     assert_eq!(paid(Api::Responses, reported), Some((9, 3, false)));
-    // What is no beginning of an answer in this format costs nothing, whole or not.
+    // Text that is not the beginning of an answer in this format costs nothing, whole or not.
     for read in [
         "",
         "<html>",
@@ -173,7 +173,7 @@ fn a_whole_answer_passes_under_the_name_that_was_asked_for() {
     let body = r#"{"type":"message","model":"upstream","content":[{"type":"text","text":"12345678"}]}"#;
     let Rewritten { usage, .. } = answer(Api::Messages).rewrite(body.as_bytes(), &EXPECTED).unwrap();
     assert_eq!((usage.prompt, usage.completion, usage.is_estimated), (7, 2, true));
-    // Words without a token are words that nobody counted.
+    // Words without tokens: the report does not count them.
     let body = r#"{"content":[{"type":"text","text":"12345678"}],"usage":{"input_tokens":3,"output_tokens":0}}"#;
     let Rewritten { usage, .. } = answer(Api::Messages).rewrite(body.as_bytes(), &EXPECTED).unwrap();
     assert_eq!((usage.prompt, usage.completion, usage.is_estimated), (3, 2, true));

@@ -12,7 +12,7 @@ use super::super::{
     Api,
 };
 
-/// What an answer has said of its usage so far. The counts are running totals, and each report has some of them.
+/// The usage that an answer has reported so far. The counts are running totals, and each report has some of them.
 #[derive(Debug, Default)]
 pub(in crate::gateway) struct NativeUsage {
     input: Option<u64>,
@@ -29,7 +29,7 @@ struct Details {
 }
 
 impl NativeUsage {
-    /// Adds a report. What is no count is as good as none.
+    /// Adds a report. Values that are not counts are treated as absent.
     pub(in crate::gateway) fn add(&mut self, report: &[u8]) {
         for field in fields::fields(report).map_while(Result::ok) {
             let value = report.get(field.value.clone()).unwrap_or_default();
@@ -49,12 +49,12 @@ impl NativeUsage {
                     if is_input { details.cached_tokens } else { details.reasoning_tokens }
                 }
             };
-            // A later report of fewer takes nothing back.
+            // A later, smaller report reduces nothing.
             *count = (*count).max(known);
         }
     }
 
-    /// The usage of an answer whose words have so many bytes, or an estimate. Words without a token are words that nobody counted.
+    /// Returns the reported usage, or an estimate from the words if it is missing or has no completion tokens for them.
     pub(in crate::gateway) fn or_estimate(&self, api: Api, word_bytes: usize, expected: &Expected) -> Usage {
         let words = || usage_report::estimate_completion(word_bytes);
         match self.read(api) {
@@ -64,11 +64,11 @@ impl NativeUsage {
         }
     }
 
-    /// The usage, in the terms of chat completions, if it is complete and believable.
+    /// Returns the usage in the format of chat completions, if it is complete and plausible.
     pub(in crate::gateway) fn read(&self, api: Api) -> Option<Usage> {
         let (read, created) = (self.cache_read.unwrap_or_default(), self.cache_created.unwrap_or_default());
         let input = self.input?;
-        // Anthropic counts beside each other what others count as parts of the whole.
+        // Anthropic counts cached tokens separately; others include them in the total.
         let prompt = if api == Api::Messages { input.saturating_add(read).saturating_add(created) } else { input };
         let output = self.output?;
         let report = json!({

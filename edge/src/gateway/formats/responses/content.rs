@@ -1,4 +1,4 @@
-//! The content of messages, and of what tools return.
+//! The content of messages and of tool outputs.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -25,7 +25,6 @@ struct SentPart<'b> {
     detail: Option<JsonString<'b>>,
 }
 
-/// What an item, or the output of a tool, holds.
 pub(super) fn content_of(value: &RawValue, place: impl Fn() -> String) -> Result<Content<'_>, ApiError> {
     if let Some(text) = JsonString::of(value) {
         return Ok(Content::Text(Text::AsSent(text)));
@@ -75,7 +74,6 @@ fn part_of<'b>(sent: &SentPart<'b>, place: impl Fn() -> String) -> Result<Part<'
     }
 }
 
-/// The content as parts.
 pub(super) fn parts_of(content: Content<'_>) -> Vec<Part<'_>> {
     match content {
         Content::Text(text) => vec![Part::Text { text }],
@@ -83,7 +81,7 @@ pub(super) fn parts_of(content: Content<'_>) -> Vec<Part<'_>> {
     }
 }
 
-/// The texts of a content that has nothing else.
+/// Returns the texts of a content that has nothing else.
 pub(super) fn texts_of<'b>(content: &Content<'b>) -> Option<Vec<JsonString<'b>>> {
     match content {
         Content::Text(Text::AsSent(text)) => Some(vec![*text]),

@@ -1,4 +1,4 @@
-//! What the translation of an answer needs to know of its request.
+//! The context of a request for translating its answer.
 
 use domain::Timestamp;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -11,28 +11,26 @@ use super::{
 };
 use crate::limits;
 
-/// Says what of a request was left out.
+/// The header that lists what was left out of a request.
 const WARNING: HeaderName = HeaderName::from_static("x-svc-warning");
 
-/// What the translation of an answer needs to know of its request.
+/// The context of a request for translating its answer.
 pub(in crate::gateway) struct RequestContext {
-    /// What the ids of the response and its items have in common.
+    /// The common part of the ids of the response and its items.
     pub(super) id: String,
-    /// Seconds since 1970.
+    /// Unix seconds.
     pub(super) created_at: u64,
     pub(super) echo: Echo,
     pub(super) flattened: Flattened,
-    /// Whether the client wants to read what the model thought as a summary.
+    /// Whether the client requested the model's thoughts as a summary.
     pub(super) wants_summary: bool,
-    /// Where each message of the chat completion stands in the request.
     pub(super) places: Vec<Place>,
-    /// Where each of its tools stands in the request.
     pub(super) tool_places: Vec<String>,
     pub(super) warning: Option<HeaderValue>,
 }
 
-/// The fields of a request that its response repeats, those of them that are short: a stream says them three times, and holds
-/// them to its end.
+/// The fields that a response repeats, if they are short: a stream contains them three times, and holds them to its
+/// end.
 #[derive(Debug)]
 pub(super) struct Echo {
     pub(super) model: Option<Box<RawValue>>,
@@ -52,12 +50,11 @@ pub(super) struct Echo {
 }
 
 impl Echo {
-    /// The value, if it is short.
     pub(super) fn short(value: Option<&RawValue>) -> Option<Box<RawValue>> {
         value.filter(|value| value.get().len() <= limits::ECHOED_BYTES).map(one_line)
     }
 
-    /// The client's own labels, which clients rely on.
+    /// Returns the client's own labels, on which clients rely.
     pub(super) fn metadata(value: Option<&RawValue>) -> Result<Option<Box<RawValue>>, ApiError> {
         match value {
             None => Ok(None),
@@ -71,18 +68,18 @@ impl Echo {
     }
 }
 
-/// The value in one line, as the data of an event has to be.
+/// Returns the value on one line, as an event's data requires.
 fn one_line(value: &RawValue) -> Box<RawValue> {
     let text = value.get();
     if !text.contains(['\n', '\r']) {
         return value.to_owned();
     }
-    // Line breaks stand between tokens alone.
+    // Raw line breaks occur only between tokens.
     RawValue::from_string(text.replace(['\n', '\r'], " ")).unwrap_or_else(|_| value.to_owned())
 }
 
 impl RequestContext {
-    /// The name that a field of the chat completion has in the client's request.
+    /// Returns the name of a chat completion's field in the client's request.
     pub(in crate::gateway::formats) fn param(&self, chat: &str) -> Option<String> {
         if let Some((index, field)) = indexed(chat, "messages") {
             return Some(match self.places.get(index)? {
@@ -101,26 +98,25 @@ impl RequestContext {
         renamed(chat).map(str::to_owned)
     }
 
-    /// Gives the response its id, which is the request's, and its time.
+    /// Sets the response's id, derived from the request's, and its time.
     pub(in crate::gateway::formats) fn identify(&mut self, request_id: &str, now: Timestamp) {
         request_id.trim_start_matches("req_").clone_into(&mut self.id);
         self.created_at = now.unix_millis() / 1_000;
     }
 
-    /// Adds the headers of the answer.
     pub(in crate::gateway::formats) fn add_headers(&self, headers: &mut HeaderMap) {
         if let Some(warning) = &self.warning {
             headers.insert(WARNING, warning.clone());
         }
     }
 
-    /// The client's tool behind the function with this name, where that is not all there is to know.
+    /// Returns the client's tool behind a function, if it is more than the function.
     pub(super) fn tool(&self, function: &str) -> Option<&ClientTool> {
         self.flattened.get(function)
     }
 }
 
-/// The name in a response's request of a field that chat completions call otherwise.
+/// Returns the name of a chat completion's field in a Responses request, if it differs.
 pub(super) fn renamed(chat: &str) -> Option<&'static str> {
     Some(match chat {
         "messages" => "input",
@@ -132,7 +128,7 @@ pub(super) fn renamed(chat: &str) -> Option<&'static str> {
     })
 }
 
-/// The index and the rest of a place such as `messages[3].role`.
+/// Parses the index and the rest of a path such as `messages[3].role`.
 fn indexed<'p>(place: &'p str, array: &str) -> Option<(usize, &'p str)> {
     let (index, rest) = place.strip_prefix(array)?.strip_prefix('[')?.split_once(']')?;
     Some((index.parse().ok()?, rest))

@@ -1,4 +1,4 @@
-//! An answer, translated frame by frame: a stream to events, and a whole answer to the response with which its stream would end.
+//! Translates an answer frame by frame: a stream to events, and a whole answer to the response that would end them.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde_json::value::RawValue;
@@ -24,22 +24,20 @@ use crate::limits;
 /// The translation of one answer.
 pub(in crate::gateway) struct Events {
     context: RequestContext,
-    /// Whether events are written; of a whole answer only the response is.
+    /// Whether to write events. For a whole answer, only the response is written.
     is_stream: bool,
     has_begun: bool,
-    /// The number of the next event.
     sequence: u64,
-    /// The items, of which those that are not complete are `None`.
+    /// The items; incomplete ones are `None`.
     output: Vec<Option<OutputItem>>,
     open: Option<OpenItem>,
     calls: Vec<OpenCall>,
     finish_reason: Option<String>,
     usage: Option<(Usage, UsageDetails)>,
-    /// The bytes of the words so far.
     held: usize,
 }
 
-/// Translates a whole answer. Returns `None` if it is no chat completion.
+/// Translates a whole answer. Returns `None` if it is not a chat completion.
 pub(in crate::gateway::formats) fn whole(context: RequestContext, chat: &[u8]) -> Option<Bytes> {
     let mut events = Events { is_stream: false, ..Events::new(context) };
     let mut out = BytesMut::new();
@@ -64,14 +62,13 @@ impl Events {
         }
     }
 
-    /// Adds a frame, or a whole answer.
     fn add(&mut self, completion: &[u8], out: &mut BytesMut) -> Result<(), StreamError> {
         let completion: Completion<'_> = serde_json::from_slice(completion).map_err(|_| StreamError::InvalidJson)?;
         self.begin(out);
         if let Some(usage) = completion.usage {
             self.add_usage(usage);
         }
-        // More than one cannot be asked for.
+        // Clients cannot request more than one.
         let mut choices = completion.choices.into_iter().flatten();
         let Some(choice) = choices.find(|choice| choice.index.unwrap_or(0) == 0) else { return Ok(()) };
         if let Some(delta) = choice.said() {
@@ -97,7 +94,7 @@ impl Events {
         let details: UsageDetails = serde_json::from_str(reported.get()).unwrap_or_default();
         let usage = usage_report::parse(reported.get().as_bytes());
         let known = self.usage.as_ref().map(|(known, _)| *known);
-        // An estimate is the gateway's own, and the last word.
+        // An estimate is the gateway's own, and final.
         let later = if details.estimated { usage.or(known) } else { usage_report::later(known, usage) };
         self.usage = later.map(|usage| (usage, details));
     }
@@ -159,7 +156,7 @@ impl Events {
         open.parts.push(part);
     }
 
-    /// Ends the message, or the thoughts, to which the model has added last.
+    /// Ends the message or thoughts last added to.
     fn close_open(&mut self, status: &'static str, out: &mut BytesMut) {
         let Some(mut open) = self.open.take() else { return };
         self.close_part(&mut open, out);
@@ -171,7 +168,7 @@ impl Events {
     fn call(&mut self, delta: &ToolCall<'_>, out: &mut BytesMut) -> Result<(), StreamError> {
         self.close_open("completed", out);
         let name = delta.name();
-        // Servers that give no index send each call in one piece.
+        // Servers that send no index send each call in one piece.
         let index = delta.index.unwrap_or_else(|| {
             let count = self.calls.len() as u64;
             if name.is_some() { count } else { count.saturating_sub(1) }
@@ -185,7 +182,7 @@ impl Events {
         let was_blank = call.arguments.is_blank();
         call.arguments.push(said);
         self.held += said.escaped().len();
-        // What a custom tool gets is known when all of it is; and arguments that stay blank are written as an object at the end.
+        // A custom tool's input is known only when complete. Blank arguments are written as an object at the end.
         if !call.is_custom() && !call.arguments.is_blank() {
             let (id, output_index) = (call.id.clone(), call.output_index);
             let with_blanks = was_blank.then(|| call.arguments.to_json());
@@ -237,7 +234,7 @@ impl Events {
             ["response.function_call_arguments.delta", "response.function_call_arguments.done"]
         };
         let is_blank = call.arguments.is_blank() && !call.is_custom();
-        // A function without parameters: clients parse what it is called with.
+        // A function without parameters: clients parse its arguments.
         let said = if is_blank { object() } else { call.take_said() };
         if is_blank || call.is_custom() {
             let event = Event { kind: delta, delta: Some(&said), ..Event::default() };
@@ -255,7 +252,7 @@ impl Events {
         self.keep(call.output_index, item, out);
     }
 
-    /// Ends the answer: the items to which the model has added last, and the response.
+    /// Ends the answer: the open items, and the response.
     fn complete(&mut self, out: &mut BytesMut) {
         self.begin(out);
         let (kind, status, item_status) = match self.finish_reason.as_deref() {
@@ -275,7 +272,7 @@ impl Events {
             self.emit_response(kind, status, &output, usage, out);
         } else {
             let response = ResponseObject::new(&self.context, status, &output, usage);
-            // Writing strings and numbers into memory cannot fail.
+            // Serializing strings and numbers to memory cannot fail.
             let _ = serde_json::to_writer(out.writer(), &response);
         }
     }
@@ -339,7 +336,7 @@ impl TranslateEvents for Events {
         self.begin(out);
         let error = super::in_own_words(error.rename_param(|param| renamed(param).map(str::to_owned)));
         let code = error.code().as_str();
-        // SDKs throw what is called `error`; agents read the response.
+        // SDKs throw the event `error`, and agents read the response.
         let json: Option<Box<RawValue>> = serde_json::from_str(&error.to_json())
             .ok()
             .and_then(|mut shape: serde_json::Map<String, serde_json::Value>| shape.remove("error"))
@@ -354,7 +351,7 @@ impl TranslateEvents for Events {
     }
 }
 
-/// An event about the part to which the model adds.
+/// Creates an event about the current part.
 fn in_part(open: &OpenItem) -> Event<'_> {
     let index = Some(open.parts.len());
     let (content_index, summary_index) = if open.words == Words::Summary { (None, index) } else { (index, None) };
@@ -367,18 +364,17 @@ fn in_part(open: &OpenItem) -> Event<'_> {
     }
 }
 
-/// The JSON string of an empty object.
 fn object() -> Box<RawValue> {
     RawValue::from_string(r#""{}""#.to_owned()).unwrap_or_else(|_| empty())
 }
 
 fn write(event: &Event<'_>, out: &mut BytesMut) {
-    // A `Vec` takes the many small pieces more quickly than `out` does.
+    // A `Vec` is faster than `out` for many small pieces.
     let mut text = Vec::with_capacity(limits::USUAL_EVENT_BYTES);
     for part in ["event: ", event.kind, "\ndata: "] {
         text.extend_from_slice(part.as_bytes());
     }
-    // Writing strings and numbers into memory cannot fail.
+    // Serializing strings and numbers to memory cannot fail.
     let _ = serde_json::to_writer(&mut text, event);
     text.extend_from_slice(b"\n\n");
     out.extend_from_slice(&text);

@@ -1,8 +1,7 @@
-//! The items of a request's input, as messages.
+//! Translates the items of a request's input to messages.
 //!
-//! Chat completions have one message for what the model says in a turn: its thoughts, its words and the calls of tools that
-//! follow each other become one. What stands at the beginning for the model's instruction becomes one message too, because
-//! chat templates read the first alone.
+//! Chat completions have one message per turn of the model, so consecutive thoughts, words and tool calls are merged
+//! into one. Instructions at the beginning are merged too, because chat templates only read the first message for them.
 
 use std::mem;
 
@@ -20,7 +19,6 @@ use super::{
     warnings::Warnings,
 };
 
-/// What stands between instructions that become one.
 const PARAGRAPH: &str = "\n\n";
 
 #[derive(Debug, Deserialize)]
@@ -49,27 +47,24 @@ struct Item<'b> {
     tools: Option<&'b RawValue>,
 }
 
-/// Where in the request a message comes from.
+/// The position of a message in the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Instructions,
-    /// The whole input, which is a string.
+    /// The whole input, as a string.
     Input,
     Item(usize),
 }
 
-/// The messages so far.
 pub(super) struct Conversation<'a, 'b> {
     tools: &'a mut Tools<'b>,
     warnings: &'a mut Warnings,
     messages: Vec<Message<'b>>,
     places: Vec<Place>,
-    /// What the model is told before the first message.
     instructions: Vec<JsonString<'b>>,
     instructed_at: Place,
-    /// The thoughts before the model's next message.
     thoughts: Option<String>,
-    /// Images that tools have returned. Messages of tools hold text alone, so they follow in one of the user's.
+    /// Images returned by tools. Tool messages can only hold text, so the images follow in a user message.
     images: Vec<Part<'b>>,
 }
 
@@ -87,7 +82,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
         }
     }
 
-    /// Adds an instruction, before any message.
+    /// Adds an instruction before any message.
     pub(super) fn instruct(&mut self, text: JsonString<'b>) {
         self.instructions.push(text);
     }
@@ -189,7 +184,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
         let name = item.name.ok_or_else(|| invalid(index, ".name", "a string"))?;
         let namespace = item.namespace.map(JsonString::text);
         let name = function_name(namespace.as_deref(), &name.text());
-        // A tool without parameters may be called with nothing, which is no JSON.
+        // A tool without parameters may be called with an empty string, which is not JSON.
         let arguments = if arguments.is_empty() { Arguments::Json(None) } else { Arguments::Text(arguments) };
         self.turn(index).tool_calls.push(SaidCall::new(id, Text::Written(name.into()), arguments));
         Ok(())
@@ -220,8 +215,8 @@ impl<'a, 'b> Conversation<'a, 'b> {
         Ok(())
     }
 
-    /// Keeps the model's thoughts for the message that follows them: in full where they are there, or else their summary. What
-    /// `encrypted_content` holds is read by its author alone.
+    /// Keeps the model's thoughts for the next message: the full text if present, otherwise the summary.
+    /// `encrypted_content` can only be read by its author.
     fn add_thoughts(&mut self, item: &Item<'b>, index: usize) -> Result<(), ApiError> {
         for (name, value) in [("content", item.content), ("summary", item.summary)] {
             let Some(value) = value else { continue };
@@ -239,7 +234,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
         Ok(())
     }
 
-    /// The message of the model's turn, which goes on until somebody else says something.
+    /// Returns the message of the model's turn, which lasts until another role follows.
     fn turn(&mut self, index: usize) -> &mut Message<'b> {
         let thoughts = self.thoughts.take();
         let goes_on = self.messages.last().is_some_and(|last| last.role == "assistant");
@@ -259,13 +254,13 @@ impl<'a, 'b> Conversation<'a, 'b> {
     }
 
     fn add_message(&mut self, role: &'static str, content: Content<'b>, place: Place) {
-        // Thoughts that no message of the model followed.
+        // Drops thoughts that no message of the model followed.
         self.thoughts = None;
         self.messages.push(Message::new(role, content));
         self.places.push(place);
     }
 
-    /// Adds the images that tools have returned, after the last of their messages.
+    /// Adds the images returned by tools, after the last tool message.
     fn show_images(&mut self) {
         if !self.images.is_empty() {
             let images = mem::take(&mut self.images);
@@ -274,7 +269,6 @@ impl<'a, 'b> Conversation<'a, 'b> {
         }
     }
 
-    /// The messages, and where each of them comes from.
     pub(super) fn finish(mut self) -> (Vec<Message<'b>>, Vec<Place>) {
         self.show_images();
         let content = match &*self.instructions {
@@ -292,7 +286,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
     }
 }
 
-/// The items of tools that run at `OpenAI`, or for which chat completions have no form, in words of our own.
+/// Returns our own static name for an item of a tool that runs at `OpenAI` or that chat completions cannot express.
 fn left_out(kind: &str) -> Option<&'static str> {
     const ITEMS: [&str; 20] = [
         "apply_patch_call",

@@ -1,4 +1,4 @@
-//! The items of an answer while the model writes them.
+//! The items of an answer that the model is writing.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,23 +9,21 @@ use super::{
     tools::ClientTool,
 };
 
-/// The kinds of words that a model writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Words {
     Output,
     Refusal,
     Reasoning,
-    /// What the model thought, for a client that asked for a summary of it.
+    /// Thoughts, for a client that requested a summary of them.
     Summary,
 }
 
 impl Words {
-    /// Whether they are a part of an item of thoughts, and not of a message.
     fn is_thought(self) -> bool {
         matches!(self, Self::Reasoning | Self::Summary)
     }
 
-    /// The events that begin a part of these words, add to it and end it, and that of the end of its words.
+    /// Returns the events that begin a part of these words, add to it, and end its words and the part.
     pub(super) fn events(self) -> [&'static str; 4] {
         match self {
             Self::Output => [
@@ -65,31 +63,28 @@ impl Words {
     }
 }
 
-/// A message, or thoughts, to which the model still adds.
+/// A message or thoughts that the model is still writing.
 #[derive(Debug)]
 pub(super) struct OpenItem {
     pub(super) id: String,
     pub(super) output_index: usize,
-    /// The parts that are complete.
     pub(super) parts: Vec<ContentPart>,
     pub(super) words: Words,
     pub(super) text: Pieces,
 }
 
 impl OpenItem {
-    /// An item that begins with such words.
     pub(super) fn new(words: Words, base: &str, output_index: usize) -> Self {
         let prefix = if words.is_thought() { "rs" } else { "msg" };
         let id = format!("{prefix}_{base}{output_index:02x}");
         Self { id, output_index, parts: Vec::new(), words, text: Pieces::default() }
     }
 
-    /// Whether such words are a part of this item.
     pub(super) fn takes(&self, words: Words) -> bool {
         self.words.is_thought() == words.is_thought()
     }
 
-    /// The item with the parts that are complete, or as it begins.
+    /// Returns the item with its complete parts, or none at its start.
     pub(super) fn to_item(&self, status: &'static str, parts: Vec<ContentPart>) -> OutputItem {
         let id = self.id.clone();
         match self.words {
@@ -100,21 +95,21 @@ impl OpenItem {
     }
 }
 
-/// A call of a tool to which the model still adds.
+/// A tool call that the model is still writing.
 #[derive(Debug)]
 pub(super) struct OpenCall {
-    /// The number that the chat completion has for it.
+    /// The call's index in the chat completion.
     pub(super) index: u64,
     pub(super) id: String,
     pub(super) output_index: usize,
     pub(super) call_id: String,
-    /// The function's name, and the client's tool behind it where that is not all.
+    /// The function's name, and the client's tool if that is more than the function.
     pub(super) name: String,
     pub(super) tool: Option<ClientTool>,
     pub(super) arguments: Pieces,
 }
 
-/// The arguments of the function that a custom tool has become.
+/// The arguments of the function that stands for a custom tool.
 #[derive(Debug, Deserialize)]
 struct CustomArguments {
     input: String,
@@ -125,7 +120,7 @@ impl OpenCall {
         self.tool.as_ref().is_some_and(|tool| tool.is_custom)
     }
 
-    /// The call as an item, with its arguments, or the text for a custom tool.
+    /// Returns the call as an item with its arguments, or with the input of a custom tool.
     pub(super) fn to_item(&self, status: &'static str, said: Box<RawValue>) -> OutputItem {
         let (id, call_id) = (self.id.clone(), self.call_id.clone());
         let (name, namespace) = match &self.tool {
@@ -139,20 +134,19 @@ impl OpenCall {
         }
     }
 
-    /// The arguments, or the text for a custom tool, as a JSON string.
+    /// Returns the arguments, or the input of a custom tool, as a JSON string.
     pub(super) fn take_said(&mut self) -> Box<RawValue> {
         let arguments = std::mem::take(&mut self.arguments).into_json();
         if !self.is_custom() {
             return arguments;
         }
-        // A model that has written no such object has probably meant the text itself.
+        // A model that wrote something else probably meant the text itself.
         let decoded = serde_json::from_str::<String>(arguments.get()).ok();
         let custom = decoded.and_then(|text| serde_json::from_str::<CustomArguments>(&text).ok());
         custom.and_then(|custom| serde_json::value::to_raw_value(&custom.input).ok()).unwrap_or(arguments)
     }
 }
 
-/// An empty JSON string.
 pub(super) fn empty() -> Box<RawValue> {
     Pieces::default().into_json()
 }

@@ -1,8 +1,9 @@
-//! `OpenAI`'s responses (`POST /v1/responses`), translated to chat completions and back.
+//! `OpenAI`'s Responses (`POST /v1/responses`), translated to chat completions and back.
 //!
-//! Nothing is stored: a request brings all of its conversation along, as agents do anyway. [`to_chat`] reads it: `request` its
-//! fields, `input` the items and `content` theirs, `tools` the tools. [`Events`] writes the answer, from the `items` that the model
-//! is at. What `OpenAI` runs itself is left out, and named in the header `x-svc-warning`.
+//! Nothing is stored: each request includes its whole conversation, as agents send it anyway. [`to_chat`] parses a
+//! request: `request` its fields, `input` the items, `content` their content, and `tools` the tools. [`Events`] writes
+//! the answer, with `items` for those in progress. Features that `OpenAI` runs itself are left out and listed in the
+//! header `x-svc-warning`.
 
 mod content;
 mod context;
@@ -22,16 +23,15 @@ pub(in crate::gateway) use self::{context::RequestContext, events::Events};
 pub(super) use self::{events::whole, request::to_chat};
 use crate::gateway::error::ApiError;
 
-/// Fields of the chat completion that are left out for a provider that does not take them.
+/// Fields of the chat completion that are left out for a provider that does not support them.
 pub(super) const HINTS: &[&str] =
     &["parallel_tool_calls", "prompt_cache_key", "reasoning_effort", "safety_identifier", "user", "verbosity"];
 
-/// The answer for an error.
 pub(super) fn error(error: ApiError) -> Response<Bytes> {
     in_own_words(error.rename_param(|param| context::renamed(param).map(str::to_owned))).into_response()
 }
 
-/// The error in the words of this format.
+/// Rewrites an error in the words of this format.
 pub(super) fn in_own_words(error: ApiError) -> ApiError {
     if !error.message().contains("max_tokens") {
         return error;

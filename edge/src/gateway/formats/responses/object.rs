@@ -1,4 +1,4 @@
-//! The response, its items and its events, as they are written.
+//! The serialized response, its items and its events.
 
 use domain::usage::Assumed;
 use serde::Serialize;
@@ -6,7 +6,6 @@ use serde_json::value::RawValue;
 
 use super::{super::super::meter::Usage, context::RequestContext, usage::UsageDetails};
 
-/// A response.
 #[derive(Debug, Serialize)]
 pub(super) struct ResponseObject<'a> {
     id: String,
@@ -40,12 +39,11 @@ pub(super) struct ResponseObject<'a> {
     user: Option<&'a RawValue>,
 }
 
-/// How far a response has come.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Status<'a> {
     InProgress,
     Completed,
-    /// It ends early, for this reason.
+    /// Ended early for this reason.
     Incomplete(&'static str),
     Failed(&'a ErrorObject),
 }
@@ -66,7 +64,6 @@ struct IncompleteDetails {
     reason: &'static str,
 }
 
-/// Why a response failed.
 #[derive(Debug, Serialize)]
 pub(super) struct ErrorObject {
     pub(super) code: &'static str,
@@ -121,7 +118,6 @@ impl<'a> ResponseObject<'a> {
     }
 }
 
-/// The tokens of a response.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct UsageObject {
     input_tokens: u64,
@@ -131,10 +127,10 @@ pub(super) struct UsageObject {
     total_tokens: u64,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     estimated: bool,
-    /// What the response costs, in millionths of a euro.
+    /// The cost of the response in millionths of a euro.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost_microeuros: Option<u64>,
-    /// The kinds of tokens that were charged at the dearer price, because the provider has not reported them.
+    /// The kinds of tokens that were charged at the higher price because the provider did not report them.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost_assumed: Option<Assumed>,
 }
@@ -166,7 +162,6 @@ impl UsageObject {
     }
 }
 
-/// An item of a response's output.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum OutputItem {
@@ -202,7 +197,6 @@ pub(super) enum OutputItem {
     },
 }
 
-/// A part of an item.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum ContentPart {
@@ -212,7 +206,7 @@ pub(super) enum ContentPart {
     SummaryText { text: Box<RawValue> },
 }
 
-/// An event of a stream. Fields that are `None` are left out.
+/// An event of a stream. Fields that are `None` are omitted.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 pub(super) struct Event<'a> {
     #[serde(rename = "type")]

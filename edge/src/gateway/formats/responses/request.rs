@@ -1,7 +1,7 @@
-//! The body of a request, and the chat completion that it becomes.
+//! Translates the body of a request to a chat completion.
 //!
-//! Nothing is stored, so whatever refers to something stored is refused by name. Fields that only advise, account for or
-//! shape what runs at `OpenAI` itself are accepted and left out; the client is warned where that changes the answer.
+//! Fields that refer to something stored are refused by name, because nothing is stored. Fields that are only advice or
+//! accounting, or configure what runs at `OpenAI`, are left out, with a warning if that changes the answer.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,7 +19,6 @@ use super::{
 };
 use crate::limits;
 
-/// The fields of a request that mean something here.
 #[derive(Debug, Deserialize)]
 struct Request<'b> {
     #[serde(borrow)]
@@ -99,7 +98,6 @@ struct Reasoning<'b> {
     generate_summary: Option<JsonString<'b>>,
 }
 
-/// Translates the body of a request to that of a chat completion.
 pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, RequestContext), ApiError> {
     let text = std::str::from_utf8(body).map_err(|_| ApiError::invalid_json("it is not UTF-8"))?;
     let request: Request<'_> =
@@ -148,7 +146,7 @@ pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, Requ
     let chat = ChatBody {
         model: request.model,
         messages,
-        // Some servers refuse these two where there are no tools.
+        // Some servers refuse these two without tools.
         tool_choice: tool_choice.filter(|_| !tools.is_empty()),
         parallel_tool_calls: parallel_tool_calls.filter(|_| !tools.is_empty()),
         tools,
@@ -164,7 +162,7 @@ pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, Requ
         stream: request.stream,
         ..ChatBody::default()
     };
-    // Mostly as long as what came: a buffer that grows is in memory twice.
+    // The output is usually about as long as the body. A buffer that grows is in memory twice.
     let mut out = Vec::with_capacity(body.len() + limits::ADDED_BYTES);
     serde_json::to_writer(&mut out, &chat).map_err(|error| ApiError::invalid_json(&error.to_string()))?;
     let context = RequestContext {
@@ -180,7 +178,7 @@ pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, Requ
     Ok((out, context))
 }
 
-/// Refuses what refers to something that would have been stored.
+/// Refuses fields that refer to something stored.
 fn refuse_stored(request: &Request<'_>) -> Result<(), ApiError> {
     let refused = [
         (
@@ -235,11 +233,10 @@ fn boolean(value: &RawValue, name: &'static str) -> Result<bool, ApiError> {
     serde_json::from_str(value.get()).map_err(|_| ApiError::invalid_type(name, "a boolean"))
 }
 
-/// Reads a part of a request, which stands at `place`.
 pub(super) fn part<'b, T: Deserialize<'b>>(value: &'b RawValue, place: impl Fn() -> String) -> Result<T, ApiError> {
     serde_json::from_str(value.get()).map_err(|error| {
         let error = error.to_string();
-        // The position would be one in the part.
+        // Dropped because the position is relative to the part.
         let rule = error.split(" at line ").next().unwrap_or_default();
         ApiError::invalid_value(place(), rule)
     })

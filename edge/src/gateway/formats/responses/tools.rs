@@ -1,8 +1,8 @@
-//! The tools of a request, and the choice of one.
+//! The tools of a request, and the tool choice.
 //!
-//! Chat completions have functions alone. A `custom` tool becomes a function with one string, and the tools of a `namespace`
-//! become functions with its name before theirs; a call of one is translated back by the name that the model has used. Tools
-//! that run at `OpenAI` are left out, because agents send them unasked: the model never hears of them.
+//! Chat completions only have functions. A `custom` tool becomes a function with one string, and the tools of a
+//! `namespace` become functions whose names it prefixes; a call is translated back by the function's name. Tools that
+//! run at `OpenAI` are left out rather than refused, because agents send them by default.
 
 use std::collections::HashMap;
 
@@ -19,12 +19,11 @@ use super::{
 };
 use crate::limits;
 
-/// The parameters of the function that a custom tool becomes.
+/// The parameters of the function for a custom tool.
 const CUSTOM_PARAMETERS: &str =
     r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}"#;
-/// Stands between the name of a namespace and that of its tool.
 const SEPARATOR: &str = "__";
-/// Tools and items of tools that run at `OpenAI`, or for which chat completions have no form.
+/// Tools and their items that run at `OpenAI` or that chat completions cannot express.
 const HOSTED: [&str; 17] = [
     "apply_patch",
     "code_interpreter",
@@ -45,16 +44,16 @@ const HOSTED: [&str; 17] = [
     "web_search_preview_2025_03_11",
 ];
 
-/// A tool of the client behind a function of the chat completion.
+/// The client's tool behind a function of the chat completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ClientTool {
     pub(super) namespace: Option<String>,
     pub(super) name: String,
-    /// Whether it takes a text instead of arguments.
+    /// Whether its input is a text instead of arguments.
     pub(super) is_custom: bool,
 }
 
-/// The tools of the client by the names of their functions, where these are not all there is to know.
+/// The client's tools by function name, where they are more than the function.
 pub(super) type Flattened = HashMap<String, ClientTool>;
 
 #[derive(Debug, Deserialize)]
@@ -96,17 +95,15 @@ struct SentChoice<'b> {
     tools: Option<Vec<SentChoice<'b>>>,
 }
 
-/// The tools, as functions.
 #[derive(Debug, Default)]
 pub(super) struct Tools<'b> {
     functions: Vec<Tool<'b>>,
-    /// Where each of them stands in the request.
+    /// The path of each tool in the request.
     places: Vec<String>,
     flattened: Flattened,
 }
 
 impl<'b> Tools<'b> {
-    /// Adds the tools in `value`, which stands at `place`.
     pub(super) fn add(
         &mut self,
         value: Option<&'b RawValue>,
@@ -168,7 +165,7 @@ impl<'b> Tools<'b> {
         Ok(())
     }
 
-    /// The choice of a tool. Leaves out functions that it does not allow.
+    /// Translates the tool choice, and drops functions that it does not allow.
     pub(super) fn choose(
         &mut self,
         choice: Option<&RawValue>,
@@ -197,22 +194,19 @@ impl<'b> Tools<'b> {
         Ok(Some(ToolChoice::function(name.into())))
     }
 
-    /// The functions, the client's tools behind them, and where these stand in the request.
     pub(super) fn finish(self) -> (Vec<Tool<'b>>, Flattened, Vec<String>) {
         (self.functions, self.flattened, self.places)
     }
 }
 
-/// The name that a tool has as a function.
 pub(super) fn function_name(namespace: Option<&str>, name: &str) -> String {
     let Some(namespace) = namespace else { return name.to_owned() };
-    // A name that is too long loses the end of the namespace: it has one tool of that name, mostly.
+    // Truncates the namespace if the name is too long: it usually has only one tool of that name.
     let room = limits::FUNCTION_NAME_BYTES.saturating_sub(name.len() + SEPARATOR.len());
     let namespace: String = namespace.chars().filter(char::is_ascii).take(room).collect();
     if namespace.is_empty() { name.to_owned() } else { [&namespace, SEPARATOR, name].concat() }
 }
 
-/// The function that a choice names.
 fn chosen(choice: &SentChoice<'_>) -> Option<String> {
     let namespace = choice.namespace.map(JsonString::text);
     match &*choice.kind.text() {
@@ -232,7 +226,7 @@ fn name_of(name: Option<JsonString<'_>>, place: &str) -> Result<String, ApiError
     name.ok_or_else(|| ApiError::invalid_type(format!("{place}.name"), "a name"))
 }
 
-/// The description of a custom tool, with the grammar that its input follows.
+/// Returns the description of a custom tool, with the grammar of its input.
 fn custom_description<'b>(tool: &SentTool<'b>) -> Text<'b> {
     let description = tool.description.map(JsonString::text).unwrap_or_default();
     let format = tool.format.as_ref().and_then(|format| Some((format.definition?, format.syntax)));
@@ -243,7 +237,7 @@ fn custom_description<'b>(tool: &SentTool<'b>) -> Text<'b> {
     Text::Written(format!("{description}\n\n`input` follows this {syntax} grammar:\n{}", definition.text()).into())
 }
 
-/// The name of something that is left out, in words of our own.
+/// Returns our own static name for something that is left out.
 pub(super) fn hosted(kind: &str) -> &'static str {
     HOSTED.into_iter().find(|known| *known == kind).unwrap_or("a tool of a kind that is unknown here")
 }

@@ -1,9 +1,9 @@
-//! The parts of a usage report that a response says in other words, beside its sums.
+//! The details of a usage report that a response reports under other names.
 
 use domain::usage::Assumed;
 use serde::Deserialize;
 
-/// What a chat completion's `usage` may say beside its sums.
+/// The fields of a chat completion's `usage` other than its totals.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 pub(super) struct UsageDetails {
     #[serde(default)]

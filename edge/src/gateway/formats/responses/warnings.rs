@@ -1,15 +1,15 @@
-//! What of a request was left out, for the header that says so.
+//! Collects what was left out of a request for the warning header.
 
 use http::HeaderValue;
 
 use crate::limits;
 
-/// What was left out of a request. Each thing is named once, and no more than [`limits::WARNING_BYTES`] of them.
+/// The list of what was left out: each item once, and at most [`limits::WARNING_BYTES`] in total.
 #[derive(Debug, Default)]
 pub(super) struct Warnings(String);
 
 impl Warnings {
-    /// Adds something that was left out. It consists of words of our own.
+    /// Adds an item, which is a string of our own.
     pub(super) fn add(&mut self, what: &'static str) {
         let is_known = self.0.split("; ").any(|known| known == what);
         if is_known || self.0.len() + what.len() > limits::WARNING_BYTES {
@@ -21,7 +21,6 @@ impl Warnings {
         self.0.push_str(what);
     }
 
-    /// The value of the header, if anything was left out.
     pub(super) fn into_header(self) -> Option<HeaderValue> {
         if self.0.is_empty() {
             return None;

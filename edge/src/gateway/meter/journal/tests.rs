@@ -51,7 +51,7 @@ fn a_damaged_end_leaves_what_was_reserved_and_a_copy_is_the_same_journal() {
     }
     drop(dead);
     let path = folder.path().join("a-00000000.usage");
-    // A digit, so that it is still a record.
+    // A digit, so that it is still a valid record.
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replacen("\"completion\":2", "\"completion\":9", 1)).unwrap();
     fs::copy(&path, folder.path().join("copy-00000000.usage")).unwrap();
@@ -97,7 +97,7 @@ fn what_a_segment_has_is_completed_by_what_the_others_say() {
     assert!(index.contains(&ended.id) && !index.contains(&row(50).id));
 }
 
-/// A journal as the version before the spool wrote it, byte by byte.
+/// A journal as written by the version before the spool.
 const OLD_JOURNAL: &str = concat!(
     r#"{"journal":"Mr9ijspmS1TGuXOw"}"#,
     "\n",
@@ -124,7 +124,7 @@ fn a_journal_of_the_previous_version_is_read_and_written_alike() {
     journal.append(&RecordRef::Open(&open)).unwrap();
     journal.append(&RecordRef::Ended(&completion.row)).unwrap();
     let written = fs::read_to_string(folder.path().join("new/a-00000000.usage")).unwrap();
-    // The previous version has no use for the lines that are no records, and passes over them.
+    // The previous version skips the lines that are not records.
     let is_known = |line: &&str| !["{\"boot\"", "{\"owner\"", "{\"seal\""].iter().any(|head| line.starts_with(head));
     let known: Vec<_> = written.split_inclusive('\n').filter(is_known).collect();
     assert_eq!(known, OLD_JOURNAL.split_inclusive('\n').take(3).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! Completions that come to the ledger from journals.
+//! Adds completions from journals to the ledger.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,28 +11,27 @@ use crate::{
     spool::SegmentId,
 };
 
-/// A journal of a dead edge that was taken over, until Postgres knows that it is settled.
+/// An adopted journal of a dead edge, until Postgres knows that it is settled.
 pub(super) struct Adoption {
-    /// The edge, and those whose journals it had taken over; each with the segment of our journal that says so.
+    /// The edge and those whose journals it had adopted, each with the segment of our journal that records it.
     edges: Vec<(String, Option<SegmentId>)>,
-    /// Its completions that were not settled yet. The last one is in the ledger, as far as anybody has looked.
+    /// Its unsettled completions. The last one was in the ledger when last checked.
     left: Vec<CompletionId>,
-    /// Its journal, while Redis has not been asked yet what the edge reserved beyond it.
+    /// Its journal, until it has been compared with the edge's reservations in Redis.
     uncompared: Option<Arc<AdoptedJournal>>,
 }
 
-/// What a dead edge's journal says.
 pub(in crate::gateway::meter) struct AdoptedJournal {
     pub(in crate::gateway::meter) edge: String,
     pub(in crate::gateway::meter) index: JournalIndex,
 }
 
 impl Ledger {
-    /// Enters a completion of a dead edge, already ended. Does nothing if it is in the ledger. Returns whether the journal has its
-    /// end, see [`is_safe`](Self::is_safe).
+    /// Enters a completion of a dead edge as ended, unless it is already in the ledger. Returns whether the journal has
+    /// its end; see [`is_safe`](Self::is_safe).
     ///
-    /// Its usage is not reported to Redis, which may have forgotten it with good reason: Postgres may have the row since
-    /// long. Where Postgres has not, the reservation is still there.
+    /// Its usage is not reported to Redis, which may have dropped it rightly because Postgres has had the row for long.
+    /// If Postgres does not have it, the reservation is still in Redis.
     pub(in crate::gateway::meter) fn adopt(&self, completion: &AbandonedCompletion) -> bool {
         let id = &completion.row.id;
         if self.contains(id) {
@@ -41,28 +40,28 @@ impl Ledger {
         if completion.is_released {
             self.enter_unused(&completion.row);
         } else {
-            // Its end alone is written down: killed in between, we would leave less than the dead edge did.
+            // Only its end is journaled: if we were killed in between, we would leave less than the dead edge did.
             self.admit(completion.row.clone());
             self.end_with(id, UsageRow::set_unheard, false);
         }
         self.is_safe(id)
     }
 
-    /// Whether a completion needs no other journal than that of this edge: its end is in there, or it is settled.
+    /// Returns whether a completion no longer needs another edge's journal: its end is in ours, or it is settled.
     pub(in crate::gateway::meter) fn is_safe(&self, id: &CompletionId) -> bool {
         self.state().entries.get(id).is_none_or(|entry| entry.segments[1].is_some())
     }
 
-    /// Enters those of `completions` that have ended, to be written to Postgres again. Returns their number.
+    /// Enters those of `completions` that have ended, so that they are written to Postgres again. Returns their number.
     pub(in crate::gateway::meter) fn readopt(&self, completions: &Completions) -> usize {
-        // What goes on is in the ledger of the edge that it goes on at.
+        // Pending completions are in the ledger of the edge that runs them.
         let ended = completions.iter().filter(|completion| completion.has_ended && !self.contains(&completion.row.id));
         ended.inspect(|completion| _ = self.adopt(completion)).count()
     }
 
-    /// Notes that `journal`, of which all is entered, is the last that is to be settled of these dead edges. Our journal has it until
-    /// [`forget_adopted`](Self::forget_adopted): whoever takes that over answers for them, too. None of them counts as settled
-    /// before [`mark_compared`](Self::mark_compared), if Redis could not be asked yet what was reserved beyond the journal.
+    /// Records that `journal`, now fully entered, is the last to settle for these dead edges. Our journal keeps the
+    /// record until [`forget_adopted`](Self::forget_adopted), for the edge that may adopt ours. If the journal is not
+    /// compared with Redis yet, the edges do not count as settled before [`mark_compared`](Self::mark_compared).
     pub(in crate::gateway::meter) fn note_adopted(
         &self,
         edges: BTreeSet<String>,
@@ -84,19 +83,18 @@ impl Ledger {
         state.adoptions.push(Adoption { edges, left, uncompared });
     }
 
-    /// The journals of dead edges of which Redis has not been asked yet what was reserved beyond them.
     pub(in crate::gateway::meter) fn uncompared_journals(&self) -> Vec<Arc<AdoptedJournal>> {
         self.state().adoptions.iter().filter_map(|adoption| adoption.uncompared.clone()).collect()
     }
 
-    /// Notes that Redis has nothing more of this dead edge than `journal` had.
+    /// Records that Redis has no reservations of this dead edge beyond its `journal`.
     pub(in crate::gateway::meter) fn mark_compared(&self, journal: &Arc<AdoptedJournal>) {
         for adoption in &mut self.state().adoptions {
             adoption.uncompared.take_if(|uncompared| Arc::ptr_eq(uncompared, journal));
         }
     }
 
-    /// Returns dead edges of which nothing is left to be settled, at most `limit`.
+    /// Returns at most `limit` dead edges of which everything is settled.
     pub(in crate::gateway::meter) fn settled_edges(&self, limit: usize) -> Vec<String> {
         let mut state = self.state();
         let State { entries, adoptions, .. } = &mut *state;
@@ -107,7 +105,7 @@ impl Ledger {
         settled.flat_map(|adoption| &adoption.edges).map(|(edge, _)| edge.clone()).take(limit).collect()
     }
 
-    /// Forgets dead edges: Postgres knows that they are settled, or nobody can.
+    /// Forgets dead edges, because Postgres knows that they are settled, or because it cannot be known.
     pub(in crate::gateway::meter) fn forget_adopted(&self, edges: &[String]) {
         let mut segments = Vec::new();
         self.state().adoptions.retain_mut(|adoption| {
@@ -118,8 +116,8 @@ impl Ledger {
         self.journal.release(segments);
     }
 
-    /// Takes back what others are settling, or have settled, of a completion of a dead edge that used nothing. Returns whether the
-    /// journal has that, see [`is_safe`](Self::is_safe).
+    /// Withdraws what others are settling or have settled of a dead edge's completion that used nothing. Returns
+    /// whether the journal has that; see [`is_safe`](Self::is_safe).
     pub(in crate::gateway::meter) fn withdraw(&self, row: &UsageRow) -> bool {
         if !self.contains(&row.id) {
             self.enter_unused(row);
@@ -127,15 +125,15 @@ impl Ledger {
         self.is_safe(&row.id)
     }
 
-    /// Enters a completion that used nothing, and of which no provider is asked. The journal has it in one line: killed between two,
-    /// we would leave a completion that is charged.
+    /// Enters a completion that used nothing and is not sent to a provider. It is journaled in one record: if we were
+    /// killed between two, the completion would be charged.
     fn enter_unused(&self, row: &UsageRow) {
         self.admit(row.clone());
         let segment = self.journal.append(&RecordRef::Unused(row));
         self.end_unused(&row.id, 1, segment);
     }
 
-    /// Has every completion written again that Postgres has and Redis has not confirmed.
+    /// Requeues every completion that was written to Postgres but not confirmed to Redis.
     pub(in crate::gateway::meter) fn requeue_written(&self) {
         let mut state = self.state();
         let state = &mut *state;

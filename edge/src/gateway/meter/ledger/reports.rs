@@ -1,4 +1,4 @@
-//! The ledger's reports to Redis: what completions use, and which reservations are released.
+//! The ledger's reports to Redis: completions' usage, and released reservations.
 
 use std::time::{Duration, Instant};
 
@@ -9,35 +9,33 @@ use tokio::time::timeout;
 use super::{Entry, Ledger, State, Status};
 use crate::limits;
 
-/// The pause before a release is tried again.
+/// The pause before a release is retried.
 const UNCERTAIN_RELEASE_PAUSE: Duration = Duration::from_secs(2);
 
-/// A report to Redis of what a completion uses.
+/// A report of a completion's usage to Redis.
 #[derive(Debug, Clone)]
 pub(in crate::gateway::meter) struct Report {
     pub(in crate::gateway::meter) row: UsageRow,
-    /// Whether Redis opens the completion if it is not open there.
+    /// Whether Redis must reopen the completion if it is not open there.
     pub(in crate::gateway::meter) is_lost: bool,
 }
 
 impl Ledger {
-    /// The number of completions that have ended since the process began.
     pub(in crate::gateway::meter) fn ended(&self) -> u64 {
         self.state().ended
     }
 
-    /// Records that Redis has been told of the first `ended` completions that ended.
+    /// Records that the first `ended` ended completions were reported to Redis.
     pub(in crate::gateway::meter) fn mark_reported(&self, ended: u64) {
         self.reported.send_if_modified(|reported| std::mem::replace(reported, ended.max(*reported)) < ended);
     }
 
-    /// The number of completions that have ended and that Redis has been told of.
     pub(in crate::gateway::meter) fn reported(&self) -> u64 {
         *self.reported.borrow()
     }
 
-    /// Waits, up to [`limits::TELL_WAIT`], until Redis has been told of every completion that has ended by now. Returns
-    /// whether it had been told of fewer when `reported` was read: what it said since then may rest on what is outdated.
+    /// Waits up to [`limits::TELL_WAIT`] until all completions that have ended by now are reported to Redis. Returns
+    /// whether some were unreported when `reported` was read, in which case Redis's later answers may be outdated.
     pub(in crate::gateway::meter) async fn wait_until_reported(&self, reported: u64) -> bool {
         let ended = self.ended();
         if reported >= ended {
@@ -49,14 +47,14 @@ impl Ledger {
         true
     }
 
-    /// Queues an admitted completion for a report: Redis has its reservation as a spare.
+    /// Queues a report of an admitted completion whose reservation is a spare in Redis.
     pub(in crate::gateway::meter) fn report(&self, id: &CompletionId) {
         if self.state().queue_report(id) {
             self.has_changes.notify_one();
         }
     }
 
-    /// Queues every completion that Redis may have lost for a new report.
+    /// Queues a new report for every completion that Redis may have lost.
     pub(in crate::gateway::meter) fn report_all(&self) {
         let mut state = self.state();
         let State { entries, to_revalue, .. } = &mut *state;
@@ -72,7 +70,7 @@ impl Ledger {
         self.has_changes.notify_one();
     }
 
-    /// Takes the next completions whose usage is to be reported to Redis. Each must come back through
+    /// Takes the next completions to report to Redis. Each must be returned through
     /// [`finish_revalue`](Self::finish_revalue).
     pub(in crate::gateway::meter) fn take_to_revalue(&self, limit: usize) -> Vec<Report> {
         let mut state = self.state();
@@ -84,7 +82,7 @@ impl Ledger {
             let Some(id) = state.to_revalue.pop_front() else { break };
             match state.entries.get_mut(&id) {
                 Some(entry) if !entry.status.is_reported() => entry.is_to_revalue = false,
-                // It has changed, or Redis has lost its memory, while this one's report was under way.
+                // The entry has changed, or Redis has lost its memory, while its report is in progress.
                 Some(entry) if entry.is_being_revalued => state.to_revalue.push_back(id),
                 Some(entry) => {
                     entry.is_to_revalue = false;
@@ -98,7 +96,6 @@ impl Ledger {
         reports
     }
 
-    /// Records that a report to Redis has succeeded or failed.
     pub(in crate::gateway::meter) fn finish_revalue(&self, report: &Report, has_succeeded: bool) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(&report.row.id) else { return };
@@ -111,7 +108,7 @@ impl Ledger {
         }
     }
 
-    /// Takes the next completions whose reservation is to be released in Redis. Each must come back through
+    /// Takes the next completions whose reservation must be released in Redis. Each must be returned through
     /// [`finish_release`](Self::finish_release).
     pub(in crate::gateway::meter) fn take_to_release(&self, limit: usize) -> Vec<UsageRow> {
         let (mut state, now) = (self.state(), Instant::now());
@@ -130,12 +127,12 @@ impl Ledger {
         rows
     }
 
-    /// Records what became of the release of a reservation; `None` if it failed.
+    /// Records the outcome of releasing a reservation; `None` if it failed.
     ///
-    /// A reservation that is missing may have been settled by others, while this edge was not heard of. Then Postgres has a
-    /// row of it, which is to say that nothing was used. A spare is settled by nobody. Postgres is to know of one, too, whose end
-    /// the journal has in another segment than its beginning, or could not take: segments are not put aside in their order, and
-    /// what is left of the journal when this edge dies would say that it was never released.
+    /// Others may have settled a missing reservation while they heard nothing from this edge. Postgres then has its
+    /// row, which must be corrected to zero usage; spares are never settled by others. A correction is also needed if
+    /// the journal could not take the end, or has it in another segment than the start: segments are not removed in
+    /// order, so if this edge dies, the rest of its journal might suggest that the completion was never released.
     pub(in crate::gateway::meter) fn finish_release(&self, id: &CompletionId, outcome: Option<Release>) {
         let mut state = self.state();
         let Some(entry @ Entry { status: Status::Released(_), .. }) = state.entries.get_mut(id) else { return };

@@ -50,7 +50,7 @@ fn the_journal_has_nothing_of_what_no_provider_was_asked_for() {
     ledger.release(&released.id);
     assert_eq!(ledger.levels(), (1, 0));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-    // Redis is told of both, though.
+    // Both are still reported to Redis.
     assert_eq!(ids(&ledger.take_to_release(10)), [&released.id]);
     ledger.report_all();
     let reports: Vec<_> = ledger.take_to_revalue(10).into_iter().map(|report| report.row).collect();
@@ -65,7 +65,7 @@ fn the_journal_and_redis_learn_of_a_second_provider() {
         ledger.enter(row.clone());
         ledger.set_provider(&row.id, &"second".into());
         ledger.open(&row.id);
-        // Once is enough.
+        // The second call has no effect.
         ledger.open(&row.id);
     }
     let reports = ledger.take_to_revalue(10);
@@ -93,16 +93,16 @@ fn what_others_settled_is_withdrawn_in_postgres() {
     let row = row(300);
     ledger.enter(row.clone());
     ledger.release(&row.id);
-    // Somebody is about to settle it.
+    // Another writer is settling it.
     assert_eq!(ids(&ledger.take_to_release(10)), [&row.id]);
     ledger.finish_release(&row.id, Some(Release::Claimed));
     assert!(ledger.take_to_write(10).is_empty());
-    // Then it is gone.
+    // Now it is missing.
     ledger.finish_release(&row.id, Some(Release::Missing));
     let unused = ledger.take_to_write(10);
     assert_eq!(ids(&unused), [&row.id]);
     assert_eq!((unused[0].tokens(), unused[0].cost, unused[0].certainty), (0, Microcents(0), Certainty::Failed));
-    // A Redis that has lost its memory is told nothing of it.
+    // It is not reported to a Redis that has lost its memory.
     ledger.report_all();
     assert!(ledger.take_to_revalue(10).is_empty());
     ledger.mark_written(&unused);
@@ -127,7 +127,7 @@ fn a_release_is_known_to_postgres_if_another_segment_has_its_beginning() {
     for row in [&failed, &at_once] {
         ledger.finish_release(&row.id, Some(Release::Released));
     }
-    // The segment that has its end may be put aside before the one that has its beginning.
+    // The segment with its end may be set aside before the one with its beginning.
     let unused = ledger.take_to_write(10);
     assert_eq!(ids(&unused), [&failed.id]);
     assert_eq!((unused[0].tokens(), unused[0].certainty), (0, Certainty::Failed));
@@ -171,7 +171,7 @@ fn redis_is_told_once_that_a_spare_is_used_and_what_it_used() {
     ledger.end(&ended.id, |row| row.completion = 7);
     let reports = ledger.take_to_revalue(10);
     assert_eq!(reports.iter().map(|report| report.row.completion).collect::<Vec<_>>(), [7, 300]);
-    // Its end comes while the report is on its way.
+    // It ends while the report is in progress.
     ledger.end(&under_way.id, |row| row.completion = 8);
     for report in &reports {
         ledger.finish_revalue(report, true);
@@ -225,7 +225,7 @@ fn what_others_settled_of_a_dead_edge_is_withdrawn() {
     assert_eq!(ledger.take_to_write(10)[0].certainty, Certainty::Unused);
 }
 
-/// What the next edge finds in the journal of a dead one, which had taken over `completions` of `edges`.
+/// Returns what the next edge finds in the journal of a dead one, which had adopted `completions` of `edges`.
 fn adopted(edge: &str, completions: &[AbandonedCompletion], edges: &[&str], folder: &TempDir) -> Arc<AdoptedJournal> {
     let journal = journal::open(folder.path().to_owned(), edge, DATABASE);
     journal.set_scope("this".to_owned());
@@ -252,7 +252,7 @@ fn a_dead_edge_is_settled_when_the_last_of_its_completions_is() {
     let (ledger, folder) = ledger();
     let rows = [row(300), row(300)];
     let completions = rows.clone().map(|row| AbandonedCompletion { row, has_ended: false, is_released: false });
-    // Killed before it had settled them, and so was the edge whose journal it had taken over.
+    // Killed before it had settled them, as was the edge whose journal it had adopted.
     let journal = adopted("second", &completions, &["first"], &folder);
     assert_eq!(journal.index.len(), 2);
     assert_eq!(journal.index.adopted(), &BTreeSet::from(["first".to_owned()]));
@@ -267,7 +267,7 @@ fn a_dead_edge_is_settled_when_the_last_of_its_completions_is() {
     }
     assert_eq!(ledger.settled_edges(1), ["first"]);
     assert_eq!(ledger.settled_edges(10), ["first", "second"]);
-    // Until Postgres knows, the next edge has to see to it.
+    // Until Postgres knows, the next edge is responsible.
     ledger.journal.close();
     assert_eq!(ledger.journal.own_segments().len(), 1);
     ledger.forget_adopted(&["first".to_owned()]);
@@ -382,7 +382,7 @@ fn what_redis_loses_while_it_is_told_is_told_again_and_opened_again() {
     let again = ledger.take_to_revalue(10);
     assert_eq!(again.iter().map(|report| (&report.row.id, report.is_lost)).collect::<Vec<_>>(), [(&row.id, true)]);
     ledger.finish_revalue(&again[0], true);
-    // An end is told to a Redis that knows of the completion.
+    // An end is reported to a Redis that knows the completion.
     ledger.end(&row.id, |_| {});
     assert!(!ledger.take_to_revalue(10)[0].is_lost);
 }

@@ -1,4 +1,4 @@
-//! The journals of dead edges.
+//! Adopts the journals of dead edges.
 
 use std::{collections::BTreeSet, io, sync::Arc};
 
@@ -20,40 +20,34 @@ use crate::{
     spool::Abandoned,
 };
 
-/// The take-over of journals, one at a time.
 #[derive(Default)]
 struct Adoptions {
-    /// The journal of which there is more than the ledger had room for.
+    /// The journal that did not fully fit into the ledger.
     current: Option<Adopting>,
-    /// Those that are entered, and that have what our journal did not take.
+    /// Entered journals with completions that our journal did not take.
     unwritten: Vec<Adopting>,
-    /// Whether a journal could not be read at the last look.
     is_failing: bool,
 }
 
-/// A dead edge's journal on its way into the ledger. Of its completions the ids are in memory, and the rows of one segment.
-///
-/// It is on disk, and locked, until all of it is entered, and in our journal or settled: the next edge begins with it anew if this
-/// one dies.
+/// A dead edge's journal that is being entered into the ledger. The ids of its completions are in memory, and the rows
+/// of one segment. It stays on disk, locked, until everything in it is entered and either in our journal or settled: if
+/// this edge dies, the next one starts over.
 struct Adopting {
     abandoned: Abandoned<()>,
     journal: Arc<AdoptedJournal>,
-    /// The number of segments that were read.
     read: usize,
-    /// The completions of the segment that was read last which are still to be entered.
+    /// The completions of the last segment read that are not entered yet.
     left: Box<dyn Iterator<Item = AbandonedCompletion> + Send>,
-    /// Its completions that our journal did not take: the disk is full, or too slow.
+    /// Its completions that our journal did not take, because the disk is full or too slow.
     unwritten: Vec<CompletionId>,
-    /// The dead edges that are settled when it is.
     edges: BTreeSet<String>,
-    /// Whether Redis was asked what the edge reserved beyond it.
+    /// Whether it was compared with the edge's reservations in Redis.
     is_asked: bool,
-    /// Whether there is nothing left to ask Redis.
     is_compared: bool,
 }
 
 impl Adopting {
-    /// Takes over the journal of a dead edge, if there is one. Blocks.
+    /// Starts to adopt the journal of a dead edge, if there is one. Blocks.
     fn begin(ledger: &Ledger) -> io::Result<Option<Self>> {
         let Some(abandoned) = ledger.journal.take_over(JournalIndex::apply)? else { return Ok(None) };
         let (index, abandoned) = abandoned.split();
@@ -67,7 +61,7 @@ impl Adopting {
         Ok(Some(Self { abandoned, journal, read: 0, left, unwritten, edges, is_asked: false, is_compared: true }))
     }
 
-    /// Enters its completions as far as there is room. Returns whether all of them are entered. Blocks.
+    /// Enters completions while there is room. Returns whether all are entered. Blocks.
     fn enter(&mut self, ledger: &Ledger) -> io::Result<bool> {
         while has_room(ledger) {
             if let Some(completion) = self.left.next() {
@@ -86,8 +80,8 @@ impl Adopting {
         Ok(false)
     }
 
-    /// Notes that it is entered, and deletes it. Once what is in it is settled, the edge is. Returns it if there is still something in
-    /// it that our journal does not have, and that is not settled. Blocks.
+    /// Records that the journal is entered, and deletes it. Its edge is settled once its contents are. Returns the
+    /// journal if it has unsettled completions that our journal lacks. Blocks.
     fn finish(mut self, ledger: &Ledger) -> Option<Self> {
         self.unwritten.retain(|id| !ledger.is_safe(id));
         if !self.unwritten.is_empty() {
@@ -100,13 +94,13 @@ impl Adopting {
     }
 }
 
-/// Whether more of a dead edge may be entered: what is under way at this one, and comes to it, needs room, too.
+/// Returns whether more of a dead edge's journal may be entered. Part of the room is for this edge's own completions.
 fn has_room(ledger: &Ledger) -> bool {
     ledger.len() < limits::UNSETTLED / 2
 }
 
 impl MeterTasks {
-    /// Takes over the journals that dead edges left in the folder.
+    /// Adopts the journals that dead edges left in the folder.
     pub(super) async fn adopt_journals(&self) {
         let mut beat = interval(limits::ADOPT_EVERY);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -122,7 +116,7 @@ impl MeterTasks {
             self.note_settled_edges().await;
             let entered = std::mem::take(&mut adoptions.unwritten);
             self.finish_all(entered, &mut adoptions).await;
-            // Not for longer: what has become of those before is to be seen to meanwhile.
+            // Bounded, so that earlier journals are followed up in between.
             let until = Instant::now() + limits::ADOPT_EVERY;
             while Instant::now() < until {
                 if !has_room(&self.ledger) {
@@ -168,7 +162,7 @@ impl MeterTasks {
         }
     }
 
-    /// Deletes journals that are entered, as far as they are not needed any more.
+    /// Deletes entered journals that are no longer needed.
     async fn finish_all(&self, entered: Vec<Adopting>, adoptions: &mut Adoptions) {
         if !entered.is_empty() {
             let ledger = self.ledger.clone();
@@ -178,7 +172,7 @@ impl MeterTasks {
         }
     }
 
-    /// Gives back what a dead edge reserved beyond what its journal has.
+    /// Releases what a dead edge reserved beyond its journal.
     async fn compare(&self, adopting: &mut Adopting) {
         adopting.is_asked = true;
         if !adopting.abandoned.is_complete {
@@ -194,21 +188,21 @@ impl MeterTasks {
             }
         };
         match timeout(limits::UNASKED_WAIT, releasing).await {
-            // Its journal is known to have gaps: admin has settled it, or will.
+            // The journal has gaps, so admin has settled the edge or will.
             Ok(None) => return,
             Ok(Some(unwritten)) => adopting.unwritten.extend(unwritten),
-            // Without Redis nobody can say what is in it. That is asked again before the edge counts as settled.
+            // Without Redis, its contents are unknown. The comparison is repeated before the edge counts as settled.
             Err(_) => adopting.is_compared = false,
         }
         adopting.edges.insert(adopting.journal.edge.clone());
     }
 
-    /// Gives back what dead edges reserved beyond what was in their journals, if Redis was away when those were taken over.
+    /// Releases what dead edges reserved beyond their journals, if Redis was unavailable when those were adopted.
     pub(super) async fn compare_adopted(&self) {
         for journal in self.ledger.uncompared_journals() {
             match self.release_unasked(&journal).await {
                 Ok(Some(_)) => {}
-                // Admin has settled it, or will.
+                // Admin has settled it or will.
                 Ok(None) => self.ledger.forget_adopted(std::slice::from_ref(&journal.edge)),
                 Err(error) => {
                     tracing::debug!(%error, "what a dead edge reserved cannot be released");
@@ -219,8 +213,8 @@ impl MeterTasks {
         }
     }
 
-    /// Gives back what a dead edge reserved in Redis and did not come to ask a provider for, and has withdrawn what was settled of
-    /// that. Returns the completions of which our journal did not take that; `None` if the edge's journal is known to have gaps.
+    /// Releases a dead edge's reservations that were never sent to a provider, and withdraws what was settled of them.
+    /// Returns the withdrawals that our journal did not take, or `None` if the edge's journal has gaps.
     async fn release_unasked(&self, journal: &AdoptedJournal) -> Result<Option<Vec<CompletionId>>, RedisError> {
         let found = orphans::release_unasked(&self.redis, &journal.edge, |id| journal.index.contains(id)).await?;
         let Some(Unasked { released, settled }) = found else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Confirming to Redis what Postgres has.
+//! Confirms to Redis what Postgres has.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use time::Date;
 use super::MeterTasks;
 use crate::limits;
 
-/// Completions of one account and day that Postgres has and Redis has not confirmed.
+/// Completions of one account and day that Postgres has but that are not confirmed to Redis.
 pub(super) struct Unconfirmed {
-    /// The account's totals in Postgres, these completions included.
+    /// The account's totals in Postgres, including these completions.
     pub(super) totals: DaySpent,
     pub(super) ids: Vec<CompletionId>,
 }
 
 impl MeterTasks {
-    /// Confirms written completions to Redis; those that cannot be confirmed now stay in `unconfirmed`.
+    /// Confirms written completions to Redis. Those that cannot be confirmed now stay in `unconfirmed`.
     pub(super) async fn confirm_all(&self, unconfirmed: &mut Vec<Unconfirmed>) {
         for chunk in std::mem::take(unconfirmed).chunks_mut(limits::REDIS_BATCH) {
             let confirmed = join_all(chunk.iter().map(async |batch| {
@@ -43,7 +43,7 @@ impl MeterTasks {
     }
 }
 
-/// The written completions of each account and day, with its new totals.
+/// Groups the written completions by account and day, with the new totals.
 pub(super) fn group_by_totals(totals: Vec<DaySpent>, rows: &[UsageRow]) -> Vec<Unconfirmed> {
     let mut ids: BTreeMap<(Account, Date), Vec<CompletionId>> = BTreeMap::new();
     for row in rows {

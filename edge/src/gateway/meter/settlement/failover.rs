@@ -1,8 +1,9 @@
-//! A copy that took Postgres's place: it may lack what Postgres had already confirmed, and gets it again.
+//! Handles a failover to a copy of Postgres: the copy may lack rows that were confirmed before, which are written
+//! again.
 //!
-//! The journal keeps what it has settled for a while. Each row is recorded once, by its id, so whatever the copy does have is
-//! not counted twice; and no row is left out because it is not known which ones are missing. What admin has settled for an edge
-//! that is gone with its journal is in none.
+//! The journal keeps what it has settled for a while. Each row is recorded once, by its id, so rows that the copy has
+//! are not counted twice, and all are written because it is unknown which are missing. Completions that admin settled
+//! for an edge whose journal is gone are in no journal.
 
 use std::{collections::VecDeque, io, path::PathBuf};
 
@@ -19,26 +20,23 @@ use crate::{
     spool::Abandoned,
 };
 
-/// How far an edge has come with writing again what Postgres may have lost.
+/// The progress of an edge in rewriting what Postgres may have lost.
 #[derive(Default)]
 pub(super) struct Replay {
-    /// The time of the last look.
     looked: Option<Instant>,
-    /// The history of Postgres that was found then.
     history: Option<String>,
-    /// Segments of this edge's own journal that are still to be gone through.
+    /// Segments of this edge's own journal that are still to be read.
     segments: VecDeque<PathBuf>,
-    /// Segments that are entered, and that have what this edge's own journal did not take, until that is settled.
+    /// Entered segments with completions that this edge's own journal did not take, until those are settled.
     unwritten: Vec<Abandoned<Completions>>,
-    /// Whether this role is known not to be told the history.
+    /// Whether this role is known to lack permission to read the history.
     is_denied: bool,
-    /// Whether the journals could not be read at the last look.
     is_failing: bool,
 }
 
 impl MeterTasks {
-    /// Looks, now and then, whether a copy has taken Postgres's place. If so, what Postgres may have lost is entered into the
-    /// ledger again, as far as there is room; the rest follows at the next looks.
+    /// Checks from time to time whether a copy has taken Postgres's place. If so, what Postgres may have lost is
+    /// entered into the ledger again as far as there is room; the rest follows at the next checks.
     pub(super) async fn replay_lost(&self, replay: &mut Replay, unconfirmed: &mut Vec<Unconfirmed>) {
         if replay.looked.is_some_and(|at| at.elapsed() < limits::FAILOVER_LOOK) {
             return;
@@ -52,7 +50,7 @@ impl MeterTasks {
             if replay.history.is_some() {
                 tracing::warn!(history, "a copy has taken Postgres's place; usage that it may lack is written again");
             }
-            // Their totals may be of rows that are lost.
+            // Their totals may include rows that are lost.
             unconfirmed.clear();
             self.ledger.requeue_written();
             is_other = true;
@@ -67,7 +65,7 @@ impl MeterTasks {
             unwritten = unwritten.into_iter().filter_map(|lost| delete_if_safe(&ledger, lost)).collect();
             let entered =
                 history.map_or(Ok(()), |history| enter_lost(&ledger, &history, &mut segments, &mut unwritten));
-            // What cannot be read is not to stay for ever, nor what is behind it.
+            // Pruned even after an error, so that unreadable segments and those behind them do not stay forever.
             (segments, unwritten, entered.and(ledger.journal.prune_kept()))
         });
         match entered.await {
@@ -80,12 +78,12 @@ impl MeterTasks {
                     tracing::warn!(%error, "the journals that are kept cannot be read (edge.spool)");
                 }
             }
-            // It has panicked; the next look begins anew.
+            // The task has panicked; the next check starts over.
             Err(_) => replay.history = None,
         }
     }
 
-    /// The present history of Postgres; nothing while that is away, or only follows another, or does not tell.
+    /// Returns the current history of Postgres, or `None` if it is unavailable, a replica, or does not reveal it.
     async fn find_history(&self, replay: &mut Replay) -> Option<String> {
         let found = timeout(limits::SPENT_WAIT, database::history(&self.db)).await;
         match found.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
@@ -101,8 +99,8 @@ impl MeterTasks {
     }
 }
 
-/// Enters what may be missing in `history`: first from `segments`, those of this edge that are not kept ones yet, each of which
-/// is taken out then. Others that cannot be deleted yet are added to `unwritten`. Blocks.
+/// Enters what may be missing in `history`, starting with `segments`: those of this edge that are not yet set aside,
+/// which leave the list once read. Other segments that cannot be deleted yet go to `unwritten`. Blocks.
 fn enter_lost(
     ledger: &Ledger,
     history: &str,
@@ -131,7 +129,7 @@ fn enter_lost(
     if !segments.is_empty() {
         return first_error.map_or(Ok(()), Err);
     }
-    // Not before: a segment that was put aside meanwhile is found by the name of the former history.
+    // Set only now: segments set aside meanwhile are found by the name of the former history.
     journal.set_history(history);
     for path in journal.lost_segments()? {
         if !has_room() {
@@ -149,7 +147,7 @@ fn enter_lost(
     first_error.map_or(Ok(()), Err)
 }
 
-/// Deletes a segment that is entered; returns it if this edge's own journal does not have all of it, and that is not settled. Blocks.
+/// Deletes an entered segment, or returns it if it has unsettled completions that our journal lacks. Blocks.
 fn delete_if_safe(ledger: &Ledger, lost: Abandoned<Completions>) -> Option<Abandoned<Completions>> {
     let is_needed = |of: &AbandonedCompletion| of.has_ended && !ledger.is_safe(&of.row.id);
     if lost.contents.iter().any(is_needed) {

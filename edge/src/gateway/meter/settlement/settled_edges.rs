@@ -1,5 +1,5 @@
-//! Edges that have nothing left to settle. Postgres has to know them, this one at its end included: what a Redis with an old memory
-//! brings back of them is charged to nobody then.
+//! Records in Postgres which edges have nothing left to settle, including this one at its end. Reservations that a
+//! Redis with outdated data restores for them are then not charged.
 
 use db::gateway::settled_edges;
 use tokio::time::timeout;
@@ -8,13 +8,12 @@ use super::MeterTasks;
 use crate::{limits, metrics::postgres_failed};
 
 impl MeterTasks {
-    /// Has Postgres know the dead edges whose journals were taken over and are settled.
     pub(super) async fn note_settled_edges(&self) {
         let mut settled = Vec::new();
         for edge in self.ledger.settled_edges(limits::REDIS_BATCH) {
             match self.redis.has_gaps(&edge).await {
                 Ok(false) => settled.push(edge),
-                // It may have asked a provider for what no journal has. Admin has settled that, or will.
+                // It may have sent completions to a provider without journaling them. Admin has settled those or will.
                 Ok(true) => self.ledger.forget_adopted(&[edge]),
                 Err(error) => {
                     tracing::debug!(%error, "it cannot be known whether a dead edge's journal had gaps");
@@ -27,8 +26,8 @@ impl MeterTasks {
         }
     }
 
-    /// Has Postgres know, at the end of this edge, that it is settled. Its ledger must be empty. Returns false if it is not any
-    /// more, or Postgres does not take it; an edge that has admitted nothing needs no row.
+    /// Records in Postgres, at the end of this edge, that it is settled. Its ledger must be empty. Returns false if the
+    /// ledger is no longer empty or Postgres does not accept the record; an edge that has admitted nothing needs none.
     pub(super) async fn note_own_end(&self) -> bool {
         self.compare_adopted().await;
         self.note_settled_edges().await;

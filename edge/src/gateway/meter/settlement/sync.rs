@@ -1,4 +1,4 @@
-//! The journal on its way to the disk, while Postgres does not take usage.
+//! Syncs the journal to disk while Postgres accepts no usage.
 
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -6,7 +6,7 @@ use super::MeterTasks;
 use crate::limits;
 
 impl MeterTasks {
-    /// Brings the journal to the disk every moment while Postgres takes no usage, whether it refuses it or does not answer.
+    /// Syncs the journal to disk at short intervals while Postgres refuses usage or does not respond.
     pub(super) async fn sync_while_behind(&self) {
         let mut beat = interval(limits::JOURNAL_SYNC);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -41,7 +41,7 @@ mod tests {
     #[tokio::test]
     async fn the_journal_is_synced_while_postgres_does_not_answer() {
         let folder = tempfile::tempdir().unwrap();
-        // It takes connections, and says nothing.
+        // Accepts connections but never responds.
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("postgres://127.0.0.1:{}/svc", silent.local_addr().unwrap().port());
         let journal = journal::open(folder.path().to_owned(), "edge", &url);

@@ -34,8 +34,8 @@ impl Edge {
         self.began + Duration::from_millis(millis)
     }
 
-    /// Asks for `row`, and for the spares that it wants, of which Redis makes `made`. Returns how many were wanted; none if a
-    /// spare was used.
+    /// Admits `row` with the spares it wants, of which Redis makes `made`. Returns how many, or `None` if it used a
+    /// spare.
     fn ask(&self, row: &UsageRow, millis: u64, made: usize) -> Option<usize> {
         match self.spares.take(row, GROUNDS, self.at(millis)) {
             Ok(spare) => {
@@ -51,7 +51,7 @@ impl Edge {
         }
     }
 
-    /// An edge with one spare, made at the moment 1 for as much as `row` holds.
+    /// Creates an edge with one spare, made at the moment 1, as large as `row`.
     fn with_spare(row: &UsageRow) -> Self {
         let edge = Self::start();
         assert_eq!((edge.ask(row, 0, 0), edge.ask(row, 1, 1)), (Some(0), Some(1)));
@@ -151,7 +151,7 @@ fn what_is_too_small_for_one_request_is_kept_for_the_next() {
         assert_eq!([edge.ask(&row, 3, 16), edge.ask(&larger, 4, 16)], [None; 2], "each finds its own");
         assert!(edge.ledger.take_to_release(10).is_empty());
     }
-    // Together they are not more than so many.
+    // Together they are bounded.
     let edge = Edge::start();
     for _ in 0..100 {
         edge.ask(&row, 1, 16);
@@ -168,7 +168,7 @@ fn the_oldest_that_fits_is_used_first() {
     let (edge, row) = (Edge::start(), fixtures::row(300));
     let larger = UsageRow { completion: 301, ..row.clone() };
     assert_eq!((edge.ask(&row, 0, 0), edge.ask(&row, 1, 1)), (Some(0), Some(1)));
-    // Two of another memory of Redis, and two that are larger, made later.
+    // Two made under another memory of Redis, and two larger ones made later.
     let made = |row: &UsageRow, grounds: Grounds, millis| {
         edge.spares.put(Wanted(2).rows(row, row.at), row, admitted(row, 2), grounds, edge.at(millis));
     };
@@ -195,11 +195,11 @@ fn what_is_not_used_in_its_life_is_given_back_as_a_spare() {
     assert!(!edge.spares.give_back_expired(edge.at(251)), "the key is forgotten with it");
     let released = edge.ledger.take_to_release(10);
     assert_eq!(released.iter().map(UsageRow::is_spare).collect::<Vec<_>>(), [true]);
-    // Whoever comes too late for it does not use it either.
+    // A request that comes too late for it does not use it either.
     let edge = Edge::with_spare(&row);
     assert_eq!(edge.ask(&row, 251, 16), Some(0));
     assert_eq!(edge.ledger.take_to_release(10).len(), 1);
-    // Nor does it outlast the process.
+    // It does not outlast the process either.
     let edge = Edge::with_spare(&row);
     edge.spares.clear();
     assert_eq!(edge.ledger.take_to_release(10).len(), 1);

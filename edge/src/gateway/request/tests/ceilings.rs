@@ -1,4 +1,4 @@
-//! The most tokens of a choice reach a provider under the names that its entry has.
+//! The token ceiling reaches a provider under the names in its entry.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ fn the_ceiling_is_sent_under_the_names_that_the_provider_knows() {
     let renamed = Quirks { rename: rename("limit"), ..Quirks::default() };
     let one_of_both = Quirks { drop: vec!["max_completion_tokens".into()], ..both.clone() };
     let both_as_one = Quirks { rename: rename("max_completion_tokens"), ..both.clone() };
-    // What is sent, and what is reserved.
+    // The sent and the reserved ceiling.
     for (quirks, fields, expected, reserved) in [
         (&older, r#""max_completion_tokens":5,"seed":1"#, r#""max_tokens":5,"seed":1"#, 5),
         (&older, r#""max_tokens":null,"max_completion_tokens":5"#, r#""max_tokens":5"#, 5),
@@ -31,7 +31,7 @@ fn the_ceiling_is_sent_under_the_names_that_the_provider_knows() {
         (&one_of_both, r#""max_completion_tokens":5"#, r#""max_tokens":5"#, 5),
         (&both_as_one, r#""max_completion_tokens":5"#, r#""max_completion_tokens":5"#, 5),
         (&both_as_one, r#""seed":1"#, r#""seed":1,"max_completion_tokens":4096"#, 4096),
-        // A client that knows the provider's own name takes nothing away from it.
+        // A client that uses the provider's own name changes nothing.
         (&renamed, r#""limit":100000"#, r#""limit":4096"#, 4096),
         (&renamed, r#""limit":100000,"max_completion_tokens":5"#, r#""limit":5"#, 5),
     ] {

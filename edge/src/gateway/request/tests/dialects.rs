@@ -1,5 +1,5 @@
-//! Requests in the dialects of the shipped providers, rule by rule. Whole conversations of clients, before stubs that refuse what the
-//! providers refuse: tests/gateway/histories.rs.
+//! Requests in the dialects of the shipped providers, rule by rule. Whole conversations, against stubs that refuse what
+//! the providers refuse, are in tests/gateway/histories.rs.
 
 use config::gateway::{CallIds, Lack, MessageRules, Thoughts};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn shipped(provider: &str) -> Quirks {
     Gateway::default().providers[provider].quirks.clone()
 }
 
-/// What a provider with these quirks gets for a request with these fields beside the model.
+/// Returns the provider's body for a request with these fields besides the model.
 fn body(quirks: &Quirks, fields: &str) -> String {
     let body = format!(r#"{{"model":"svc/qwen3-32b",{fields}}}"#);
     let request = validate(&Bytes::from(body.clone()), &models(quirks), &Asks::default())
@@ -18,14 +18,13 @@ fn body(quirks: &Quirks, fields: &str) -> String {
     String::from_utf8(request.body.joined().to_vec()).unwrap()
 }
 
-/// What becomes of messages.
 fn messages(quirks: &Quirks, messages: &str) -> String {
     let sent = body(quirks, &format!(r#""messages":{messages},"max_tokens":1"#));
     let sent = sent.strip_prefix(r#"{"model":"Qwen3-32B","messages":"#).unwrap_or_else(|| panic!("{sent}"));
     sent.split_once(r#","max_tokens":1"#).unwrap_or_else(|| panic!("{sent}")).0.to_owned()
 }
 
-/// What becomes of fields beside the usual ones.
+/// Returns additional fields as written for the provider.
 fn fields(quirks: &Quirks, fields: &str) -> String {
     let sent = body(quirks, &format!(r#""messages":[{{"role":"user","content":"hi"}}],"max_tokens":1,{fields}"#));
     let rest = sent.split_once(r#""max_tokens":1"#).unwrap_or_else(|| panic!("{sent}")).1;
@@ -64,7 +63,7 @@ fn other_providers_get_messages_as_they_were_sent() {
     assert_eq!(messages(&Quirks::default(), &sent), sent);
     let sent = format!("[{USER},{{\"role\" : \"developer\",\"content\":null}}]");
     assert_eq!(messages(&Quirks::default(), &sent), sent);
-    // But for what no provider gets.
+    // Except for fields that no provider gets.
     let cached = r#"[{"role":"system","cache_control":{"type":"ephemeral"},"content":[{"annotations":[],"type":"text","text" : "x"}],"name":null}]"#;
     assert_eq!(
         messages(&Quirks::default(), cached),
@@ -195,7 +194,7 @@ fn thoughts_come_back_in_the_form_of_the_provider() {
         assert_eq!(of(thoughts, sent), expected, "{thoughts:?}: {sent}");
         assert_eq!(of(thoughts, expected), expected, "{thoughts:?}, sent again");
     }
-    // Those of others are words like any.
+    // Thoughts of other roles are plain fields.
     let user = r#"[{"role":"user","content":"1","reasoning_content":"so"}]"#;
     assert_eq!(messages(&with(Thoughts::Drop), user), user);
 }
@@ -225,7 +224,7 @@ fn what_asks_for_nothing_is_left_out_where_it_is_refused() {
     assert_eq!(fields(&mistral, nothing), "");
     let stream = fields(&mistral, r#""stream":true,"n":2,"stream_options":null,"tool_choice":null,"tools":null"#);
     assert_eq!(stream, r#","stream":true,"n":2"#);
-    // What a provider without a list is not sent.
+    // Fields that are not sent to a provider without a list.
     let nothing = r#""metadata":{"a":"b"},"prompt_cache_retention":"24h","best_of":1,"echo":false,"extra_body":{ },"ignore_eos":false,"plugins":[]"#;
     assert_eq!(fields(&Quirks::default(), nothing), "");
     let passes =

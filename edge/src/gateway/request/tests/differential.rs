@@ -1,6 +1,6 @@
-//! What the gateway judges is what others read: random requests are judged, and what would be sent is given to the parsers
-//! of Python and JavaScript, to one that takes the first of two fields, to ones that do not tell upper from lower case, and to
-//! one that goes by a part's fields and not by its type.
+//! Checks that other parsers read requests as the gateway validates them: random requests are validated, and the bodies
+//! to send are parsed by Python and JavaScript, by a parser that takes the first of two fields, by case-insensitive
+//! ones, and by one that uses a part's fields regardless of its type.
 
 use std::{
     collections::BTreeMap,
@@ -19,10 +19,9 @@ use crate::gateway::wire::Wire;
 /// A choice of some tools.
 const ALLOWED: &str =
     r#"{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}}"#;
-/// Requests that are judged.
 const REQUESTS: usize = 9_000;
 
-/// A name as it may stand in a request: as it is, escaped, in other case, with what some parsers ignore.
+/// Generates a field name: plain, escaped, in other case, or with characters that some parsers ignore.
 fn name(plain: &'static str) -> impl Strategy<Value = String> {
     let letter = (0..plain.len(), 0..7_u8);
     (letter, prop::bool::weighted(0.25)).prop_map(move |((at, change), is_changed)| {
@@ -179,8 +178,8 @@ fn request() -> impl Strategy<Value = String> {
     })
 }
 
-/// What the request was judged to be, in the form of the readers: the governed fields as they are sent and reserved, and
-/// what is found in the messages and tools that are sent.
+/// Returns the validated request in the format of the parsers: the governed fields as sent and reserved, and the
+/// content of the messages and tools that are sent.
 fn judged(request: &CompletionRequest) -> Value {
     let body = request.body.joined();
     let found = Fields::parse(&body).unwrap().judge(&request.model.model.provider.quirks).unwrap();
@@ -197,7 +196,7 @@ fn judged(request: &CompletionRequest) -> Value {
     })
 }
 
-/// What the readers of `script`, a program of `target/tools`, take each request for.
+/// Returns the requests as parsed by `script`, a program of `target/tools`.
 fn read(program: &str, script: &str, requests: &str) -> Vec<Vec<Value>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let tools = std::env::var_os("SVC_TEST_TOOLS").map_or_else(|| root.join("../target/tools"), PathBuf::from);
@@ -220,7 +219,7 @@ fn read(program: &str, script: &str, requests: &str) -> Vec<Vec<Value>> {
 #[test]
 fn every_parser_reads_what_was_judged() {
     let wire = Wire::new().unwrap();
-    // In the dialects of the shipped providers, but for what the readers are told of a stream.
+    // In the dialects of the shipped providers, but with the stream options as the parsers expect them.
     let mut config = Gateway::default();
     for provider in config.providers.values_mut() {
         provider.quirks.drop.retain(|dropped| dropped != "stream_options" && dropped != "store");
@@ -238,7 +237,7 @@ fn every_parser_reads_what_was_judged() {
         let Ok(request) = validate(&body, &models, &Asks::default()) else { continue };
         let body = request.body.joined();
         let text = std::str::from_utf8(&body).unwrap();
-        // Without a stream its options pass as they came, also under names that other parsers do not read.
+        // Without a stream, its options pass unchanged, even under names that other parsers do not read.
         if serde_json::from_str::<Value>(text).is_err() {
             continue;
         }

@@ -1,11 +1,11 @@
-//! Requests for embeddings and for legacy completions.
+//! Requests for embeddings and legacy completions.
 
 use config::gateway::Model;
 use serde_json::Value;
 
 use super::*;
 
-/// Models of the shipped providers, one for each path.
+/// Returns models of the shipped providers, one for each path.
 fn models() -> ServedModels {
     let mut config = Gateway::default();
     for (id, provider, route) in [
@@ -41,7 +41,7 @@ fn text(model: &str, fields: &str) -> Validated {
     validate_text(Bytes::from(format!(r#"{{"model":"svc/{model}"{fields}}}"#)).into(), &models(), &Asks::default())
 }
 
-/// What follows the model in the provider's body.
+/// Returns what follows the model in the provider's body.
 fn sent(request: Validated) -> String {
     let request = request.unwrap_or_else(|error| panic!("{error:?}"));
     let body = String::from_utf8(request.body.joined().to_vec()).unwrap();
@@ -52,7 +52,6 @@ fn sent(request: Validated) -> String {
         .to_owned()
 }
 
-/// The code and the parameter of a refusal.
 fn refusal(request: Validated) -> (String, String) {
     let error = request.err().expect("it was accepted").to_json();
     let error: Value = serde_json::from_str(&error).unwrap();
@@ -73,7 +72,7 @@ fn embeddings_pass_in_the_dialect_of_their_provider() {
     let mistral = embeddings("mistral-embed", &format!("{input}{common}")).unwrap();
     assert!(matches!(mistral.format, ClientFormat::Embeddings { as_base64: true }));
     assert_eq!(sent(Ok(mistral)), format!(r#"{input},"output_dimension":256"#));
-    // What is of chat completions, and says nothing here, is left out.
+    // Chat fields without a meaning here are left out.
     let others = r#","stream":false,"n":1,"max_tokens":5,"store":true"#;
     assert_eq!(sent(embeddings("bge", &format!("{input}{others}"))), input);
 }
@@ -89,7 +88,7 @@ fn embeddings_reserve_what_they_may_read_and_nothing_to_write() {
     let long = format!(r#","input":"{}""#, "x".repeat(10_000));
     assert_eq!(usage(&long).0, 8_192 + limits::INPUT_TOKENS, "no more than the model reads");
     let (many, ..) = usage(&format!(r#","input":[{}"b"]"#, r#""a","#.repeat(999)));
-    // A token for each, and those that are put around it.
+    // One token for each, and those added around it.
     assert!((3_000..8_500).contains(&many), "{many}");
     let (tokens, ..) = usage(&format!(r#","input":[{}1]"#, "1,".repeat(999)));
     assert!((1_000..3_000).contains(&tokens), "{tokens}");
@@ -140,9 +139,9 @@ fn code_is_filled_in_the_dialect_of_its_provider() {
     let fields = r#","prompt":"a","suffix":"b","temperature":0,"stop":["\n"],"max_tokens":9"#;
     assert_eq!(sent(text("qwen-fim", fields)), fields);
     assert_eq!(sent(text("codestral", fields)), fields);
-    // The same text, and all that some providers take.
+    // The same text, in the only form that some providers accept.
     assert_eq!(sent(text("codestral", r#","prompt":["a"],"max_tokens":9"#)), r#","prompt":"a","max_tokens":9"#);
-    // As many tokens as are documented where none are named.
+    // The documented default, since no number is given.
     assert_eq!(sent(text("qwen-fim", r#","prompt":[1,2]"#)), r#","prompt":[1,2],"max_tokens":16"#);
     assert_eq!(
         sent(text("codestral", r#","prompt":"a","seed":1,"user":"u","stream":true,"n":1,"suffix":"","max_tokens":9"#)),
@@ -194,7 +193,7 @@ fn every_candidate_of_every_prompt_is_reserved() {
     ] {
         assert_eq!(refusal(of(&fields)).1, param, "{fields}");
     }
-    // A provider that ignores it would charge for less than was asked for.
+    // A provider that ignores it would report less usage than was requested.
     assert_eq!(refusal(text("qwen-fim", r#","prompt":"a","best_of":2"#)).1, "best_of");
     for field in ["best_of", "logprobs", "n"] {
         let refused = text("codestral", &format!(r#","prompt":"a","{field}":2"#));

@@ -1,4 +1,4 @@
-//! Large requests: judged in linear time, written without a second copy, and held within bounds whatever their shape.
+//! Large requests are validated in linear time, written without a second copy, and bounded whatever their shape.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn with_messages(messages: &str) -> String {
     format!(r#"{{"model":"svc/gpt-oss-20b","messages":[{messages}]}}"#)
 }
 
-/// The bytes that are looked at to judge a body.
+/// Returns the bytes scanned to validate a body.
 fn work(body: String, models: &ServedModels) -> u64 {
     let body = Bytes::from(body);
     let before = json::work::done();
@@ -52,7 +52,7 @@ fn a_body_is_judged_in_linear_time() {
         }),
     ];
     for (shape, of) in shapes {
-        // Both are long enough that their words are counted.
+        // Both are long enough for their words to be counted.
         let (small, large) = (work(of(MB / 2), &models), work(of(2 * MB), &models));
         assert!(large <= 5 * small.max(MB as u64 / 2), "{shape}: {small} for a quarter, {large} for all");
         assert!(large <= 32 * MB as u64, "{shape}: {large}");
@@ -75,7 +75,7 @@ fn a_large_body_is_sent_as_slices_of_itself() {
     assert!(text == expected, "{} bytes", text.len());
     let copied = request.body.into_inner().into_iter().filter(|piece| !body.as_ptr_range().contains(&piece.as_ptr()));
     assert!(copied.map(|piece| piece.len()).sum::<usize>() < 1_000);
-    // What is not words is not reckoned as words, nor what the model cannot read.
+    // Neither images nor text beyond the model's context count as words.
     assert_eq!((request.max_usage.prompt, request.expected.prompt), (40 * 1024, 40 * 1024));
     assert_eq!(request.max_usage.completion, 20_000);
 }
@@ -90,14 +90,14 @@ fn what_would_take_more_memory_than_the_body_is_refused_or_not_decoded() {
     let error = refused(format!(r#"{{"model":"svc/qwen3-32b",{fields}}}"#));
     assert_eq!(error["code"], "invalid_json");
     assert!(error["message"].as_str().unwrap().contains("too many fields"), "{error}");
-    // As many as fit into the contract's 64 KB are none too many.
+    // The most fields that fit into the contract's 64 KB are accepted.
     let fields = vec![r#""":1"#; limits::SMALL_BODY_BYTES / 5].join(",");
     assert_eq!(refused(format!("{{{fields}}}"))["code"], "missing_required_parameter");
     let name = "x".repeat(limits::FIELD_NAME_BYTES);
     assert_eq!(refused(format!(r#"{{"{name}":1}}"#))["code"], "invalid_json");
     let model = format!(r#"{{"model":"{}"}}"#, "\\n".repeat(limits::DECODED_STRING_BYTES));
     assert_eq!(refused(model)["code"], "invalid_type");
-    // Of JSON in a string that is not looked into, more is reckoned with than could come of it.
+    // JSON in a string that is not inspected is counted with a bound that exceeds its actual tokens.
     let content = format!("[{}]", vec!["\\\"\\\""; limits::DECODED_STRING_BYTES / 4].join(","));
     let body = with_messages(&format!(r#"{{"role":"tool","content":"{content}"}}"#));
     let mut config = Gateway::default();

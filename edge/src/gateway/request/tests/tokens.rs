@@ -1,6 +1,6 @@
-//! Random prompts never have more tokens than are reserved for them by the worst tokenizer that there can be, which knows no
-//! word and makes a token of each byte, and one of a row of white space. `prompts.jsonl` has requests for the tokenizers of all
-//! shipped models.
+//! Random prompts never have more tokens than are reserved, even by the worst possible tokenizer, which knows no words
+//! and makes a token of each byte or run of white space. `prompts.jsonl` has requests for the tokenizers of all shipped
+//! models.
 
 use std::sync::LazyLock;
 
@@ -8,14 +8,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The tokens of a text by the worst tokenizer.
+/// Counts the tokens of a text by the worst tokenizer.
 fn tokens(text: &str) -> u64 {
     let is_space = |byte: u8| matches!(byte, b' ' | b'\n');
     let follows = |at: usize| at > 0 && is_space(text.as_bytes()[at - 1]);
     text.bytes().enumerate().filter(|&(at, byte)| !is_space(byte) || !follows(at)).count() as u64
 }
 
-/// Text of the kinds that have many tokens for their length, in any mixture.
+/// Generates text with many tokens for its length.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "[0-9]{1,40}",
@@ -33,7 +33,7 @@ fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..6).prop_map(|pieces| pieces.concat())
 }
 
-/// A JSON string, as it is or in ASCII.
+/// Quotes a JSON string, in ASCII or unchanged.
 fn quoted(text: &str, is_ascii: bool) -> String {
     let text = serde_json::Value::from(text).to_string();
     if !is_ascii {
@@ -49,7 +49,7 @@ fn quoted(text: &str, is_ascii: bool) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// JSON as a client writes it, and as a server prints it that has read it.
+/// JSON as written by a client, and as printed by a server that has parsed it.
 #[derive(Debug, Clone)]
 enum Json {
     Number { written: String, printed: String },
@@ -63,7 +63,7 @@ fn json_value() -> impl Strategy<Value = Json> {
     let exponent = (1..10_u8, 1..23_u8).prop_map(|(digit, exponent)| {
         let written = format!("{digit}e{exponent}");
         let value: f64 = written.parse().unwrap();
-        // As Python does.
+        // As in Python.
         Json::Number { written, printed: format!("{value:?}").replace('e', "e+") }
     });
     let leaf = prop_oneof![
@@ -94,7 +94,7 @@ impl Json {
         }
     }
 
-    /// With spaces, or with each member on a line of its own.
+    /// Prints with spaces, or with each member on its own line.
     fn printed(&self, is_ascii: bool, indent: Option<usize>) -> String {
         let deeper = indent.map(|indent| indent + 4);
         let (brackets, members): (_, Vec<_>) = match self {
@@ -117,7 +117,7 @@ impl Json {
     }
 }
 
-/// The tokens that are reserved for the prompt of a request with this message and these fields.
+/// Returns the tokens reserved for the prompt of a request with this message and these fields.
 fn reserved(message: &str, fields: &str) -> u64 {
     static MODELS: LazyLock<ServedModels> = LazyLock::new(|| models(&Quirks::default()));
     let body = format!(r#"{{"model":"svc/mistral-small","messages":[{{{message}}}]{fields}}}"#);
@@ -139,7 +139,7 @@ proptest! {
 
     #[test]
     fn json_has_no_more_tokens_than_are_reserved_however_it_is_printed(value in json_value()) {
-        // As the arguments of a function are, and the results of many.
+        // Like the arguments of a function, and many results.
         let value = Json::Object(vec![("a".to_owned(), value)]);
         let written = value.written();
         let tool = format!(r#"[{{"type":"function","function":{{"name":"f","parameters":{written}}}}}]"#);

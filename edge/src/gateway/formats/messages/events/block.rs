@@ -1,4 +1,4 @@
-//! A block of a streamed answer: what waits of it, and its events.
+//! A block of a streamed answer: its held content and its events.
 
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -13,15 +13,14 @@ use super::super::{
 };
 use crate::limits;
 
-/// A block of the answer.
 pub(super) struct Block {
     pub(super) kind: Kind,
     has_begun: bool,
-    /// The characters so far, escaped as in JSON: of a call all of them, otherwise those that wait.
+    /// The JSON-escaped text so far: all of it for a call, otherwise only the held part.
     pub(super) text: String,
-    /// The part of them that has been written.
+    /// The length already written.
     written: usize,
-    /// The length at which they were found not to be whole.
+    /// The length at which the arguments were last found incomplete.
     not_whole: usize,
 }
 
@@ -33,7 +32,7 @@ pub(super) enum Kind {
         /// The id and the name as JSON strings.
         id: String,
         name: String,
-        /// Whether `text` has all of the arguments: it is not kept beyond a bound.
+        /// Whether `text` has all arguments: they are kept only up to a limit.
         is_kept: bool,
     },
 }
@@ -68,7 +67,7 @@ impl Block {
         }
     }
 
-    /// Writes characters that are escaped as in JSON.
+    /// Writes JSON-escaped text.
     pub(super) fn write_piece(&self, index: usize, escaped: &str, out: &mut BytesMut) {
         let (delta, field) = match self.kind {
             Kind::Thinking => ("thinking_delta", "thinking"),
@@ -88,13 +87,14 @@ impl Block {
         self.written = self.text.len();
     }
 
-    /// Whether a piece of arguments says nothing: clients parse what they have gathered, unless that is empty.
+    /// Returns whether to skip an empty piece of arguments: clients parse what they have collected, unless it is empty.
     pub(super) fn leaves_out(&self, escaped: &str) -> bool {
         let is_first = self.text.is_empty() && matches!(self.kind, Kind::Call { is_kept: true, .. });
         escaped.is_empty() || is_first && is_blank(escaped)
     }
 
-    /// Keeps arguments that are written, to know when they are whole. A call that is larger than is kept is not whole before the end.
+    /// Keeps written arguments, to detect when they are complete. Beyond a size, a call counts as incomplete until the
+    /// end.
     pub(super) fn keep(&mut self, escaped: &str) {
         if let Kind::Call { is_kept, .. } = &mut self.kind {
             *is_kept &= self.text.len() + escaped.len() <= limits::HELD_BLOCK_BYTES / 2;
@@ -107,10 +107,10 @@ impl Block {
         }
     }
 
-    /// Whether nothing can be added to the block when others follow it.
+    /// Returns whether the block is complete once others follow it.
     pub(super) fn is_whole(&mut self) -> bool {
         let Kind::Call { is_kept, .. } = self.kind else { return true };
-        // Others ask with each piece of theirs.
+        // Checked with each piece of the waiting blocks.
         if !is_kept || self.not_whole == self.text.len() || !self.text.trim_end().ends_with('}') {
             return false;
         }
@@ -136,7 +136,7 @@ impl Block {
     }
 }
 
-/// A piece of a call's arguments, escaped: JSON in a string, or, from some servers, all of them as an object.
+/// Returns an escaped piece of a call's arguments: JSON in a string or, from some servers, a complete object.
 pub(super) fn arguments_piece(arguments: &RawValue) -> Cow<'_, str> {
     if let Some(text) = JsonString::of(arguments) {
         return text.escaped().into();
@@ -150,7 +150,7 @@ pub(super) fn arguments_piece(arguments: &RawValue) -> Cow<'_, str> {
     }
 }
 
-/// Appends formatted text. Writing into memory cannot fail.
+/// Appends formatted text. Writing to memory cannot fail.
 pub(super) fn write(out: &mut BytesMut, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }

@@ -38,7 +38,7 @@ fn a_whole_answer_is_a_message() {
     let thinking = json!({ "type": "thinking", "thinking": "Hm", "signature": SIGNATURE });
     expected["content"].as_array_mut().unwrap().insert(0, thinking);
     assert_eq!(answered(&json!({ "thinking": { "type": "adaptive" } }), &chat), expected);
-    // What came back is taken back.
+    // Answers are accepted as input.
     let turns = json!([{ "role": "assistant", "content": expected["content"] }]);
     assert_eq!(messages(&json!({ "messages": turns }))[0]["reasoning_content"], "Hm");
 }
@@ -90,10 +90,10 @@ fn usage_tells_cached_tokens_from_others() {
     assert_eq!(of(sums(json!({ "prompt_tokens_details": { "cached_tokens": 64 } }))), ([36, 64, 0], 5, false));
     let details = json!({ "cached_tokens": 64, "cache_creation_tokens": 30 });
     assert_eq!(of(sums(json!({ "prompt_tokens_details": details }))), ([6, 64, 30], 5, false));
-    // More than there are.
+    // More than the total.
     assert_eq!(of(sums(json!({ "prompt_tokens_details": { "cached_tokens": 640 } }))), ([0, 100, 0], 5, false));
     assert_eq!(of(sums(json!({ "estimated": true }))), ([100, 0, 0], 5, true));
-    // As the meter reads it: tokens that only the total has are the completion's.
+    // As in the meter, tokens that are only in the total belong to the completion.
     assert_eq!(of(json!({ "prompt_tokens": 4, "total_tokens": 9 })), ([4, 0, 0], 5, false));
 }
 

@@ -4,7 +4,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::gateway::{formats::TranslateEvents as _, sse::StreamError};
 
-/// What a client makes of a stream's events.
 #[derive(Debug, Default, PartialEq)]
 struct Heard {
     blocks: Vec<Value>,
@@ -12,7 +11,7 @@ struct Heard {
     usage: Value,
 }
 
-/// Reads events as Anthropic's clients do, and checks their order.
+/// Parses events like Anthropic's clients, and checks their order.
 fn heard(events: &str) -> Heard {
     let mut heard = Heard::default();
     let (mut has_begun, mut open, mut input, mut is_over) = (false, None, String::new(), false);
@@ -87,7 +86,6 @@ fn call(index: u64, id: Option<&str>, name: Option<&str>, arguments: &str) -> Va
     json!({ "tool_calls": [call] })
 }
 
-/// The end of a stream.
 fn end(finish: &str) -> String {
     let choice = json!({ "index": 0, "delta": {}, "finish_reason": finish });
     let usage = json!({ "prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": { "cached_tokens": 2 } });
@@ -164,7 +162,7 @@ fn calls_that_interleave_are_told_one_after_the_other() {
     let tool =
         |id: &str, name: &str, input: Value| json!({ "type": "tool_use", "id": id, "name": name, "input": input });
     let both = [tool("a", "f", json!({ "x": [1, 2] })), tool("b", "g", json!({ "y": "}" }))];
-    // In turn, one after the other, all in one frame, and each with the index 0.
+    // Interleaved, one after the other, all in one frame, and each with the index 0.
     let in_turn = [
         call(0, Some("a"), Some("f"), "{\"x\":"),
         call(1, Some("b"), Some("g"), "{\"y\""),
@@ -187,7 +185,7 @@ fn calls_that_interleave_are_told_one_after_the_other() {
         call(0, None, None, "{\"y\":\"}\"}"),
     ];
     assert_eq!(stream(&zero).blocks, both);
-    // A call without arguments, and words after it.
+    // A call without arguments, followed by words.
     let heard = stream(&[call(0, Some("a"), Some("f"), ""), json!({ "content": "so" }), json!({ "content": "!" })]);
     assert_eq!(heard.blocks, [tool("a", "f", json!({})), json!({ "type": "text", "text": "so!" })]);
     assert_eq!(heard.stop_reason, "tool_use");
@@ -250,12 +248,11 @@ fn a_failure_is_an_event() {
     assert_eq!(translated_stream(&json!({}), "data: {\"choices\":[{]}\n\n").err(), Some(StreamError::InvalidJson));
 }
 
-/// A piece of what a model says.
 #[derive(Debug, Clone)]
 enum Piece {
     Text(String),
     Thought(String),
-    /// The next piece of a call's arguments, of so many characters.
+    /// The next piece of a call's arguments, with this many characters.
     Call(usize, usize),
 }
 
@@ -275,7 +272,7 @@ proptest! {
         let arguments: Vec<Vec<char>> = inputs.iter().map(|input| input.to_string().chars().collect()).collect();
         let (mut told, mut order, mut deltas) = ([0; 3], Vec::new(), Vec::new());
         let (mut text, mut thoughts) = (String::new(), String::new());
-        // What is left of each call that has begun comes at the end.
+        // The rest of each call that has begun comes at the end.
         let rest = (0..3).map(|at| Piece::Call(at, usize::MAX));
         let begun: Vec<usize> = pieces.iter().filter_map(|piece| if let Piece::Call(at, _) = piece { Some(*at) } else { None }).collect();
         for piece in pieces.iter().cloned().chain(rest) {

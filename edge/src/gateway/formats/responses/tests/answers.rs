@@ -1,4 +1,4 @@
-//! Answers, as streams and as wholes.
+//! Answers, streamed and whole.
 
 use bytes::BytesMut;
 use proptest::prelude::*;
@@ -10,7 +10,6 @@ use crate::gateway::{
     formats::TranslateEvents as _,
 };
 
-/// The context of a request with these fields.
 fn context(fields: &Value) -> RequestContext {
     let mut request = json!({ "model": "svc/m", "input": "Hi?" });
     request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -27,7 +26,7 @@ fn tools() -> Value {
     ] })
 }
 
-/// The data of the events of a text; each says its type twice.
+/// Parses the data of events; each has its type twice.
 fn parsed(text: &[u8]) -> Vec<Value> {
     let text = std::str::from_utf8(text).unwrap();
     let events = text.split_terminator("\n\n").map(|event| {
@@ -55,7 +54,7 @@ const USAGE: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"comp
     \"prompt_tokens_details\":{\"cached_tokens\":3},\"completion_tokens_details\":{\"reasoning_tokens\":2}}}\n\n";
 const DONE: &str = "data: [DONE]\n\n";
 
-/// The events that these frames become, whose last has the reason.
+/// Returns the events for these frames, the last of which has the reason.
 fn streamed(fields: &Value, deltas: &[Value], reason: &str) -> Vec<Value> {
     let mut events = Events::new(context(fields));
     let mut out = BytesMut::new();
@@ -67,7 +66,6 @@ fn streamed(fields: &Value, deltas: &[Value], reason: &str) -> Vec<Value> {
     parsed(&out)
 }
 
-/// What comes of putting a stream's deltas together, as clients do.
 fn accumulated(events: &[Value]) -> Vec<Value> {
     let mut output: Vec<Value> = Vec::new();
     for event in events {
@@ -124,7 +122,7 @@ fn accumulated(events: &[Value]) -> Vec<Value> {
     output
 }
 
-/// The response to the answer that these deltas make as a whole.
+/// Returns the response to a whole answer with this message.
 fn answered(fields: &Value, message: &Value, reason: &str) -> Value {
     let usage: Value = serde_json::from_str(USAGE.trim().strip_prefix("data: ").unwrap()).unwrap();
     let chat = json!({ "id": "c", "object": "chat.completion", "model": "svc/m", "choices": [
@@ -262,7 +260,7 @@ fn an_answer_that_ends_early_says_why() {
     let events = streamed(&json!({}), &[json!({ "content": "a" }), json!({ "refusal": "No." })], "stop");
     let output = accumulated(&events);
     assert_eq!(output[0]["content"][1], json!({ "type": "refusal", "refusal": "No." }));
-    // Nothing at all is no item.
+    // An empty answer has no items.
     assert_eq!(accumulated(&streamed(&json!({}), &[], "stop")), [] as [Value; 0]);
 }
 
@@ -295,7 +293,7 @@ fn what_is_no_completion_is_refused() {
     for chat in ["", "[]", "{\"choices\":7}", "{\"choices\":[{\"message\":{\"content\":[]}}]}"] {
         assert!(whole(context(&json!({})), chat.as_bytes()).is_none(), "{chat}");
         if chat.is_empty() {
-            // An event without data is none.
+            // An event without data is ignored.
             continue;
         }
         let mut events = Events::new(context(&json!({})));

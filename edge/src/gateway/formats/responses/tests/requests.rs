@@ -1,4 +1,4 @@
-//! Requests, and the chat completions that they become.
+//! Requests, and the chat completions that they are translated to.
 
 use bytes::Bytes;
 use config::{Gateway, models::Models};
@@ -12,12 +12,12 @@ use crate::gateway::{
 
 fn models() -> ServedModels {
     let mut config = Gateway::default();
-    // None of the operator's models sees images unless it is said.
+    // The operator's models do not support images by default.
     config.models.get_mut("svc/gpt-oss-120b").unwrap().vision = true;
     ServedModels::new(&Models::of(&config, |_| Some("key".to_owned())).unwrap(), &config, None).unwrap()
 }
 
-/// What the provider of this model gets for a request with these fields, and the warning.
+/// Returns the provider's body for a request to this model with these fields, and the warning.
 fn sent_to(model: &str, fields: &Value) -> (Value, Option<String>) {
     let mut request = json!({ "model": model, "input": "Hi?" });
     request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -36,7 +36,7 @@ fn messages(input: &Value) -> Value {
     sent(&json!({ "input": input }))["messages"].take()
 }
 
-/// The code and the parameter of the error for a request with these fields.
+/// Returns the code and the parameter of the error for a request with these fields.
 fn refused(fields: &Value) -> (String, String) {
     let mut request = json!({ "model": "svc/gpt-oss-120b", "input": "Hi?" });
     request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -85,7 +85,7 @@ fn items_become_messages() {
                 said("user", "d"),
             ]),
         ),
-        // What comes before the first message is one instruction; what comes later stays where it is.
+        // Instructions before the first message are merged; later ones stay in place.
         (
             json!([
                 { "role": "developer", "content": [{ "type": "input_text", "text": "a" }, { "type": "input_text", "text": "b" }] },

@@ -1,8 +1,8 @@
-//! What comes from the journals of dead edges.
+//! Completions from the journals of dead edges.
 
 use super::*;
 
-/// The lines of the journal of `ledger` that are records.
+/// Returns the records in the journal of `ledger`, as lines.
 fn lines(ledger: &Ledger) -> Vec<String> {
     let segments = ledger.journal.own_segments();
     let text: String = segments.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
@@ -11,7 +11,7 @@ fn lines(ledger: &Ledger) -> Vec<String> {
     text.lines().filter(|line| !is_none(line)).map(str::to_owned).collect()
 }
 
-/// Killed between two lines, it would leave a completion that is charged.
+/// If killed between two records, it would leave a completion that is charged.
 #[test]
 fn what_used_nothing_is_one_line_of_the_journal() {
     let (ledger, _folder) = ledger();
@@ -25,7 +25,7 @@ fn what_used_nothing_is_one_line_of_the_journal() {
         let found: Vec<_> = completions.iter().cloned().collect();
         assert_eq!(found, [AbandonedCompletion { row: row.clone(), has_ended: true, is_released: true }]);
     }
-    // Postgres is to know of it only where others have settled it.
+    // Postgres only needs it if others have settled it.
     assert_eq!(ids(&ledger.take_to_release(10)), [&withdrawn.id, &released.id]);
     ledger.finish_release(&withdrawn.id, Some(Release::Missing));
     ledger.finish_release(&released.id, Some(Release::Released));

@@ -20,8 +20,8 @@ fn journal(folder: &Path, edge: &str) -> Journal {
     journal
 }
 
-/// The folder of the journal of an edge that died after so many completions had ended: two segments, of which the second
-/// has the ends.
+/// Returns the journal folder of an edge that died after `completions` had ended: two segments, with the ends in the
+/// second.
 fn left_by_the_dead(completions: usize) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut segments = [(); 2].map(|()| "{\"journal\":\"this\"}\n".to_owned());
@@ -40,13 +40,12 @@ fn left_by_the_dead(completions: usize) -> TempDir {
     folder
 }
 
-/// The segments of the dead edge that are left.
 fn of_the_dead(folder: &TempDir) -> usize {
     let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
     fs::read_dir(folder.path()).unwrap().map(name).filter(|name| name.starts_with("dead")).count()
 }
 
-/// Has what was entered into a ledger reach Postgres and Redis. Returns the number of completions.
+/// Settles what was entered into a ledger. Returns the number of completions.
 fn settle(ledger: &Ledger) -> usize {
     let rows = ledger.take_to_write(usize::MAX);
     assert!(rows.iter().all(|row| row.completion == 7));

@@ -17,7 +17,7 @@ fn journal(folder: &std::path::Path, edge: &str) -> Journal {
     journal
 }
 
-/// Has an edge end a completion, and put it aside as one that the history `one` has.
+/// Ends a completion at an edge, and sets it aside under the history `one`.
 fn keep(folder: &std::path::Path, edge: &str) {
     let ledger = Ledger::new(journal(folder, edge));
     let row = row(300);
@@ -33,7 +33,7 @@ fn a_kept_segment_that_cannot_be_read_keeps_no_other_from_being_entered() {
     let folder = tempfile::tempdir().unwrap();
     keep(folder.path(), "a");
     let settled = folder.path().join("settled");
-    // Whichever comes first.
+    // In either order.
     for name in ["0-00000000.one.usage", "z-00000000.one.usage"] {
         fs::create_dir(settled.join(name)).unwrap();
     }
