@@ -1,4 +1,4 @@
-//! Whether objects are what a backup's manifest says.
+//! Checks objects against a backup's manifest.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use packs::{
 
 use super::{Backups, Content, Manifest, Pack, copy::Copier, dump};
 
-/// Something of a backup, or of a store that was restored from it, that is not what it was.
+/// A damaged object of a backup, or of a store restored from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// The object.
+    /// The object's name.
     pub object: String,
-    /// The reason why the object counts as damaged, as a sentence for the operator.
+    /// The kind of damage, as a sentence for the operator.
     pub reason: String,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for Damage {
 }
 
 impl Backups {
-    /// Reads a whole backup back, and returns what of it is damaged.
+    /// Reads a whole backup, and returns its damaged objects.
     pub async fn verify(&self, manifest: &Manifest) -> anyhow::Result<Vec<Damage>> {
         manifest.check_keys(&self.key)?;
         let mut damages: Vec<Damage> = self.verify_dump(manifest).await?.into_iter().collect();
@@ -34,7 +34,7 @@ impl Backups {
         Ok(damages)
     }
 
-    /// Reads the dump of a backup, and returns what is the matter with it.
+    /// Reads the dump of a backup, and returns its damage, if any.
     pub(super) async fn verify_dump(&self, manifest: &Manifest) -> anyhow::Result<Option<Damage>> {
         let (objects, mut nowhere) = (self.place.objects(), tokio::io::sink());
         match dump::open(&self.copier, objects, &self.key, manifest, &mut nowhere).await {
@@ -48,7 +48,6 @@ impl Backups {
     }
 }
 
-/// Reads packs, and returns what of them is not what it should be.
 pub(super) async fn packs(
     copier: &Copier,
     objects: &Objects,
@@ -77,7 +76,6 @@ async fn pack(copier: &Copier, objects: &Objects, pack: &Pack) -> Result<Vec<Dam
     Ok(damages)
 }
 
-/// What tells the content that was found from the one that was written.
 pub(super) fn difference(found: &Content, written: &Content) -> Option<String> {
     if found.bytes != written.bytes {
         return Some(format!("it has {} bytes instead of {}", found.bytes, written.bytes));
@@ -85,7 +83,7 @@ pub(super) fn difference(found: &Content, written: &Content) -> Option<String> {
     (found.sha256 != written.sha256).then(|| "its digest is wrong".to_owned())
 }
 
-/// Whether the error says something of the object, and not of the place.
+/// Returns whether the error concerns the object, and not the whole place.
 fn is_damage(error: &StoreError) -> bool {
     matches!(error, StoreError::NotFound | StoreError::Damaged(_))
 }

@@ -1,4 +1,4 @@
-//! Copying and reading objects at a bounded rate, with their digests.
+//! Copies and reads objects at a bounded rate, and computes their digests.
 
 use std::{
     collections::HashMap,
@@ -16,18 +16,15 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Content;
 
-/// Copies objects and reads them, as fast as the configuration allows.
 pub(super) struct Copier {
     pace: Pace,
-    /// Packs that are copied concurrently.
     pub(super) at_once: usize,
 }
 
-/// Spreads bytes over time.
 struct Pace {
-    /// Zero for no bound.
+    /// Zero means unbounded.
     bytes_per_second: u64,
-    /// When the next byte may come.
+    /// The time from which the next bytes may be read.
     next: Mutex<Instant>,
 }
 
@@ -37,7 +34,6 @@ impl Copier {
         Self { pace, at_once: config.packs_at_once.max(1) }
     }
 
-    /// Copies an object from one place to the other.
     pub(super) async fn copy(&self, from: &Objects, to: &Objects, name: &str) -> Result<Content, StoreError> {
         let mut reader = from.read(name).await?;
         let mut writer = to.write(name).await?;
@@ -57,7 +53,7 @@ impl Copier {
         Ok(hash.finish())
     }
 
-    /// Reads an object, and forgets what it says.
+    /// Reads an object, and keeps only its size and digest.
     pub(super) async fn digest(&self, from: &Objects, name: &str) -> Result<Content, StoreError> {
         let mut reader = from.read(name).await?;
         let mut hash = Hashing::default();
@@ -67,7 +63,6 @@ impl Copier {
         Ok(hash.finish())
     }
 
-    /// Reads the next piece of an object, in its time.
     pub(super) async fn next(&self, reader: &mut ObjectReader) -> Result<Option<Bytes>, StoreError> {
         let piece = reader.next().await?;
         if let Some(piece) = &piece {
@@ -78,7 +73,6 @@ impl Copier {
 }
 
 impl Pace {
-    /// Waits until so many bytes may follow those before.
     async fn wait(&self, bytes: usize) {
         if self.bytes_per_second == 0 {
             return;
@@ -95,7 +89,7 @@ impl Pace {
     }
 }
 
-/// A digest that is being computed, off the runtime's threads: several of them use several cores.
+/// A digest in progress, computed on blocking threads, so that several digests use several cores.
 #[derive(Default)]
 pub(super) struct Hashing {
     hash: Sha256,
@@ -103,7 +97,6 @@ pub(super) struct Hashing {
 }
 
 impl Hashing {
-    /// Adds a piece, and returns it.
     pub(super) async fn update(&mut self, piece: Bytes) -> Result<Bytes, StoreError> {
         self.bytes += piece.len() as u64;
         let mut hash = std::mem::take(&mut self.hash);
@@ -121,7 +114,7 @@ impl Hashing {
     }
 }
 
-/// Lists the sizes of the objects of all packs at a place, by their names.
+/// Lists the objects of all packs at a place, and returns their sizes by name.
 pub(super) async fn sizes(objects: &Objects) -> Result<HashMap<String, u64>, StoreError> {
     let listed = objects.list(DEPLOYMENTS).await?;
     Ok(listed.into_iter().map(|object| (object.name, object.bytes)).collect())

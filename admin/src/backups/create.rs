@@ -1,4 +1,4 @@
-//! Making a backup.
+//! Creates backups.
 
 use std::collections::HashMap;
 
@@ -11,20 +11,18 @@ use secrets::master_key::TAG_LEN;
 
 use super::{Backups, Content, Manifest, Pack, check::difference, copy, dump, leases};
 
-/// A backup that was made.
+/// A completed backup.
 #[derive(Debug)]
 pub struct Created {
-    /// What it consists of.
+    /// The backup's manifest.
     pub manifest: Manifest,
-    /// Packs that were not at the place before.
+    /// The packs that the place did not have before.
     pub copied_packs: usize,
-    /// Bytes of these, and of the dump.
+    /// The bytes of the copied packs and of the dump.
     pub copied_bytes: u64,
 }
 
-/// What became of a pack.
 enum Outcome {
-    /// The place had it already.
     Kept(Pack),
     Copied(Pack),
     /// The store does not have it.
@@ -32,8 +30,8 @@ enum Outcome {
 }
 
 impl Backups {
-    /// Makes a backup while everything runs. With `recheck`, packs that earlier backups have copied are read back, and copied again
-    /// where they are damaged.
+    /// Creates a backup while everything runs. With `recheck`, packs that earlier backups have copied are read back,
+    /// and copied again if they are damaged.
     pub async fn create(&self, recheck: bool) -> anyhow::Result<Created> {
         let created = self.make(recheck);
         leases::hold(&self.db, &self.clock, &[BACK_UP, TRASH_PACKS], created).await
@@ -51,7 +49,7 @@ impl Backups {
         let name = name_of(began_at);
         let dump =
             dump::write(&self.config, described.server, snapshot.id(), self.place.objects(), &name, &self.key).await?;
-        // Nothing else is read of it, and a long one keeps Postgres from cleaning up.
+        // The snapshot is read completely, and a long one keeps Postgres from vacuuming.
         drop(snapshot);
 
         let mut manifest = Manifest {
@@ -90,7 +88,7 @@ impl Backups {
         Ok(created)
     }
 
-    /// Copies the packs that the place does not have, and returns what became of each, in their order.
+    /// Copies the packs that the place lacks, and returns the outcome for each pack, in the given order.
     async fn copy(
         &self,
         wanted: Vec<DeploymentId>,
@@ -124,7 +122,6 @@ impl Backups {
         Ok(outcomes)
     }
 
-    /// Whether the place has a pack that an earlier backup has copied.
     async fn has(&self, pack: &Pack, there: &HashMap<String, u64>, recheck: bool) -> anyhow::Result<bool> {
         for (object, content) in pack_objects(&pack.id).into_iter().zip(pack.contents()) {
             if there.get(&object) != Some(&content.bytes) {
@@ -144,7 +141,7 @@ impl Backups {
     async fn copy_pack(&self, id: DeploymentId) -> Result<Outcome, StoreError> {
         let [data, manifest] = pack_objects(&id);
         let copy = async |object: &str| self.copier.copy(&self.store, self.place.objects(), object).await;
-        // The manifest says that the pack exists: without one there is nothing to copy.
+        // A pack exists once its manifest does: without one there is nothing to copy.
         match self.store.read(&manifest).await {
             Ok(_) => {}
             Err(StoreError::NotFound) => return Ok(Outcome::Missing(id)),
@@ -158,7 +155,7 @@ impl Backups {
         }
     }
 
-    /// The ids of the keys that a backup needs: that of its dump, and those of sealed values.
+    /// Returns the ids of the keys that a backup needs: for its dump, and for sealed values.
     fn keys(&self, sealed_by: &[[u8; TAG_LEN]]) -> Vec<String> {
         let mut keys = vec![hex::encode(&self.key.tag()[1..])];
         for tag in sealed_by {
@@ -187,7 +184,7 @@ impl Created {
     }
 }
 
-/// The name of a backup that began at this time, such as `20261128T113015.042Z`: they sort by time.
+/// Returns the name of a backup that began at this time, such as `20261128T113015.042Z`. Names sort by time.
 fn name_of(began_at: Timestamp) -> String {
     let at = began_at.as_datetime();
     format!(

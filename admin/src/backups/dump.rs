@@ -1,7 +1,7 @@
-//! The dump of the database: what `pg_dump` writes, sealed on its way.
+//! The dump of the database: the output of `pg_dump`, sealed as a stream.
 //!
-//! It holds people's addresses, hashes of tokens, and what is sealed anyway; whoever can read the place of the backups is to learn
-//! nothing of it.
+//! It holds people's addresses, hashes of tokens and sealed values; a reader of the place of the backups must not learn
+//! them.
 
 use bytes::{Bytes, BytesMut};
 use packs::{
@@ -26,22 +26,17 @@ use super::{
     programs,
 };
 
-/// Bytes of a program's complaints that are kept.
 const COMPLAINT_BYTES: u64 = 16 * 1024;
 
-/// Why a dump was not read to its end.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OpenDumpError {
-    /// It could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It is not what was sealed.
+    /// The dump is not what was sealed.
     #[error("it does not open: it was changed, is damaged or is cut off")]
     Sealed(#[from] OpenError),
-    /// It is not what the manifest says.
     #[error("{0}")]
     Content(String),
-    /// The receiver of the dump failed while the dump was written to it.
     #[error("it could not be passed on: {0}")]
     Target(std::io::Error),
 }
@@ -73,7 +68,7 @@ pub(super) async fn write(
     }
 }
 
-/// Seals what a program says. The last chunk is only written once it has ended well.
+/// Seals the output of a program. The last chunk is written only if the program exits successfully.
 async fn seal_all(child: &mut Child, writer: &mut ObjectWriter, key: &MasterKey) -> anyhow::Result<Content> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (header, sealer) = key.seal_stream(Purpose::Backups);
@@ -116,7 +111,7 @@ async fn append(writer: &mut ObjectWriter, hash: &mut Hashing, bytes: Bytes) -> 
     writer.write(bytes).await
 }
 
-/// Reads until `buffer` is full or there is no more. Returns the number of bytes read.
+/// Reads until `buffer` is full or the input ends. Returns the number of bytes read.
 async fn fill(from: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut len = 0;
     while len < buffer.len() {
@@ -128,7 +123,7 @@ async fn fill(from: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> std::io
     Ok(len)
 }
 
-/// Reads the dump of a backup, and passes on what was sealed. Nothing of a chunk is passed on that was changed.
+/// Reads the dump of a backup, and writes its plain text to `to`. A modified chunk is never passed on.
 pub(super) async fn open(
     copier: &Copier,
     from: &Objects,
@@ -157,7 +152,6 @@ pub(super) async fn open(
     }
 }
 
-/// A dump that is read in the pieces that were sealed.
 struct Sealed<'c> {
     copier: &'c Copier,
     reader: ObjectReader,
@@ -185,12 +179,11 @@ impl Sealed<'_> {
     }
 }
 
-/// Reads what a program complains of.
 pub(super) async fn complaint(stderr: Option<impl AsyncRead + Unpin>) -> String {
     let mut said = Vec::new();
     if let Some(mut stderr) = stderr {
         let _ = (&mut stderr).take(COMPLAINT_BYTES).read_to_end(&mut said).await;
-        // The rest, which it must not be held up by.
+        // Drain the rest, so that the program does not block.
         let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
     }
     String::from_utf8_lossy(&said).into_owned()

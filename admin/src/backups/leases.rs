@@ -1,4 +1,4 @@
-//! The leases that a backup holds: no other one is made or pruned meanwhile, and the packs of its snapshot stay.
+//! The leases that a backup holds: no other backup is created or pruned meanwhile, and the packs of its snapshot stay.
 
 use std::time::Duration;
 
@@ -8,19 +8,17 @@ use domain::Clock;
 use sqlx::PgPool;
 use tokio::{signal::unix, time::Instant};
 
-/// How long a lease outlives a program that was killed.
+/// How long a lease outlives a killed program.
 const LENGTH: Duration = Duration::from_mins(1);
-/// Interval at which leases are extended.
 const EXTEND_EVERY: Duration = Duration::from_secs(15);
-/// Longest wait for a lease: that of a program that was killed ends meanwhile.
+/// The longest wait for a lease: that of a killed program expires in the meantime.
 const WAIT: Duration = Duration::from_secs(90);
-/// Time after which the wait for a lease is spoken of.
+/// How long a lease is waited for before a message says so.
 const SAY_AFTER: Duration = Duration::from_secs(2);
-/// Interval at which a lease is tried that somebody else holds.
 const TRY_EVERY: Duration = Duration::from_millis(200);
 
-/// Does `work` under the leases of these names, which nobody else holds meanwhile. When it fails, the first one says why from then on,
-/// as a job's does.
+/// Runs `work` while holding the leases with these names exclusively. If it fails, the error is recorded with the first
+/// lease, as a job's is.
 pub(super) async fn hold<T>(
     db: &PgPool,
     clock: &Clock,
@@ -66,7 +64,7 @@ async fn take(db: &PgPool, clock: &Clock, name: &'static str) -> anyhow::Result<
     }
 }
 
-/// Extends the leases as long as it is polled. Returns why that is over.
+/// Extends the leases while it is polled. Returns the reason if a lease is lost.
 async fn extend(db: &PgPool, clock: &Clock, held: &mut [Lease]) -> anyhow::Error {
     loop {
         tokio::time::sleep(EXTEND_EVERY).await;
@@ -80,7 +78,6 @@ async fn extend(db: &PgPool, clock: &Clock, held: &mut [Lease]) -> anyhow::Error
     }
 }
 
-/// Waits for the signals that ask the program to stop.
 async fn stopped() -> anyhow::Error {
     let signals = unix::signal(unix::SignalKind::terminate()).and_then(|terminate| {
         let interrupt = unix::signal(unix::SignalKind::interrupt())?;

@@ -1,39 +1,39 @@
-//! What a backup consists of.
+//! The manifest of a backup.
 
 use anyhow::Context as _;
 use domain::{DeploymentId, Timestamp};
 use secrets::{MasterKey, Purpose, signatures::SIGNATURE_LEN};
 use serde::{Deserialize, Serialize};
 
-/// The manifest of a backup. Kept as a line of JSON, and a line with its signature under the master key.
+/// The manifest of a backup, stored as a line of JSON and a line with its signature under the master key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The form of this manifest: [`Manifest::FORM`].
+    /// The format of this manifest: [`Manifest::FORM`].
     pub form: u32,
-    /// The backup's name; names sort by time.
+    /// The backup's name. Names sort by time.
     pub name: String,
-    /// The time of the snapshot: what was committed later is not in it.
+    /// The time of the snapshot: later commits are not included.
     pub began_at: Timestamp,
     /// The time at which the backup was complete.
     pub ended_at: Timestamp,
-    /// The name that the database was given when its tables were made.
+    /// The name that the database was given when its tables were created.
     pub database: String,
     /// The newest migration of the database.
     pub schema: i64,
-    /// The version of the program that made the backup.
+    /// The version of the program that created the backup.
     pub program: String,
     /// The major version of the PostgreSQL server.
     pub server: i32,
-    /// The dump, as it is stored.
+    /// The dump, as stored.
     pub dump: Content,
-    /// The ids of the master keys without which the dump, or a sealed value in it, does not open.
+    /// The ids of the master keys that are needed to open the dump, and the sealed values in it.
     pub keys: Vec<String>,
-    /// Roles that hold rights in the database.
+    /// The roles that hold rights in the database.
     #[serde(default)]
     pub roles: Vec<String>,
-    /// The packs that the database wants, in the order of their ids.
+    /// The packs that the database references, ordered by id.
     pub packs: Vec<Pack>,
-    /// Deployments whose pack the store did not have.
+    /// The deployments whose pack the store did not have.
     #[serde(default)]
     pub missing: Vec<DeploymentId>,
 }
@@ -41,9 +41,9 @@ pub struct Manifest {
 /// The content of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
-    /// Its size.
+    /// The size.
     pub bytes: u64,
-    /// Its SHA-256, 64 hexadecimal digits.
+    /// The SHA-256 digest, as 64 hexadecimal digits.
     pub sha256: String,
 }
 
@@ -52,9 +52,9 @@ pub struct Content {
 pub struct Pack {
     /// The deployment.
     pub id: DeploymentId,
-    /// The object `data`.
+    /// The object `data` of the pack.
     pub data: Content,
-    /// The object `manifest`.
+    /// The object `manifest` of the pack.
     pub manifest: Content,
 }
 
@@ -71,7 +71,7 @@ impl Pack {
 }
 
 impl Manifest {
-    /// The form that this program writes.
+    /// The format that this program writes.
     pub const FORM: u32 = 1;
 
     /// Returns the size of the dump and of all packs.
@@ -79,7 +79,6 @@ impl Manifest {
         self.dump.bytes + self.packs.iter().map(Pack::bytes).sum::<u64>()
     }
 
-    /// Writes the manifest, with its signature.
     pub(super) fn encode(&self, key: &MasterKey) -> anyhow::Result<Vec<u8>> {
         let mut text = serde_json::to_vec(self)?;
         let signature = hex::encode(key.sign(Purpose::Backups, &text));
@@ -89,7 +88,6 @@ impl Manifest {
         Ok(text)
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
     pub(super) fn decode(text: &[u8], key: &MasterKey) -> anyhow::Result<Self> {
         #[derive(Deserialize)]
         struct Head {
@@ -116,7 +114,7 @@ impl Manifest {
         Ok(serde_json::from_slice(json)?)
     }
 
-    /// Fails when the key file lacks a key that the backup needs.
+    /// Fails if the key file lacks a key that the backup needs.
     pub(super) fn check_keys(&self, key: &MasterKey) -> anyhow::Result<()> {
         let lacking = lacking_keys(&self.keys, key);
         anyhow::ensure!(

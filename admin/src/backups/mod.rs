@@ -1,13 +1,13 @@
-//! Backups of the platform, and the way back from them: `admin backup` and `admin restore`.
+//! Backups of the platform and their restoration: `admin backup` and `admin restore`.
 //!
-//! A backup is a dump of the database and the packs that it wants, at a place of its own: a folder or a bucket, laid out like a
-//! store. Packs never change, so that backups share them, and each copies only what is new. Not here: what the commands
-//! print. Start with [`Backups`].
+//! A backup is a dump of the database and the packs that it references, at a place of its own: a folder or a bucket,
+//! laid out like a store. Packs never change, so backups share them, and each backup copies only new ones. Not here:
+//! the output of the commands. Start with [`Backups`].
 //!
 //! ```text
 //! deployments/<id>/{data,manifest}   the packs of all backups
-//! backups/<name>/dump                what pg_dump wrote, sealed
-//! backups/<name>/manifest            what the backup consists of, signed; written last: a backup exists once its manifest does
+//! backups/<name>/dump                the output of pg_dump, sealed
+//! backups/<name>/manifest            the manifest, signed; written last: a backup exists once its manifest does
 //! ```
 
 mod check;
@@ -41,7 +41,7 @@ pub use self::{
 };
 use self::{copy::Copier, place::Place};
 
-/// What the commands act upon: the database, the store, and the place of the backups.
+/// The subjects of the commands: the database, the store, and the place of the backups.
 pub struct Backups {
     config: Arc<Config>,
     db: PgPool,
@@ -50,7 +50,7 @@ pub struct Backups {
     store: Objects,
     place: Place,
     copier: Copier,
-    /// The database whose backups are dealt with, where the operator named one.
+    /// The database that the backups belong to, if the operator named one.
     of: Option<String>,
 }
 
@@ -58,13 +58,13 @@ pub struct Backups {
 pub struct Listed {
     /// The backup's name.
     pub name: String,
-    /// What it consists of, or why that cannot be read.
+    /// The manifest, or the reason why it cannot be read.
     pub manifest: anyhow::Result<Manifest>,
 }
 
 impl Backups {
-    /// Prepares every part. `url` is the place of the backups, or else the one of the configuration; `of` names the database whose backups
-    /// they are, if it is not the one of the configuration.
+    /// Opens everything that the commands need. `url` is the place of the backups, by default the configured one; `of`
+    /// names the database that they belong to, if it is not the configured one.
     pub fn open(config: Arc<Config>, url: Option<Url>, of: Option<String>) -> anyhow::Result<Self> {
         let url = url.or_else(|| config.backup.url.clone());
         let url = url.context("name the place of the backups as an argument, or set backup.url")?;
@@ -82,7 +82,8 @@ impl Backups {
         })
     }
 
-    /// Returns every backup at the place, the oldest first, also those that cannot be read. Fails where one is another database's.
+    /// Returns every backup at the place, oldest first, including unreadable ones. Fails if one belongs to another
+    /// database.
     pub async fn list(&self) -> anyhow::Result<Vec<Listed>> {
         let mut found = Vec::new();
         for name in self.place.names().await? {
@@ -93,8 +94,8 @@ impl Backups {
         Ok(found)
     }
 
-    /// Returns the backup called `name`, or the newest. Fails where it is another database's. No older one is taken in the place of a
-    /// newest that is damaged: the error says which there is.
+    /// Returns the backup with this name, or the newest one. Fails if it belongs to another database. A damaged newest
+    /// backup is not replaced by an older one: the error names the newest readable one.
     pub async fn find(&self, name: Option<&str>) -> anyhow::Result<Manifest> {
         let names = self.place.names().await?;
         let manifest = if let Some(name) = name {
@@ -113,7 +114,7 @@ impl Backups {
         Ok(manifest)
     }
 
-    /// Adds to the error of the newest backup which older one can be read.
+    /// Adds the newest readable older backup to the error of the newest one.
     async fn point_to_older(&self, names: &[String], error: anyhow::Error) -> anyhow::Error {
         for older in names.iter().rev().skip(1) {
             match self.readable(older).await {
@@ -130,7 +131,6 @@ impl Backups {
         error.context("no backup there can be read")
     }
 
-    /// Returns the newest backup that can be read; `None` when there is no backup.
     async fn newest_readable(&self) -> anyhow::Result<Option<Manifest>> {
         let mut first = None;
         for name in self.place.names().await?.iter().rev() {
@@ -145,7 +145,7 @@ impl Backups {
         first.map_or(Ok(None), Err)
     }
 
-    /// Reads a manifest. The outer error is the place's, which does not answer; the inner one is the manifest's.
+    /// Reads a manifest. The outer error means that the place does not respond; the inner error concerns the manifest.
     async fn readable(&self, name: &str) -> anyhow::Result<anyhow::Result<Manifest>> {
         match self.place.manifest(name).await {
             Err(error) if error.downcast_ref::<StoreError>().is_some_and(StoreError::is_passing) => Err(error),
@@ -153,8 +153,8 @@ impl Backups {
         }
     }
 
-    /// Fails where a backup is another database's than the configuration's, unless the operator has named that one. A database without
-    /// tables, as before a restore, has no name to compare, nor has one that does not answer.
+    /// Fails if a backup belongs to a database other than the configured one, or the one that the operator named. A
+    /// database without tables, as before a restore, has no name to compare; nor has one that does not respond.
     async fn require_own<'m>(&self, manifests: impl IntoIterator<Item = &'m Manifest>) -> anyhow::Result<()> {
         let own = match &self.of {
             Some(of) => of.clone(),
@@ -170,7 +170,6 @@ impl Backups {
         manifests.into_iter().try_for_each(|manifest| self.require_of(manifest, &own))
     }
 
-    /// Fails unless a backup is the one of the database `own`.
     fn require_of(&self, manifest: &Manifest, own: &str) -> anyhow::Result<()> {
         anyhow::ensure!(
             manifest.database == own,

@@ -7,12 +7,10 @@ use url::Url;
 
 use super::Manifest;
 
-/// The folder of what belongs to one backup alone.
 const BACKUPS: &str = "backups";
-/// Largest manifest that is read: that of a backup of a million packs.
+/// The largest manifest that is read: that of a backup of a million packs.
 const MANIFEST_BYTES: u64 = 512 * 1024 * 1024;
 
-/// The place where backups are kept.
 #[derive(Debug)]
 pub(super) struct Place {
     objects: Objects,
@@ -34,7 +32,7 @@ impl Place {
         &self.objects
     }
 
-    /// Returns the names of the backups that are complete, the oldest first.
+    /// Returns the names of the complete backups, oldest first.
     pub(super) async fn names(&self) -> anyhow::Result<Vec<String>> {
         let all = self.objects_by_backup().await?;
         let mut names: Vec<String> =
@@ -43,7 +41,7 @@ impl Place {
         Ok(names)
     }
 
-    /// Returns each object of a backup, complete or not: the backup's name, and the object's.
+    /// Returns the objects of all backups, complete or not, as pairs of backup name and object name.
     pub(super) async fn objects_by_backup(&self) -> anyhow::Result<Vec<(String, String)>> {
         let listed = self.objects.list(BACKUPS).await.with_context(|| format!("{} cannot be listed", self.url))?;
         let split = listed.into_iter().filter_map(|object| {
@@ -53,7 +51,6 @@ impl Place {
         Ok(split.collect())
     }
 
-    /// Reads the manifest of a backup.
     pub(super) async fn manifest(&self, name: &str) -> anyhow::Result<Manifest> {
         let damaged = || format!("the manifest of the backup {name} at {} cannot be read", self.url);
         let object = object(name, "manifest");
@@ -62,14 +59,13 @@ impl Place {
         Manifest::decode(&text, &self.key).with_context(damaged)
     }
 
-    /// Writes the manifest of a backup, which makes it one.
+    /// Writes the manifest, which completes a backup.
     pub(super) async fn write_manifest(&self, manifest: &Manifest) -> anyhow::Result<()> {
         let text = manifest.encode(&self.key)?;
         Ok(self.objects.write_whole(&object(&manifest.name, "manifest"), text).await?)
     }
 }
 
-/// The name of an object of a backup.
 pub(super) fn object(backup: &str, object: &str) -> String {
     format!("{BACKUPS}/{backup}/{object}")
 }

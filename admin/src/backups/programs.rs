@@ -1,4 +1,4 @@
-//! The programs of PostgreSQL: which are right, and how they reach the server.
+//! The programs of PostgreSQL: choosing the right version, and connecting it to the server.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,10 +10,10 @@ use percent_encoding::percent_decode_str;
 use tokio::process::{Child, Command};
 use url::Url;
 
-/// Folders of the programs of one version, as the packages of distributions have them.
+/// The folders where packages of distributions install the programs of a version.
 const FOLDERS: [(&str, &str); 2] = [("/usr/lib/postgresql/", "/bin"), ("/usr/pgsql-", "/bin")];
 
-/// A program that belongs to the server, ready to be run.
+/// Prepares the run of a program of the server's version.
 pub(super) async fn command(
     config: &config::Config,
     name: &str,
@@ -22,7 +22,7 @@ pub(super) async fn command(
 ) -> anyhow::Result<Command> {
     let program = find(config.backup.postgres_programs.as_deref(), name, server).await?;
     let mut command = Command::new(program);
-    // The address has a password in it, which arguments would show to everybody on the machine.
+    // The URL contains a password, which arguments would reveal to everybody on the machine.
     command
         .args(arguments)
         .envs(environment(config.postgres.direct_url.as_ref().unwrap_or(&config.postgres.url))?)
@@ -31,13 +31,13 @@ pub(super) async fn command(
     Ok(command)
 }
 
-/// Starts a program.
 pub(super) fn start(command: &mut Command) -> anyhow::Result<Child> {
     let program = command.as_std().get_program().display().to_string();
     command.spawn().with_context(|| format!("{program} cannot be started"))
 }
 
-/// Finds the program of the server's major version: another one may refuse the server, or write what the server's own does not read.
+/// Finds the program of the server's major version: other versions may refuse the server, or write what the server's
+/// own cannot read.
 async fn find(configured: Option<&Path>, name: &str, server: i32) -> anyhow::Result<PathBuf> {
     if let Some(folder) = configured {
         let program = folder.join(name);
@@ -61,21 +61,21 @@ async fn find(configured: Option<&Path>, name: &str, server: i32) -> anyhow::Res
     )
 }
 
-/// The major version of a program; `None` when it does not run.
+/// Returns the major version of a program; `None` if it does not run.
 async fn major(program: &Path) -> Option<i32> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().await.ok()?;
     parse_major(&String::from_utf8(output.stdout).ok()?)
 }
 
-/// Reads `pg_dump (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)`.
+/// Parses `pg_dump (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)`.
 fn parse_major(said: &str) -> Option<i32> {
     let version = said.split_once(") ")?.1;
     let digits = version.split(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok()
 }
 
-/// The environment by which libpq finds the server of `postgres.url` or `postgres.direct_url`. What the address does not say is left to the variables that are
-/// set already, as sqlx leaves it.
+/// Returns the environment with which libpq connects to the server of `postgres.url` or `postgres.direct_url`. Anything
+/// that the URL omits is left to variables that are already set, as sqlx does.
 fn environment(url: &str) -> anyhow::Result<Vec<(&'static str, String)>> {
     let url: Url = url.parse().context("postgres.url")?;
     let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();

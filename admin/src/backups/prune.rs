@@ -1,4 +1,4 @@
-//! Removing old backups, and the packs that no other one needs.
+//! Removes old backups, and the packs that no other backup needs.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -9,30 +9,31 @@ use packs::objects::pack_objects;
 
 use super::{Backups, copy, leases, place::object};
 
-/// Which backups are kept. Those that one of the two keeps are, and the newest always is.
+/// The backups to keep: those that either criterion selects, and always the newest one.
 #[derive(Debug, Clone, Copy)]
 pub struct Keep {
-    /// The newest, so many.
+    /// Keeps this number of newest backups.
     pub last: Option<usize>,
-    /// Those that are not older than so many days.
+    /// Keeps backups that are at most this many days old.
     pub days: Option<u32>,
 }
 
-/// The outcome of pruning: which backups are kept, and what was removed.
+/// The outcome of pruning.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pruned {
-    /// The names of the backups that are kept, the oldest first.
+    /// The names of the kept backups, oldest first.
     pub kept: Vec<String>,
-    /// The names of those that were removed.
+    /// The names of the removed backups.
     pub removed: Vec<String>,
-    /// Packs that none of those kept needs.
+    /// The number of removed packs, which no kept backup needs.
     pub removed_packs: usize,
-    /// Bytes of these.
+    /// The bytes of the removed packs.
     pub removed_bytes: u64,
 }
 
 impl Backups {
-    /// Removes what need not be kept. A pack that a kept backup needs stays. May be interrupted anywhere and run again.
+    /// Removes backups that need not be kept, and packs that no kept backup needs. It may be interrupted anywhere and
+    /// run again.
     pub async fn prune(&self, keep: Keep) -> anyhow::Result<Pruned> {
         leases::hold(&self.db, &self.clock, &[BACK_UP], self.remove(keep)).await
     }
@@ -42,7 +43,7 @@ impl Backups {
         let mut backups = Vec::new();
         let mut needed: HashSet<DeploymentId> = HashSet::new();
         let names = self.place.names().await?;
-        // All are read first: what one needs that cannot be read is not known, and nothing may be removed.
+        // Read all manifests first: the packs that an unreadable backup needs are unknown, so nothing may be removed.
         for (at, name) in names.iter().enumerate() {
             let manifest = self.place.manifest(name).await.with_context(|| {
                 format!(
@@ -60,11 +61,11 @@ impl Backups {
         let (kept, removed): (Vec<_>, Vec<_>) = backups.into_iter().partition(|(_, is_kept)| *is_kept);
         let [kept, removed] = [kept, removed].map(|some| some.into_iter().map(|(name, _)| name).collect::<Vec<_>>());
 
-        // Their manifests first: from then on they are no backups, whatever happens next.
+        // Remove the manifests first: from then on they are no backups, even if this is interrupted.
         for name in &removed {
             objects.remove(&object(name, "manifest")).await?;
         }
-        // What is left of those, and of backups that were never completed.
+        // Remove the rest of those backups, and of incomplete ones.
         for (name, part) in self.place.objects_by_backup().await? {
             if !kept.contains(&name) {
                 objects.remove(&object(&name, &part)).await?;
@@ -72,12 +73,13 @@ impl Backups {
         }
         let mut pruned = Pruned { kept, removed, removed_packs: 0, removed_bytes: 0 };
         let mut stored: Vec<(String, u64)> = copy::sizes(objects).await?.into_iter().collect();
-        // A pack's manifest goes before its data: without it the pack does not exist, whatever happens next.
+        // A pack's manifest is removed before its data: without it the pack does not exist, even if this is
+        // interrupted.
         stored.sort_by(|(one, _), (other, _)| other.cmp(one));
         for (name, bytes) in stored {
             let Some(id) = id_of(&name) else { continue };
             let [data, manifest] = pack_objects(&id);
-            // Of packs that are needed nothing goes, but for what a killed backup left half-written.
+            // Keep both objects of a needed pack; a half-written one left by a killed backup is removed.
             if needed.contains(&id) && (name == data || name == manifest) {
                 continue;
             }
@@ -90,14 +92,13 @@ impl Backups {
 }
 
 impl Keep {
-    /// Whether the backup of this time is kept, of which there are `place - 1` newer ones.
+    /// Returns whether the backup of this time is kept; there are `place - 1` newer ones.
     fn keeps(self, began_at: Timestamp, place: usize, now: Timestamp) -> bool {
         let is_young = |days: u32| now.since(began_at) <= Duration::from_hours(24) * days;
         place == 1 || self.last.is_some_and(|last| place <= last) || self.days.is_some_and(is_young)
     }
 }
 
-/// The deployment that an object of a pack belongs to.
 fn id_of(object: &str) -> Option<DeploymentId> {
     object.split('/').nth(1)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! The way back: the packs of a backup into the store, and then its dump into the database.
+//! Restores backups: the packs into the store, then the dump into the database.
 
 use std::process::Stdio;
 
@@ -13,39 +13,38 @@ use packs::{RULER_OBJECT, Ruler, objects::pack_objects};
 
 use super::{Backups, Damage, Manifest, Pack, check, copy, dump, programs};
 
-/// Most bytes that are read of the object which names the store's ruler.
 const RULER_BYTES: u64 = 4 * 1024;
 
-/// How a backup is restored.
+/// The options of a restore.
 #[derive(Debug, Clone, Default)]
 pub struct RestoreOptions {
-    /// Reads back everything afterwards.
+    /// Whether to read back everything afterwards.
     pub verify: bool,
-    /// The database whose tables may be replaced.
+    /// The name of the database whose tables may be replaced.
     pub overwrite: Option<String>,
 }
 
-/// What a restore did.
+/// The outcome of a restore.
 #[derive(Debug, Default)]
 pub struct Restored {
-    /// Packs that the store did not have.
+    /// The packs that the store did not have.
     pub copied_packs: usize,
-    /// Bytes of these.
+    /// The bytes of the copied packs.
     pub copied_bytes: u64,
-    /// Live sites whose pack the store does not have: the project, and the deployment.
+    /// The live sites whose pack the store does not have: the project, and the deployment.
     pub missing: Vec<(String, DeploymentId)>,
     /// The packs that the verification after the restore found damaged.
     pub damaged: Vec<Damage>,
-    /// The schema that the former tables are in.
+    /// The schema that now holds the former tables.
     pub set_aside: Option<String>,
-    /// Roles that the server does not have, so that their rights were left out.
+    /// The roles that the server does not have, so that their rights were left out.
     pub missing_roles: Vec<String>,
-    /// Whether another copy of the database rules the store, so that nothing is moved or deleted in it by this one.
+    /// Whether another copy of the database rules the store, so that this one moves or deletes nothing in it.
     pub is_ruled_elsewhere: bool,
 }
 
 impl Backups {
-    /// Restores a backup. Nothing is written before all of it that is needed was found undamaged.
+    /// Restores a backup, after checking that everything needed is undamaged; nothing is written before.
     pub async fn restore(&self, manifest: &Manifest, options: &RestoreOptions) -> anyhow::Result<Restored> {
         manifest.check_keys(&self.key)?;
         let newest = db::migrations::newest();
@@ -94,8 +93,8 @@ impl Backups {
         Ok(restored)
     }
 
-    /// Makes the restored database the ruler of the store where the former ruler is known to be gone: the store is a new one, or the ruler was
-    /// a database of this server, which has no such one any more. Returns whether this one rules the store.
+    /// Makes the restored database the ruler of the store if the former ruler is known to be gone: the store is new, or
+    /// its ruler was a database of this server that no longer exists. Returns whether this database rules the store.
     async fn inherit_store(&self) -> anyhow::Result<bool> {
         let own = database::copy_id(&self.db).await?;
         let ruler = self.store.read_whole(RULER_OBJECT, RULER_BYTES).await?;
@@ -112,7 +111,6 @@ impl Backups {
         Ok(true)
     }
 
-    /// The packs of the backup that the store lacks.
     async fn lacking<'m>(&self, manifest: &'m Manifest) -> anyhow::Result<Vec<&'m Pack>> {
         let there = copy::sizes(&self.store).await.context("the store cannot be listed")?;
         let has = |pack: &Pack| {
@@ -122,7 +120,7 @@ impl Backups {
         Ok(manifest.packs.iter().filter(|pack| !has(pack)).collect())
     }
 
-    /// Fails when something of the backup that is needed is damaged.
+    /// Fails if a needed part of the backup is damaged.
     async fn check(&self, manifest: &Manifest, wanted: &[&Pack]) -> anyhow::Result<()> {
         let mut damages: Vec<Damage> = self.verify_dump(manifest).await?.into_iter().collect();
         damages.extend(check::packs(&self.copier, self.place.objects(), wanted.iter().copied()).await?);
@@ -137,7 +135,6 @@ impl Backups {
         Ok(())
     }
 
-    /// Copies packs into the store.
     async fn put_back<'m>(&self, wanted: Vec<&'m Pack>) -> anyhow::Result<Vec<&'m Pack>> {
         let copies = stream::iter(wanted)
             .map(|pack| async move {
@@ -179,7 +176,7 @@ impl Backups {
         let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
         let feeding = async {
             let mut stdin = stdin.context("pg_restore takes no input")?;
-            // Dropped at its end, so that pg_restore sees one.
+            // `stdin` is dropped at the end, so that pg_restore sees the end of its input.
             dump::open(&self.copier, self.place.objects(), &self.key, manifest, &mut stdin).await?;
             Ok::<_, anyhow::Error>(())
         };
@@ -196,7 +193,6 @@ impl Backups {
         fed
     }
 
-    /// Names what is missing or damaged now that everything is in its place.
     async fn look_over(
         &self,
         manifest: &Manifest,
@@ -216,7 +212,6 @@ impl Backups {
     }
 }
 
-/// A name for a schema: the digits of a backup's, and of the time.
 fn plain(backup: &str, now: u64) -> String {
     let digits: String = backup.chars().filter(char::is_ascii_digit).collect();
     format!("{digits}_{now}")

@@ -1,4 +1,4 @@
-//! Changes from one plan to another: up immediately, down with the next month.
+//! Plan changes: upgrades apply immediately, downgrades with the next month.
 
 use db::{
     audit::Actor,
@@ -21,20 +21,20 @@ use crate::{
     error::{ApiError, Code},
 };
 
-/// The time from which a change of plan applies.
+/// When a change of plan applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
-    /// It applies now; the price from the next month on.
+    /// It applies now; the new price is charged from the next month on.
     Immediately,
-    /// It applies from this month on, the next one or the one after it.
+    /// It applies from this start of a month: this month's, the next one's or the one's after it.
     AtRenewal(Timestamp),
 }
 
-/// Changes the plan of the account's subscription: to a dearer one immediately, to a cheaper one from the next month on,
-/// unless the account has more than that plan allows. The present plan takes back a change that was to come.
+/// Changes the plan of the account's subscription: immediately to a dearer one, with the next month to a cheaper one
+/// unless the account has more than that plan allows. Choosing the present plan withdraws a scheduled change.
 ///
-/// A plan that was not paid for yet, because it came by an upgrade in the course of the month, is paid for one month
-/// before a cheaper one takes its place. An account that left such a plan unpaid has an upgrade with the next month.
+/// A plan reached by a mid-month upgrade is charged for one month before a cheaper one replaces it. An account that
+/// left such a plan unpaid gets its next upgrade only at the renewal.
 pub async fn change_plan(app: &App, actor: Actor<'_>, payer: &Payer, plan: &str) -> Result<Changed, ApiError> {
     let wanted =
         app.plans().find(plan).ok_or_else(|| ApiError::invalid(format!("There is no plan called {plan:?}.")))?;
@@ -45,7 +45,7 @@ pub async fn change_plan(app: &App, actor: Actor<'_>, payer: &Payer, plan: &str)
     if subscription.cancel_at_period_end {
         return Err(ApiError::invalid("The subscription is cancelled; resume it first, then change the plan."));
     }
-    // A plan that the configuration has no more costs nothing that could be compared.
+    // A plan that is no longer configured has no price to compare.
     let direction = PlanChange::between(app.plans(), &subscription.plan, plan).unwrap_or(PlanChange::Upgrade);
     let changed = match direction {
         PlanChange::None => {
@@ -94,7 +94,6 @@ pub async fn change_plan(app: &App, actor: Actor<'_>, payer: &Payer, plan: &str)
     Ok(changed)
 }
 
-/// Names the first thing of which the account has more than a plan allows.
 fn over(holdings: &Holdings, limits: &PlanLimits) -> Option<String> {
     let counts = [
         (holdings.projects, limits.projects, "projects"),

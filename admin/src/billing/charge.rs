@@ -1,4 +1,4 @@
-//! One charge at the provider: of a payment that was recorded before, as often as it takes to get an answer.
+//! One charge at the provider, for a payment that is recorded before; it is retried until the provider answers.
 
 use std::time::Duration;
 
@@ -26,21 +26,21 @@ use crate::{
     payments::{Mandate, PaymentError, PaymentOrder, PaymentProvider, ProviderPayment},
 };
 
-/// The provider's answer to a charge, which is recorded already.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// It has the payment.
+    /// The provider has the payment.
     Told(Box<ProviderPayment>),
-    /// It will not make it, for this reason.
+    /// The provider refuses to make the payment, for this reason.
     Refused(String),
-    /// It does not know the payer, or the payment any more.
+    /// The provider does not know the payer, or no longer knows the payment.
     Unknown,
-    /// It has not answered, or the customer's mandate is not ready: the charge is made again later.
+    /// The provider did not respond, or the customer's mandate is pending: the charge is retried later, after this
+    /// pause if the provider asks for one.
     Later(Option<Duration>),
 }
 
-/// Has the provider make the payment, or read it when it has it, and records the answer. Called again, it does not charge
-/// again: the provider knows the payment by our id.
+/// Creates the payment at the provider, or reads it if it exists, and records the response. Repeated calls do not
+/// charge twice: the provider knows the payment by our id.
 pub(crate) async fn charge(app: &App, provider: &dyn PaymentProvider, payment: &Payment) -> anyhow::Result<Answer> {
     match ask(app, provider, payment).await {
         Ok(Some(said)) => {
@@ -54,17 +54,18 @@ pub(crate) async fn charge(app: &App, provider: &dyn PaymentProvider, payment: &
         Err(ChargeError::Provider(PaymentError::Unavailable { reason, retry_after })) => {
             put_off(app, payment, &reason, retry_after).await
         }
-        // The key is one of another account than before, or the provider has forgotten: a payer who is present begins anew.
+        // The key now belongs to another account, or the provider has lost the customer: a payer who is present starts
+        // over.
         Err(ChargeError::Provider(PaymentError::Unknown)) if payment.sequence == Sequence::First => {
             let subscription = subscriptions::current(&app.db, &payment.account).await?;
-            // A customer by whose mandate a plan is charged is not forgotten over a checkout that was left.
+            // An abandoned checkout is no reason to forget the customer whose mandate pays for a plan.
             if !subscription.is_some_and(|subscription| subscription.status.is_entitled()) {
                 customers::forget(&app.db, &payment.account, &payment.provider).await?;
             }
             settle(app, payment, Word::Unknown).await?;
             Ok(Answer::Unknown)
         }
-        // It made the payment once.
+        // The provider did make this payment before.
         Err(ChargeError::Provider(PaymentError::Unknown)) if payment.state == PaymentState::Open => {
             settle(app, payment, Word::Unknown).await?;
             Ok(Answer::Unknown)
@@ -76,8 +77,8 @@ pub(crate) async fn charge(app: &App, provider: &dyn PaymentProvider, payment: &
     }
 }
 
-/// Follows a refusal to make a payment, unless the provider has made it before: then its answer was lost, and what the
-/// payer or their bank have done since says nothing about it.
+/// Records a refusal, unless the provider has made the payment before: then that response was lost, and what the payer
+/// or their bank has done since does not make it a refusal.
 async fn refused(app: &App, provider: &dyn PaymentProvider, payment: &Payment, reason: &str) -> anyhow::Result<Answer> {
     let customer = customers::find(&app.db, &payment.account, &payment.provider).await?;
     let made = match customer {
@@ -97,7 +98,6 @@ async fn refused(app: &App, provider: &dyn PaymentProvider, payment: &Payment, r
     }
 }
 
-/// Leaves a payment to a job, because the provider does not answer.
 async fn put_off(app: &App, payment: &Payment, reason: &str, retry_after: Option<Duration>) -> anyhow::Result<Answer> {
     tracing::debug!(payment = %payment.id, reason, "the payment provider does not answer");
     let again = after_silence(payment.look_failures, retry_after, app.clock.now());
@@ -105,7 +105,6 @@ async fn put_off(app: &App, payment: &Payment, reason: &str, retry_after: Option
     Ok(Answer::Later(retry_after))
 }
 
-/// The failure of a charge: on the provider's side, or on ours.
 enum ChargeError {
     Provider(PaymentError),
     Own(anyhow::Error),
@@ -123,7 +122,7 @@ impl From<sqlx::Error> for ChargeError {
     }
 }
 
-/// Returns `None` while the customer's mandate is being set up.
+/// Returns `None` while the customer's mandate is pending.
 async fn ask(
     app: &App,
     provider: &dyn PaymentProvider,
@@ -161,8 +160,8 @@ async fn ask(
     Ok(Some(provider.create_payment(&order).await?))
 }
 
-/// Returns the console's page of the account's bill, which says what became of the payment. The provider sends the payer
-/// there, whether they paid or not.
+/// Returns the console's billing page of the account, where the provider sends the payer whether they paid or not. The
+/// page shows the payment's outcome.
 pub(super) async fn bill_page(app: &App, payment: &Payment) -> anyhow::Result<Url> {
     let name = match &payment.account {
         Account::User(_) => None,
@@ -174,7 +173,6 @@ pub(super) async fn bill_page(app: &App, payment: &Payment) -> anyhow::Result<Ur
     Ok(page)
 }
 
-/// Returns the provider's id of the account, which becomes a customer if it is none.
 async fn customer(
     app: &App,
     provider: &dyn PaymentProvider,

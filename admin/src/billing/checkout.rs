@@ -1,4 +1,4 @@
-//! The checkout of a plan: the first payment of a subscription, which makes the mandate for those that follow.
+//! The checkout of a plan: the first payment of a subscription, which sets up the mandate for later ones.
 
 use db::{
     audit::Actor,
@@ -30,11 +30,11 @@ use crate::{
     payments::ProviderKind,
 };
 
-/// The most payments that are begun for one checkout: the second when the first turns out to have ended.
+/// The most payments that one checkout starts: a second one if the first turns out to have ended.
 const ATTEMPTS: usize = 2;
 
-/// Begins a subscription, and returns the page on which its first payment is paid. Asked again for the same plan while
-/// that payment can be paid, it returns the same page.
+/// Starts a subscription, and returns the page on which its first payment is paid. Called again for the same plan while
+/// that payment can still be paid, it returns the same page.
 pub async fn checkout(app: &App, actor: Actor<'_>, payer: &Payer, plan: &str) -> Result<Url, ApiError> {
     let provider = provider(app)?;
     let found =
@@ -76,7 +76,7 @@ fn unavailable(reason: &str) -> ApiError {
     .caused_by(anyhow::anyhow!("checkout: {reason}"))
 }
 
-/// Returns the payment that waits to be paid for this plan on the same terms, or records a new one.
+/// Returns the account's unpaid payment for this plan on the same terms, or records a new one.
 async fn intend(
     app: &App,
     actor: Actor<'_>,
@@ -86,7 +86,7 @@ async fn intend(
 ) -> Result<Payment, ApiError> {
     let mut change = app.change(actor).await?;
     let (account, now) = (payer.account(), change.now());
-    // Locked before looking: two checkouts would not see each other's payment.
+    // Lock before looking: two concurrent checkouts would not see each other's payment.
     payer.lock(&mut change).await?;
     let of_account = subscriptions::lock(&mut change, account).await?;
     if of_account.iter().any(|subscription| subscription.status.is_entitled()) {
@@ -106,7 +106,8 @@ async fn intend(
         if let Some(same) = same {
             return Ok(same);
         }
-        // One of an account waits to be paid. Should this one be paid after all, it begins, or its money goes back.
+        // An account has one pending subscription. If the replaced one is paid after all, it starts, or its money is
+        // refunded.
         end(app, &mut change, &mut subscription, EndReason::Replaced).await?;
         subscriptions::store(&mut change, &subscription).await?;
     }
@@ -119,7 +120,6 @@ async fn intend(
     Ok(payment)
 }
 
-/// Makes a payment that the provider is to be asked for.
 #[expect(clippy::too_many_arguments, reason = "each is a column of the row")]
 pub(super) fn new_payment(
     account: &Account,
@@ -154,7 +154,7 @@ pub(super) fn new_payment(
         lost_since: None,
         created_at: now,
         settled_at: None,
-        // Whoever records it asks the provider right away; a job does when that was cut off.
+        // The caller contacts the provider right away; a job does if that is interrupted.
         next_look_at: Some(after_silence(1, None, now)),
         look_failures: 0,
     })

@@ -1,5 +1,5 @@
-//! The documents of an invoice, rendered from its content. What an invoice says is settled when it is issued: rendering it
-//! again gives the same bytes.
+//! Renders the documents of an invoice from its content, which is fixed when it is issued: rendering it again produces
+//! the same bytes.
 
 use anyhow::Context as _;
 use domain::{
@@ -14,7 +14,7 @@ use time::{Date, Duration};
 
 use super::{Correction, InvoiceContent, Line, PaymentDetails};
 
-/// Renders the PDF and the XML of an invoice. It takes milliseconds of a processor: call it on a blocking thread.
+/// Renders the PDF and the XML of an invoice. It takes milliseconds of CPU time: call it on a blocking thread.
 pub fn render(content: &InvoiceContent) -> anyhow::Result<Documents> {
     let invoice = Invoice::new(draft(content)?).context("its content is no invoice")?;
     Ok(invoices::render(&invoice)?)
@@ -85,11 +85,11 @@ fn treatment(content: &InvoiceContent) -> anyhow::Result<model::Treatment> {
     })
 }
 
-/// The month that is paid for; the day of the payment, where nothing was bought.
+/// Returns the month that is paid for, or the day of the payment if it bought nothing.
 fn service(content: &InvoiceContent) -> Period {
     let paid = day(content.payment.paid_at);
     let starts = content.lines.iter().filter_map(|line| line.period_start).map(day);
-    // A month ends with the instant at which the next begins, which lies on the day after.
+    // A month ends at the instant at which the next begins, which is on the following day.
     let ends = content.lines.iter().filter_map(|line| line.period_end).map(|end| day(end) - Duration::DAY);
     let from = starts.min().unwrap_or(paid);
     Period { from, to: ends.max().unwrap_or(paid).max(from) }
@@ -115,7 +115,7 @@ fn buyer(content: &InvoiceContent) -> anyhow::Result<Party> {
     let buyer = &content.buyer;
     let address = buyer.address.as_ref();
     Ok(Party {
-        // A name of nothing but invisible characters cannot be printed.
+        // A name of only invisible characters cannot be printed.
         name: if invoices::is_blank(buyer.name.as_str()) { buyer.account.to_string() } else { buyer.name.to_string() },
         address: model::Address {
             lines: address
@@ -153,7 +153,7 @@ fn payment(payment: &PaymentDetails) -> Payment {
     Payment { method, on: day(payment.paid_at), reference }
 }
 
-/// Northern Ireland has a code of its own for VAT alone.
+/// Returns the ISO code of a country: for VAT, Northern Ireland has a code of its own.
 fn country(country: Country) -> anyhow::Result<invoices::Country> {
     let code = if country.as_str() == "XI" { "GB" } else { country.as_str() };
     Ok(code.parse()?)
@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// A credit note of `amounts` over an invoice with 21 percent of VAT.
+    /// Returns a credit note of `amounts` over an invoice with 21 percent VAT.
     fn content(amounts: Amounts, treatment: Treatment, country: &str) -> InvoiceContent {
         let at = "2026-11-23T12:00:00Z";
         let seller = json!({ "name": "Seller", "address": ["1 Street"], "postcode": "1234 AB", "city": "Town", "country": "NL",
@@ -206,7 +206,7 @@ mod tests {
                 assert!(Invoice::new(draft).is_ok(), "{total}: {part:?}");
             }
         }
-        // 826 and 174 cents, where the rate makes 173 of the former.
+        // 826 and 174 cents, where the rate gives 173 for the former.
         render(&content(credit(whole, nothing, Cents(1_000)), treatment, "NL")).unwrap();
     }
 

@@ -1,4 +1,5 @@
-//! The end of subscriptions: cancelled with the month, resumed before it, ended without deleting anything.
+//! Ends subscriptions: cancels them for the end of the month, resumes them before it, ends them without deleting
+//! anything.
 
 use db::{
     audit::Actor,
@@ -22,7 +23,7 @@ use crate::{
     mail::notices::{Notice, notify},
 };
 
-/// Lets the account's subscription end with its present month. One whose present month is not paid ends immediately,
+/// Cancels the account's subscription for the end of its present month. If that month is not paid, it ends immediately,
 /// unless a charge is under way.
 pub async fn cancel(app: &App, actor: Actor<'_>, payer: &Payer) -> Result<(), ApiError> {
     let mut change = app.change(actor).await?;
@@ -44,7 +45,7 @@ pub async fn cancel(app: &App, actor: Actor<'_>, payer: &Payer) -> Result<(), Ap
     Ok(())
 }
 
-/// Lets the account's subscription go on after its present month, although it was cancelled.
+/// Resumes a cancelled subscription before it ends.
 pub async fn resume(app: &App, actor: Actor<'_>, payer: &Payer) -> Result<(), ApiError> {
     let mut change = app.change(actor).await?;
     let account = payer.account();
@@ -65,7 +66,6 @@ pub async fn resume(app: &App, actor: Actor<'_>, payer: &Payer) -> Result<(), Ap
     Ok(())
 }
 
-/// Locks the account's subscriptions, and returns the entitled one.
 pub(super) async fn lock_entitled(change: &mut Change<'_>, account: &Account) -> Result<Subscription, ApiError> {
     let of_account = subscriptions::lock(change, account).await?;
     let entitled = of_account.into_iter().find(|subscription| subscription.status.is_entitled());
@@ -76,7 +76,7 @@ pub(super) async fn lock_entitled(change: &mut Change<'_>, account: &Account) ->
     })
 }
 
-/// Ends a subscription; its caller stores it. The account is on the free plan from then on, and nothing is deleted.
+/// Ends a subscription; the caller stores it. The account is on the free plan from then on, and nothing is deleted.
 pub(super) async fn end(
     app: &App,
     change: &mut Change<'_>,

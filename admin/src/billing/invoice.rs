@@ -1,4 +1,4 @@
-//! Invoices and credit notes: their numbers, and everything that their documents are rendered from.
+//! Invoices and credit notes: their numbers, and the content from which their documents are rendered.
 
 use config::Seller;
 use db::billing::{
@@ -25,12 +25,12 @@ use crate::{
     payments::ProviderKind,
 };
 
-/// Everything that the documents of an invoice or a credit note are rendered from.
+/// The content from which the documents of an invoice or a credit note are rendered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InvoiceContent {
     /// Invoice or credit note.
     pub kind: InvoiceKind,
-    /// The number.
+    /// The document's number.
     pub number: String,
     /// The time of issue.
     pub issued_at: Timestamp,
@@ -57,15 +57,15 @@ pub struct Line {
     pub description: String,
     /// The plan's id.
     pub plan: String,
-    /// The start of the month; `None` when nothing was left to be bought with the payment.
+    /// The start of the month; `None` if the payment bought nothing.
     pub period_start: Option<Timestamp>,
-    /// The end of the month.
+    /// The end of the month; `None` if the payment bought nothing.
     pub period_end: Option<Timestamp>,
     /// The number of months.
     pub quantity: u32,
-    /// The price of one, without VAT.
+    /// The price of one month, without VAT.
     pub unit_net: Cents,
-    /// The price of all, without VAT.
+    /// The price of all months, without VAT.
     pub net: Cents,
 }
 
@@ -76,28 +76,27 @@ pub struct PaymentDetails {
     pub id: PaymentId,
     /// The kind of provider: `mollie` or `play`.
     pub provider: String,
-    /// The provider's id.
+    /// The provider's id of the payment.
     pub provider_id: Option<String>,
-    /// The way it was paid, such as `ideal`.
+    /// The payment method, such as `ideal`.
     pub method: Option<String>,
-    /// The time of the payment; of a credit note, of its reversal.
+    /// The time of the payment or, on a credit note, of its reversal.
     pub paid_at: Timestamp,
-    /// Whether it was paid with play money, so that the document is worth nothing.
+    /// Whether play money paid it, which makes the document worthless.
     pub is_play: bool,
 }
 
 /// The invoice that another document refers to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Correction {
-    /// Its number.
+    /// The number of that invoice.
     pub number: String,
-    /// The time of its issue.
+    /// The time of issue of that invoice.
     pub issued_at: Timestamp,
-    /// The reason, in a sentence.
+    /// The reason for the correction, as a sentence.
     pub reason: String,
 }
 
-/// A document to be issued.
 struct Draft<'a> {
     kind: InvoiceKind,
     payment: &'a Payment,
@@ -110,8 +109,8 @@ struct Draft<'a> {
     corrects: Option<(&'a Invoice, &'static str)>,
 }
 
-/// Issues the invoice of a payment that was just paid. `subscription` is the one that it paid for; its month is left out
-/// when nothing was left to be bought.
+/// Issues the invoice of a payment that was just paid for `subscription`. The invoice names no month if the payment
+/// bought nothing.
 pub(super) async fn issue(
     change: &mut Change<'_>,
     payment: &Payment,
@@ -143,7 +142,7 @@ pub(super) async fn issue(
     write(change, draft).await
 }
 
-/// Issues a credit note over a reversal that is done, as far as the invoice has not been credited yet.
+/// Issues a credit note for a completed reversal, over at most what the invoice has not credited yet.
 pub(super) async fn issue_credit_note(
     change: &mut Change<'_>,
     payment: &Payment,
@@ -179,7 +178,7 @@ pub(super) async fn issue_credit_note(
     write(change, draft).await
 }
 
-/// Invoices again what was credited over a reversal whose money came back.
+/// Invoices again what was credited for a reversal whose money came back.
 pub(super) async fn restore(
     change: &mut Change<'_>,
     payment: &Payment,
@@ -216,12 +215,10 @@ fn correction_line(terms: &Terms, net: Cents) -> Line {
     }
 }
 
-/// Returns the invoice that bills the payment, of all that were issued about it.
 pub(super) fn original(issued: &[Invoice]) -> Option<&Invoice> {
     issued.iter().find(|invoice| invoice.kind == InvoiceKind::Invoice && invoice.restores.is_none())
 }
 
-/// Returns what of an invoice is credited at present.
 fn credited(issued: &[Invoice]) -> Amounts {
     let sum = |part: fn(&Invoice) -> Cents| {
         let of = |invoice: &Invoice| match invoice.kind {
@@ -234,7 +231,6 @@ fn credited(issued: &[Invoice]) -> Amounts {
     Amounts { net: sum(|i| i.net_cents), vat: sum(|i| i.vat_cents), total: sum(|i| i.total_cents) }
 }
 
-/// Says on the invoice what became of its money.
 pub(super) async fn update_status(
     change: &mut Change<'_>,
     payment: &Payment,

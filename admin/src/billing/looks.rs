@@ -1,4 +1,4 @@
-//! Looks at payments: what a job asks the provider about them.
+//! Polls the provider about payments; jobs call this.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use super::{
 };
 use crate::{app::App, payments::PaymentError};
 
-/// Time after which a payment is looked at again whose look was cut off.
+/// How long a payment stays leased to a poll before another may begin, if the first was interrupted.
 const LOOK_AGAIN: Duration = Duration::from_mins(5);
 
-/// Looks at no more than `limit` payments that are due: charges that were never answered, payments under way, refunds that
-/// are to be asked for, and what may still be taken back. Returns how many there were.
+/// Polls at most `limit` due payments: charges without a response, payments under way, refunds that must be requested,
+/// and paid ones that may still be charged back. Returns how many were due.
 pub(crate) async fn look_due(app: &App, limit: i64) -> anyhow::Result<usize> {
     let now = app.clock.now();
     let due = payments::take_due(&app.db, now, now + LOOK_AGAIN, limit).await?;
@@ -32,7 +32,7 @@ pub(crate) async fn look_due(app: &App, limit: i64) -> anyhow::Result<usize> {
     Ok(count)
 }
 
-/// Does what is due for a payment that a job has taken: charges it, reads it, asks for its refunds.
+/// Does what is due for a leased payment: charges it, reads it, requests its refunds.
 async fn look_at(app: &App, payment: &Payment) -> anyhow::Result<()> {
     let provider = app.payments.as_deref().filter(|provider| provider.kind().as_str() == payment.provider);
     let Some(provider) = provider else {

@@ -1,10 +1,10 @@
-//! Subscriptions, from checkout to their end: what is charged and when, and what follows from what the provider says.
+//! Subscriptions, from checkout to their end: what is charged and when, and how the provider's reports are applied.
 //!
-//! Every charge is a row of `payments` before the provider is asked ([`checkout`](mod@checkout), [`renew`]), and whatever
-//! the provider says of it goes through one door, [`settle`]: a webhook, a job's look and the answer to the charge itself
-//! mean the same, in any order and any number. No transaction is held while the provider is waited for. Whoever changes
-//! a subscription or a payment locks the account's subscriptions first. Not here: the providers ([`crate::payments`]),
-//! the rendering of invoices, amounts and VAT (crate `domain`).
+//! Every charge is a row of `payments` before the provider is contacted ([`checkout`](mod@checkout), [`renew`]).
+//! Everything the provider reports passes through [`settle`]: a webhook, a job's poll and the response to the charge
+//! have the same effect, in any order and however often they repeat. No transaction is held while waiting for the
+//! provider. Code that changes a subscription or a payment locks the account's subscriptions first. Not here: the
+//! providers ([`crate::payments`]), the rendering of invoices, amounts and VAT (crate `domain`).
 
 mod change;
 mod charge;
@@ -49,14 +49,13 @@ use crate::{
     payments::PaymentProvider,
 };
 
-/// Returns the provider, or the error for where money cannot be moved.
 fn provider(app: &App) -> Result<&dyn PaymentProvider, ApiError> {
     app.payments.as_deref().ok_or_else(|| {
         ApiError::new(Code::BillingUnavailable, "This installation has no payment provider, so plans cannot be paid.")
     })
 }
 
-/// Adds a line about the account to the audit log. Only organizations have one; a person is told by an event.
+/// Writes to the account's audit log. Only organizations have one; a person receives an event.
 async fn audit(
     change: &mut Change<'_>,
     account: &Account,
@@ -76,7 +75,7 @@ async fn audit(
     Ok(())
 }
 
-/// Tells those who may see the account's billing that something of it has changed.
+/// Sends an event to everyone who may see the account's billing.
 fn tell(change: &mut Change<'_>, account: &Account, org: Option<OrgName>, detail: &[(&str, &str)]) {
     let detail = detail.iter().map(|(key, value)| ((*key).to_owned(), (*value).into())).collect();
     let event = Event {

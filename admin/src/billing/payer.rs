@@ -8,7 +8,8 @@ use domain::{Account, UserId};
 
 use crate::{change::Change, error::ApiError};
 
-/// Proof that somebody may decide about an account's money: a person about their own, an owner about their organization's.
+/// Proof that the actor may decide about an account's money: a person about their own, an owner about their
+/// organization's.
 #[derive(Debug)]
 pub struct Payer {
     account: Account,
@@ -21,8 +22,8 @@ impl Payer {
         &self.account
     }
 
-    /// Locks the account until the end of the transaction, as whoever makes something that its plan counts does, and looks
-    /// again whether the actor may still decide: an owner may have been demoted since the request began.
+    /// Locks the account until the end of the transaction, with the lock that everything counted by its plan takes, and
+    /// checks again that the actor may decide: an owner may have been demoted since the request began.
     pub(super) async fn lock(&self, change: &mut Change<'_>) -> Result<(), ApiError> {
         match &self.owner {
             Some(permit) => permits::confirm(change, permit).await?,

@@ -1,4 +1,5 @@
-//! Refunds: asked for by the operator, or made because a payment bought nothing. Recorded first, then asked for.
+//! Refunds, requested by the operator or made because a payment bought nothing. Each is recorded before it is
+//! requested.
 
 use anyhow::Context as _;
 use db::{
@@ -25,7 +26,7 @@ use crate::{
     payments::{PaymentError, PaymentProvider, ProviderReversal, RefundOrder},
 };
 
-/// Gives back a part of what was paid on an invoice, or all of it. The credit note is issued once the money is gone.
+/// Refunds all or part of what was paid on an invoice. The credit note is issued once the money has been returned.
 pub async fn refund(app: &App, invoice: &InvoiceId, total: Cents, reason: &str) -> Result<ReversalId, ApiError> {
     let provider = provider(app)?;
     let invoice = invoices::find_id(&app.db, invoice).await?.ok_or_else(|| ApiError::not_found("invoice"))?;
@@ -58,7 +59,7 @@ pub async fn refund(app: &App, invoice: &InvoiceId, total: Cents, reason: &str) 
     let payment = case.payment.clone();
     case.store(&mut change).await?;
     change.commit_without_waiting().await?;
-    // What fails now is done by the job.
+    // A request that fails now is retried by the job.
     match ask(app, provider, &payment, &reversal).await {
         Ok(None) => {}
         Ok(Some(refusal)) => {
@@ -72,7 +73,7 @@ pub async fn refund(app: &App, invoice: &InvoiceId, total: Cents, reason: &str) 
     Ok(reversal.id)
 }
 
-/// `admin refund`: gives back `total` of the invoice with this number, all that is left without one.
+/// `admin refund`: refunds `total` of the invoice with this number, or all that is left if `total` is `None`.
 pub async fn refund_by_number(
     app: &App,
     number: &str,
@@ -91,7 +92,6 @@ pub async fn refund_by_number(
     Ok((id, total))
 }
 
-/// Asks the provider for every refund of the payment that it was not asked for yet.
 pub(crate) async fn ask_refunds(app: &App, provider: &dyn PaymentProvider, payment: &Payment) -> anyhow::Result<()> {
     for reversal in reversals::of_payment(&app.db, &payment.id).await? {
         if reversal.state == ReversalState::Pending && reversal.provider_id.is_none() {
@@ -101,7 +101,7 @@ pub(crate) async fn ask_refunds(app: &App, provider: &dyn PaymentProvider, payme
     Ok(())
 }
 
-/// Asks the provider for a refund, and records the answer. Returns the reason if it will not make it.
+/// Requests a refund from the provider, and records the response. Returns the reason if the provider refuses it.
 async fn ask(
     app: &App,
     provider: &dyn PaymentProvider,
@@ -128,7 +128,7 @@ async fn ask(
             tracing::error!(reversal = %reversal.id, refusal, "a refund was refused");
             let now = change.now();
             let known = reversals::of_payment(&mut *change, &payment.id).await?;
-            // Another may have been told meanwhile that it was made.
+            // A concurrent request may have succeeded meanwhile.
             let is_open = |known: &&PaymentReversal| {
                 known.id == reversal.id && known.state == ReversalState::Pending && known.provider_id.is_none()
             };

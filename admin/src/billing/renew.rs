@@ -1,4 +1,4 @@
-//! Renewals: what is due for a subscription at the end of its month, and when a charge is tried again.
+//! Renewals: what is due for a subscription at the end of its month, and when a failed charge is retried.
 
 use std::time::Duration;
 
@@ -21,13 +21,12 @@ use super::{
 };
 use crate::{app::App, change::Change, metrics, payments::ProviderKind};
 
-/// Charges that the provider is asked for concurrently.
 pub(crate) const CHARGES_AT_A_TIME: usize = 32;
-/// Pause before a subscription is looked at again that cannot be charged, because something is missing on our side.
+/// How long to wait before retrying a subscription that cannot be charged because of a problem on our side.
 const PAUSE: Duration = Duration::from_hours(6);
 
-/// Does what is due for at most `limit` subscriptions: ends them, or records their charges and then asks the provider for
-/// them. Returns how many there were. Cut off anywhere, it leaves charges that a job finds.
+/// Does what is due for at most `limit` subscriptions: ends them, or records their charges and then sends these to the
+/// provider. Returns how many were due. If it is interrupted, a job finds the recorded charges.
 pub(crate) async fn renew_due(app: &App, limit: i64) -> anyhow::Result<usize> {
     let (count, charges) = match begin_together(app, limit).await {
         Ok(begun) => begun,
@@ -50,7 +49,7 @@ pub(crate) async fn renew_due(app: &App, limit: i64) -> anyhow::Result<usize> {
     Ok(count)
 }
 
-/// Begins what is due for at most `limit` subscriptions, in one transaction. Returns their number and their charges.
+/// Starts what is due for at most `limit` subscriptions, in one transaction. Returns their number and their charges.
 async fn begin_together(app: &App, limit: i64) -> Result<(usize, Vec<Payment>), sqlx::Error> {
     let mut change = app.change(Actor::Platform).await?;
     let now = change.now();
@@ -65,8 +64,8 @@ async fn begin_together(app: &App, limit: i64) -> Result<(usize, Vec<Payment>), 
     Ok((count, charges))
 }
 
-/// Does what [`begin_together`] does, in a transaction for each subscription. One that fails is put off, so that those
-/// behind it have their turn.
+/// Does what [`begin_together`] does, with one transaction for each subscription. A subscription that fails is
+/// postponed, so that it does not block those behind it.
 async fn begin_each(app: &App, limit: i64) -> Result<(usize, Vec<Payment>), sqlx::Error> {
     let now = app.clock.now();
     let due = subscriptions::due(&app.db, now, limit).await?;
@@ -95,7 +94,7 @@ async fn begin_one(app: &App, id: &SubscriptionId) -> Result<Option<Payment>, sq
     Ok(charge)
 }
 
-/// Decides what is due for a locked subscription. Returns the charge that was recorded, if there is one.
+/// Decides what is due for a locked subscription. Returns the charge that it recorded, if any.
 async fn begin(
     app: &App,
     change: &mut Change<'_>,

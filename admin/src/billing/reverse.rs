@@ -1,5 +1,5 @@
-//! Money that went back: refunds and charge-backs as the provider tells of them, their credit notes, and what a
-//! charge-back means for the subscription.
+//! Reversals: refunds and charge-backs that the provider reports, their credit notes, and what a charge-back means for
+//! the subscription.
 
 use db::billing::{
     customers,
@@ -29,8 +29,8 @@ use crate::{
     payments::ProviderReversal,
 };
 
-/// Follows what the provider says went back of a paid payment. `is_complete` says that it named all there is: what it
-/// does not name any more was called off.
+/// Applies the reversals that the provider reports for a paid payment. If `is_complete`, the list holds all there are:
+/// a reversal that it no longer lists was cancelled.
 pub(super) async fn apply(
     app: &App,
     change: &mut Change<'_>,
@@ -87,9 +87,9 @@ async fn become_state(
 ) -> anyhow::Result<()> {
     let before = reversal.state;
     let is_news = match (before, state) {
-        // A word of before that comes late.
+        // A late report of an earlier state.
         (ReversalState::Done | ReversalState::Canceled, ReversalState::Pending) => false,
-        // It was credited and invoiced again; a third document about it would need a person.
+        // It was credited and invoiced again; a third document about it needs a person's decision.
         (ReversalState::Canceled, ReversalState::Done)
             if reversal.settled_at.is_some() && was_done(change, reversal).await? =>
         {
@@ -126,7 +126,8 @@ async fn was_done(change: &mut Change<'_>, reversal: &PaymentReversal) -> Result
     Ok(issued.iter().any(|note| note.reversal_id.as_ref() == Some(&reversal.id)))
 }
 
-/// Follows a charge-back. That of the present month makes the month due again, unless the next one is being charged.
+/// Applies a charge-back. If it concerns the present month, that month becomes due again, unless the next one is being
+/// charged.
 async fn charge_back(
     app: &App,
     change: &mut Change<'_>,
@@ -149,7 +150,7 @@ async fn charge_back(
     }
     let of_next_month = payments::lock_of_month(change, &subscription.id, subscription.due_period).await?;
     if !is_present || of_next_month.iter().any(Payment::is_live) {
-        // A month that is over cannot be charged again, and there is no other on credit.
+        // A past month cannot be charged again, and the account gets no further one on credit.
         if subscription.status.is_entitled() && payment.period <= subscription.period {
             subscription.cancel_at_period_end = true;
             audit(change, &payment.account, Action::BillingRenewal, "charged_back", &subscription.plan).await?;
@@ -166,10 +167,10 @@ async fn charge_back(
     Ok(())
 }
 
-/// Follows the return of what was charged back: it pays its month again, or is given back if the month was paid otherwise.
+/// Applies the return of charged-back money: it pays its month again, or is refunded if that month was paid otherwise.
 ///
-/// A month in which the subscription ended for want of that money was not had whole. While it lasts, and there is no
-/// other subscription, it goes on to its end; afterwards the money is given back.
+/// If the subscription ended for lack of that money, it resumes while the month lasts and the account has no other
+/// subscription; afterwards the money is refunded, because the account did not get the whole month.
 async fn come_back(change: &mut Change<'_>, case: &mut Case) -> anyhow::Result<()> {
     let now = change.now();
     let account_exists = customers::exists(&mut **change, &case.payment.account).await?;

@@ -1,4 +1,4 @@
-//! When billing does something again: failed charges, looks at payments, calls that were not answered.
+//! When billing retries: failed charges, polls of payments, calls without a response.
 
 use std::time::Duration;
 
@@ -7,45 +7,43 @@ use domain::{Timestamp, billing::payment::PaymentState};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// Pauses after a month's first, second, … failed charge. After one more the subscription ends.
+/// Pauses after the first, second, … failed charge of a month. The subscription ends if the charge after the last pause
+/// fails.
 pub(super) const DUNNING: [Duration; 4] = [DAY, DAY.saturating_mul(3), DAY.saturating_mul(5), DAY.saturating_mul(7)];
-/// Longest time for which a mandate that is being set up is waited for.
 pub(super) const MANDATE_WAIT: Duration = Duration::from_hours(72);
-/// Pause before a mandate that is being set up is asked for again.
 pub(super) const MANDATE_PAUSE: Duration = Duration::from_hours(2);
-/// Time after which a refund that the provider does not list any more was called off.
+/// The age after which a refund that the provider does not list counts as cancelled.
 pub(super) const REFUND_LISTED_WITHIN: Duration = Duration::from_hours(1);
-/// Time in which a charge may be taken back: thirteen months in the SEPA scheme, with some days for the news of it.
+/// How long a charge can be reversed: thirteen months in the SEPA scheme, plus some days for the report of it.
 const REVERSIBLE: Duration = Duration::from_hours(24 * 400);
-/// Time after which a payment has failed that its provider does not know, or whose provider is not the configured one.
-/// Longer than a direct debit is under way, and long enough to put a mistake in the configuration right.
+/// How long a payment may stay unknown to its provider, or belong to a provider that is not configured, before it
+/// counts as failed: longer than a direct debit takes, with time to correct the configuration.
 pub(super) const LOST_WAIT: Duration = Duration::from_hours(24 * 14);
-/// Time for which a payment that was not paid is looked at still, should it be paid after all.
+/// How long an unpaid payment is still polled, in case it is paid after all.
 const LATE: Duration = Duration::from_hours(24 * 14);
 
-/// Returns when a charge that has failed `failures` times is tried again; `None` after the last attempt.
+/// Returns when a charge that has failed `failures` times is retried; `None` after the last attempt.
 pub(super) fn next_attempt(failures: i32, now: Timestamp) -> Option<Timestamp> {
     let index = usize::try_from(failures.max(1) - 1).ok()?;
     DUNNING.get(index).map(|pause| now + *pause)
 }
 
-/// Returns when a subscription is worked off again whose turn has failed on our side, with pauses that grow with the time
-/// `since` which its month is due.
+/// Returns when a subscription whose renewal failed on our side is retried. Pauses grow with the time since `since`,
+/// when its month became due.
 pub(super) fn after_trouble(since: Timestamp, now: Timestamp) -> Timestamp {
     const SHORTEST: Duration = Duration::from_mins(5);
     const LONGEST: Duration = Duration::from_hours(6);
     now + (now.since(since) / 2).clamp(SHORTEST, LONGEST)
 }
 
-/// Returns when a call is made again that was not answered `failures` times before, and not before the provider's pause.
+/// Returns when a call that got no response `failures` times is retried, at the earliest after the provider's pause.
 pub(super) fn after_silence(failures: i32, retry_after: Option<Duration>, now: Timestamp) -> Timestamp {
     let doublings = u32::try_from(failures).unwrap_or(0).min(6);
     let pause = Duration::from_mins(1).saturating_mul(1 << doublings);
     now + pause.max(retry_after.unwrap_or_default()).min(DAY)
 }
 
-/// Returns when the provider is asked about a payment again, with pauses that grow with its age; `None` when nothing can
-/// happen to it any more.
+/// Returns when a payment is polled next, with pauses that grow with its age; `None` when it can no longer change.
 pub(super) fn next_look(payment: &Payment, has_pending_reversal: bool, now: Timestamp) -> Option<Timestamp> {
     let (since, pauses, until) = match payment.state {
         PaymentState::Intended => (payment.created_at, [Duration::from_mins(2), DAY], None),

@@ -1,5 +1,5 @@
-//! What follows from the provider's word about a payment. Everything goes through [`settle`]: what is said again, or
-//! late, or in another order, changes nothing that it has changed before.
+//! Applies what the provider reports about a payment. Everything goes through [`settle`]: a report that is repeated,
+//! late or out of order changes nothing that it has changed before.
 
 use db::{
     audit::Actor,
@@ -34,26 +34,24 @@ use crate::{
     payments::{PaymentError, ProviderPayment},
 };
 
-/// The reason of a refund that nobody asked for.
 const SURPLUS: &str = "paid although nothing was left to be bought with it";
 
-/// The beginning of the note that the provider has two payments for one of ours.
+/// The prefix of the note that the provider has two payments for one of ours.
 const SECOND: &str = "the provider has a second payment for it";
 
-/// A statement about a payment, and where it comes from.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Word<'a> {
     /// The provider returned the payment in this state.
     Provider(&'a ProviderPayment),
     /// The provider refused to make the payment, for this reason.
     Refused(&'a str),
-    /// The provider does not know it, or its payer.
+    /// The provider does not know the payment, or its payer.
     Unknown,
-    /// It is another provider's than the configured one's.
+    /// The payment belongs to a provider other than the configured one.
     Elsewhere,
 }
 
-/// Reads a payment at the provider, and settles what it says. A payment that is not ours is no error.
+/// Reads a payment at the provider, and settles what it reports. A payment that is not ours is no error.
 pub async fn look(app: &App, provider_id: &str) -> anyhow::Result<()> {
     let Some(provider) = app.payments.as_deref() else { return Ok(()) };
     let said = match provider.payment(provider_id).await {
@@ -64,7 +62,7 @@ pub async fn look(app: &App, provider_id: &str) -> anyhow::Result<()> {
     let kind = provider.kind().as_str();
     let by_id = payments::find_at_provider(&app.db, kind, &said.id).await?;
     let found = match (by_id, &said.order) {
-        // The answer in which we would have learned its id never came.
+        // The response with the provider's id was lost.
         (None, Some(order)) => payments::find(&app.db, order).await?.filter(|payment| payment.provider == kind),
         (found, _) => found,
     };
@@ -74,17 +72,12 @@ pub async fn look(app: &App, provider_id: &str) -> anyhow::Result<()> {
     }
 }
 
-/// A payment and its subscription, locked with everything that decides what follows.
+/// A payment and its subscription, locked with everything that decides their next state.
 pub(super) struct Case {
-    /// The payment.
     pub(super) payment: Payment,
-    /// The other payments for its month.
     pub(super) others_of_month: Vec<Payment>,
-    /// Its subscription.
     pub(super) subscription: Subscription,
-    /// The account's other subscriptions.
     pub(super) other_subscriptions: Vec<Subscription>,
-    /// What its invoice says.
     pub(super) terms: Terms,
 }
 
@@ -107,7 +100,6 @@ impl Case {
         Ok(Self { payment, others_of_month, subscription, other_subscriptions, terms })
     }
 
-    /// Writes the payment, its next look and its subscription.
     pub(super) async fn store(mut self, change: &mut Change<'_>) -> Result<(), sqlx::Error> {
         let back = reversals::of_payment(&mut **change, &self.payment.id).await?;
         let pending = || back.iter().filter(|reversal| reversal.state == ReversalState::Pending);
@@ -120,23 +112,21 @@ impl Case {
         subscriptions::store(change, &self.subscription).await
     }
 
-    /// Returns whether another payment pays for the month, or may.
+    /// Returns whether another payment pays for the month, or may yet.
     pub(super) fn has_other_live_payment(&self) -> bool {
         self.others_of_month.iter().any(Payment::is_live)
     }
 
-    /// Returns whether the account has its plan by another subscription.
     pub(super) fn has_other_entitled_subscription(&self) -> bool {
         self.other_subscriptions.iter().any(|other| other.status.is_entitled())
     }
 
-    /// Returns whether the month that the payment is for is not over.
     pub(super) fn month_lasts(&self, now: Timestamp) -> bool {
         let end = self.subscription.start_of(self.payment.period.saturating_add(1));
         end.is_some_and(|end| end > now)
     }
 
-    /// Begins the subscription with the payment's month, or goes on with that month although the subscription had ended.
+    /// Starts the subscription with the payment's month, or resumes an ended subscription for the rest of that month.
     pub(super) async fn revive(&mut self, change: &mut Change<'_>) -> Result<(), sqlx::Error> {
         let now = change.now();
         let Self { payment, subscription, .. } = self;
@@ -149,20 +139,20 @@ impl Case {
         audit(change, &payment.account, Action::BillingPlan, "paid", &payment.plan).await
     }
 
-    /// Notes a word of the provider that the ledger cannot follow.
+    /// Records a report of the provider that contradicts the ledger.
     pub(super) fn differ(&mut self, difference: String) {
         tracing::error!(payment = %self.payment.id, difference, "the payment provider says what cannot be followed");
         self.payment.difference = Some(difference);
     }
 }
 
-/// Settles what is known of a payment in one transaction: its state, the entitlement, the invoice and its letter, what
-/// went back of it.
+/// Applies a report about a payment in one transaction: its state, the entitlement, the invoice and its letter, and
+/// reversals.
 pub(super) async fn settle(app: &App, payment: &Payment, word: Word<'_>) -> anyhow::Result<()> {
     let mut change = app.change(Actor::Platform).await?;
     let mut case = Case::lock(&mut change, payment).await?;
     match word {
-        // Only what the provider does not have can have been refused.
+        // Only a payment that the provider does not have can have been refused.
         Word::Refused(reason) if case.payment.state == PaymentState::Intended => {
             fail(app, &mut change, &mut case, PaymentState::Failed, Some(reason)).await?;
         }
@@ -201,7 +191,7 @@ async fn follow(app: &App, change: &mut Change<'_>, case: &mut Case, said: &Prov
         case.differ(format!("the provider has it with {} instead of {}", said.total, case.payment.total_cents));
         return Ok(());
     }
-    // A second payment is a person's to see to, whatever becomes of the first.
+    // An operator must resolve a second payment, whatever happens to the first.
     if !case.payment.difference.as_deref().is_some_and(|difference| difference.starts_with(SECOND)) {
         case.payment.difference = None;
     }
@@ -222,7 +212,7 @@ async fn follow(app: &App, change: &mut Change<'_>, case: &mut Case, said: &Prov
         PaymentState::Failed | PaymentState::Canceled | PaymentState::Expired if before == PaymentState::Paid => {
             case.differ(format!("it was paid, and is {:?} now", said.state));
         }
-        // Said before, or a word of before that comes late.
+        // A repeated report, or a late one of an earlier state.
         _ => {}
     }
     if case.payment.state == PaymentState::Paid {
@@ -231,16 +221,15 @@ async fn follow(app: &App, change: &mut Change<'_>, case: &mut Case, said: &Prov
     Ok(())
 }
 
-/// What a payment buys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purchase {
-    /// The subscription's first month, from now on.
+    /// The subscription's first month, starting now.
     Start,
     /// The month that is due.
     Month,
-    /// The month that was due when the subscription ended unpaid, which is not over.
+    /// The rest of the month for which the subscription ended unpaid.
     Revival,
-    /// Nothing: it is given back.
+    /// Nothing: the payment is refunded.
     Nothing,
 }
 
@@ -278,19 +267,19 @@ async fn pay(app: &App, change: &mut Change<'_>, case: &mut Case) -> anyhow::Res
         Purchase::Month => {
             case.subscription.status = SubscriptionStatus::Active;
             case.subscription.begin_period(case.payment.period);
-            // Its credit is in reach from now on, if the plan came by an upgrade.
+            // A plan that came by an upgrade makes its full credit available from now on.
             change.touch(Subject::Plan(case.payment.account.clone().into()));
         }
         Purchase::Nothing => {
             case.payment.covers = false;
-            // It waits for no other payment.
+            // This subscription waits for no other payment.
             if case.subscription.status == SubscriptionStatus::Pending {
                 end(app, change, &mut case.subscription, EndReason::Replaced).await?;
             }
         }
     }
     let Case { payment, subscription, terms, .. } = case;
-    // Before the invoice's series is locked.
+    // Store the payment before the invoice's series is locked.
     payments::store(change, payment).await?;
     invoice::issue(change, payment, terms, subscription).await?;
     if purchase == Purchase::Nothing {
@@ -299,7 +288,7 @@ async fn pay(app: &App, change: &mut Change<'_>, case: &mut Case) -> anyhow::Res
     Ok(())
 }
 
-/// Records that a payment is to be given back whole, as far as it was not; a job asks the provider.
+/// Records a refund of whatever part of the payment is not refunded yet; a job requests it from the provider.
 pub(super) async fn refund_surplus(change: &mut Change<'_>, payment: &Payment) -> Result<(), sqlx::Error> {
     let now = change.now();
     let back = reversals::of_payment(&mut **change, &payment.id).await?;
@@ -322,8 +311,8 @@ pub(super) async fn refund_surplus(change: &mut Change<'_>, payment: &Payment) -
     reversals::store(change, &reversal).await
 }
 
-/// Notes that nobody tells what becomes of a payment, for an operator to see. One that stays so has failed in the end: the
-/// charge is made again where it can be, and nobody has a plan for nothing.
+/// Records, for an operator to see, that the state of a payment is unknown. A payment that stays unknown fails in the
+/// end: the charge is repeated where possible, and no account keeps a plan for nothing.
 async fn lose(app: &App, change: &mut Change<'_>, case: &mut Case, reason: &str) -> anyhow::Result<()> {
     let now = change.now();
     let payment = &mut case.payment;
@@ -369,7 +358,7 @@ async fn fail(
     Ok(())
 }
 
-/// Has the charge that failed tried again, or ends the subscription after the last attempt.
+/// Schedules a retry of the failed charge, or ends the subscription after the last attempt.
 async fn dun(app: &App, change: &mut Change<'_>, case: &mut Case) -> Result<(), sqlx::Error> {
     let Case { payment, subscription, terms, .. } = case;
     if subscription.cancel_at_period_end {

@@ -1,4 +1,4 @@
-//! The terms of a payment: what its invoice will say, settled before the provider is asked.
+//! The terms of a payment: the content of its invoice, fixed before the provider is contacted.
 
 use config::Seller;
 use db::billing::{payments, profiles, subscriptions::Subscription};
@@ -19,24 +19,24 @@ use crate::{
     error::{ApiError, Code},
 };
 
-/// What the invoice of a payment will say, as it was when the payment was made.
+/// The content of a payment's invoice, fixed when the payment was created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// The plan's id.
     pub plan: String,
-    /// The plan's name for people.
+    /// The plan's display name.
     pub plan_name: String,
     /// The seller.
     pub seller: Seller,
     /// The buyer.
     pub buyer: Buyer,
-    /// The VAT.
+    /// The treatment of VAT.
     pub treatment: Treatment,
     /// The amounts.
     pub amounts: Amounts,
 }
 
-/// The buyer, as the invoice names it.
+/// The buyer, as named on the invoice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Buyer {
     /// The account.
@@ -49,15 +49,15 @@ pub struct Buyer {
     pub address: Option<Address>,
     /// The VAT number.
     pub vat_number: Option<VatNumber>,
-    /// The registry's word about the number.
+    /// The registry's verdict on the VAT number.
     pub vat_status: Option<VatStatus>,
-    /// The time of the registry's answer.
+    /// The time of the registry's verdict.
     pub vat_checked_at: Option<Timestamp>,
-    /// The registry's proof that it was asked.
+    /// The registry's proof of the consultation.
     pub vat_consultation: Option<String>,
 }
 
-/// The reason why nothing can be sold to an account.
+/// An error that prevents a sale to an account.
 #[derive(Debug, thiserror::Error)]
 pub enum TermsError {
     /// The configuration names no seller.
@@ -69,13 +69,14 @@ pub enum TermsError {
     /// The account has not filled in its billing details.
     #[error("the account has no billing details")]
     NoProfile,
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
 impl Terms {
-    /// Makes the terms on which the account gets a month of `plan` that begins at `start`, by today's prices and details.
+    /// Returns the terms on which the account gets a month of `plan` that begins at `start`, with today's prices and
+    /// billing details.
     pub async fn of(
         app: &App,
         db: impl PgExecutor<'_>,
@@ -108,7 +109,7 @@ impl Terms {
         })
     }
 
-    /// Makes the terms of the next charge of a subscription: for the month that is due, on the plan of that month.
+    /// Returns the terms of a subscription's next charge: for the month that is due, on the plan of that month.
     pub(super) async fn of_next(
         app: &App,
         conn: &mut PgConnection,
@@ -116,7 +117,7 @@ impl Terms {
     ) -> Result<Self, TermsError> {
         let Subscription { id, account, due_period, period, plan, .. } = subscription;
         let start = subscription.start_of(*due_period).unwrap_or_else(|| app.clock.now());
-        // A month that was taken back costs what it did, whatever the plan was changed to in the course of it.
+        // A charged-back month costs what it did, even if the plan has changed in the course of it.
         let plan = match payments::plan_of_month(&mut *conn, id, *due_period).await? {
             Some(before) if due_period == period => before,
             _ if due_period == period => plan.clone(),
@@ -128,7 +129,6 @@ impl Terms {
         Self::of(app, conn, account, &plan, start).await
     }
 
-    /// Returns the text on the payer's statement.
     pub(super) fn description(&self) -> String {
         format!("{}, plan {}", self.seller.name, self.plan_name)
     }

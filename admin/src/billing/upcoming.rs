@@ -9,7 +9,7 @@ use domain::{
 use super::{Terms, terms::TermsError};
 use crate::{app::App, error::ApiError};
 
-/// The next charge of an account, as it will be if nothing changes until then.
+/// The next charge of an account, provided that nothing changes until then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upcoming {
     /// The time of the charge.
@@ -26,14 +26,14 @@ pub struct Upcoming {
     pub treatment: Treatment,
 }
 
-/// Returns the next charge of the account, made of the same terms as the charge itself; `None` when nothing will be
-/// charged, or nothing can be.
+/// Returns the next charge of the account, computed from the same terms as the charge itself; `None` if nothing will
+/// be, or can be, charged.
 pub async fn upcoming(app: &App, account: &Account) -> Result<Option<Upcoming>, ApiError> {
     let Some(subscription) = subscriptions::current(&app.db, account).await? else { return Ok(None) };
     if !subscription.status.is_entitled() || subscription.cancel_at_period_end {
         return Ok(None);
     }
-    // No time is set while a charge is under way: it is the one for the month that is due.
+    // While a charge is under way there is no scheduled time; that charge is for the month that is due.
     let due = subscription.next_attempt_at.or_else(|| subscription.start_of(subscription.due_period));
     let Some(charged_at) = due else { return Ok(None) };
     let mut conn = app.db.acquire().await?;

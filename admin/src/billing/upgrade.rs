@@ -1,8 +1,8 @@
-//! Upgrades that nobody has paid for yet.
+//! Upgrades that are not paid yet.
 //!
-//! An upgrade applies immediately, and its price is charged from the renewal on. So that it is charged at all, a plan is
-//! left for a cheaper one only once a month of it was paid; and who has left one unpaid, by a cancellation or by charges
-//! that failed, has the next upgrade with a renewal, when it is paid.
+//! An upgrade applies immediately, and its price is charged from the renewal on. To make sure it is charged at all, a
+//! plan is left for a cheaper one only after a month of it was paid. An account that left a plan unpaid, by a
+//! cancellation or by failed charges, gets its next upgrade only with a paid renewal.
 
 use db::billing::{
     payments,
@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 
 use crate::app::App;
 
-/// Returns whether the subscription's plan costs more than the one for which its present month was charged.
+/// Returns whether the subscription's plan costs more than the one charged for its present month.
 pub(super) async fn is_unpaid(
     app: &App,
     conn: &mut PgConnection,
@@ -25,7 +25,7 @@ pub(super) async fn is_unpaid(
     Ok(prices.is_some_and(|(charged, present)| charged < present))
 }
 
-/// Returns whether the account has had a plan to the end of a subscription without paying as much for a month since.
+/// Returns whether the account left a plan at the end of a subscription without paying as much for a month since.
 pub(super) async fn was_left_unpaid(
     app: &App,
     conn: &mut PgConnection,
@@ -38,7 +38,7 @@ pub(super) async fn was_left_unpaid(
     let paid = payments::plans_paid(conn, account).await?;
     let price = |plan: &str| app.plans().find(plan).map(|plan| plan.price_cents);
     Ok(left.iter().any(|(left, since)| {
-        // A plan that the configuration has no more cannot be compared.
+        // A plan that is no longer configured has no price to compare.
         let Some(owed) = price(left) else { return false };
         !paid.iter().any(|(plan, at)| at >= since && price(plan).is_some_and(|paid| paid >= owed))
     }))

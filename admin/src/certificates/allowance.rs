@@ -1,4 +1,4 @@
-//! What an account may order: the published limits of Let's Encrypt, with room to spare.
+//! The orders that an ACME account may place: the published limits of Let's Encrypt, with a margin.
 
 use std::time::Duration;
 
@@ -12,47 +12,43 @@ const HOUR: Duration = Duration::from_hours(1);
 const WEEK: Duration = Duration::from_hours(7 * 24);
 const MINUTE_MILLIS: i64 = 60_000;
 
-/// Orders of an account in three hours; 300 are allowed.
+/// The orders of an ACME account in three hours; the authority allows 300.
 const ORDERS: u32 = 250;
-/// Those of them that names of people may take which have no certificate yet: the others are left for renewals, and for the platform's
-/// own names.
+/// The share of [`ORDERS`] for custom domains without a certificate: the rest is left for renewals and for the
+/// platform's own names.
 const NEW_ORDERS: u32 = 200;
-/// Orders in three hours of one who pays, over all their accounts, for names without a certificate; as many for renewals.
+/// The orders of one payer in three hours, over all their accounts, for names without a certificate; the same number is
+/// allowed for renewals.
 const PAYER_ORDERS: u32 = 30;
-/// Orders in three hours of one who pays that failed for names under one registered domain.
+/// The failed orders of one payer in three hours, for names under one registered domain.
 const PAYER_FAILURES: u32 = 10;
-/// Certificates for names under one registered domain in a week; 50 are allowed.
+/// The certificates for names under one registered domain in a week; the authority allows 50.
 const OF_DOMAIN: u32 = 45;
-/// Certificates for the same names in a week; 5 are allowed.
+/// The certificates for the same names in a week; the authority allows 5.
 const OF_SAME_NAMES: u32 = 4;
-/// Failed authorizations of a name in an hour; 5 are allowed.
+/// The failed authorizations of a name in an hour; the authority allows 5.
 const FAILURES: u32 = 3;
 
-/// Longest hold of the other names under a registered domain when one of them was refused as one too many: a domain
-/// that has had all its certificates has the next after 202 minutes.
+/// The longest hold of the other names under a registered domain after the authority rate-limited one of them: a domain
+/// that has used its allowance gets its next certificate after 202 minutes.
 const LONGEST_DOMAIN_HOLD: Duration = Duration::from_hours(4);
-/// Longest hold of all orders of an account.
 const LONGEST_ACCOUNT_HOLD: Duration = Duration::from_mins(15);
-/// Payers who were refused lately before a limit is taken for the account's own. What one has used up for their domains, however many
-/// those are, must not keep others from theirs.
+/// The number of recently refused payers after which a limit counts as the account's own. A payer who exhausts the
+/// limits of any number of domains must not hold up others.
 pub(super) const PAYERS_BEFORE_ACCOUNT: i64 = 3;
-/// The bucket of all orders of an account.
 const HELD: &str = "held";
-/// Prefix of the buckets of registered domains.
 const HELD_DOMAINS: &str = "held-domain:";
-/// Prefix of the buckets that count who was refused. No order waits for them.
+/// The prefix of the buckets that count refused payers. No order waits for them.
 pub(super) const HELD_PAYERS: &str = "held-payer:";
-/// Stands for the platform as the payer for names of its own.
 const PLATFORM: &str = "platform";
 
-/// The name that an order is for, as far as limits go.
+/// The name of an order, with everything that limits depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Subject<'a> {
     /// The hostname, or a wildcard of the platform's.
     name: &'a str,
-    /// The person or account that pays; none for the platform's own names.
+    /// The person or account that pays; `None` for the platform's own names.
     payer: Option<&'a str>,
-    /// Whether the name has a certificate.
     is_renewal: bool,
 }
 
@@ -62,21 +58,23 @@ impl<'a> From<&'a OrderClaim> for Subject<'a> {
     }
 }
 
-/// The buckets that are empty for some time after an order of `name` was refused as one too many, with that time when
-/// the authority asked for `after`.
+/// Returns the buckets to hold, for these durations, after the authority rate-limited an order of `name` and asked for
+/// the pause `after`.
 pub(super) fn of_refusal(name: &str, after: Duration) -> [(String, Duration); 2] {
     [(held(name), after), (held_domain(name), after.min(LONGEST_DOMAIN_HOLD))]
 }
 
-/// The bucket that notes that the payer of a name was refused, and its time when the authority asked for `after`; none when `said`, the
-/// authority's words, names what the limit is of: the name or its registered domain.
+/// Returns the bucket that records that the payer of a name was refused, with its duration, after the authority asked
+/// for the pause `after`. Returns `None` if its message `said` names the registered domain, so that the limit is that
+/// domain's.
 pub(super) fn of_refused_payer(subject: Subject<'_>, said: &str, after: Duration) -> Option<(String, Duration)> {
     let is_of_domain = said.to_ascii_lowercase().contains(registered(subject.name));
     let payer = subject.payer.unwrap_or(PLATFORM);
     (!is_of_domain).then(|| (format!("{HELD_PAYERS}{payer}"), after.min(LONGEST_DOMAIN_HOLD)))
 }
 
-/// The bucket that all orders of the account wait for, and its time when the authority asked for `after`.
+/// Returns the bucket that holds all orders of the account, with its duration, after the authority asked for the pause
+/// `after`.
 pub(super) fn of_account(after: Duration) -> (&'static str, Duration) {
     (HELD, after.min(LONGEST_ACCOUNT_HOLD))
 }
@@ -89,20 +87,20 @@ fn held_domain(name: &str) -> String {
     format!("{HELD_DOMAINS}{}", registered(name))
 }
 
-/// The name that `name` was registered as, or under.
+/// Returns the registered domain of `name`, or `name` itself if there is none.
 fn registered(name: &str) -> &str {
     let host = name.trim_start_matches("*.");
     psl::domain_str(host).unwrap_or(host)
 }
 
-/// The buckets that an order which replaces a certificate is taken from: no authority counts it, but one that was
+/// Returns the buckets of an order that replaces a certificate: the authority does not count it, but a name that was
 /// refused waits.
 pub(super) fn of_replacement(name: &str) -> Vec<Bucket> {
     vec![Bucket::of_hold(held(name))]
 }
 
-/// The buckets that an order at the authority of `directory` is taken from. An order that replaces a certificate within
-/// the window that the authority suggested is counted by no authority.
+/// Returns the buckets of an order at the authority of `directory`. Authorities do not count an order that replaces a
+/// certificate within the window that they suggested.
 pub(super) fn of_order(acme: &Acme, directory: &str, subject: Subject<'_>) -> Vec<Bucket> {
     let name = subject.name;
     let mut buckets = vec![Bucket { is_taken: false, ..of_failure(name) }];
@@ -112,8 +110,8 @@ pub(super) fn of_order(acme: &Acme, directory: &str, subject: Subject<'_>) -> Ve
     buckets
 }
 
-/// Those of [`of_order`] that count orders, whatever becomes of them: they are not given back once an order is placed. Everybody's
-/// names take from one allowance, so each payer has a part of it.
+/// Returns the buckets of [`of_order`] that count orders with any outcome; they are not refunded once an order is
+/// placed. All payers share one allowance, so each has a limited part of it.
 pub(super) fn of_any_order(acme: &Acme, directory: &str, subject: Subject<'_>) -> Vec<Bucket> {
     if !is_limited(acme, directory) {
         return Vec::new();
@@ -133,15 +131,15 @@ pub(super) fn of_any_order(acme: &Acme, directory: &str, subject: Subject<'_>) -
     buckets
 }
 
-/// The bucket that an order which failed for want of a proof is charged to, beside [`of_failure`]: names that can never be proved
-/// are free to make under one registered domain.
+/// Returns the bucket that an order with a failed proof is charged to, in addition to [`of_failure`]: anybody can
+/// create any number of unprovable names under one registered domain.
 pub(super) fn of_failed_order(acme: &Acme, directory: &str, subject: Subject<'_>) -> Option<Bucket> {
     let payer = subject.payer.filter(|_| !subject.is_renewal && is_limited(acme, directory))?;
     let name = format!("failed-orders:{payer}:{}", registered(subject.name));
     Some(Bucket { name, limit: PAYER_FAILURES, period: 3 * HOUR, is_taken: true })
 }
 
-/// Those of [`of_order`] that count certificates, not orders: an order that fails is given back to them.
+/// Returns the buckets of [`of_order`] that count certificates: a failed order is refunded.
 pub(super) fn of_certificate(acme: &Acme, directory: &str, name: &str) -> Vec<Bucket> {
     if !is_limited(acme, directory) {
         return Vec::new();
@@ -151,19 +149,17 @@ pub(super) fn of_certificate(acme: &Acme, directory: &str, name: &str) -> Vec<Bu
     vec![bucket(format!("domain:{domain}"), OF_DOMAIN), bucket(format!("names:{name}"), OF_SAME_NAMES)]
 }
 
-/// The bucket that a failed authorization is charged to.
+/// Returns the bucket that a failed authorization is charged to.
 pub(super) fn of_failure(name: &str) -> Bucket {
     Bucket { name: format!("failures:{name}"), limit: FAILURES, period: HOUR, is_taken: true }
 }
 
-/// Whether a refusal of this kind ends an authorization.
 pub(super) fn is_failed_authorization(kind: ProblemKind) -> bool {
     matches!(kind, ProblemKind::Caa | ProblemKind::Dns | ProblemKind::Connection | ProblemKind::Unauthorized)
 }
 
-/// The meaning of a bucket that is empty until `at`, for a person.
 pub(super) fn sentence(bucket: &str, at: Timestamp) -> String {
-    // The next whole minute.
+    // Round up to the next whole minute.
     let minutes = at.unix_seconds().div_euclid(60) + 1;
     let at = Timestamp::from_unix_millis(minutes * MINUTE_MILLIS);
     match bucket.split_once(':') {
@@ -198,7 +194,7 @@ pub(super) fn sentence(bucket: &str, at: Timestamp) -> String {
     }
 }
 
-/// Whether orders at an authority stay below the published limits.
+/// Returns whether orders at an authority stay below the published limits.
 fn is_limited(acme: &Acme, directory: &str) -> bool {
     match acme.limits {
         Limits::Auto => is_public(directory),
@@ -207,7 +203,8 @@ fn is_limited(acme: &Acme, directory: &str) -> bool {
     }
 }
 
-/// Whether an authority is on the internet. One on this machine or in this network is the operator's own, with limits of its own.
+/// Returns whether an authority is on the internet. One on this machine or in a private network is the operator's own,
+/// with its own limits.
 fn is_public(directory: &str) -> bool {
     match Url::parse(directory).ok().as_ref().and_then(Url::host) {
         Some(Host::Domain(host)) => !domain::hostname::is_within(host, "localhost"),

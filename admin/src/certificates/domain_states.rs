@@ -1,4 +1,4 @@
-//! Tells the people of a custom domain how far its certificate is.
+//! Publishes the states of custom domains' certificates as events.
 
 use db::projects;
 use domain::{Hostname, certificates::DomainState};
@@ -9,8 +9,8 @@ use crate::{
     events::{self, KIND_DOMAIN_STATE},
 };
 
-/// Publishes the state of a custom domain. A look that finds what the one before it found is told of as well: whoever waits for
-/// a look that they have asked for learns of its outcome by it.
+/// Publishes the state of a custom domain, even if a check has found no change: a client that requested the check waits
+/// for its outcome.
 pub(super) async fn tell(
     app: &App,
     domain: &Hostname,

@@ -7,7 +7,6 @@ use domain::{certificates::CertificateSource, hostname::is_within};
 use super::outcome::Stop;
 use crate::app::App;
 
-/// Signs a certificate for the name of a row.
 pub(super) async fn sign(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
     let obstacle = |sentence: String| Err(Stop::Obstacle(sentence));
     let Some(folder) = app.certificates.local_dir() else {

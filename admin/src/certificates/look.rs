@@ -1,4 +1,4 @@
-//! Whether an order can succeed: what an authority would see is looked at first, because each of its failures counts.
+//! Checks whether an order can succeed before an authority validates the name, because the authority counts failures.
 
 use config::acme::Challenge;
 use db::{
@@ -14,16 +14,14 @@ use crate::{
     probe::way::{Reach, Way, reach, try_way},
 };
 
-/// How a name can be proved.
 #[derive(Debug, Default)]
 pub(super) struct Proofs {
-    /// The ways, the best one first.
     pub(super) ways: Vec<Proof>,
-    /// What keeps visitors from the name, in one sentence; none when they get here.
+    /// The reason why visitors do not reach the name here, as a sentence; `None` if they do.
     pub(super) obstacle: Option<String>,
 }
 
-/// Looks at the way to a name, and returns how it can be proved.
+/// Checks the DNS and the reachability of a name, and returns how it can be proved.
 pub(super) async fn find_proofs(app: &App, claim: &OrderClaim) -> Result<Proofs, Stop> {
     let Some(hostname) = &claim.domain else { return of_the_platform(app, claim) };
     let account = app.certificates.account_url(&app.db, claim.failures).await?;
@@ -31,7 +29,7 @@ pub(super) async fn find_proofs(app: &App, claim: &OrderClaim) -> Result<Proofs,
     let look = look.with_account(account);
     let obstacle = match (find_way(app, claim, hostname, &look).await, &delegated) {
         (Ok(()), _) => None,
-        // A delegation proves the name wherever it leads, before the traffic is moved.
+        // A delegation proves the name wherever it leads, before the traffic is moved here.
         (Err(Stop::Waiting(obstacle) | Stop::Obstacle(obstacle)), Some(_)) => match look.caa_obstacle() {
             Some(sentence) => return Err(Stop::Obstacle(sentence)),
             None => Some(obstacle),
@@ -39,7 +37,7 @@ pub(super) async fn find_proofs(app: &App, claim: &OrderClaim) -> Result<Proofs,
         (Err(stop), _) => return Err(stop),
     };
     let is_led = obstacle.is_none();
-    // A proxy ends the handshakes itself.
+    // A proxy terminates TLS itself.
     let is_direct = is_led && !look.is_proxied();
     let of_kind = |challenge: &Challenge| match challenge {
         Challenge::Http01 => is_led.then_some(Proof::AtEdge(ChallengeKind::Http01)),
@@ -51,14 +49,14 @@ pub(super) async fn find_proofs(app: &App, claim: &OrderClaim) -> Result<Proofs,
         let sentence = "The operator has allowed no challenge by which this name can be proved (acme.challenges).";
         return Err(Stop::Obstacle(sentence.to_owned()));
     }
-    // What failed before may fail again, such as TLS behind somebody's proxy.
+    // A method that failed before may fail again, such as TLS behind somebody's proxy.
     let tries = usize::try_from(claim.failures).unwrap_or_default() % ways.len();
     ways.rotate_left(tries);
     Ok(Proofs { ways, obstacle })
 }
 
-/// What keeps the visitors of a custom domain from getting here, as a sentence; none when they do, straight or through
-/// a proxy.
+/// Returns the reason why visitors of a custom domain do not reach it here, as a sentence; `None` if they do, directly
+/// or through a proxy.
 pub(super) async fn obstacle(app: &App, hostname: &Hostname) -> Result<Option<String>, Stop> {
     let look = app.hostnames.look(hostname).await;
     let sentence = match look.destination() {
@@ -77,7 +75,6 @@ async fn look(app: &App, claim: &OrderClaim, hostname: &Hostname) -> Look {
     }
 }
 
-/// Finds out whether the authority will get here.
 async fn find_way(app: &App, claim: &OrderClaim, hostname: &Hostname, look: &Look) -> Result<(), Stop> {
     match look.verdict() {
         Verdict::Leads => {
@@ -85,7 +82,7 @@ async fn find_way(app: &App, claim: &OrderClaim, hostname: &Hostname, look: &Loo
             try_to_reach(app, hostname).await
         }
         Verdict::Waiting(sentence) => Err(Stop::Waiting(sentence)),
-        // A proxy may let the authority's question through to us.
+        // A proxy may forward the authority's request to us.
         Verdict::Blocked(sentence) if look.is_proxied() => match try_to_reach(app, hostname).await {
             Ok(()) => look.caa_obstacle().map_or(Ok(()), |sentence| Err(Stop::Obstacle(sentence))),
             Err(Stop::Waiting(_) | Stop::Obstacle(_)) => Err(Stop::Obstacle(sentence)),
@@ -95,7 +92,6 @@ async fn find_way(app: &App, claim: &OrderClaim, hostname: &Hostname, look: &Loo
     }
 }
 
-/// Tries the way that the authority will take.
 async fn try_to_reach(app: &App, hostname: &Hostname) -> Result<(), Stop> {
     match try_way(&app.db, &app.hostnames, &app.config, app.clock.now(), hostname).await? {
         Way::Open => Ok(()),
@@ -104,14 +100,14 @@ async fn try_to_reach(app: &App, hostname: &Hostname) -> Result<(), Stop> {
     }
 }
 
-/// The name of the record that proves a hostname by delegation, when its owner has delegated.
+/// Returns the name of the record that proves a hostname by delegation, if its owner has delegated.
 async fn delegated(app: &App, hostname: &Hostname) -> Option<String> {
     let held = claims::holder(&app.db, hostname).await.ok()??;
     let to = app.certificates.delegation(&held.project, hostname)?;
     app.hostnames.is_delegated(hostname, &to).await.then_some(to)
 }
 
-/// The platform's own names are proved by records in its own zone.
+/// Returns the proofs of the platform's own names: records in its own zone.
 fn of_the_platform(app: &App, claim: &OrderClaim) -> Result<Proofs, Stop> {
     if app.certificates.writer().is_none() {
         return Err(Stop::Obstacle("Nothing writes DNS records: set acme.dns.rfc2136 or acme.dns.command.".to_owned()));

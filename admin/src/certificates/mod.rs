@@ -1,9 +1,9 @@
-//! Getting certificates: what is done with a row of `certificate_orders` that is due.
+//! Obtains certificates: processes due rows of `certificate_orders`.
 //!
-//! [`work`] makes one attempt under the row's lease and records its outcome: `look.rs` sees whether an order can succeed,
-//! `order.rs` has the authority issue, `proofs.rs` puts up what the authority wants to see, `local.rs` signs in the authority's place;
-//! `outcome.rs` decides when it is tried again, `allowance.rs` and `schedule.rs` know the limits and the times. Every step can be
-//! taken up after a kill: what it needs is in the row before it begins. When rows fall due is for the jobs to say.
+//! [`work`] makes one attempt under the row's lease and records its outcome. `look.rs` checks whether an order can
+//! succeed, `order.rs` drives the authority, `proofs.rs` publishes challenge responses, `local.rs` signs instead of an
+//! authority; `outcome.rs` schedules retries, `allowance.rs` and `schedule.rs` define the limits and the times. Every
+//! step can be resumed after a kill: its input is in the row before it begins. The jobs decide when rows are due.
 
 mod allowance;
 mod domain_states;
@@ -40,14 +40,13 @@ use crate::{
     metrics,
 };
 
-/// Duration of a row's lease. Short, so that what a killed admin was at is soon taken up again.
+/// The duration of a row's lease. It is short, so that the work of a killed admin is soon resumed.
 pub(crate) const LEASE: Duration = Duration::from_secs(15);
-/// Interval at which the lease is renewed while the work goes on.
 const KEEP_EVERY: Duration = Duration::from_secs(5);
-/// Longest attempt; what is under way at the authority then is taken up again.
+/// The timeout of an attempt; an order pending at the authority is resumed by the next one.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Makes an attempt at the certificate of a leased row, records its outcome and gives the lease back.
+/// Makes one attempt at the certificate of a leased row, records its outcome and releases the lease.
 pub(crate) async fn work(app: &App, claim: &OrderClaim) {
     let attempt = async {
         let attempt = tokio::time::timeout(ATTEMPT_TIMEOUT, attempt(app, claim));
@@ -72,13 +71,13 @@ pub(crate) async fn work(app: &App, claim: &OrderClaim) {
             db::in_time(put_off(app, claim, &stop, now)).await
         }
     };
-    // The lease ends by itself.
+    // The lease expires by itself.
     if let Err(error) = recorded {
         tracing::warn!(%error, name, "the outcome of an attempt at a certificate could not be recorded; it is tried again");
     }
 }
 
-/// Records when the next attempt is, and tells the owner of the domain by mail when it is in trouble: once for each renewal.
+/// Schedules the next attempt, and once per renewal notifies the owner of a domain in trouble by mail.
 async fn put_off(app: &App, claim: &OrderClaim, stop: &Stop, now: Timestamp) -> Result<(), sqlx::Error> {
     let put_off = stop.put_off(claim, now);
     let Some(domain) = claim.domain.as_ref().filter(|_| stop.is_trouble(claim, now)) else {
@@ -102,7 +101,6 @@ async fn put_off(app: &App, claim: &OrderClaim, stop: &Stop, now: Timestamp) -> 
     Ok(())
 }
 
-/// Tells the people of a custom domain that its certificate is in this state.
 async fn tell(app: &App, claim: &OrderClaim, state: DomainState, message: Option<&str>) {
     if let Some(domain) = &claim.domain
         && let Err(error) = domain_states::tell(app, domain, state, message).await
@@ -111,7 +109,6 @@ async fn tell(app: &App, claim: &OrderClaim, state: DomainState, message: Option
     }
 }
 
-/// Renews the lease while the work goes on, and returns when it has ended.
 async fn lease_end(app: &App, claim: &OrderClaim) {
     let mut until = app.clock.now() + LEASE;
     loop {
@@ -139,7 +136,8 @@ async fn attempt(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
     }
 }
 
-/// Ends the work when a certificate is stored that will do, such as one that was imported. Returns false when there is none.
+/// Finishes a row with a certificate that is already stored, such as an imported one. Returns `false` if none is
+/// suitable.
 async fn adopt(app: &App, claim: &OrderClaim) -> Result<bool, Stop> {
     let now = app.clock.now();
     let mut names = vec![claim.name.clone()];
@@ -169,7 +167,8 @@ async fn adopt(app: &App, claim: &OrderClaim) -> Result<bool, Stop> {
     }
     let obstacle = obstacle(app, claim).await?;
     if let (Some(sentence), None) = (&obstacle, &claim.certificate_id) {
-        // It may have been got for whoever had the name before, so it is this project's once the name leads here.
+        // It may have been obtained for the former holder of the name, so this project gets it only once the name leads
+        // here.
         return match app.certificates.issuer() {
             Issuer::Acme => Ok(false),
             Issuer::Local | Issuer::None => Err(Stop::Waiting(sentence.clone())),
@@ -187,7 +186,6 @@ async fn adopt(app: &App, claim: &OrderClaim) -> Result<bool, Stop> {
     Ok(true)
 }
 
-/// What keeps the visitors of a custom domain from getting here.
 async fn obstacle(app: &App, claim: &OrderClaim) -> Result<Option<String>, Stop> {
     match &claim.domain {
         Some(domain) => look::obstacle(app, domain).await,
@@ -195,8 +193,8 @@ async fn obstacle(app: &App, claim: &OrderClaim) -> Result<Option<String>, Stop>
     }
 }
 
-/// Stores a certificate, and ends the work on its row, in one transaction; the edges present it before this returns.
-/// `obstacle` is what keeps visitors from it still.
+/// Stores a certificate and finishes its row, in one transaction; the edges present it before this returns. `obstacle`
+/// is the reason why visitors do not reach the name yet.
 async fn go_live(
     app: &App,
     claim: &OrderClaim,
@@ -220,7 +218,6 @@ async fn go_live(
     Ok(())
 }
 
-/// The names that the certificate of a row covers.
 fn names(claim: &OrderClaim) -> Vec<String> {
     match claim.name.strip_prefix("*.") {
         Some(domain) => vec![claim.name.clone(), domain.to_owned()],
@@ -228,8 +225,8 @@ fn names(claim: &OrderClaim) -> Vec<String> {
     }
 }
 
-/// Says how far the work has got. While a certificate is renewed it stays `renewing`; what is blocked stays so while it is looked at
-/// again, so that it is told since when.
+/// Records the progress of an attempt. During a renewal the state remains `renewing`; a blocked name remains blocked
+/// while it is checked again, so that the start of the blockage is kept.
 async fn note(app: &App, claim: &OrderClaim, state: DomainState) -> Result<(), Stop> {
     let stays_blocked = state == DomainState::Checking && claim.state == DomainState::Blocked;
     if outcome::is_renewal(claim) || stays_blocked {

@@ -1,7 +1,8 @@
 //! One order at an authority, from its URL to the certificate.
 //!
-//! What a later step needs is in the row before the step begins: the order's URL before anything else is done with it, the
-//! answers before the authority is told of them, the private key before the authority has the request.
+//! The input of each step is in the row before the step begins: the order's URL before the order is used, the challenge
+//! responses before the authority is notified of them, the private key before the authority has the request for the
+//! certificate.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -27,15 +28,13 @@ use super::{
 };
 use crate::{app::App, authorities::AccountError};
 
-/// Time for which an authority is watched at its work, before others are worked on instead.
+/// How long a pending order is polled before other rows are processed instead.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// The pauses between two looks at an order, doubled each time.
 const POLL: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3);
-/// Failures up to which an order is waited for whose authority has the request for the certificate, though another authority would
-/// be asked by now: the certificate may be there already.
+/// The number of failures up to which an order stays with an authority that has the request for the certificate,
+/// although it is another authority's turn: the certificate may already be issued.
 const FAILURES_WITH_REQUEST: i32 = 4;
 
-/// An order under way.
 struct Order<'a> {
     app: &'a App,
     claim: &'a OrderClaim,
@@ -44,11 +43,10 @@ struct Order<'a> {
     url: String,
     /// Whether it was counted against the account's allowance.
     is_counted: bool,
-    /// Whether the authority says that it has failed for good.
+    /// Whether the authority reports that it has failed permanently.
     is_over: bool,
 }
 
-/// Has an authority issue the certificate of a row, and puts it live.
 pub(super) async fn run(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
     let (mut order, mut proofs) = if let Some(order) = taken_up(app, claim).await? {
         (order, None)
@@ -73,17 +71,18 @@ pub(super) async fn run(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
     };
     let obstacle = match (proofs, &claim.domain) {
         (Some(proofs), _) => proofs.obstacle,
-        // The rest of the order needed no look.
+        // A resumed order may have needed no check.
         (None, Some(domain)) => look::obstacle(app, domain).await?,
         (None, None) => None,
     };
     super::go_live(app, claim, &certificate, Some(app.clock.now()), obstacle).await?;
-    // The certificate stands: what is left over is for the job.
+    // The certificate is live; the job removes what is left over.
     let _ = proofs::take_down(app, claim).await;
     Ok(())
 }
 
-/// The order that the row has under way. One that cannot be gone on with, or whose authority has failed too often, is forgotten.
+/// Returns the order that the row has under way. One that cannot be resumed, or whose authority has failed too often,
+/// is dropped.
 async fn taken_up<'a>(app: &'a App, claim: &'a OrderClaim) -> Result<Option<Order<'a>>, Stop> {
     let (Some(url), Some(id)) = (&claim.order_url, &claim.account_id) else { return Ok(None) };
     let stored = accounts::by_id(&app.db, id).await?;
@@ -104,7 +103,7 @@ async fn taken_up<'a>(app: &'a App, claim: &'a OrderClaim) -> Result<Option<Orde
     } else {
         tracing::info!(name = claim.name, order = url, "an order is given up; another authority is asked");
     }
-    // With the authority's request out, the certificate may have been issued.
+    // Once the authority has the request, it may have issued the certificate.
     if let Some(stored) = stored.filter(|_| claim.is_counted && claim.sealed_key.is_none()) {
         turn::refund(app, claim, &stored).await?;
     }
@@ -112,7 +111,6 @@ async fn taken_up<'a>(app: &'a App, claim: &'a OrderClaim) -> Result<Option<Orde
     Ok(None)
 }
 
-/// Places an order, when the account may.
 async fn begin<'a>(app: &'a App, claim: &'a OrderClaim) -> Result<Order<'a>, Stop> {
     let authority = app.certificates.choose(claim.failures);
     let authority = authority.ok_or_else(|| Stop::Fault(anyhow::anyhow!("no authority is configured")))?;
@@ -123,7 +121,7 @@ async fn begin<'a>(app: &'a App, claim: &'a OrderClaim) -> Result<Order<'a>, Sto
         Some(id) if !claim.forgo_replaces => renewals::replaced(&app.db, id).await?,
         _ => None,
     };
-    // Only the account that a certificate was issued to may say what replaces it.
+    // Only the account to which a certificate was issued may name its replacement.
     let replaces = before.filter(|before| before.account_id == stored.id).map(|before| before.chain_pem);
     let replaces = replaces.filter(|chain| account.can_replace(chain));
     let names = super::names(claim);
@@ -161,7 +159,8 @@ async fn begin<'a>(app: &'a App, claim: &'a OrderClaim) -> Result<Order<'a>, Sto
     Ok(Order { app, claim, stored, account, url, is_counted, is_over: false })
 }
 
-/// Whether an order may be refused for the certificate that it replaces (RFC 9773, 5). Authorities differ in the words.
+/// Returns whether an order may have been refused because of the certificate that it replaces (RFC 9773, 5).
+/// Authorities use different errors for this.
 const fn is_about_replacing(problem: &Problem) -> bool {
     matches!(
         problem.kind,
@@ -169,12 +168,12 @@ const fn is_about_replacing(problem: &Problem) -> bool {
     )
 }
 
-/// Keeps to what a refusal asks for.
+/// Applies the pause that a refusal demands, or forgets an account that is gone.
 async fn refused(app: &App, claim: &OrderClaim, stored: &AcmeAccount, error: AcmeError) -> Stop {
     let now = app.clock.now();
     let AcmeError::Refused(problem) = &error else { return error.into() };
     if matches!(problem.kind, ProblemKind::OrderGone | ProblemKind::AccountGone | ProblemKind::Unauthorized) {
-        // Its URLs or its key may be others by now.
+        // Its URLs or its key may have changed.
         app.certificates.forget(&stored.id);
     }
     let kept = match problem.kind {
@@ -196,7 +195,7 @@ async fn refused(app: &App, claim: &OrderClaim, stored: &AcmeAccount, error: Acm
 }
 
 impl Order<'_> {
-    /// Takes every step that is left. `proofs` is how the names can be proved, when that is known already.
+    /// Takes every remaining step. `proofs` are the ways to prove the names, if they are known already.
     async fn complete(&mut self, proofs: &mut Option<Proofs>) -> Result<Chain, Stop> {
         let deadline = Instant::now() + PATIENCE;
         let mut pause = *POLL.start();
@@ -225,7 +224,7 @@ impl Order<'_> {
         }
     }
 
-    /// Has the authority look at the proof of a name, once.
+    /// Publishes the proof of a name, and asks the authority to validate it, once.
     async fn prove(
         &self,
         authorization: &Authorization,
@@ -253,7 +252,7 @@ impl Order<'_> {
         Ok(())
     }
 
-    /// Hands in the request for the certificate with a new key, which is in the row by then.
+    /// Submits the request for the certificate with a new key, which is stored in the row first.
     async fn finalize(&self) -> Result<String, Stop> {
         let made = key_and_request(&super::names(self.claim));
         let (key, request) = made.map_err(|error| Stop::Fault(error.into()))?;
@@ -264,11 +263,11 @@ impl Order<'_> {
         Ok(key)
     }
 
-    /// Fetches the certificate, and judges it like one that an operator brings along.
+    /// Downloads the certificate, and judges it like an imported one.
     async fn fetch(&self, key: Option<String>) -> Result<Chain, Stop> {
         let key = match key {
             Some(key) => key.into_bytes(),
-            // From before a kill.
+            // Created before a kill.
             None => match self.claim.open_key(&self.app.master_key) {
                 Some(Ok(key)) => key,
                 Some(Err(_)) | None => return Err(self.unusable("its private key is not there").await?),
@@ -288,19 +287,18 @@ impl Order<'_> {
         Ok(Stop::Anew("unusable"))
     }
 
-    /// Forgets the order, and takes its answers down.
     async fn drop(&self) -> Result<(), Stop> {
         orders::drop_order(&self.app.db, self.claim, false).await?;
         proofs::take_down(self.app, self.claim).await
     }
 
-    /// Decides what a failed step means for the order: one that was refused is over, one that could not go on stays.
+    /// Decides what a failed step means for the order: a refused order is dropped, an interrupted one stays.
     async fn give_up_after(&self, stop: Stop) -> Stop {
         let Stop::Refused(problem) = stop else { return stop };
         let passes =
             matches!(problem.kind, ProblemKind::RateLimited | ProblemKind::ServerInternal | ProblemKind::BadNonce);
         if self.is_over || !passes {
-            // Counted first: taking answers down may wait for somebody.
+            // Count first: removing challenge responses may have to wait.
             if let Err(error) = self.settle(&problem).await {
                 return error.into();
             }
@@ -314,7 +312,7 @@ impl Order<'_> {
         refused(self.app, self.claim, &self.stored, AcmeError::Refused(problem)).await
     }
 
-    /// Counts an order that has failed: the failure, and the certificate that does not come.
+    /// Counts a failed order: charges the failure, and refunds the certificate that was not issued.
     async fn settle(&self, problem: &Problem) -> Result<(), sqlx::Error> {
         if allowance::is_failed_authorization(problem.kind) {
             let bucket = allowance::of_failure(&self.claim.name);
@@ -324,7 +322,7 @@ impl Order<'_> {
                 budgets::charge(&self.app.db, &self.stored.id, bucket, self.app.clock.now()).await?;
             }
         }
-        // One that the authority has forgotten may have been issued.
+        // An order that the authority has forgotten may have been issued.
         if self.is_counted && problem.kind != ProblemKind::OrderGone {
             turn::refund(self.app, self.claim, &self.stored).await?;
         }

@@ -1,4 +1,4 @@
-//! Why an attempt at a certificate ended without one, what a person is told, and when it is tried again.
+//! Why an attempt ended without a certificate, what people see of it, and when it is retried.
 
 use std::time::Duration;
 
@@ -9,49 +9,46 @@ use domain::{Timestamp, certificates::DomainState};
 use super::{allowance, schedule};
 use crate::{authorities::AccountError, metrics};
 
-/// The pause before what the authority is still at work on is looked at again.
+/// The pause before an order pending at the authority is polled again.
 const UNDER_WAY_PAUSE: Duration = Duration::from_secs(10);
-/// The pause after a fault of our own, such as a database that is away.
+/// The pause after a fault of our own, such as an unavailable database.
 const FAULT_PAUSE: Duration = Duration::from_secs(30);
-/// The pause before a name is ordered once more that nothing stands in the way of: its order or our account was forgotten.
+/// The pause before a new order of a name without obstacles, whose order or account the authority has forgotten.
 const ANEW_PAUSE: Duration = Duration::from_secs(1);
 
-/// Time for which a renewal that its owner has to help along is tried before they are told: DNS recovers from most by itself.
+/// How long a renewal that needs its owner's help is retried before the owner is notified: most DNS faults recover by
+/// themselves.
 const OWNERS_HINDRANCE: Duration = Duration::from_hours(1);
-/// Time for which a renewal that others have to help along is tried before its owner is told.
+/// How long a renewal that needs others' help is retried before its owner is notified.
 const OTHERS_HINDRANCE: Duration = Duration::from_hours(24);
 
-/// The reason why an attempt ended without a certificate.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The DNS of the name does not lead here yet.
     Waiting(String),
-    /// Its owner or the operator has to change something; it is looked at like DNS.
+    /// The owner or the operator must change something; it is polled like DNS.
     Obstacle(String),
-    /// The authority refused.
     Refused(Problem),
-    /// The authority is away, or does not say anything that can be understood.
+    /// The authority is unreachable, or its response cannot be parsed.
     Away(String),
     /// A record for a challenge was not written.
     NoRecord(String),
     /// The account may not order before this time, for this reason.
     NotBefore(Timestamp, String),
-    /// The authority is at work on the order.
+    /// The order is pending at the authority.
     UnderWay,
-    /// The attempt did not come to an end: somebody that it asked does not answer.
+    /// The attempt timed out, because another system does not respond.
     TimedOut,
-    /// The order or the account is not known any more: another one is made.
+    /// The authority does not know the order or the account any more: a new one is created.
     Anew(&'static str),
-    /// Something of our own failed.
+    /// A fault of our own.
     Fault(anyhow::Error),
-    /// Another admin has the lease, or the name is gone.
+    /// Another admin has the lease, or the name was removed.
     Overtaken,
-    /// The program is stopping.
     Stopped,
 }
 
 impl Stop {
-    /// The reason as a label of metrics.
     fn reason(&self) -> &'static str {
         match self {
             Self::Waiting(_) => "waiting_for_dns",
@@ -68,12 +65,12 @@ impl Stop {
         }
     }
 
-    /// Whether the next attempt waits longer for it.
     const fn is_failure(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::Away(_) | Self::NoRecord(_) | Self::TimedOut | Self::Anew(_))
     }
 
-    /// Whether the owner of the domain is told by mail: it was live, and its certificate has not been renewed for long.
+    /// Returns whether the owner of the domain is notified by mail: it was live, and its renewal has not succeeded for
+    /// long.
     pub(super) fn is_trouble(&self, claim: &OrderClaim, now: Timestamp) -> bool {
         let patience = match self {
             Self::Waiting(_) | Self::Obstacle(_) => OWNERS_HINDRANCE,
@@ -84,7 +81,6 @@ impl Stop {
         is_renewal(claim) && claim.state == DomainState::Renewing && now.since(claim.since) >= patience
     }
 
-    /// Writes the line of the log, and counts what failed.
     pub(super) fn report(&self, claim: &OrderClaim) {
         let (name, reason) = (&claim.name, self.reason());
         match self {
@@ -109,9 +105,8 @@ impl Stop {
         metrics::certificate_failed(reason);
     }
 
-    /// Decides the next attempt, and what a person is told until then.
     pub(super) fn put_off(&self, claim: &OrderClaim, now: Timestamp) -> PutOff {
-        // A renewal that nobody asked for began long after somebody last asked.
+        // A renewal starts by itself, long after the last request of a person.
         let began = if is_renewal(claim) { claim.watched_at.max(claim.since) } else { claim.watched_at };
         let waited = now.since(began);
         let failures = if self.is_failure() { claim.failures.saturating_add(1) } else { claim.failures };
@@ -152,19 +147,18 @@ impl Stop {
     }
 }
 
-/// The end of an attempt after which the name has a certificate. While something keeps visitors from it, that is looked
-/// at again.
+/// Returns the outcome of a successful attempt. While visitors do not reach the name, it is checked again.
 pub(super) fn live(claim: &OrderClaim, obstacle: Option<String>, now: Timestamp) -> PutOff {
     let at = obstacle.as_ref().map(|_| now + schedule::look_pause(now.since(claim.watched_at)));
     PutOff { state: DomainState::Live, message: obstacle, at, failures: 0 }
 }
 
-/// Whether the name has a certificate, which serves until the next is there.
+/// Returns whether the name has a certificate, which serves until the next one is live.
 pub(super) const fn is_renewal(claim: &OrderClaim) -> bool {
     claim.certificate_id.is_some()
 }
 
-/// Whether a refusal passes by itself, so that nobody has to change anything.
+/// Returns whether a refusal is temporary, so that nobody needs to change anything.
 const fn is_temporary(kind: ProblemKind) -> bool {
     matches!(
         kind,
@@ -196,7 +190,6 @@ impl From<AccountError> for Stop {
     }
 }
 
-/// The stop for an empty bucket, with the sentence that a person reads.
 pub(super) fn used_up(at: Timestamp, bucket: &str) -> Stop {
     Stop::NotBefore(at, allowance::sentence(bucket, at))
 }

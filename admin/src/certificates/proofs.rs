@@ -1,4 +1,4 @@
-//! What an authority wants to see: put up where it will look, and taken down again, also after a kill.
+//! Challenge responses: published where the authority validates them, and removed afterwards, also after a kill.
 
 use std::time::Duration;
 
@@ -17,22 +17,22 @@ use db::{
 use super::outcome::Stop;
 use crate::app::App;
 
-/// Life of an answer that nobody is left to take down: longer than an authority looks for it.
+/// The lifetime of a challenge response that nothing has removed: longer than an authority validates it.
 const ANSWERS_KEPT: Duration = Duration::from_hours(1);
-/// Longest wait for a record to be seen by our resolvers, and the pause between two looks.
+/// The longest wait until our resolvers see a record, and the pause between two checks.
 const SEEN_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Longest wait for answers to be taken down: the certificate stands without it, and others wait for the turn.
+/// The longest wait for the removal of challenge responses: the certificate is live without it, and other orders wait
+/// for the permit.
 const TAKE_DOWN_WITHIN: Duration = Duration::from_secs(10);
-/// Most answers of one order: each of two names may have some from attempts before.
+/// The most challenge responses of one order: each of two names may have some from earlier attempts.
 const ANSWERS: i64 = 100;
 
-/// A way to prove that a name is ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// Whichever edge the authority reaches answers.
+    /// A response by the edge that the authority connects to.
     AtEdge(ChallengeKind),
-    /// A TXT record of this name.
+    /// A TXT record with this name.
     Record(String),
 }
 
@@ -45,13 +45,13 @@ impl Proof {
     }
 }
 
-/// Chooses the challenge of an authorization that fits the first of `proofs`.
+/// Returns the first of `proofs` for which the authorization offers a challenge.
 pub(super) fn choose<'a>(authorization: &'a Authorization, proofs: &'a [Proof]) -> Option<(&'a Proof, &'a Offered)> {
     let offered = |proof: &Proof| authorization.challenges.iter().find(|offered| offered.kind == proof.kind());
     proofs.iter().find_map(|proof| Some((proof, offered(proof)?)))
 }
 
-/// Puts the answer to a challenge up. It is noted before it stands anywhere, so that it is found again.
+/// Publishes a challenge response. It is stored first, so that it can be found and removed after a kill.
 pub(super) async fn put_up(
     app: &App,
     authorization: &Authorization,
@@ -67,7 +67,7 @@ pub(super) async fn put_up(
     challenges::put(&app.db, &challenge).await?;
     if let (Proof::Record(record), Some(writer)) = (proof, app.certificates.writer()) {
         writer.add(record, answer).await.map_err(|error| Stop::NoRecord(error.to_string()))?;
-        // Resolvers ask nobody about names under localhost (RFC 6761, 6.3).
+        // Resolvers never look up names under localhost (RFC 6761, 6.3).
         if writer.is_copied_later() && !domain::hostname::is_within(record, "localhost") {
             wait_until_seen(app, record, answer).await;
         }
@@ -75,8 +75,8 @@ pub(super) async fn put_up(
     Ok(())
 }
 
-/// Waits until the resolvers see a record, because the authority may ask any of the zone's name servers. After some time it is
-/// told all the same: our resolvers may be shown another zone than the world is.
+/// Waits until the resolvers see a record, because the authority may query any of the zone's name servers. After a
+/// timeout the authority is notified nevertheless: our resolvers may see a different zone than the internet does.
 async fn wait_until_seen(app: &App, record: &str, value: &str) {
     let looking = async {
         while !app.hostnames.texts(record).await.is_ok_and(|texts| texts.iter().any(|text| text == value)) {
@@ -88,7 +88,7 @@ async fn wait_until_seen(app: &App, record: &str, value: &str) {
     }
 }
 
-/// Takes down every answer for the name of a row. What still stands after some seconds is left to a job.
+/// Removes every challenge response for the name of a row. A job removes those that remain after a timeout.
 pub(super) async fn take_down(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
     let host = claim.name.trim_start_matches("*.");
     let mut names = vec![host.to_owned(), format!("_acme-challenge.{host}")];
@@ -115,7 +115,6 @@ pub(super) async fn take_down(app: &App, claim: &OrderClaim) -> Result<(), Stop>
     Ok(challenges::expire(&app.db, &names, app.clock.now()).await?)
 }
 
-/// The reason why an answer still stands.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WithdrawError {
     #[error(transparent)]
@@ -124,7 +123,7 @@ pub(crate) enum WithdrawError {
     Db(#[from] sqlx::Error),
 }
 
-/// Takes an answer down, its record first: the row is what remembers it.
+/// Removes a challenge response, its DNS record first, because the row is what remembers the record.
 pub(crate) async fn withdraw(app: &App, kept: &KeptAnswer) -> Result<(), WithdrawError> {
     if kept.kind == ChallengeKind::Dns01
         && let Some(writer) = app.certificates.writer()

@@ -1,4 +1,4 @@
-//! When a certificate is renewed, and when a name is looked at again. No IO.
+//! The times of renewals and of checks of names. No IO.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use db::certificates::orders::RenewalTimes;
 use domain::Timestamp;
 use rand::RngExt as _;
 
-/// Time after somebody asked for which DNS is looked at every few seconds.
+/// How long after a person's request DNS is polled every few seconds.
 const EAGER_FOR: Duration = Duration::from_mins(10);
 const EAGER_PAUSE: Duration = Duration::from_secs(5);
-/// The longest pause between two looks at DNS.
 const LONGEST_LOOK_PAUSE: Duration = Duration::from_hours(6);
-/// After the eager time: a pause is this part of the time that has passed, so that looks become ever rarer.
+/// The fraction (1/4) of the time waited so far that a later pause takes, so that checks become rarer.
 const LOOK_PAUSE_PART: u32 = 4;
-/// The pause after the first failure at an authority, doubled with each.
+/// The pause after the first failure at an authority; it doubles with each further one.
 const FIRST_BACK_OFF: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
-/// Time for which a name that nobody asks for any more is tried once a day at least.
+/// How long an unrequested name is still tried at least once a day.
 const DAILY_FOR: Duration = Duration::from_hours(7 * 24);
 const LONGEST_BACK_OFF: Duration = Duration::from_hours(30 * 24);
 
-/// The renewal of a certificate whose authority does not say when: between two thirds and three quarters of its life.
+/// Returns the renewal times of a certificate whose authority suggests none: between two thirds and three quarters of
+/// its lifetime.
 pub(crate) fn of_life(not_before: Timestamp, not_after: Timestamp) -> RenewalTimes {
     let (start, end) = part_of_life(not_before, not_after);
     RenewalTimes { renew_at: between(start, end), due_by: end, ask_at: None }
@@ -31,8 +31,8 @@ fn part_of_life(not_before: Timestamp, not_after: Timestamp) -> (Timestamp, Time
     (not_before + life * 2 / 3, not_before + life * 3 / 4)
 }
 
-/// The window that an authority suggests for a certificate's renewal, or the part of its life when that ends before the window
-/// does: the next certificate has to be there before this one's end, whatever was said.
+/// Returns the renewal window that an authority suggests, or the window by lifetime if that ends earlier: the next
+/// certificate must be live before this one expires, whatever the authority suggests.
 pub(crate) fn within_life(
     (start, end): (Timestamp, Timestamp),
     not_before: Timestamp,
@@ -42,8 +42,8 @@ pub(crate) fn within_life(
     if end > life_end { (start.min(life_start), life_end) } else { (start, end) }
 }
 
-/// The time of a renewal in the window that an authority suggests (RFC 9773, 4.2): the one `chosen` before if it is in there, else
-/// one by chance, or now when the window has passed.
+/// Returns the time of a renewal within the window that an authority suggests (RFC 9773, 4.2): the earlier choice
+/// `chosen` if it lies within the window, else a random time, or now if the window has passed.
 pub(crate) fn in_window(start: Timestamp, end: Timestamp, chosen: Option<Timestamp>, now: Timestamp) -> Timestamp {
     match chosen.filter(|chosen| (start..=end).contains(chosen)) {
         Some(chosen) => chosen,
@@ -56,15 +56,14 @@ fn between(start: Timestamp, end: Timestamp) -> Timestamp {
     start + end.since(start).mul_f64(rand::rng().random_range(0.0..1.0))
 }
 
-/// The pause before DNS is looked at again, `waited` after somebody asked.
 pub(super) fn look_pause(waited: Duration) -> Duration {
     if waited < EAGER_FOR { EAGER_PAUSE } else { (waited / LOOK_PAUSE_PART).min(LONGEST_LOOK_PAUSE) }
 }
 
-/// The pause after this many failures at authorities in a row.
+/// Returns the pause after this number of consecutive failures at authorities.
 pub(super) fn back_off(failures: i32, waited: Duration, is_renewal: bool) -> Duration {
     let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or_default().min(20);
-    // A certificate that people visit runs out: a day more or less counts.
+    // A certificate in use expires, so a day makes a difference.
     let longest = if is_renewal || waited < DAILY_FOR { DAY } else { LONGEST_BACK_OFF };
     (FIRST_BACK_OFF * 2_u32.pow(doublings)).min(longest)
 }

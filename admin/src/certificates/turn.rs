@@ -1,4 +1,4 @@
-//! When an account may order: what it is held back for, and what an order costs it.
+//! When an account may order: holds, and the cost of an order.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use super::{
 };
 use crate::app::App;
 
-/// Longest wait of all orders of an account after its authority failed; the one that failed waits as long as it was
-/// told.
+/// The longest hold of all orders of an account after a failure of its authority; the failed order itself waits as long
+/// as the authority demanded.
 pub(super) const LONGEST_HOLD: Duration = Duration::from_mins(15);
 
-/// Ends an attempt early that would find the account's orders used up: a name that was found ready before is not looked at again for
-/// each order of another one. Takes nothing yet.
+/// Ends an attempt early if the account has no orders left, so that a name known to be ready is not checked again
+/// before each order of another one. Takes nothing.
 pub(super) async fn expect_turn(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
     let now = app.clock.now();
     let was_ready = matches!(claim.state, DomainState::Ordering | DomainState::Renewing);
@@ -41,19 +41,19 @@ pub(super) async fn expect_turn(app: &App, claim: &OrderClaim) -> Result<(), Sto
 }
 
 pub(super) fn expect_no_hold(stored: &AcmeAccount, now: Timestamp) -> Result<(), Stop> {
-    // A later time was noted by a clock that was wrong.
+    // A later time comes from a clock that was wrong.
     match stored.held_until.filter(|until| *until > now && until.since(now) <= LONGEST_HOLD * 2) {
         Some(until) => Err(used_up(until, "account")),
         None => Ok(()),
     }
 }
 
-/// Whether the authority wants the certificate of a row replaced by now. No authority counts an order that says that it does.
+/// Returns whether the authority wants the certificate of a row replaced by now. Authorities do not count an order that
+/// names the certificate it replaces.
 pub(super) fn is_wanted(claim: &OrderClaim, now: Timestamp) -> bool {
     claim.window_starts_at.is_some_and(|start| start <= now)
 }
 
-/// Takes what an order costs the account, or says when it may.
 pub(super) async fn take_allowance(
     app: &App,
     stored: &AcmeAccount,
@@ -67,13 +67,12 @@ pub(super) async fn take_allowance(
     }
 }
 
-/// Gives back what was taken for a certificate that does not come. What counts orders is not given back.
+/// Refunds the certificate of a failed order. Buckets that count orders are not refunded.
 pub(super) async fn refund(app: &App, claim: &OrderClaim, stored: &AcmeAccount) -> Result<(), sqlx::Error> {
     let buckets = allowance::of_certificate(app.certificates.config(), &stored.directory_url, &claim.name);
     give_back(app, stored, &buckets).await
 }
 
-/// Gives back what was taken from `buckets`.
 pub(super) async fn give_back(app: &App, stored: &AcmeAccount, buckets: &[Bucket]) -> Result<(), sqlx::Error> {
     for bucket in buckets.iter().filter(|bucket| bucket.is_taken) {
         budgets::refund(&app.db, &stored.id, bucket, app.clock.now()).await?;
@@ -81,8 +80,8 @@ pub(super) async fn give_back(app: &App, stored: &AcmeAccount, buckets: &[Bucket
     Ok(())
 }
 
-/// Has what was refused as one too many wait as long as the authority asked for, whoever asks again. The whole account
-/// waits only once names of several payers were refused, in words that name none of them.
+/// Holds what the authority rate-limited for as long as it asked, for all requesters. The whole account is held only
+/// once names of several payers were refused, by messages that name none of their domains.
 pub(super) async fn hold(
     app: &App,
     claim: &OrderClaim,

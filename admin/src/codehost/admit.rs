@@ -1,4 +1,4 @@
-//! The last step of a sign-in, whichever flow it came by.
+//! The last step of every sign-in flow.
 
 use db::sign_in::users::{self, User};
 use domain::Timestamp;
@@ -7,8 +7,7 @@ use sqlx::PgConnection;
 
 use super::{SignedIn, grants};
 
-/// Finds the user of a person who signed in, or makes one at the first sign-in, and stores the tokens that the sign-in
-/// granted.
+/// Finds the user who signed in, or creates one at the first sign-in, and stores the tokens that the sign-in granted.
 pub async fn admit(
     conn: &mut PgConnection,
     master_key: &MasterKey,

@@ -1,4 +1,4 @@
-//! The tokens by which people let us act for them at the code host: stored sealed, renewed before they expire, and handed
+//! The tokens with which we act for people at the code host: stored sealed, refreshed before they expire, and handed
 //! out for one call each.
 
 use std::{sync::Arc, time::Duration};
@@ -15,21 +15,21 @@ use tracing::Instrument as _;
 use super::{CodeHost, CodeHostError, UserGrant};
 use crate::error::{ApiError, Code};
 
-/// Remaining lifetime below which a token is renewed before it is used.
+/// The remaining lifetime below which a token is refreshed before use.
 const EARLY: Duration = Duration::from_mins(2);
-/// Longest time for one renewal before another request may try.
+/// How long one refresh may take before another request may try.
 const REFRESH_LEASE: Duration = Duration::from_secs(20);
-/// Pause between two looks at a renewal that another request makes.
 const POLL: Duration = Duration::from_millis(100);
-/// Looks before the wait for another's renewal is given up: together a little longer than [`REFRESH_LEASE`].
+/// The polls before the wait for another request's refresh is given up: together a little longer than
+/// [`REFRESH_LEASE`].
 const LOOKS: u32 = 220;
-/// Remaining lifetime at which a token is still handed out while it cannot be renewed: longer than one call takes.
+/// The remaining lifetime down to which a token is used although it could not be refreshed: longer than one call takes.
 const CALL: Duration = Duration::from_secs(15);
 
-/// A failure to get a token with which the code host can be called.
+/// An error of obtaining a token with which the code host can be called.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    /// The person has granted no token that works: they have to sign in again.
+    /// The person has granted no valid token, and must sign in again.
     #[error("the person has granted no token that works")]
     SignInAgain,
     /// The code host failed.
@@ -46,18 +46,17 @@ pub enum AccessError {
     Stopping,
 }
 
-/// The stored grants of people, and what it takes to renew them. Cheap to clone.
+/// The stored grants of people, and everything needed to refresh them. Cheap to clone.
 #[derive(Clone)]
 pub struct Grants {
     pub(crate) db: PgPool,
     pub(crate) master_key: MasterKey,
     pub(crate) host: Arc<dyn CodeHost>,
     pub(crate) clock: Clock,
-    /// Renewals run here, so that they outlive the request they began in.
+    /// The tracker of refreshes, so that they outlive the request that started them.
     pub(crate) tasks: TaskTracker,
 }
 
-/// The tokens of one person, in the form in which they are sealed.
 #[derive(Serialize, Deserialize)]
 struct Tokens {
     token: String,
@@ -71,7 +70,6 @@ struct Sealed {
     refresh_expires_at: Option<Timestamp>,
 }
 
-/// Stores the tokens that a sign-in granted.
 pub(super) async fn keep(
     conn: &mut PgConnection,
     master_key: &MasterKey,
@@ -84,7 +82,8 @@ pub(super) async fn keep(
 }
 
 impl Grants {
-    /// Finds a token that speaks for `user` at the code host and works for at least a minute, renewing it when needed.
+    /// Returns a token of `user` for the code host, refreshing it when needed. It remains valid for longer than one
+    /// call takes.
     pub async fn token(&self, user: &UserId) -> Result<SecretString, AccessError> {
         for _ in 0..LOOKS {
             let now = self.clock.now();
@@ -101,8 +100,8 @@ impl Grants {
             let until = now + REFRESH_LEASE;
             if grants::begin_refresh(&self.db, user, grant.version, now, until).await? {
                 let renewed = self.clone().renew(user.clone(), grant.version, refresh_token.into());
-                // A task of its own: the refresh token works once, so its answer must be stored even when the client
-                // leaves.
+                // Refresh in a task of its own: the refresh token works only once, so the response must be stored even
+                // if the client disconnects.
                 return self.tasks.spawn(renewed.in_current_span()).await.map_err(|_| AccessError::Stopping)?;
             }
             if is_usable {
@@ -141,7 +140,7 @@ fn seal(master_key: &MasterKey, user: &UserId, grant: &UserGrant, now: Timestamp
         token: grant.token.expose_secret().to_owned(),
         refresh_token: grant.refresh_token.as_ref().map(|token| token.expose_secret().to_owned()),
     };
-    // Two strings always become JSON.
+    // Two strings always serialize to JSON.
     let plain = serde_json::to_vec(&tokens).unwrap_or_default();
     Sealed {
         tokens: master_key.seal(Purpose::CodeHost, user.as_str().as_bytes(), &plain),

@@ -1,5 +1,5 @@
-//! The local kind, without a code host: people answer at `{base_url}/device` with a login of their choice and the
-//! operator's secret, which the console asks for as well.
+//! The local kind, without a code host: people sign in at `{base_url}/device` with a login of their choice and the
+//! operator's secret, which the console requires as well.
 
 use async_trait::async_trait;
 use db::sign_in::users::Identity;
@@ -10,11 +10,12 @@ use url::Url;
 
 use super::{CodeHost, CodeHostError, DeviceFlow, FlowState};
 
-/// Letters of a user code: none that is easily taken for another, and no vowels, so that codes are not words.
+/// The letters of a user code: none that is easily confused with another, and no vowels, so that codes are not words.
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
 const INTERVAL: std::time::Duration = std::time::Duration::from_secs(5);
 const LOGIN_MAX_LEN: usize = 39;
-/// The length from which the operator's secret cannot be guessed, however many try: 128 bits as base64 have as many characters.
+/// The length from which the operator's secret cannot be guessed with any number of attempts: the length of 128 bits in
+/// base64.
 pub const UNGUESSABLE_CHARS: usize = 22;
 
 /// The local kind of code host.
@@ -28,7 +29,7 @@ pub struct Local {
 pub struct LoginError;
 
 impl Local {
-    /// Makes a code host whose sign-in page is under `base_url`.
+    /// Creates a code host whose sign-in page is under `base_url`.
     pub fn new(base_url: &Url) -> Self {
         Self { page: format!("{}/device", base_url.as_str().trim_end_matches('/')) }
     }
@@ -58,7 +59,7 @@ impl CodeHost for Local {
     }
 }
 
-/// Makes the identity of a login of the local kind.
+/// Returns the identity of a login of the local kind.
 pub fn identity(login: &str) -> Result<Identity, LoginError> {
     let login = login.trim().to_ascii_lowercase();
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
@@ -66,7 +67,7 @@ pub fn identity(login: &str) -> Result<Identity, LoginError> {
     if !(1..=LOGIN_MAX_LEN).contains(&login.len()) || !login.bytes().all(allowed) || edges {
         return Err(LoginError);
     }
-    // People are not asked for an address, and every account has one: the login's mailbox on this machine.
+    // People are not asked for an address, but every account has one: the login's mailbox on this machine.
     let email = Some(format!("{login}@localhost"));
     Ok(Identity { vcs_id: format!("local:{login}"), login, email })
 }
@@ -77,7 +78,7 @@ fn new_user_code() -> String {
     format!("{}-{}", letters(), letters())
 }
 
-/// Reads a user code as a person may type it: case, spaces and hyphens do not matter.
+/// Parses a user code as typed by a person: case, spaces and hyphens do not matter.
 pub fn read_user_code(typed: &str) -> Option<String> {
     let letters: String = typed.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
     let letters = letters.to_ascii_uppercase();

@@ -1,8 +1,9 @@
-//! The code host, where people sign in and keep their repositories. Each kind of code host implements [`CodeHost`], the port for
-//! signing in on a device, and, where it can, [`WebFlow`] for signing in with a browser and [`Repositories`].
+//! The code host, where people sign in and keep their repositories. Each kind of code host implements [`CodeHost`], the
+//! port for signing in on a device, and, if it can, [`WebFlow`] for signing in with a browser and [`Repositories`].
 //!
-//! [`github`] speaks GitHub's REST wire format; [`local`] works without a code host, with a page of ours; [`unset`] stands for one
-//! that does not know us yet. [`admit()`] is the last step of a sign-in, and [`grants`] hands out the tokens that it stored.
+//! [`github`] implements GitHub's REST wire format; [`local`] works without a code host, with a page of ours; [`unset`]
+//! is used until one is configured. [`admit()`] is the last step of a sign-in, and [`grants`] hands out the tokens that
+//! it stored.
 
 mod admit;
 pub mod github;
@@ -24,24 +25,24 @@ pub use admit::admit;
 pub use repositories::{Account, AppToken, Repositories, Repository, Spool, Spooled};
 pub use web_flow::{WebFlow, WebSignIn};
 
-/// A code host: signing in there on a device, by RFC 8628, and the other ports that it may have.
+/// A code host: signing in on a device according to RFC 8628, and the other ports that it may have.
 #[async_trait]
 pub trait CodeHost: Send + Sync {
-    /// Begins a device flow.
+    /// Starts a device flow.
     async fn begin(&self) -> Result<DeviceFlow, CodeHostError>;
 
-    /// Asks whether the person has answered there.
+    /// Polls whether the person has approved or denied the sign-in.
     async fn ask(&self, device_code: &SecretString) -> Result<FlowState, CodeHostError>;
 
-    /// The name that people know the code host by.
+    /// Returns the display name of the code host.
     fn name(&self) -> String;
 
-    /// The port to the web flow. None when people sign in on a page of ours, or cannot yet.
+    /// Returns the port for signing in with a browser; `None` if people sign in on a page of ours, or cannot yet.
     fn web_flow(&self) -> Option<&dyn WebFlow> {
         None
     }
 
-    /// The port to repositories. None when there are none, or we cannot read them yet.
+    /// Returns the port to repositories; `None` if there are none, or we cannot read them yet.
     fn repositories(&self) -> Option<&dyn Repositories> {
         None
     }
@@ -49,38 +50,38 @@ pub trait CodeHost: Send + Sync {
 
 /// A device flow that waits for a person.
 pub struct DeviceFlow {
-    /// The code host's device code, to ask with. None when the person answers on our own page, which ends the flow
+    /// The code host's device code, for polling; `None` if the person signs in on our own page, which ends the flow
     /// itself.
     pub device_code: Option<SecretString>,
     /// The code that the person types.
     pub user_code: String,
-    /// The page on which the person types it.
+    /// The page on which the person types the code.
     pub verification_uri: String,
     /// The page with the code filled in.
     pub verification_uri_complete: Option<String>,
     /// The lifetime of both codes.
     pub expires_in: Duration,
-    /// The pause to leave between polls.
+    /// The shortest pause between polls.
     pub interval: Duration,
 }
 
-/// A person whom the code host vouches for.
+/// A person authenticated by the code host.
 #[derive(Debug)]
 pub struct SignedIn {
     /// The person's identity.
     pub identity: Identity,
-    /// The tokens that speak for them. None with the local kind.
+    /// The tokens that act for the person; `None` with the local kind.
     pub grant: Option<UserGrant>,
 }
 
-/// Tokens that speak for a person at the code host.
+/// Tokens that act for a person at the code host.
 #[derive(Debug)]
 pub struct UserGrant {
     /// The access token.
     pub token: SecretString,
-    /// The access token's lifetime. None when it does not expire.
+    /// The access token's lifetime; `None` if it does not expire.
     pub expires_in: Option<Duration>,
-    /// The token that gets the next pair. Works once.
+    /// The token that obtains the next pair. It works once.
     pub refresh_token: Option<SecretString>,
     /// The refresh token's lifetime.
     pub refresh_expires_in: Option<Duration>,
@@ -89,9 +90,9 @@ pub struct UserGrant {
 /// The state of a device flow at the code host.
 #[derive(Debug)]
 pub enum FlowState {
-    /// The person has not answered.
+    /// The person has neither approved nor denied the sign-in.
     Pending,
-    /// The person has not answered, and we ask too often: leave this pause between polls, or 5 s more than before.
+    /// The same as pending, but we poll too fast: wait this long between polls, or 5 s more than before.
     SlowDown(Option<Duration>),
     /// The codes have expired.
     Expired,
@@ -101,28 +102,28 @@ pub enum FlowState {
     Authorized(SignedIn),
 }
 
-/// A failed call of the code host. Holds no secret.
+/// An error of a call to the code host. It holds no secret.
 #[derive(Debug, thiserror::Error)]
 pub enum CodeHostError {
-    /// There was no connection, no answer in time, or an answer that could not be read.
+    /// The connection failed, or the response did not arrive in time or could not be received.
     #[error("the code host does not answer: {0}")]
     Unreachable(#[from] reqwest::Error),
     /// The configuration does not name our application at the code host.
     #[error("code_host.client_id is not set")]
     NotSetUp,
-    /// The token does not work.
+    /// The token is not valid.
     #[error("the code host refused the token for {call}")]
     Unauthorized {
         /// The call.
         call: &'static str,
     },
-    /// There is no such thing, or the token may not read it.
+    /// The object does not exist, or the token may not read it.
     #[error("the code host has nothing at {call}")]
     NotFound {
         /// The call.
         call: &'static str,
     },
-    /// The code host refuses our app's key: it is another app's, or was revoked.
+    /// The code host refuses our app's key: it belongs to another app, or was revoked.
     #[error("the code host does not take our app's key; look at code_host.app_id and code_host.private_key_file")]
     AppRefused,
     /// The installation was suspended.
@@ -131,33 +132,33 @@ pub enum CodeHostError {
     /// The installation does not reach the repository, or may not read its contents.
     #[error("the installation does not reach the repository, or may not read its contents")]
     Unreached,
-    /// We ask too often.
+    /// Our calls are too frequent.
     #[error("the code host wants to be left alone for {} s", after.as_secs())]
     RateLimited {
         /// The time to wait.
         after: Duration,
     },
-    /// The answer is larger than we read.
+    /// The response is larger than the limit.
     #[error("the code host's answer to {call} is too large")]
     TooLarge {
         /// The call.
         call: &'static str,
     },
-    /// The account has no more room for what is received, or there is none at all.
+    /// The account's share of the spool, or the whole spool, is full.
     #[error("there is no room in the spool")]
     NoRoom,
-    /// The answer could not be written to the spool folder.
+    /// The response could not be written to the spool folder.
     #[error("the spool folder: {0}")]
     Spool(#[from] std::io::Error),
-    /// The answer has a status that the documentation of this call does not have.
+    /// The response has a status that is not documented for this call.
     #[error("the code host answered {call} with status {status}")]
     Status {
         /// The call.
         call: &'static str,
-        /// The answer's status.
+        /// The response's status.
         status: u16,
     },
-    /// The answer is not as documented for this call.
+    /// The response differs from the documentation of this call.
     #[error("the code host's answer to {call} is not as documented: {reason}")]
     Answer {
         /// The call.
@@ -168,7 +169,7 @@ pub enum CodeHostError {
 }
 
 impl CodeHostError {
-    /// Whether the same call may succeed later.
+    /// Returns whether a retry may succeed.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable(_)
@@ -187,12 +188,11 @@ impl CodeHostError {
         }
     }
 
-    /// Whether a token was refused. GitHub also refuses a token that is too new for some of its servers.
+    /// Returns whether a token was refused. GitHub also refuses a token that is too new for some of its servers.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Unauthorized { .. } | Self::Status { status: 403, .. })
     }
 
-    /// Copies the error for another caller that waited for the same call.
     fn copy(&self) -> Self {
         match self {
             Self::Unauthorized { call } => Self::Unauthorized { call },
@@ -212,7 +212,7 @@ impl CodeHostError {
     }
 }
 
-/// Makes the configured code host.
+/// Creates the configured code host.
 pub fn from_config(config: &Config, clock: &Clock) -> anyhow::Result<Arc<dyn CodeHost>> {
     let host = &config.code_host;
     Ok(match host.kind {

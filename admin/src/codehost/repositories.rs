@@ -1,4 +1,4 @@
-//! The port to repositories: finding them, asking who may read them, and fetching their files.
+//! The port to repositories: finding them, checking who may read them, and downloading their files.
 
 use std::{fs::File, path::PathBuf};
 
@@ -10,22 +10,22 @@ use secrecy::SecretString;
 
 use super::{CodeHostError, UserGrant};
 
-/// A code host's repositories. Every call is made in the name of the person, or of the app, whose token it is.
+/// A code host's repositories. Every call acts for the person, or the app, that owns the token.
 #[async_trait]
 pub trait Repositories: Send + Sync {
-    /// Gets the next pair of tokens. None when the refresh token no longer works.
+    /// Obtains the next pair of tokens; `None` if the refresh token is no longer valid.
     async fn refresh(&self, refresh_token: &SecretString) -> Result<Option<UserGrant>, CodeHostError>;
 
-    /// Gets a token of our own app that reads one repository through an installation. None when the app has no key.
+    /// Returns a token of our own app that reads one repository through an installation; `None` if the app has no key.
     async fn app_token(&self, installation: i64, repo_id: i64) -> Result<Option<AppToken>, CodeHostError>;
 
-    /// Reports that the app's token was refused, so that the next one is another.
+    /// Reports that the app's token was refused, so that a new one is requested next time.
     async fn refuse_app_token(&self, installation: i64, repo_id: i64);
 
-    /// Drops the cached app token, with the repository's name at its making.
+    /// Drops the cached app token, together with the repository's name at its creation.
     async fn forget_app_token(&self, installation: i64, repo_id: i64);
 
-    /// Whether that account may read the repository, as the app sees it. False also when the app cannot tell.
+    /// Returns whether the account may read the repository, as the app sees it; also `false` if the app cannot tell.
     async fn may_read(&self, token: &SecretString, repo: &RepoName, account: &Account) -> Result<bool, CodeHostError>;
 
     /// Lists the installations that the person may use.
@@ -42,7 +42,7 @@ pub trait Repositories: Send + Sync {
     /// Finds the repository that has this name now.
     async fn find(&self, token: &SecretString, repo: &RepoName) -> Result<Repository, CodeHostError>;
 
-    /// Finds the commit that a branch points at. None when there is no such branch.
+    /// Returns the commit that a branch points at; `None` if there is no such branch.
     async fn head(
         &self,
         token: &SecretString,
@@ -50,7 +50,7 @@ pub trait Repositories: Send + Sync {
         branch: &Branch,
     ) -> Result<Option<CommitSha>, CodeHostError>;
 
-    /// Fetches the files of a commit: a gzipped tarball.
+    /// Downloads the files of a commit as a gzipped tarball.
     async fn tarball(
         &self,
         token: &SecretString,
@@ -60,51 +60,51 @@ pub trait Repositories: Send + Sync {
     ) -> Result<Spooled, CodeHostError>;
 }
 
-/// The place where the files of a commit are received.
+/// The destination of a commit's files.
 #[derive(Debug)]
 pub struct Spool {
-    /// The folder in which a file without a name is made.
+    /// The folder in which an unnamed file is created.
     pub folder: PathBuf,
-    /// What the files take of the room that their account may use.
+    /// The room that the files take, counted against their account.
     pub held: Held<domain::PayingAccount>,
 }
 
-/// The files of a commit that were received.
+/// The downloaded files of a commit.
 #[derive(Debug)]
 pub struct Spooled {
-    /// The gzipped tarball. It has no name, so it goes away with this.
+    /// The gzipped tarball. The file has no name, so it is deleted when this is dropped.
     pub file: File,
-    /// What it takes of its account's room.
+    /// The room that it takes, counted against its account.
     pub held: Held<domain::PayingAccount>,
 }
 
-/// A token of our own app, which reads one repository.
+/// A token of our own app that reads one repository.
 #[derive(Debug, Clone)]
 pub struct AppToken {
     /// The token.
     pub token: SecretString,
-    /// The repository's name now.
+    /// The repository's present name.
     pub repo: RepoName,
 }
 
 /// An account at the code host.
 #[derive(Debug, Clone)]
 pub struct Account {
-    /// The code host's id: it stays when the login changes.
+    /// The code host's id, which stays the same when the login changes.
     pub vcs_id: String,
-    /// The login, as it was at the last sign-in.
+    /// The login, as of the last sign-in.
     pub login: String,
 }
 
 /// A repository.
 #[derive(Debug, Clone)]
 pub struct Repository {
-    /// The code host's id: it stays when the name changes.
+    /// The code host's id, which stays the same when the name changes.
     pub id: i64,
     /// `owner/name`, in the code host's spelling.
     pub name: RepoName,
-    /// Its default branch.
+    /// The default branch.
     pub default_branch: Branch,
-    /// Its owner's picture.
+    /// The URL of the owner's picture.
     pub owner_avatar_url: Option<String>,
 }

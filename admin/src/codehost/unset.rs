@@ -1,11 +1,11 @@
-//! A code host that does not know us yet: everything but signing in works.
+//! The code host of an installation that has not configured one: everything but signing in works.
 
 use async_trait::async_trait;
 use secrecy::SecretString;
 
 use super::{CodeHost, CodeHostError, DeviceFlow, FlowState};
 
-/// The place of a code host until the configuration names our application there.
+/// Stands in for a code host until the configuration names our application there.
 pub struct Unset;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! `admin backup`: makes backups, lists, verifies and prunes them.
+//! `admin backup`: creates, lists, verifies and prunes backups.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -8,13 +8,13 @@ use config::Config;
 use telemetry::counted;
 use url::Url;
 
-/// Makes a backup, or does something with those there are.
+/// Make a backup, or list, verify and prune those there are.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Backup {
-    /// The place of the backups, `file:///folder` or `s3://bucket/prefix`; `backup.url` when absent.
+    /// The place of the backups, `file:///folder` or `s3://bucket/prefix`; defaults to `backup.url`.
     to: Option<Url>,
-    /// Reads back the packs that earlier backups have copied, and copies them again where they are damaged.
+    /// Read back the packs that earlier backups have copied, and copy damaged ones again.
     #[arg(long)]
     recheck: bool,
     #[command(subcommand)]
@@ -23,43 +23,42 @@ pub(crate) struct Backup {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List the backups, the oldest first.
+    /// List the backups, oldest first.
     List {
-        /// The place of the backups; `backup.url` when absent.
+        /// The place of the backups; defaults to `backup.url`.
         at: Option<Url>,
-        /// Deals with the backups of this database, which is not the one of the configuration.
+        /// The database whose backups are meant, if it is not the configured one.
         #[arg(long, value_name = "DATABASE")]
         of: Option<String>,
     },
-    /// Read a backup back without restoring it, and name what of it is damaged.
+    /// Read a backup without restoring it, and list its damaged objects.
     Verify {
-        /// The place of the backups; `backup.url` when absent.
+        /// The place of the backups; defaults to `backup.url`.
         at: Option<Url>,
-        /// Deals with the backups of this database, which is not the one of the configuration.
+        /// The database whose backups are meant, if it is not the configured one.
         #[arg(long, value_name = "DATABASE")]
         of: Option<String>,
-        /// The backup; the newest when absent.
+        /// The name of the backup; defaults to the newest.
         #[arg(long = "at", value_name = "BACKUP")]
         backup: Option<String>,
     },
-    /// Remove old backups, and the packs that no other one needs. The newest stays.
+    /// Remove old backups, and the packs that no other backup needs. The newest backup stays.
     #[command(group(clap::ArgGroup::new("keep").required(true).multiple(true)))]
     Prune {
-        /// The place of the backups; `backup.url` when absent.
+        /// The place of the backups; defaults to `backup.url`.
         at: Option<Url>,
-        /// Deals with the backups of this database, which is not the one of the configuration.
+        /// The database whose backups are meant, if it is not the configured one.
         #[arg(long, value_name = "DATABASE")]
         of: Option<String>,
-        /// Keeps backups that are not older than so many days.
+        /// Keep backups that are at most this many days old.
         #[arg(long, group = "keep")]
         keep_days: Option<u32>,
-        /// Keeps the newest, so many.
+        /// Keep this number of newest backups.
         #[arg(long, group = "keep")]
         keep_last: Option<usize>,
     },
 }
 
-/// Runs the command, and prints what became of it.
 #[expect(clippy::print_stdout, reason = "what was done is this command's result")]
 pub(crate) async fn run(config: Arc<Config>, arguments: Backup) -> anyhow::Result<()> {
     match arguments.action {

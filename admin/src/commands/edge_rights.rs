@@ -1,4 +1,4 @@
-//! `admin grant-edge` and `admin redis-acl`: rights of their own for edges, in Postgres and in Redis.
+//! `admin grant-edge` and `admin redis-acl`: limited rights for edges, in Postgres and in Redis.
 
 use std::path::{Path, PathBuf};
 
@@ -8,28 +8,28 @@ use config::Config;
 use db::edges::roles;
 use postgres_protocol::password::scram_sha_256;
 
-/// Makes a role of edges, or grants the one that there is what edges need now.
+/// Create a role for edges, or grant an existing role what edges need now.
 #[derive(Args)]
 pub(crate) struct GrantEdge {
     /// The name of the role.
     role: String,
-    /// A file with the password that the role gets, instead of one that is made up and printed.
+    /// A file with the password of the role, instead of a generated one that is printed.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 }
 
-/// Prints the rules of the user that edges have in Redis.
+/// Print the ACL rules of the Redis user for edges.
 #[derive(Args)]
 pub(crate) struct RedisAcl {
     /// The name of the user.
     #[arg(long, default_value = "svc-edge")]
     user: String,
-    /// A file with the password of the user, of which a hash is printed.
+    /// A file with the password of the user, whose hash is printed.
     #[arg(long, value_name = "FILE")]
     password_file: PathBuf,
 }
 
-/// Grants a role what edges need. Prints its password if it was made up, and nothing else.
+/// Grants a role what edges need. Prints only the password, and only if it was generated.
 #[expect(clippy::print_stdout, reason = "the password is this command's result")]
 pub(crate) async fn grant(config: &Config, GrantEdge { role, password_file }: &GrantEdge) -> anyhow::Result<()> {
     db::bring_up_to_date(&config.postgres).await.context("the database could not be brought up to date")?;
@@ -53,7 +53,6 @@ pub(crate) async fn grant(config: &Config, GrantEdge { role, password_file }: &G
     Ok(())
 }
 
-/// Prints the rules of the user that edges have in Redis.
 #[expect(clippy::print_stdout, reason = "the rules are this command's result")]
 pub(crate) fn print_acl(arguments: &RedisAcl) -> anyhow::Result<()> {
     println!("{}", live::acl::edge_user(&arguments.user, &read_password(&arguments.password_file)?));

@@ -1,4 +1,4 @@
-//! `admin lost-changes`: changes that the database has lost since a copy or a backup took its place.
+//! `admin lost-changes`: changes that the database has lost because a copy or a backup took its place.
 
 use std::time::Duration;
 
@@ -7,12 +7,10 @@ use config::Config;
 use db::edges::lost_changes::{self, Loss};
 use domain::Clock;
 
-/// Time within which a loss is listed.
 const LISTED_WITHIN: Duration = Duration::from_hours(90 * 24);
-/// Most losses that are listed.
 const LISTED: i64 = 100;
 
-/// Lists the losses, or marks them as seen to.
+/// Lists the losses, or marks them as acknowledged.
 #[expect(clippy::print_stdout, reason = "the list is this command's result")]
 pub(crate) async fn run(config: &Config, acknowledge: bool) -> anyhow::Result<()> {
     let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;

@@ -1,4 +1,4 @@
-//! Commands of the operator that have a file of their own: the arguments, and what is printed.
+//! The operator's commands that have a file of their own: their arguments and output.
 
 pub(crate) mod backup;
 pub(crate) mod edge_rights;

@@ -1,4 +1,4 @@
-//! `admin restore`: the way back from a backup.
+//! `admin restore`: restores a backup.
 
 use std::sync::Arc;
 
@@ -7,26 +7,26 @@ use clap::Args;
 use config::Config;
 use url::Url;
 
-/// Restores the database and the packs that it wants from a backup.
+/// Restore the database and the packs that it references from a backup.
 #[derive(Args)]
 pub(crate) struct Restore {
-    /// The place of the backups, `file:///folder` or `s3://bucket/prefix`; `backup.url` when absent.
+    /// The place of the backups, `file:///folder` or `s3://bucket/prefix`; defaults to `backup.url`.
     from: Option<Url>,
-    /// The backup, as `admin backup list` names it; the newest when absent.
+    /// The name of the backup, as `admin backup list` prints it; defaults to the newest.
     #[arg(long, value_name = "BACKUP")]
     at: Option<String>,
-    /// Reads back everything that was restored.
+    /// Read back everything that was restored.
     #[arg(long)]
     verify: bool,
-    /// Replaces the tables of this database, which keeps the former ones in a schema of their own.
+    /// Replace the tables of this database; the former ones are kept in a separate schema.
     #[arg(long, value_name = "DATABASE")]
     overwrite: Option<String>,
-    /// Takes the backups of this database, where the one of the configuration has tables and another name (`admin backup list` says it).
+    /// The database whose backups are meant, if the configured one has tables and a different name (`admin backup list`
+    /// prints it).
     #[arg(long, value_name = "DATABASE")]
     of: Option<String>,
 }
 
-/// Runs the command, and prints what became of it.
 #[expect(clippy::print_stdout, reason = "what was done is this command's result")]
 pub(crate) async fn run(config: Arc<Config>, arguments: Restore) -> anyhow::Result<()> {
     let backups = Backups::open(config, arguments.from, arguments.of)?;

@@ -1,4 +1,4 @@
-//! `admin store`: the trash of the store, its sweep, and the check of what is stored.
+//! `admin store`: the trash of the store, its sweep, and the check of stored packs.
 
 mod check;
 
@@ -17,33 +17,32 @@ use telemetry::counted;
 /// The subcommands of `admin store`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreAction {
-    /// List the packs in the trash: id, project, when they were moved there, bytes.
+    /// List the packs in the trash: id, project, time of the move, bytes.
     Trash,
-    /// Take packs out of the trash. Those that no deployment has go back there by the next sweep.
+    /// Restore packs from the trash. The next sweep moves those without a deployment back.
     Restore {
-        /// The packs' ids, which are their deployments'.
+        /// The ids of the packs, which are those of their deployments.
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         ids: Vec<DeploymentId>,
-        /// Every pack in the trash.
+        /// Restore every pack in the trash.
         #[arg(long)]
         all: bool,
     },
-    /// Show which packs have no record in the database, and would be moved to the trash.
+    /// Show which packs have no record in the database and would be moved to the trash.
     Sweep {
-        /// Move them, however many there are.
+        /// Move them, in any number.
         #[arg(long)]
         yes: bool,
     },
-    /// Read every pack, live sites first, and name what is lost or damaged. Fails when something is.
+    /// Read every pack, live sites first, and list lost and damaged ones. Fails if there are any.
     Check(check::CheckArguments),
 }
 
-/// Runs a command of the group.
 pub(crate) async fn run(config: Arc<Config>, action: StoreAction) -> anyhow::Result<()> {
-    // Nothing here changes what edges remember, so that nobody runs their tasks.
+    // These commands change nothing that edges have cached, so the tasks need not run.
     let (app, _tasks) = App::new(config)?;
     db::bring_up_to_date(&app.config.postgres).await.context("the database could not be brought up to date")?;
-    // Nothing is moved or deleted in a store of another database.
+    // Refuse a store of another database before anything is moved or deleted.
     app.watch().start().await?;
     match action {
         StoreAction::Trash => list(&app).await,
@@ -75,7 +74,7 @@ async fn restore(app: &App, mut ids: Vec<DeploymentId>, all: bool) -> anyhow::Re
     let mut restored = 0;
     loop {
         if all {
-            // What was restored is not there any more, so that the first page is always the next one.
+            // Restored packs leave the trash, so the first page is always the next one.
             ids = tend::list(app, None).await?.into_iter().map(|pack| pack.id).collect();
         }
         for id in &ids {

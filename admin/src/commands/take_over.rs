@@ -1,4 +1,4 @@
-//! `admin take-over`: a store or Redis of another database becomes this one's.
+//! `admin take-over`: assigns a store or Redis of another database to this one.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use identity::TakenPart;
 pub(crate) struct TakeOver {
     /// The part of the service to take over.
     part: Part,
-    /// The name of the database that it belongs to, as `admin doctor` shows it; `unnamed` for a store without a name.
+    /// The name of the database that it belongs to, as `admin doctor` prints it; `unnamed` for a store without a name.
     former: String,
 }
 
-/// A part of the service that carries the name of its database.
+/// A part of the service that is marked with the name of its database.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Part {
     /// The store of deployments.
@@ -26,10 +26,9 @@ enum Part {
     Redis,
 }
 
-/// Runs the command.
 #[expect(clippy::print_stdout, reason = "what was done is this command's result")]
 pub(crate) async fn run(config: Arc<Config>, arguments: TakeOver) -> anyhow::Result<()> {
-    // Nothing here changes what edges remember, so that nobody runs their tasks.
+    // This command changes nothing that edges have cached, so the tasks need not run.
     let (app, _tasks) = App::new(config)?;
     db::bring_up_to_date(&app.config.postgres).await.context("the database could not be brought up to date")?;
     let (part, place) = match arguments.part {

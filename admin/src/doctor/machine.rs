@@ -10,11 +10,10 @@ use live::Redis;
 use packs::Space;
 use sqlx::PgPool;
 
-/// Differences between clocks beyond which there is a warning, and a failure.
+/// The clock differences that cause a warning and a failure.
 const SKEW_WARNED: Duration = Duration::from_secs(2);
 const SKEW_FAILED: Duration = Duration::from_mins(2);
 
-/// Compares this machine's clock with Postgres's.
 pub(super) async fn clock_of_postgres(db: PgPool) -> Finding {
     let before = Clock::system().now();
     match identity::server(&db).await {
@@ -23,7 +22,7 @@ pub(super) async fn clock_of_postgres(db: PgPool) -> Finding {
     }
 }
 
-/// Compares this machine's clock with Redis's, which decides what day a completion is charged to.
+/// Compares this machine's clock with Redis's, which decides the day to which a completion is charged.
 pub(super) async fn clock_of_redis(redis: Redis) -> Finding {
     let before = Clock::system().now();
     match redis.time().await {
@@ -33,7 +32,7 @@ pub(super) async fn clock_of_redis(redis: Redis) -> Finding {
 }
 
 fn skew(whose: &str, there: Timestamp, before: Timestamp) -> Finding {
-    // It was asked some time between the two.
+    // The other clock was read some time between these two.
     let after = Clock::system().now();
     let difference = if there < before { before.since(there) } else { there.since(after) };
     let said = format!("{whose}'s clock and this machine's differ by {} ms", difference.as_millis());
@@ -45,7 +44,6 @@ fn skew(whose: &str, there: Timestamp, before: Timestamp) -> Finding {
     }
 }
 
-/// The folders whose disks may fill: those of this configuration that are on this machine.
 pub(super) fn folders(config: &Config) -> Vec<(&'static str, PathBuf)> {
     let mut folders = vec![("uploads", config.admin.spool.clone().unwrap_or_else(std::env::temp_dir))];
     if let Some(spool) = config.edge.spool.clone().filter(|spool| spool.exists()) {
@@ -57,7 +55,6 @@ pub(super) fn folders(config: &Config) -> Vec<(&'static str, PathBuf)> {
     folders
 }
 
-/// Asks for the free space of a folder's disk.
 pub(super) async fn disk(folder: PathBuf, least_percent: u8) -> Finding {
     let (asked, shown) = (folder.clone(), folder.display().to_string());
     match tokio::task::spawn_blocking(move || Space::of(&asked)).await {

@@ -1,6 +1,7 @@
-//! `admin doctor`: what svc depends on, a line each, with what helps. It works while things are down: that is when it is asked.
+//! `admin doctor`: checks everything that svc depends on, and prints one line each, with advice. It works while parts
+//! are down, because that is when it is needed.
 //!
-//! The checks run concurrently, each with a bound in time. What issuing certificates depends on is for `certs doctor`.
+//! The checks run concurrently, each with a timeout. The dependencies of certificates are checked by `certs doctor`.
 
 mod machine;
 mod network;
@@ -15,10 +16,9 @@ pub use diagnosis::Report;
 use diagnosis::{Finding, fail, warn, within};
 use futures_util::future::join_all;
 
-/// Longest time for a check.
 const WITHIN: Duration = Duration::from_secs(8);
 
-/// The checks that ask Postgres, beside the one whether it answers.
+/// The checks that query Postgres, apart from `postgres` itself.
 const OF_POSTGRES: [&str; 11] = [
     "pooler",
     "migrations",
@@ -32,13 +32,12 @@ const OF_POSTGRES: [&str; 11] = [
     "packs",
     "sweep",
 ];
-/// The checks that ask Redis, beside the one whether it answers.
+/// The checks that query Redis, apart from `redis` itself.
 const OF_REDIS: [&str; 4] = ["eviction", "persistence", "clock of redis", "edges"];
 
-/// A check under way.
 type Checking<'a> = Pin<Box<dyn Future<Output = Finding> + Send + 'a>>;
 
-/// Examines everything.
+/// Runs every check.
 pub async fn examine(config: &Config) -> Report {
     let mut checks: Vec<(String, Checking<'_>)> = Vec::new();
     let mut add = |name: &str, check: Checking<'static>| checks.push((name.to_owned(), check));
@@ -99,7 +98,8 @@ pub async fn examine(config: &Config) -> Report {
     report
 }
 
-/// Puts one line in the place of those that failed because the part which they ask is away, which is `cause`: it did not answer any of them.
+/// Replaces the checks `rest` by one line if all of them failed because their part, which the check `cause` covers, is
+/// down.
 fn leave_out(found: &mut Vec<(String, Finding)>, cause: &str, part: &str, rest: &[&str]) {
     let has_failed = |name: &str| found.iter().any(|(known, finding)| known == name && diagnosis::is_failure(finding));
     if !has_failed(cause) || !rest.iter().all(|name| has_failed(name)) {

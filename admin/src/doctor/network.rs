@@ -1,4 +1,4 @@
-//! What svc reaches over the network: the mail server, the code host, and the DNS of its own names.
+//! Checks the network dependencies: the mail server, the code host, and the DNS of svc's own names.
 
 use std::{
     collections::BTreeSet,
@@ -12,10 +12,8 @@ use url::Url;
 
 use crate::mail::Mailer;
 
-/// In the place of a wildcard.
 const LABEL: &str = "svc-doctor";
 
-/// Connects to the mail server and signs in.
 pub(super) async fn mail(mail: config::Mail, site: Site) -> Finding {
     let mailer = match Mailer::new(&mail, &site) {
         Ok(mailer) => mailer,
@@ -30,7 +28,6 @@ pub(super) async fn mail(mail: config::Mail, site: Site) -> Finding {
     }
 }
 
-/// Asks the code host for anything.
 pub(super) async fn code_host(host: config::CodeHost) -> Finding {
     if host.kind == CodeHostKind::Local {
         return warn(
@@ -43,7 +40,7 @@ pub(super) async fn code_host(host: config::CodeHost) -> Finding {
         Err(error) => return fail(error.to_string(), "are the system's certificates installed?"),
     };
     match client.get(host.api_url.clone()).send().await {
-        // Any answer shows that it can be reached; a limit on anonymous requests is none on ours.
+        // Any response shows that it is reachable; a rate limit on anonymous requests does not affect ours.
         Ok(answer) if !answer.status().is_server_error() => Ok(format!("{} answers", host.api_url)),
         Ok(answer) => {
             fail(format!("{} answers {}", host.api_url, answer.status()), "people cannot sign in until it recovers")
@@ -55,7 +52,6 @@ pub(super) async fn code_host(host: config::CodeHost) -> Finding {
     }
 }
 
-/// The names that have to lead to an edge, and what they are for.
 pub(super) fn own_names(site: &Site) -> Vec<(&'static str, String)> {
     let host = |url: &Url| url.host_str().unwrap_or_default().to_owned();
     vec![
@@ -67,7 +63,7 @@ pub(super) fn own_names(site: &Site) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Compares the addresses of a name with those of `target`, at which the edges are.
+/// Compares the addresses of a name with those of `target`, which belong to the edges.
 pub(super) async fn leads_here(host: String, target: String) -> Finding {
     let (found, wanted) = tokio::join!(addresses(&host), addresses(&target));
     let list = |addresses: &BTreeSet<IpAddr>| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -93,7 +89,7 @@ pub(super) async fn leads_here(host: String, target: String) -> Finding {
 }
 
 async fn addresses(host: &str) -> BTreeSet<IpAddr> {
-    // Browsers do not ask for these, and few resolvers know them (RFC 6761).
+    // Browsers do not resolve these, and few resolvers know them (RFC 6761).
     if is_within(host, "localhost") {
         return BTreeSet::from([IpAddr::from(Ipv4Addr::LOCALHOST)]);
     }

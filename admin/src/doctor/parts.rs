@@ -1,4 +1,4 @@
-//! Postgres, Redis and the store: that they answer, are this database's, and keep what they are given.
+//! Checks Postgres and Redis: that they respond, belong to this database, and keep their data.
 
 use config::{Pooler, without_password};
 use db::{
@@ -13,19 +13,18 @@ use sqlx::PgPool;
 const AWAY: &str = "is it running, and does postgres.url lead there?";
 const REDIS_AWAY: &str =
     "is it running, and does redis.url lead there? Sites are served without it; completions and receipts are not";
-/// Percent of Postgres's connections beyond which there is a warning: an upgrade doubles a program's.
+/// The share of Postgres's connections, in percent, above which a warning appears: an upgrade doubles a program's
+/// connections.
 const CONNECTIONS_PERCENT: i64 = 80;
-/// Most roles of edges that are looked at.
 const ROLES: i64 = 100;
 
-/// Asks Postgres for its version and about the connection.
 pub(super) async fn postgres(db: PgPool, config: config::Postgres) -> Finding {
     let server = match identity::server(&db).await {
         Ok(server) => server,
         Err(error) => return fail(of_postgres(&error), AWAY),
     };
     let encryption = match (config.pooler, server.is_encrypted) {
-        // Postgres knows how the pooler reaches it, and not how we reach the pooler.
+        // Postgres knows how the pooler is connected to it, but not how we are connected to the pooler.
         (Pooler::Transaction, _) => "behind a pooler",
         (Pooler::None, true) => "TLS",
         (Pooler::None, false) => "no TLS",
@@ -47,7 +46,7 @@ pub(super) async fn postgres(db: PgPool, config: config::Postgres) -> Finding {
     Ok(said)
 }
 
-/// Compares `postgres.pooler` with what there is, and looks for what has to be set around a pooler.
+/// Compares `postgres.pooler` with the actual connection, and checks the settings that a pooler requires.
 pub(super) async fn pooler(db: PgPool, config: config::Postgres) -> Finding {
     match pooler::check(config.pooler, &db).await {
         Err(error) if error.is_final() => {
@@ -83,7 +82,6 @@ pub(super) async fn pooler(db: PgPool, config: config::Postgres) -> Finding {
     }
 }
 
-/// Compares the schema with this program's.
 pub(super) async fn migrations(db: PgPool) -> Finding {
     match identity::schema(&db).await {
         Ok(schema) if schema.applied == schema.known => Ok(format!("up to date ({})", schema.applied)),
@@ -100,7 +98,6 @@ pub(super) async fn migrations(db: PgPool) -> Finding {
     }
 }
 
-/// Counts the connections to Postgres.
 pub(super) async fn connections(db: PgPool, of_program: u32) -> Finding {
     match identity::server(&db).await {
         Err(error) => fail(of_postgres(&error), AWAY),
@@ -117,7 +114,7 @@ pub(super) async fn connections(db: PgPool, of_program: u32) -> Finding {
     }
 }
 
-/// Asks whether edges have a role of their own in the database, with the rights that they need.
+/// Checks whether edges have a role of their own in the database, with the rights that they need.
 pub(super) async fn edge_roles(db: PgPool) -> Finding {
     let roles = match roles::list(&db, ROLES).await {
         Ok(roles) => roles,
@@ -159,7 +156,7 @@ pub(super) async fn edge_roles(db: PgPool) -> Finding {
     }
 }
 
-/// Asks whether Postgres tells of a failover.
+/// Checks whether Postgres reveals a failover.
 pub(super) async fn failover(db: PgPool) -> Finding {
     match database::history(&db).await {
         Ok(Some(history)) => Ok(format!("noticed: Postgres tells its history ({history})")),
@@ -172,7 +169,6 @@ pub(super) async fn failover(db: PgPool) -> Finding {
     }
 }
 
-/// Asks Redis whose it is.
 pub(super) async fn redis(redis: config::Redis, db: PgPool) -> Finding {
     let shown = without_password(&redis.url);
     let redis = match Redis::connect_trusting(&redis.url, redis.ca_file.as_deref()) {
@@ -195,7 +191,7 @@ pub(super) async fn redis(redis: config::Redis, db: PgPool) -> Finding {
     )
 }
 
-/// Asks whether Redis evicts what is counted in it.
+/// Checks whether Redis evicts keys, which hold budgets.
 pub(super) async fn eviction(redis: Redis) -> Finding {
     match redis.eviction_policy().await {
         Ok(None) => Ok("Redis evicts nothing".to_owned()),
@@ -207,7 +203,6 @@ pub(super) async fn eviction(redis: Redis) -> Finding {
     }
 }
 
-/// Asks what Redis keeps over a restart.
 pub(super) async fn persistence(redis: Redis) -> Finding {
     match redis.persistence().await {
         Ok(Persistence::AppendOnly) => Ok("Redis has an append-only file".to_owned()),

@@ -1,4 +1,4 @@
-//! The service itself: its jobs, and the edges that are heard.
+//! Checks the service itself: its jobs, exports, backups and edges.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -17,16 +17,15 @@ use live::{
 use sqlx::PgPool;
 use tokio::time::timeout;
 
-/// Most jobs that are named.
 const JOBS_NAMED: i64 = 10;
-/// Completions that wait for the export of usage, as far as they are counted.
+/// The number up to which completions waiting for the usage export are counted.
 const EXPORT_COUNTED: i64 = 100_000;
-/// Age of the last backup beyond which there is a warning: one is made every hour. The alert `BackupOld` has the same.
+/// The age of the last backup above which a warning appears: one is made every hour. The alert `BackupOld` uses the
+/// same value.
 const OLDEST_BACKUP: Duration = Duration::from_hours(3);
-/// Time for which the edges are listened to: each says that it lives in every interval.
+/// How long heartbeats are collected: each edge sends one per interval.
 const LISTEN: Duration = HEARTBEAT_EVERY.saturating_mul(5);
 
-/// Looks for jobs whose last run failed.
 pub(super) async fn jobs(db: PgPool) -> Finding {
     match job_leases::failing(&db, JOBS_NAMED).await {
         Ok(failing) if failing.is_empty() => Ok("no job's last run failed".to_owned()),
@@ -42,7 +41,6 @@ pub(super) async fn jobs(db: PgPool) -> Finding {
     }
 }
 
-/// Asks how the sending of the gateway's usage stands, which is configured if `is_configured`.
 pub(super) async fn usage_export(db: PgPool, is_configured: bool) -> Finding {
     let asked = async { Ok((usage_export::standing(&db).await?, usage_export::waiting(&db, EXPORT_COUNTED).await?)) };
     let (standing, waiting) = match asked.await {
@@ -70,7 +68,6 @@ pub(super) async fn usage_export(db: PgPool, is_configured: bool) -> Finding {
     }
 }
 
-/// Asks when the last backup was made.
 pub(super) async fn backup(db: PgPool) -> Finding {
     match backups::last(&db).await {
         Ok(Some(began_at)) => {
@@ -91,7 +88,6 @@ pub(super) async fn backup(db: PgPool) -> Finding {
     }
 }
 
-/// Asks whether the database has lost changes that nobody has seen to.
 pub(super) async fn lost_changes(db: PgPool) -> Finding {
     let since = Clock::system().now() - lost_changes::SHOWN_FOR;
     match lost_changes::unacknowledged(&db, since, lost_changes::SHOWN).await {
@@ -114,7 +110,6 @@ pub(super) async fn lost_changes(db: PgPool) -> Finding {
     }
 }
 
-/// Listens for a moment who says that it lives.
 pub(super) async fn edges(redis: Redis) -> Finding {
     let mut heard = BTreeSet::new();
     let subscribed = async {

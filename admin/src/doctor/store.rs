@@ -1,5 +1,5 @@
-//! The store: whose it is, whether it takes what it is given, and what is known of the packs in it. Nothing is made but an object that is
-//! deleted again, in a store that admin would start with.
+//! Checks the store: which database it belongs to, whether it is writable, and known faults of its packs. It writes
+//! only one object, which it deletes again, and only in a store with which admin would start.
 
 use config::Config;
 use db::upkeep::{identity::is_unmigrated, pack_faults, store_sweep};
@@ -10,7 +10,7 @@ use sqlx::PgPool;
 
 use crate::trash::Reason;
 
-/// Asks the store whose it is, as admin does at its start, and writes and deletes an object.
+/// Checks which database the store belongs to, as admin does at startup, then writes and deletes an object.
 pub(super) async fn store(config: Config, db: PgPool) -> Finding {
     let url = config.store.url.clone();
     let store = match PackStore::open_as_it_is(&config.store) {
@@ -62,7 +62,6 @@ pub(super) async fn store(config: Config, db: PgPool) -> Finding {
     }
 }
 
-/// Says what is known to be lost or damaged in the store.
 pub(super) async fn packs(db: PgPool) -> Finding {
     match pack_faults::faulty(&db).await {
         Ok(0) => Ok("none is known to be lost or damaged".to_owned()),
@@ -75,7 +74,6 @@ pub(super) async fn packs(db: PgPool) -> Finding {
     }
 }
 
-/// Says whether the sweep of the store has stopped.
 pub(super) async fn sweep(db: PgPool) -> Finding {
     match store_sweep::state(&db).await.map(|state| state.stopped_for) {
         Ok(None) => Ok("the sweep of the store runs".to_owned()),

@@ -1,7 +1,8 @@
-//! Giving committed changes their numbers, as many at once as there are.
+//! Numbers committed changes in batches.
 //!
-//! A change is committed without a number, so that changes do not wait for one another's commits. While Postgres writes the numbers
-//! of some, others commit, and share the next round. A program that numbers changes sends them, also those of another one.
+//! A change is committed without a number, so that changes do not wait for one another's commits. While Postgres
+//! numbers one batch, further commits join the next. The process that numbers a change also sends it, even if another
+//! process committed it.
 
 use std::collections::HashMap;
 
@@ -12,10 +13,9 @@ use tokio::sync::mpsc;
 
 use super::Commit;
 
-/// Transactions whose changes are numbered in one round.
 const ROUND: usize = 256;
 
-/// Numbers what is committed, and hands it on to be sent, for the program's life.
+/// Numbers committed changes and queues them for sending, for the life of the program.
 pub(super) async fn run(mut commits: mpsc::Receiver<Commit>, outbox: mpsc::Sender<RouteChange>, db: &PgPool) {
     let mut round = Vec::with_capacity(ROUND);
     while commits.recv_many(&mut round, ROUND).await > 0 {
@@ -24,7 +24,7 @@ pub(super) async fn run(mut commits: mpsc::Receiver<Commit>, outbox: mpsc::Sende
                 for Commit { ids, reply } in round.drain(..) {
                     let all: Option<Vec<&Position>> = ids.iter().map(|id| positions.get(id)).collect();
                     let last = all.and_then(|all| all.into_iter().max_by_key(|position| position.seq));
-                    // Whoever waited may be gone.
+                    // The requester may have stopped waiting.
                     if let (Some(reply), Some(last)) = (reply, last) {
                         let _ = reply.send(last.clone());
                     }
@@ -38,7 +38,7 @@ pub(super) async fn run(mut commits: mpsc::Receiver<Commit>, outbox: mpsc::Sende
     }
 }
 
-/// Returns the positions of these transactions' changes.
+/// Numbers all pending changes, and returns the positions of this round's.
 async fn number(
     round: &[Commit],
     outbox: &mpsc::Sender<RouteChange>,
@@ -63,7 +63,7 @@ async fn number(
     let ids = round.iter().flat_map(|commit| &commit.ids);
     let missing: Vec<PendingId> = ids.filter(|id| !positions.contains_key(id)).copied().collect();
     if !missing.is_empty() {
-        // Another program was faster, and sends them.
+        // Another process numbered these, and sends them.
         positions.extend(db::in_time(route_changes::numbered(db, &missing)).await?.into_iter().filter_map(place));
     }
     Ok(positions)

@@ -1,4 +1,4 @@
-//! Events out of what is known of a change: lines of the audit log, receipts of the edges, and what has no line.
+//! Builds events from a change: from its audit log entries, from the edges' receipts, and for changes without an entry.
 
 use db::{
     audit::{Actor, Entry},
@@ -10,20 +10,19 @@ use serde_json::{Map, Value};
 
 use crate::edges::Propagation;
 
-/// The kind of the event that says how many edges have applied a change.
+/// The kind of event that reports how many edges have applied a change.
 const KIND_RECEIPT: &str = "receipt";
-/// The kind of the event that says that a custom domain's certificate is in another state.
+/// The kind of event that reports a new state of a custom domain's certificate.
 pub const KIND_DOMAIN_STATE: &str = "domain.state";
-/// The kind of the event that says that a push is queued, or could not be deployed.
+/// The kind of event that reports that a push is queued, waits or could not be deployed.
 pub const KIND_PUSH: &str = "push";
-/// The kind of the event that says that a subscription or a payment has changed.
+/// The kind of event that reports a changed subscription or payment.
 pub const KIND_BILLING: &str = "billing";
-/// Most characters of an author's name, and of a detail that is text.
 const TEXT_CHARS: usize = 300;
-/// The details that name the thing that something was done to, the first of them that there is.
+/// The details that can name the subject of an event, in order of precedence.
 const SUBJECTS: [&str; 8] = ["deployment", "domain", "login", "key", "token", "invite", "installation", "repo"];
 
-/// The event of a line of the audit log.
+/// Returns the event of an audit log entry.
 pub fn of_entry(entry: &Entry, actor: Actor<'_>, now: Timestamp) -> Event {
     let action = entry.action();
     let cut = entry.detail().iter().map(|(key, value)| (key.clone(), cut(value)));
@@ -33,7 +32,7 @@ pub fn of_entry(entry: &Entry, actor: Actor<'_>, now: Timestamp) -> Event {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     });
-    // Whoever takes a domain away, by proof, is a stranger to those who lose it.
+    // The account that takes over a domain, by proof of control, is a stranger to those who lose it.
     let actor = Some(actor).filter(|_| action != Action::DomainLose);
     Event {
         kind: action.as_str().to_owned(),
@@ -51,7 +50,7 @@ pub fn of_entry(entry: &Entry, actor: Actor<'_>, now: Timestamp) -> Event {
     }
 }
 
-/// An event of a project that the audit log has no line for.
+/// Returns an event of a project that has no audit log entry.
 pub fn of_project(kind: &str, project: &Project, subject: Option<&str>, by: Option<&str>, now: Timestamp) -> Event {
     Event {
         kind: kind.to_owned(),
@@ -69,7 +68,7 @@ pub fn of_project(kind: &str, project: &Project, subject: Option<&str>, by: Opti
     }
 }
 
-/// The receipts of a change that `told` were the lines of: one for each project or account that it was about.
+/// Returns the receipts of the change that produced the events `told`: one for each project or account concerned.
 pub fn receipts(told: &[Event], propagation: Propagation) -> Vec<Event> {
     let Some(figures) = propagation.detail() else { return Vec::new() };
     let mut receipts: Vec<Event> = Vec::with_capacity(told.len());

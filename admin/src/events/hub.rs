@@ -1,4 +1,4 @@
-//! The newest events of the platform in memory, and their way to the streams of this process.
+//! The newest events of the platform, in memory, and their distribution to the event streams of this process.
 
 use std::{
     collections::VecDeque,
@@ -12,30 +12,30 @@ use tokio::sync::{Notify, broadcast};
 
 use crate::metrics;
 
-/// Events kept for streams that are resumed. An event has half a kilobyte.
+/// The number of events kept for resumed streams. An event takes half a kilobyte.
 pub(super) const KEPT: usize = 4_096;
-/// Events by which a stream may be behind before it is told to look again.
+/// The number of events that a stream may lag behind before it is reset.
 const LAG: usize = 1_024;
 
-/// The newest events, and those who wait for the next.
+/// The newest events, and the subscribers that wait for the next.
 pub struct Hub {
     state: Mutex<State>,
     sender: broadcast::Sender<Arc<Told>>,
-    /// Woken when events can be read for the first time.
+    /// Notified when events can be read for the first time.
     begun: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// The id of the entry before those that are kept.
+    /// The id of the entry before the oldest kept one.
     floor: Option<EventId>,
     kept: VecDeque<Arc<Told>>,
 }
 
-/// An entry of the stream as the streams of this process get it.
+/// A stored event as the streams of this process receive it.
 #[derive(Debug)]
 pub struct Told {
-    /// Its id.
+    /// The id of the entry.
     pub id: EventId,
     /// The content of the entry.
     pub news: News,
@@ -44,28 +44,28 @@ pub struct Told {
 /// The content of an entry.
 #[derive(Debug)]
 pub enum News {
-    /// Something happened. The frames are what streams send of it, made by the first that does: for every member of an org, and
-    /// for those who may see all of it.
+    /// An event, with the two frames that streams send for it: one for every member of an organization, one for those
+    /// who may see all of it. The first stream that needs a frame encodes it.
     Event(Box<Event>, [std::sync::OnceLock<Bytes>; 2]),
-    /// A session or token of the person may have ended.
+    /// A session or token of this person may have ended.
     Credentials(UserId),
     /// Entries may be missing before the next one.
     Reset,
-    /// Nothing that concerns anybody.
+    /// An entry without meaning for streams.
     Nothing,
 }
 
-/// The place from which a stream begins.
+/// The position at which a stream begins.
 pub enum Start {
-    /// Behind the newest entry; none while events cannot be read.
+    /// After the newest entry, whose id this is; `None` while events cannot be read.
     Now(Option<EventId>),
-    /// Behind the entry that was asked for: these came since.
+    /// After the requested entry: these entries followed it.
     After(Vec<Arc<Told>>),
-    /// The entry that was asked for is not known here. It may be newer than the newest, whose id this is.
+    /// The requested entry is not kept here, or is newer than the newest entry, whose id this is.
     Unknown(Option<EventId>),
 }
 
-/// The entries as they come.
+/// The receiver of new entries.
 pub type Following = broadcast::Receiver<Arc<Told>>;
 
 impl Hub {
@@ -74,7 +74,7 @@ impl Hub {
         Self { state: Mutex::default(), sender, begun: Notify::new() }
     }
 
-    /// Returns the id of the newest entry; none before events could be read.
+    /// Returns the id of the newest entry; `None` before events can be read.
     pub fn newest(&self) -> Option<EventId> {
         let state = self.state();
         state.kept.back().map(|told| told.id).or(state.floor)
@@ -92,7 +92,7 @@ impl Hub {
         }
     }
 
-    /// Begins to follow, behind the entry `last` if there is one. No entry is missed in between, and none comes twice.
+    /// Subscribes, after the entry `last` if it is given, without missing or repeating an entry in between.
     pub fn follow(&self, last: Option<EventId>) -> (Start, Following) {
         let state = self.state();
         let following = self.sender.subscribe();
@@ -108,13 +108,13 @@ impl Hub {
         (start, following)
     }
 
-    /// Takes in an entry that follows the newest.
+    /// Appends an entry, which follows the newest.
     pub(super) fn push(&self, sent: Sent) {
         let told = Arc::new(Told::from(sent));
         let mut state = self.state();
         if matches!(told.news, News::Reset) {
             metrics::events_reset();
-            // What was before it is of no use: whoever missed it has to look again.
+            // Earlier entries are useless: a stream that missed this one must reload.
             state.kept.clear();
             state.floor = Some(told.id);
         } else {
@@ -123,16 +123,16 @@ impl Hub {
             }
             state.kept.push_back(told.clone());
         }
-        // Nobody may follow.
+        // There may be no subscriber.
         let _ = self.sender.send(told);
     }
 
-    /// Puts `latest`, all that the stream has, in the place of what was known. Whoever follows is told to look again.
+    /// Replaces the kept entries by `latest`, everything that the Redis stream has. Subscribers are reset.
     pub(super) fn restart(&self, latest: Vec<Sent>) {
         let mut state = self.state();
         let Some(newest) = latest.last().map(|sent| sent.id) else { return };
         state.kept = latest.into_iter().map(|sent| Arc::new(Told::from(sent))).collect();
-        // Those before a loss cannot be resumed from.
+        // A stream cannot resume from before a loss.
         if let Some(at) = state.kept.iter().rposition(|told| matches!(told.news, News::Reset)) {
             let floor = state.kept.drain(..=at).next_back().map(|reset| reset.id);
             state.floor = floor;
@@ -202,7 +202,7 @@ mod tests {
         let last = |id: &str| Some(id.parse().unwrap());
         assert!(matches!(hub.follow(last("1-0")).0, Start::Unknown(_)));
         assert_eq!(ids(&hub.follow(last("2-0")).0).unwrap(), ["3-0"]);
-        // Another process begins with the same entries.
+        // Another process starts with the same entries.
         let other = Hub::new();
         other.restart(vec![sent("1-0", Message::Began), sent("2-0", Message::Lost), sent("3-0", Message::Unknown)]);
         assert!(matches!(other.follow(last("1-0")).0, Start::Unknown(_)));
@@ -217,7 +217,7 @@ mod tests {
             hub.push(sent(&format!("2-{number}"), Message::Unknown));
         }
         let last = |id: &str| Some(id.parse().unwrap());
-        // The one before those that are kept is known still.
+        // The entry before the oldest kept one is still known.
         assert_eq!(ids(&hub.follow(last("1-0")).0).unwrap().len(), KEPT);
         hub.push(sent("3-0", Message::Unknown));
         assert!(matches!(hub.follow(last("1-0")).0, Start::Unknown(_)));

@@ -1,9 +1,9 @@
-//! Events: what is told to those who follow an account, from the commit to the streams of this process.
+//! Events: what subscribers of an account receive, from the commit to the streams of this process.
 //!
-//! [`Change`](crate::change::Change) publishes what it has committed; one task appends it to a Redis stream (`sender.rs`), one
-//! reads the stream for all clients of this process (`reader.rs`) into a [`Hub`], which keeps the newest in memory. Publishing
-//! never waits and never fails: what is lost on the way has every stream read anew. Not here: who may see what, which is for
-//! `api/events`.
+//! [`Change`](crate::change::Change) publishes what it has committed; one task appends it to a Redis stream
+//! (`sender.rs`), one reads that stream for all clients of this process (`reader.rs`) into a [`Hub`], which keeps the
+//! newest events in memory. Publishing never waits and never fails: after a loss, every stream is reset. Not here: who
+//! may see which event (`api/events`).
 
 mod entry;
 mod hub;
@@ -25,7 +25,7 @@ pub use self::{
 };
 use crate::metrics;
 
-/// Events that wait to be sent. When the queue is full, they are dropped.
+/// The capacity of the send queue. When it is full, events are dropped.
 const SEND_QUEUE: usize = 4_096;
 
 /// A handle on the events. Cheap to clone.
@@ -36,11 +36,11 @@ pub struct Events {
     lost: Lost,
 }
 
-/// Whether events were dropped that nobody was told of yet. Clones share it.
+/// Whether events were dropped and subscribers not reset yet. Clones share it.
 #[derive(Debug, Clone, Default)]
 struct Lost(Arc<AtomicBool>);
 
-/// The tasks behind [`Events`]: made together with it, and run for the program's life.
+/// The tasks behind [`Events`], created together with it and run for the program's life.
 pub struct EventsTasks {
     hub: Arc<Hub>,
     inbox: mpsc::Receiver<Message>,
@@ -49,7 +49,7 @@ pub struct EventsTasks {
 }
 
 impl Events {
-    /// Makes the handle, and the tasks that have to run for it to be of use.
+    /// Creates the handle, and the tasks that must run for it to work.
     pub fn new(redis: Redis) -> (Self, EventsTasks) {
         let (outbox, inbox) = mpsc::channel(SEND_QUEUE);
         let (hub, lost) = (Arc::new(Hub::new()), Lost::default());
@@ -57,14 +57,14 @@ impl Events {
         (Self { hub, outbox, lost }, tasks)
     }
 
-    /// Publishes `message`, without waiting.
+    /// Publishes `message` without waiting.
     pub fn publish(&self, message: Message) {
         if self.outbox.try_send(message).is_err() {
             self.lost.record(1);
         }
     }
 
-    /// The events of the process, as they come.
+    /// Returns the hub of this process.
     pub fn hub(&self) -> &Arc<Hub> {
         &self.hub
     }
@@ -82,7 +82,8 @@ impl Lost {
 }
 
 impl EventsTasks {
-    /// Sends and reads until `stop`, then sends what still waits. Stop it after the last request was answered.
+    /// Sends and reads until `stop`, then sends what is still queued. Cancel `stop` only after the last response was
+    /// sent.
     pub async fn run(self, stop: CancellationToken) {
         let Self { hub, inbox, lost, redis } = self;
         let reading = stop.run_until_cancelled(reader::read(&hub, &redis));

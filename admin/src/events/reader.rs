@@ -1,4 +1,4 @@
-//! Reads the Redis stream: one connection for all clients of the process.
+//! Reads the Redis stream over one connection for all clients of this process.
 
 use std::time::Duration;
 
@@ -9,10 +9,9 @@ use live::{
 
 use super::hub::{Hub, KEPT};
 
-/// Pauses between attempts to read again, doubled up to the longest.
 const RECONNECT: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(2);
 
-/// Reads for the program's life, and again after each fault of Redis.
+/// Reads for the program's life, and reconnects after each failure of Redis.
 pub(super) async fn read(hub: &Hub, redis: &Redis) {
     let mut pause = *RECONNECT.start();
     loop {
@@ -39,7 +38,7 @@ async fn read_until_fault(hub: &Hub, redis: &Redis) -> Result<(), RedisError> {
     };
     loop {
         let sent = reader.next(after).await?;
-        // Asked after the answer: what was there then, was there when the answer was made.
+        // Checked after the read: an entry that exists now existed when the response was made.
         if !reader.has(after).await? {
             tracing::warn!(
                 "Redis has lost events, or there were too many; those who follow them are told to look again"
@@ -54,8 +53,8 @@ async fn read_until_fault(hub: &Hub, redis: &Redis) -> Result<(), RedisError> {
     }
 }
 
-/// Fills the hub with what the stream has, and returns the id of the newest entry. A stream that is empty gets its first,
-/// so that its loss shows.
+/// Fills the hub with the content of the stream, and returns the id of the newest entry. An empty stream receives a
+/// first entry, so that its loss can be detected.
 async fn begin(hub: &Hub, redis: &Redis, reader: &mut EventReader) -> Result<EventId, RedisError> {
     loop {
         let latest = reader.latest(KEPT).await?;

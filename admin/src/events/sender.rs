@@ -8,18 +8,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::Lost;
 
-/// Most events sent together.
 const BATCH: usize = 256;
-/// Interval at which it is looked whether a loss is to be told of, when nothing else is sent.
+/// The interval of checks for an unreported loss while nothing else is sent.
 const LOOK_FOR_LOSS: Duration = Duration::from_secs(1);
 
-/// Sends events in the order of the queue until `stop`, then those that still wait. After some were lost, the stream is told
-/// before anything else.
+/// Sends events in queue order until `stop`, then those still queued. After a loss, the loss is reported before
+/// anything else is sent.
 pub(super) async fn send(mut inbox: mpsc::Receiver<Message>, lost: &Lost, redis: &Redis, stop: &CancellationToken) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut is_away = false;
     loop {
-        // When the time is over, a loss may be all that there is to tell. It stops nowhere else: a batch is sent, or counted.
+        // After the timeout, a loss may be all there is to report. `stop` is checked only here: a received batch is
+        // either sent or counted as lost.
         let receiving = tokio::time::timeout(LOOK_FOR_LOSS, inbox.recv_many(&mut batch, BATCH));
         let is_last = matches!(stop.run_until_cancelled(receiving).await, None | Some(Ok(0)));
         if is_last {

@@ -1,4 +1,4 @@
-//! Advice about a hostname, in words: the record to set, and who can.
+//! Advice about a hostname for people: the record to set, and who can set it.
 
 use std::net::IpAddr;
 
@@ -19,17 +19,17 @@ fn record(kind: &str, name: &str, value: impl Into<String>) -> DnsRecord {
     DnsRecord { kind: kind.to_owned(), name: name.to_owned(), value: value.into() }
 }
 
-/// The name that `hostname` was registered as, or under.
+/// Returns the registered domain of `hostname`, or `hostname` itself if there is none.
 pub fn registered(hostname: &Hostname) -> &str {
     psl::domain_str(hostname.as_str()).unwrap_or(hostname.as_str())
 }
 
-/// Whether `hostname` is the top of its zone, where DNS allows no CNAME.
+/// Returns whether `hostname` is the apex of its zone, where DNS allows no CNAME.
 pub fn is_apex(hostname: &Hostname) -> bool {
     registered(hostname) == hostname.as_str()
 }
 
-/// The records that lead `hostname` here; none where nobody needs any.
+/// Returns the records that lead `hostname` here; empty if none are needed.
 pub fn wanted(hostname: &Hostname, platform: &Platform) -> Vec<DnsRecord> {
     let name = hostname.as_str();
     if platform.is_local() && is_within(name, "localhost") {
@@ -44,13 +44,13 @@ pub fn wanted(hostname: &Hostname, platform: &Platform) -> Vec<DnsRecord> {
     platform.apex_addresses.iter().map(|address| address_record(name, *address)).collect()
 }
 
-/// Whether the record of `owner` is changed by whoever keeps the DNS of `hostname`.
+/// Returns whether the keeper of the DNS of `hostname` also controls the record of `owner`.
 fn is_theirs(hostname: &Hostname, owner: &str) -> bool {
     is_within(owner, registered(hostname))
 }
 
-/// Says where `hostname` leads, what is wrong with that, and the record to change. `owner` is the name that has the
-/// addresses.
+/// Describes where `hostname` leads, what is wrong with that, and the record to change. `owner` is the name that has
+/// the addresses.
 pub fn sentence(hostname: &Hostname, owner: &str, platform: &Platform, finding: &Finding) -> String {
     let keeper = format!("whoever keeps the DNS of {}", registered(hostname));
     let set = set(hostname, platform);
@@ -109,12 +109,11 @@ pub fn sentence(hostname: &Hostname, owner: &str, platform: &Platform, finding: 
     }
 }
 
-/// That nothing is known of `hostname`, which is nobody's fault who reads it.
+/// States that DNS could not be queried about `hostname`, for which the reader is not to blame.
 pub(super) fn unasked(hostname: &Hostname, why: &str) -> String {
     format!("DNS could not be asked about {hostname} ({why}), which says nothing about its records; it is asked again.")
 }
 
-/// What helps where signatures do not hold.
 fn mend_signatures(hostname: &Hostname) -> String {
     let zone = registered(hostname);
     format!(
@@ -123,7 +122,6 @@ fn mend_signatures(hostname: &Hostname) -> String {
     )
 }
 
-/// That the CAA records of `hostname` cannot be read.
 pub(super) fn unreadable_caa(hostname: &Hostname, is_bogus: bool) -> String {
     if is_bogus {
         return format!(
@@ -139,7 +137,7 @@ pub(super) fn unreadable_caa(hostname: &Hostname, is_bogus: bool) -> String {
     )
 }
 
-/// Why CAA records keep our authority from issuing, and the record to add if that helps.
+/// Explains why CAA records keep our authority from issuing, with the record to add if that helps.
 pub(super) fn caa(
     hostname: &Hostname,
     set: &CaaSet,
@@ -193,7 +191,6 @@ pub(super) fn caa(
     }
 }
 
-/// The changes that lead `hostname` here.
 pub(super) fn fixes(hostname: &Hostname, owner: &str, platform: &Platform, finding: &Finding) -> Vec<Fix> {
     let remove = |addresses: &[IpAddr], why: &str| -> Vec<Fix> {
         let fix = |address: &IpAddr| Fix {
@@ -205,7 +202,7 @@ pub(super) fn fixes(hostname: &Hostname, owner: &str, platform: &Platform, findi
     };
     let mut fixes = match finding {
         Finding::Elsewhere(addresses) if owner == hostname.as_str() => remove(addresses, "It leads elsewhere."),
-        // What an alias leads to serves others, too: the alias is replaced.
+        // Others may use the target of an alias as well: replace the alias.
         Finding::Elsewhere(_) | Finding::Nothing | Finding::Dangling(_) | Finding::Proxied(_) => Vec::new(),
         Finding::Partly(_) | Finding::StaleIpv6(_) if !is_theirs(hostname, owner) => Vec::new(),
         Finding::Partly(addresses) => return remove(addresses, "Visitors who take this one do not get here."),
@@ -223,7 +220,6 @@ pub(super) fn fixes(hostname: &Hostname, owner: &str, platform: &Platform, findi
     fixes
 }
 
-/// The records to set, in the middle of a sentence.
 fn set(hostname: &Hostname, platform: &Platform) -> String {
     let records = wanted(hostname, platform);
     let lines: Vec<String> = records.iter().map(|record| format!("`{}`", record.line())).collect();
@@ -235,7 +231,6 @@ fn set(hostname: &Hostname, platform: &Platform) -> String {
 }
 
 fn list(addresses: &[IpAddr]) -> String {
-    /// Addresses that a sentence names.
     const NAMED: usize = 4;
     let named: Vec<String> = addresses.iter().take(NAMED).map(ToString::to_string).collect();
     named.join(", ")

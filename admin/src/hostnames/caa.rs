@@ -2,8 +2,8 @@
 
 use config::acme::Challenge;
 
-/// Names of authorities in CAA records, by the host of their directory, as they publish them. Others are learnt from
-/// their directory.
+/// The identities of authorities in CAA records, by the host of their directory, as published by them. Others are read
+/// from their directory.
 const KNOWN: [(&str, &[&str]); 5] = [
     ("acme-v02.api.letsencrypt.org", &["letsencrypt.org"]),
     ("acme-staging-v02.api.letsencrypt.org", &["letsencrypt.org"]),
@@ -15,25 +15,25 @@ const KNOWN: [(&str, &[&str]); 5] = [
 /// A CAA record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaaRecord {
-    /// Whether an authority that does not know the tag must refuse.
+    /// Whether an authority that does not know the tag must refuse to issue.
     pub is_critical: bool,
-    /// Its subject, in lower case.
+    /// The property tag, in lower case.
     pub tag: String,
     /// The value, as text.
     pub value: String,
 }
 
 impl CaaRecord {
-    /// The record's data in the syntax of zone files.
+    /// Returns the record's data in the syntax of zone files.
     pub fn data(&self) -> String {
         format!("{} {} \"{}\"", if self.is_critical { 128 } else { 0 }, self.tag, self.value)
     }
 }
 
-/// The CAA records that count for a name.
+/// The CAA records that apply to a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaaSet {
-    /// The name that has them: the hostname, one above it, or one that such a name is an alias of.
+    /// The name that has them: the hostname, a parent of it, or the target of an alias of such a name.
     pub at: String,
     /// The records.
     pub records: Vec<CaaRecord>,
@@ -42,26 +42,25 @@ pub struct CaaSet {
 /// The meaning of CAA records for our authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permission {
-    /// It may issue.
+    /// Our authority may issue.
     Granted,
-    /// They leave it to others, or to nobody.
+    /// The records authorize other authorities only, or none.
     Refused,
-    /// It may issue, but not by a way that is open to us.
+    /// Our authority may issue, but only by these validation methods, which we do not offer.
     OtherMethods(String),
-    /// It may issue, but not by our account, whose URL this is.
+    /// Our authority may issue, but not for our account, whose URL this is.
     OtherAccount(String),
-    /// A record that has to be understood is not.
+    /// A critical record has this unknown tag.
     Critical(String),
-    /// Nothing is known of what the authority is called.
+    /// The authority's identities are unknown.
     Unknown,
 }
 
-/// The names of the authority whose directory is at `host`, when they are known.
+/// Returns the identities of the authority whose directory is at `host`, if they are known.
 pub(super) fn known_identities(host: &str) -> &'static [&'static str] {
     KNOWN.iter().find(|(known, _)| *known == host).map_or(&[], |(_, names)| names)
 }
 
-/// The challenge as a validation method of RFC 8657.
 pub(super) fn method(challenge: Challenge) -> &'static str {
     match challenge {
         Challenge::Http01 => "http-01",
@@ -70,8 +69,9 @@ pub(super) fn method(challenge: Challenge) -> &'static str {
     }
 }
 
-/// Judges the records that count for a name that is no wildcard, for an authority of these names that validates by one
-/// of these methods, and knows us by the account of this URL. An account that is still to be registered fits each.
+/// Judges the records that apply to a name without a wildcard, for an authority with these identities that validates by
+/// one of these methods and knows us by the account with this URL. An account that is not registered yet fits every
+/// record.
 pub fn judge(set: &CaaSet, identities: &[String], methods: &[String], account: Option<&str>) -> Permission {
     let is_known =
         |tag: &str| matches!(tag, "issue" | "issuewild" | "iodef" | "contactemail" | "contactphone" | "issuemail");
@@ -80,7 +80,7 @@ pub fn judge(set: &CaaSet, identities: &[String], methods: &[String], account: O
     }
     let issue: Vec<Issue> =
         set.records.iter().filter(|record| record.tag == "issue").map(|record| Issue::parse(&record.value)).collect();
-    // Without one, records forbid other things only.
+    // Without an `issue` record, the set restricts other things only.
     if issue.is_empty() {
         return Permission::Granted;
     }
@@ -112,7 +112,7 @@ pub fn judge(set: &CaaSet, identities: &[String], methods: &[String], account: O
     }
 }
 
-/// The value of an `issue` record. Of one that cannot be read the issuer is empty, so that it allows nobody.
+/// The value of an `issue` record. A value that cannot be parsed has an empty issuer, which allows nobody.
 #[derive(Debug, Default)]
 struct Issue {
     issuer: String,
@@ -167,7 +167,7 @@ mod tests {
             &[("issue", " LetsEncrypt.org ; foo=bar")],
             &[("issue", ";"), ("issue", "letsencrypt.org")],
             &[("issue", "other.example"), ("issue", "letsencrypt.org")],
-            // About other things only.
+            // Records about other things only.
             &[("iodef", "mailto:x@example.com")],
             &[("issuewild", ";")],
             &[("!issue", "letsencrypt.org")],

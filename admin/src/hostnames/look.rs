@@ -1,4 +1,4 @@
-//! What the resolvers say of a hostname, judged: where it leads, and what is in the way of a certificate.
+//! Judges the resolvers' answers about a hostname: where it leads, and what prevents a certificate.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -16,15 +16,15 @@ use super::{
 pub struct Seen {
     /// The resolver's address.
     pub resolver: String,
-    /// The names that the hostname is an alias of, the nearest first.
+    /// The alias targets of the hostname, nearest first.
     pub aliases: Vec<String>,
-    /// Its IPv4 addresses.
+    /// The hostname's IPv4 addresses.
     pub ipv4: Result<Vec<IpAddr>, LookError>,
-    /// Its IPv6 addresses.
+    /// The hostname's IPv6 addresses.
     pub ipv6: Result<Vec<IpAddr>, LookError>,
     /// The platform's addresses.
     pub ours: Result<Vec<IpAddr>, LookError>,
-    /// The CAA records that count for it.
+    /// The CAA records that apply to the hostname.
     pub caa: Result<Option<CaaSet>, LookError>,
 }
 
@@ -45,25 +45,25 @@ pub enum Finding {
     StaleIpv6(Vec<IpAddr>),
     /// To a proxy of this name.
     Proxied(&'static str),
-    /// Nowhere: the answers of the name's own servers cannot be used.
+    /// Nowhere: the name's own servers fail.
     ServFail {
-        /// Whether their signatures are the reason (DNSSEC).
+        /// Whether invalid DNSSEC signatures are the reason.
         is_bogus: bool,
     },
-    /// To the platform's name, which has no address itself.
+    /// To the platform's own target name, which has no address.
     NoTarget,
-    /// The resolver could not say, for this reason.
+    /// Unknown: the resolver could not answer, for this reason.
     Unasked(String),
 }
 
-/// The verdict on a look.
+/// The verdict on the answers of all resolvers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The hostname leads here, and nothing in DNS is in the way of a certificate.
+    /// The hostname leads here, and DNS does not prevent a certificate.
     Leads,
-    /// A record is still to be set, or to spread. The sentence is for the domain's owner.
+    /// A record is missing or has not propagated yet. The sentence is for the domain's owner.
     Waiting(String),
-    /// A record has to be changed. The sentence is for the domain's owner.
+    /// A record must be changed. The sentence is for the domain's owner.
     Blocked(String),
 }
 
@@ -72,20 +72,18 @@ pub enum Verdict {
 pub struct Look {
     /// The hostname.
     pub hostname: Hostname,
-    /// Its proper destination.
+    /// The platform, to which it should lead.
     pub platform: Arc<Platform>,
-    /// Each resolver's view. Nobody is asked about names under `localhost`.
+    /// Each resolver's view. Empty for names under `localhost`, which are not looked up.
     pub seen: Vec<Seen>,
-    /// The authority's names in CAA records; none when no authority is asked for certificates.
+    /// The authority's identities in CAA records; `None` if no authority issues certificates here.
     pub(super) identities: Option<Vec<String>>,
-    /// The URL of our account at the authority, when it is known.
     pub(super) account: Option<String>,
-    /// The validation methods that are open to us.
     pub(super) methods: Arc<[String]>,
 }
 
 impl Seen {
-    /// The name that has the addresses: the last one that the hostname is an alias of, or itself.
+    /// Returns the name that has the addresses: the hostname's last alias target, or the hostname itself.
     pub fn owner<'a>(&'a self, hostname: &'a Hostname) -> &'a str {
         self.aliases.last().map_or(hostname.as_str(), String::as_str)
     }
@@ -104,7 +102,7 @@ impl Seen {
         let is_alias_of_ours = self.aliases.contains(&platform.target);
         if ipv4.is_empty() && ipv6.is_empty() {
             return match self.aliases.last() {
-                // A local platform's name is in nobody's DNS, and needs none.
+                // A local platform's target name is not in DNS, and need not be.
                 Some(_) if is_alias_of_ours && platform.is_local() => Finding::Leads,
                 Some(_) if is_alias_of_ours => Finding::NoTarget,
                 Some(alias) => Finding::Dangling(alias.clone()),
@@ -137,13 +135,13 @@ impl Seen {
 }
 
 impl Look {
-    /// Returns the look with CAA records judged for an account at the authority, which is known by its URL.
+    /// Judges CAA records for the account with this URL at the authority.
     #[must_use]
     pub fn with_account(self, account: Option<String>) -> Self {
         Self { account, ..self }
     }
 
-    /// Judges the look: one sentence, with the one next step.
+    /// Judges the answers: one sentence, with the single next step.
     pub fn verdict(&self) -> Verdict {
         match self.destination() {
             Verdict::Leads => self.caa_obstacle().map_or(Verdict::Leads, Verdict::Blocked),
@@ -151,7 +149,7 @@ impl Look {
         }
     }
 
-    /// Judges where the hostname leads, whatever certificate authorities may do.
+    /// Judges where the hostname leads, regardless of CAA records.
     pub fn destination(&self) -> Verdict {
         if is_within(self.hostname.as_str(), "localhost") {
             return if self.platform.is_local() {
@@ -176,7 +174,7 @@ impl Look {
             return Verdict::Waiting(advice::unasked(&self.hostname, why.unwrap_or("no resolver is known")));
         };
         let sentence = advice::sentence(&self.hostname, seen.owner(&self.hostname), &self.platform, finding);
-        // Neither of these passes by waiting.
+        // Neither of these resolves by waiting.
         let stays = matches!(finding, Finding::ServFail { .. } | Finding::Proxied(_));
         if !stays && asked().any(|(_, finding)| *finding == Finding::Leads) {
             return Verdict::Waiting(format!(
@@ -191,13 +189,13 @@ impl Look {
         }
     }
 
-    /// Whether visitors get to a proxy that is known, by all that the resolvers say.
+    /// Returns whether all answers lead visitors to a known proxy.
     pub fn is_proxied(&self) -> bool {
         self.all(|finding| matches!(finding, Finding::Proxied(_)))
     }
 
-    /// Whether visitors get to servers that are not the platform's, by all that the resolvers say. They may be proxies
-    /// that ask us.
+    /// Returns whether all answers lead visitors to servers other than the platform's. These may be proxies that
+    /// forward to us.
     pub fn is_elsewhere(&self) -> bool {
         self.all(|finding| matches!(finding, Finding::Proxied(_) | Finding::Elsewhere(_)))
     }
@@ -208,17 +206,18 @@ impl Look {
         asked.peek().is_some() && asked.all(|finding| is_so(&finding))
     }
 
-    /// Each resolver with where it leads visitors.
+    /// Returns each resolver with where it leads visitors.
     pub fn findings(&self) -> impl Iterator<Item = (&str, Finding)> {
         self.seen.iter().map(|seen| (seen.resolver.as_str(), seen.finding(&self.platform)))
     }
 
-    /// Why CAA records keep our authority from issuing, as a sentence; none when they do not, or nobody could say.
+    /// Returns why CAA records keep our authority from issuing, as a sentence; `None` if they do not, or if that is
+    /// unknown.
     pub fn caa_obstacle(&self) -> Option<String> {
         self.caa_refusal().map(|(sentence, _)| sentence)
     }
 
-    /// The records to change, for copying.
+    /// Returns the records to change, ready for copying.
     pub fn fixes(&self) -> Vec<Fix> {
         let findings = self.seen.iter().map(|seen| (seen, seen.finding(&self.platform)));
         let wrong = findings.into_iter().find(|(_, it)| !matches!(it, Finding::Leads | Finding::Unasked(_)));
@@ -229,13 +228,12 @@ impl Look {
         fixes
     }
 
-    /// The CAA record to add for an authority of these names, when it must not issue without, whatever account it
-    /// knows us by.
+    /// Returns the CAA record to add for an authority with these identities, if it must not issue without it for any
+    /// account.
     pub fn caa_fix_for(&self, identities: &[String]) -> Option<Fix> {
         self.caa_refusal_of(identities, None)?.1
     }
 
-    /// Why CAA records keep our authority from issuing, and the record to add.
     fn caa_refusal(&self) -> Option<(String, Option<Fix>)> {
         self.caa_refusal_of(self.identities.as_ref()?, self.account.as_deref())
     }
@@ -247,7 +245,8 @@ impl Look {
                     Permission::Granted | Permission::Unknown => {}
                     refused => return Some(advice::caa(&self.hostname, set, &refused, identities)),
                 },
-                // An authority that cannot read them must not issue. Where everything fails, that is said already.
+                // An authority that cannot read CAA records must not issue. If every query fails, that is reported
+                // already.
                 Err(LookError::ServFail { is_bogus }) if seen.finding(&self.platform) == Finding::Leads => {
                     return Some((advice::unreadable_caa(&self.hostname, *is_bogus), None));
                 }

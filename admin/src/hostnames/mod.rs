@@ -1,8 +1,8 @@
-//! What stands in DNS for a custom domain, and what should: the same questions to each resolver, a judgement of what
-//! they answered, and the record to set, in words for a person.
+//! The DNS records of a custom domain, and what they should be: queries each resolver, judges the answers, and names
+//! the record to set, in words for people.
 //!
-//! Start with [`Hostnames::look`]. Asking is in `resolvers.rs`; judging (`look.rs`, `caa.rs`) and advice are functions
-//! of what was answered. Not here: connecting to a domain, which is [`crate::probe`], and what follows from it all.
+//! Start with [`Hostnames::look`]. `resolvers.rs` does the queries; judging (`look.rs`, `caa.rs`) and advice are pure
+//! functions of the answers. Not here: connecting to a domain ([`crate::probe`]), and consequences of a verdict.
 
 pub mod advice;
 pub mod caa;
@@ -34,29 +34,30 @@ pub use self::{
     resolvers::LookError,
 };
 
-/// Most resolvers that are asked about a name. Each is asked a dozen questions.
+/// The most resolvers that are queried about a name. Each receives a dozen queries.
 const MAX_RESOLVERS: usize = 8;
-/// Labels of a hostname whose CAA records are asked for, from the whole name up. Real names have half a dozen.
+/// The most labels of a hostname at which CAA records are queried, starting with the full name. Real names have half a
+/// dozen.
 const CAA_LABELS: usize = 10;
 
-/// The platform's side of the matter: where domains are to lead.
+/// The platform's addresses, to which domains should lead.
 #[derive(Debug, Clone)]
 pub struct Platform {
-    /// The name that a CNAME is to point at.
+    /// The target for CNAME records.
     pub target: String,
-    /// The addresses for names that can have no CNAME.
+    /// The addresses for names that cannot have a CNAME.
     pub apex_addresses: Vec<IpAddr>,
 }
 
 impl Platform {
-    /// Whether the platform is on its visitors' own machine.
+    /// Returns whether the platform is on its visitors' own machine.
     pub fn is_local(&self) -> bool {
         is_within(&self.target, "localhost")
     }
 }
 
-/// Looks hostnames up. How many looks there are at a time is bounded where they begin: an account has so many
-/// (`bounds::domain_look`), and so do orders of certificates.
+/// Looks up hostnames. Callers bound the number of concurrent lookups: per account (`bounds::domain_look`), and by the
+/// number of certificate orders.
 #[derive(Clone)]
 pub struct Hostnames {
     shared: Arc<Shared>,
@@ -65,15 +66,14 @@ pub struct Hostnames {
 struct Shared {
     resolvers: Vec<Resolver>,
     platform: Arc<Platform>,
-    /// The authority's names in CAA records, as far as they are known; none when no authority is asked for
-    /// certificates.
+    /// The authority's known identities in CAA records; `None` if no authority issues certificates here.
     identities: Option<Vec<String>>,
-    /// The validation methods that CAA records may be limited to.
+    /// The validation methods that we offer, to which CAA records may be limited.
     methods: Arc<[String]>,
 }
 
 impl Hostnames {
-    /// Prepares to ask the resolvers of `acme.resolvers`, or the machine's.
+    /// Creates a client of the resolvers in `acme.resolvers`, or of the machine's.
     pub fn new(config: &Config) -> anyhow::Result<Self> {
         let acme = &config.acme;
         let resolvers = if acme.resolvers.is_empty() {
@@ -96,18 +96,18 @@ impl Hostnames {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The destination of domains.
+    /// Returns the destination of domains.
     pub fn platform(&self) -> &Platform {
         &self.shared.platform
     }
 
-    /// Asks every resolver about `hostname`. CAA records are judged by the names that the configured authority is known
-    /// by.
+    /// Queries every resolver about `hostname`. CAA records are judged by the known identities of the configured
+    /// authority.
     pub async fn look(&self, hostname: &Hostname) -> Look {
         self.look_for(hostname, self.shared.identities.as_deref()).await
     }
 
-    /// Asks every resolver about `hostname`. CAA records are judged by `caa_identities`, the authority's own list.
+    /// Queries every resolver about `hostname`. CAA records are judged by `caa_identities`, the authority's own list.
     pub async fn look_with(&self, hostname: &Hostname, caa_identities: &[String]) -> Look {
         self.look_for(hostname, Some(caa_identities)).await
     }
@@ -138,7 +138,7 @@ impl Hostnames {
             climb(resolver, name),
         );
         let chain = |answer: &Result<Answer, LookError>| answer.as_ref().ok().map(|answer| answer.aliases.clone());
-        // An answer without addresses says nothing of the aliases on the way to them.
+        // An answer without addresses does not include the aliases on the way to them.
         let aliases = [chain(&ipv4), chain(&ipv6), alias.ok().flatten().map(|alias| vec![alias])];
         Seen {
             resolver: resolver.label().to_owned(),
@@ -150,7 +150,6 @@ impl Hostnames {
         }
     }
 
-    /// The platform's addresses, as a resolver sees them.
     async fn ours(&self, resolver: &Resolver) -> Result<Vec<IpAddr>, LookError> {
         let target = &self.shared.platform.target;
         let mut ours = self.shared.platform.apex_addresses.clone();
@@ -165,8 +164,8 @@ impl Hostnames {
         Ok(ours)
     }
 
-    /// The TXT records at `name`, by all resolvers that can say: one may remember from a moment ago that there are
-    /// none.
+    /// Returns the TXT records at `name` from all resolvers that answer: one of them may still have cached that there
+    /// are none.
     pub async fn texts(&self, name: &str) -> Result<Vec<String>, LookError> {
         let answers = join_all(self.shared.resolvers.iter().map(|resolver| resolver.texts(name))).await;
         let (said, failed): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
@@ -176,12 +175,12 @@ impl Hostnames {
         }
     }
 
-    /// The name that `name` is an alias of, by the first resolver that can say.
+    /// Returns the alias target of `name`, from the first resolver that answers.
     pub async fn cname(&self, name: &str) -> Result<Option<String>, LookError> {
         self.first(|resolver| resolver.cname(name).boxed()).await
     }
 
-    /// The addresses that visitors of `hostname` connect to, by the first resolver that can say.
+    /// Returns the addresses that visitors of `hostname` connect to, from the first resolver that answers.
     pub async fn addresses(&self, hostname: &Hostname) -> Result<Vec<IpAddr>, LookError> {
         if is_local(hostname) {
             return Ok(loopback().to_vec());
@@ -190,7 +189,7 @@ impl Hostnames {
         self.first(|resolver| resolver.addresses(name).boxed()).await
     }
 
-    /// Whether `_acme-challenge.<hostname>` is an alias of `to`, so that we can answer `dns-01` for it.
+    /// Returns whether `_acme-challenge.<hostname>` is an alias of `to`, so that we can answer `dns-01` for it.
     pub async fn is_delegated(&self, hostname: &Hostname, to: &str) -> bool {
         let alias = self.cname(&format!("_acme-challenge.{hostname}")).await.ok().flatten();
         alias.is_some_and(|alias| alias.eq_ignore_ascii_case(to.trim_end_matches('.')))
@@ -201,7 +200,7 @@ impl Hostnames {
         ask: impl Fn(&'a Resolver) -> BoxFuture<'a, Result<T, LookError>>,
     ) -> Result<T, LookError> {
         let mut last = LookError::Away("no resolver is known".to_owned());
-        // Concurrently: one that does not answer must not use up the time of whoever asks.
+        // Query concurrently: a silent resolver must not use up the caller's time.
         let mut asked: FuturesUnordered<_> = self.shared.resolvers.iter().map(ask).collect();
         while let Some(answer) = asked.next().await {
             match answer {
@@ -213,14 +212,15 @@ impl Hostnames {
     }
 }
 
-/// The names in CAA records by which the authority of a directory is known.
+/// Returns the CAA identities of the authority with this directory, as far as they are known.
 pub fn known_identities(directory_url: &str) -> Vec<String> {
     let url = Url::parse(directory_url).ok();
     let known = caa::known_identities(url.as_ref().and_then(Url::host_str).unwrap_or_default());
     known.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// The CAA records that count for `name`: those of the nearest name, from itself up, that has any (RFC 8659, 3).
+/// Returns the CAA records that apply to `name`: those of the nearest name that has any, starting with itself and going
+/// up (RFC 8659, 3).
 async fn climb(resolver: &Resolver, name: &str) -> Result<Option<CaaSet>, LookError> {
     let ancestors = std::iter::successors(Some(name), |name| name.split_once('.').map(|(_, parent)| parent));
     let names: Vec<&str> = ancestors.take(CAA_LABELS).collect();
@@ -233,7 +233,7 @@ async fn climb(resolver: &Resolver, name: &str) -> Result<Option<CaaSet>, LookEr
     Ok(None)
 }
 
-/// Names under `localhost` are each machine's own (RFC 6761, 6.3); nobody is asked about them.
+/// Returns whether a name is under `localhost`, which is each machine's own and not looked up (RFC 6761, 6.3).
 pub fn is_local(hostname: &Hostname) -> bool {
     is_within(hostname.as_str(), "localhost")
 }

@@ -1,10 +1,10 @@
-//! Networks of proxies that stand between a domain's visitors and whoever serves it.
+//! Networks of proxies between a domain's visitors and the servers behind it.
 
 use std::{net::IpAddr, sync::LazyLock};
 
 use domain::networks::Networks;
 
-/// Cloudflare's, from <https://www.cloudflare.com/ips-v4> and `/ips-v6`, which last changed on 2023-09-28.
+/// Cloudflare's networks, from <https://www.cloudflare.com/ips-v4> and `/ips-v6`, last changed on 2023-09-28.
 const CLOUDFLARE: [&str; 22] = [
     "173.245.48.0/20",
     "103.21.244.0/22",
@@ -33,7 +33,7 @@ const CLOUDFLARE: [&str; 22] = [
 static CLOUDFLARE_NETWORKS: LazyLock<Networks> =
     LazyLock::new(|| Networks::parse(&CLOUDFLARE.map(str::to_owned)).unwrap_or_default());
 
-/// The proxy that all of these addresses are of, by its name.
+/// Returns the name of the proxy to which all of these addresses belong.
 pub(super) fn of(addresses: &[IpAddr]) -> Option<&'static str> {
     let is_theirs = !addresses.is_empty() && addresses.iter().all(|address| CLOUDFLARE_NETWORKS.contains(*address));
     is_theirs.then_some("Cloudflare")

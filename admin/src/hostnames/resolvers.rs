@@ -1,4 +1,4 @@
-//! Asks a resolver one question at a time, over UDP and then TCP, and remembers nothing.
+//! Queries one resolver at a time, over UDP and then TCP, without a cache.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -21,41 +21,34 @@ use hickory_resolver::{
 
 use super::caa::{CaaRecord, CaaSet};
 
-/// Longest time for a question, with everything that is tried for it.
+/// The timeout of a query, including all attempts.
 const QUESTION: Duration = Duration::from_secs(3);
-/// Longest time for one try of it, which is made over UDP, then over TCP.
 const TRY: Duration = Duration::from_millis(1_400);
-/// The port of resolvers that name none.
 const DNS_PORT: u16 = 53;
-/// Records of one answer that are looked at.
 const RECORDS: usize = 64;
-/// The length to which a text out of DNS is cut.
 const TEXT: usize = 1_024;
 
-/// Why a resolver did not answer a question.
+/// An error of a query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookError {
-    /// The name's servers are broken, or its signatures.
+    /// The name's servers fail, or its signatures are invalid.
     #[error("it answered SERVFAIL")]
     ServFail {
-        /// Whether it answers once it is asked not to check signatures (DNSSEC).
+        /// Whether the query succeeds with signature checks (DNSSEC) disabled.
         is_bogus: bool,
     },
-    /// The resolver itself did not answer, or did not want to. Says nothing about the name.
+    /// The resolver itself did not respond, or refused. This says nothing about the name.
     #[error("{0}")]
     Away(String),
 }
 
-/// One resolver's answer about the addresses of a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Answer {
-    /// The names that it is an alias of, the nearest first.
+    /// The alias targets of the name, nearest first.
     pub(super) aliases: Vec<String>,
-    /// The addresses at their end.
     pub(super) addresses: Vec<IpAddr>,
 }
 
-/// A resolver that is asked by itself, whatever others say.
 #[derive(Clone)]
 pub(super) struct Resolver {
     label: String,
@@ -63,7 +56,7 @@ pub(super) struct Resolver {
     client: TokioResolver,
 }
 
-/// The resolvers that this machine uses, at most `most`. None when it has no settings of such.
+/// Returns the resolvers of this machine, at most `most`; none if its settings cannot be read.
 pub(super) fn of_this_machine(most: usize) -> anyhow::Result<Vec<Resolver>> {
     let servers = match read_system_conf() {
         Ok((config, _)) => config.into_parts().2,
@@ -80,7 +73,6 @@ pub(super) fn of_this_machine(most: usize) -> anyhow::Result<Vec<Resolver>> {
 }
 
 impl Resolver {
-    /// The resolver at `address:port`.
     pub(super) fn parse(address: &str) -> anyhow::Result<Self> {
         let at: SocketAddr =
             address.parse().with_context(|| format!("`{address}` is not an address and port like 9.9.9.9:53"))?;
@@ -96,7 +88,7 @@ impl Resolver {
         let config = ResolverConfig::from_name_servers(vec![server]);
         let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
         let options: &mut ResolverOpts = builder.options_mut();
-        // A person who has just changed a record asks what it is now.
+        // A person who has just changed a record wants its present value.
         options.cache_size = 0;
         options.use_hosts_file = ResolveHosts::Never;
         options.timeout = TRY;
@@ -105,22 +97,19 @@ impl Resolver {
         Ok(Self { label, at, client: builder.build()? })
     }
 
-    /// The resolver's name: its address.
     pub(super) fn label(&self) -> &str {
         &self.label
     }
 
-    /// The IPv4 addresses of a name.
     pub(super) async fn ipv4(&self, name: &str) -> Result<Answer, LookError> {
         Ok(addresses(&self.ask(name, RecordType::A).await?))
     }
 
-    /// The IPv6 addresses of a name.
     pub(super) async fn ipv6(&self, name: &str) -> Result<Answer, LookError> {
         Ok(addresses(&self.ask(name, RecordType::AAAA).await?))
     }
 
-    /// The addresses of a name of both families; an error when neither could be asked for.
+    /// Returns the addresses of a name in both families; fails if both queries fail.
     pub(super) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, LookError> {
         match tokio::join!(self.ipv4(name), self.ipv6(name)) {
             (Err(error), Err(_)) => Err(error),
@@ -128,13 +117,11 @@ impl Resolver {
         }
     }
 
-    /// The name that another is an alias of.
     pub(super) async fn cname(&self, name: &str) -> Result<Option<String>, LookError> {
         let records = self.ask(name, RecordType::CNAME).await?;
         Ok(addresses(&records).aliases.into_iter().next())
     }
 
-    /// The texts at a name.
     pub(super) async fn texts(&self, name: &str) -> Result<Vec<String>, LookError> {
         let records = self.ask(name, RecordType::TXT).await?;
         let text = |record: &Record| match &record.data {
@@ -144,7 +131,7 @@ impl Resolver {
         Ok(records.iter().filter_map(text).collect())
     }
 
-    /// The CAA records at a name, or at the name that it is an alias of; none when there are none.
+    /// Returns the CAA records of a name, or of its alias target; `None` if there are none.
     pub(super) async fn caa(&self, name: &str) -> Result<Option<CaaSet>, LookError> {
         let records = self.ask(name, RecordType::CAA).await?;
         let caa = |record: &Record| match &record.data {
@@ -200,12 +187,11 @@ fn addresses(records: &[Record]) -> Answer {
     answer
 }
 
-/// A name as people write it.
 fn readable_name(name: &Name) -> String {
     name.to_ascii().trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Bytes out of DNS as text without characters that cannot be seen, cut to a length that can be shown.
+/// Returns bytes from DNS as text without invisible characters, cut to a length that can be shown.
 fn readable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     line::visible(&text, TEXT)

@@ -1,7 +1,7 @@
-//! Reads what operators publish of their agents: the networks that they ask from, and the keys that they sign with.
+//! Fetches what operators of agents publish: the networks from which they send requests, and the keys with which they
+//! sign.
 //!
-//! A list that cannot be read, or that is broken, leaves the last one in its place, and is asked for again after a
-//! growing pause.
+//! A list that cannot be fetched or parsed leaves the previous one in place, and is retried after a growing pause.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -28,37 +28,28 @@ use url::Url;
 use super::{Batch, Job};
 use crate::app::App;
 
-/// Lists that are read at a time.
 const AT_A_TIME: usize = 4;
-/// Longest time for one list.
 const WITHIN: Duration = Duration::from_secs(20);
-/// Bytes of one list.
 const LIST_BYTES: usize = 2 * 1024 * 1024;
-/// Networks of one list.
 const LIST_NETWORKS: usize = 20_000;
-/// Keys of one directory.
 const DIRECTORY_KEYS: usize = 50;
-/// Redirects that are followed to a list.
 const REDIRECTS: usize = 3;
-/// Pause after a list was read. A part of up to half of it is added by chance.
+/// The pause after a successful fetch, plus a random part of up to half of it.
 const READ_AGAIN: Duration = Duration::from_hours(4);
-/// Pause after the first failure; every other in a row doubles it, up to the one above.
+/// The pause after the first failure. It doubles with each consecutive failure, up to [`READ_AGAIN`].
 const RETRY: Duration = Duration::from_mins(5);
-/// Time after which the size of the last list says nothing of the next.
+/// How long the size of the previous list bounds that of the next.
 const SIZE_HOLDS: Duration = Duration::from_hours(7 * 24);
 
-/// Reads lists and directories whose time has come.
 pub(super) struct Read;
 
-/// What a URL leads to.
 enum Source {
     /// A list of networks, by its name.
     Networks(String),
-    /// A directory of keys, of the agent with this name.
+    /// A key directory of the agent with this name.
     Keys(String),
 }
 
-/// A JSON Web Key set.
 #[derive(Deserialize)]
 struct Directory {
     keys: Vec<Key>,
@@ -110,7 +101,7 @@ impl Job for Read {
         });
         let outcomes: Vec<_> = read.buffer_unordered(AT_A_TIME).collect().await;
         let outcomes = outcomes.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
-        // One line: without the internet, all of them fail.
+        // One log line: without internet access, all of them fail.
         let mut news = outcomes.iter().filter_map(|(_, news)| news.as_ref());
         if let Some(error) = news.next() {
             let failed = 1 + news.count();
@@ -120,7 +111,6 @@ impl Job for Read {
     }
 }
 
-/// Reads one source, and keeps what it says.
 async fn read(app: &App, client: &reqwest::Client, url: &Url, source: &Source) -> anyhow::Result<()> {
     let text = fetch(client, url).await?;
     let now = app.clock.now();
@@ -139,7 +129,7 @@ async fn read(app: &App, client: &reqwest::Client, url: &Url, source: &Source) -
     Ok(())
 }
 
-/// The number of networks that the last list of a source had: the built-in one, unless another was read.
+/// Returns how many networks the previous list of a source had, or the built-in list if none was fetched.
 async fn before(app: &App, source: &str, now: Timestamp) -> Result<Option<usize>, sqlx::Error> {
     Ok(match agents::networks_of(&app.db, source).await? {
         Some(last) if now.since(last.read_at) < SIZE_HOLDS => Some(last.networks.len()),
@@ -158,7 +148,7 @@ async fn fetch(client: &reqwest::Client, url: &Url) -> anyhow::Result<String> {
     String::from_utf8(body).context("it is no text")
 }
 
-/// The Ed25519 keys of a directory, by their thumbprints (RFC 7638, RFC 8037).
+/// Returns the Ed25519 keys of a directory, with their thumbprints (RFC 7638, RFC 8037).
 fn keys(agent: &str, directory: &str) -> anyhow::Result<Vec<AgentKey>> {
     let directory: Directory = serde_json::from_str(directory).context("it is no set of keys")?;
     anyhow::ensure!(directory.keys.len() <= DIRECTORY_KEYS, "it has {} keys", directory.keys.len());
@@ -168,7 +158,7 @@ fn keys(agent: &str, directory: &str) -> anyhow::Result<Vec<AgentKey>> {
             let public_key = BASE64_URL_SAFE_NO_PAD.decode(key.x?).ok().filter(|key| key.len() == 32)?;
             let x = BASE64_URL_SAFE_NO_PAD.encode(&public_key);
             let thumbprint = Sha256::digest(format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}"#));
-            // Seconds, or milliseconds as some write it.
+            // Some directories use milliseconds instead of seconds.
             let millis = |end: i64| if end > 100_000_000_000 { end } else { end.saturating_mul(1_000) };
             Some(AgentKey {
                 key_id: BASE64_URL_SAFE_NO_PAD.encode(thumbprint),

@@ -1,4 +1,5 @@
-//! Counts what waits, for the metrics: one admin for all, because a count looks through the rows, and every admin shows the result.
+//! Counts backlogs for the metrics. One admin counts for all, because counting scans the rows; every admin exports the
+//! result.
 
 use std::time::Duration;
 
@@ -7,14 +8,12 @@ use db::upkeep::{backlogs, job_leases};
 use super::{Batch, Job};
 use crate::{app::App, metrics};
 
-/// Interval at which an admin looks for what was counted.
 const SHOW_EVERY: Duration = Duration::from_secs(15);
-/// Interval at which it does before anything was counted: the database is new.
+/// The polling interval while there are no counts yet, because the database is new.
 const FIRST_SHOW_EVERY: Duration = Duration::from_secs(1);
-/// Time before its end from which a certificate counts as ending.
 const ENDING_WITHIN: Duration = Duration::from_hours(14 * 24);
 
-/// Shows what was counted last, until the program stops. Nothing is shown where nothing is exported.
+/// Exports the latest counts until the program stops, if metrics are exported.
 pub(super) fn start(app: &App) {
     if app.config.admin.metrics_listen.is_none() {
         return;
@@ -38,7 +37,6 @@ async fn show(app: &App) {
     }
 }
 
-/// Counts what waits, and leaves the result with the job's lease.
 pub(super) struct Count;
 
 impl Job for Count {

@@ -1,4 +1,4 @@
-//! Says how old the last backup is, so that somebody is woken when none was made. Every admin does.
+//! Exports the age of the last backup, so that an alert can fire if there is none. Every admin does this.
 
 use std::time::Duration;
 
@@ -7,12 +7,10 @@ use db::upkeep::backups;
 use super::{Batch, Job};
 use crate::{app::App, metrics};
 
-/// Interval at which the last backup is looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Age from which a backup's note is forgotten. What there is at its place is not touched.
+/// The age at which the record of a backup is deleted. The backup itself is not touched.
 const NOTED_FOR: Duration = Duration::from_hours(24 * 400);
 
-/// Shows the time of the last backup until the program stops.
 pub(super) fn start(app: &App) {
     let watching = app.clone();
     app.tasks.spawn(async move { watching.stopping.run_until_cancelled(watch(&watching)).await });
@@ -28,7 +26,6 @@ async fn watch(app: &App) {
     }
 }
 
-/// Forgets notes of old backups.
 pub(super) struct Forget;
 
 impl Job for Forget {

@@ -1,5 +1,6 @@
-//! Compares accounts' bandwidth of the month with their plans. At 80 and 100 percent people are told, and from 100 on the edges
-//! serve the account's sites at a bounded rate. Only bytes to people count: an account is not slowed down by a crawler.
+//! Compares the bandwidth that accounts used this month with their plans. An account is notified at 80 and 100 percent;
+//! from 100 percent on, the edges throttle its sites. Only bytes to people count, so that a crawler does not slow an
+//! account down.
 
 use std::time::Duration;
 
@@ -22,14 +23,12 @@ use crate::{
     mail::notices::{Notice, notify},
 };
 
-/// Accounts that are looked at in one batch.
 const ACCOUNTS: i64 = 10_000;
-/// Rows in one batch of deletions.
 const ROWS: i64 = 5_000;
-/// Time for which it is known who owned a project that was deleted or moved. No edge appends older traffic.
+/// How long the former owner of a deleted or moved project is remembered. Edges append no older traffic.
 const FORMER_OWNERS_KEPT: Duration = Duration::from_hours(7 * 24);
 
-/// Records which accounts have reached a level, or have room again.
+/// Records which accounts have reached a level, or have left one.
 pub(super) struct Compare;
 
 impl Job for Compare {
@@ -41,14 +40,14 @@ impl Job for Compare {
         let after: Option<Account> =
             job_leases::cursor(&app.db, Self::NAME).await?.and_then(|cursor| cursor.parse().ok());
         let page = bandwidth_levels::page(&app.db, month, after.as_ref(), least_level(app.plans()), ACCOUNTS).await?;
-        // Moved on first: whatever keeps this batch from its end, the accounts behind it get their turn. What it does not come
-        // to is done in the next round.
+        // Advance first: if this batch is interrupted, the accounts behind it still get their turn. Skipped accounts
+        // are compared in the next round.
         job_leases::move_cursor(&app.db, Self::NAME, page.last.as_ref().map(Account::as_str)).await?;
         let mut done = 0;
         for standing in page.standings {
             match compare(app, month, &standing).await {
                 Ok(is_new) => done += u64::from(is_new),
-                // What is wrong with one account keeps no other from its limit.
+                // A faulty account must not exempt others from their limits.
                 Err(error) => {
                     let error = format!("{error:#}");
                     tracing::warn!(account = %standing.account, error, "bandwidth could not be compared");
@@ -59,7 +58,7 @@ impl Job for Compare {
     }
 }
 
-/// Deletes what was counted, reached and drawn in months that are over, and forgets former owners.
+/// Deletes counts, levels and free credit of past months, and forgets former owners.
 pub(super) struct Forget;
 
 impl Job for Forget {
@@ -79,7 +78,7 @@ impl Job for Forget {
     }
 }
 
-/// Records the level of an account. Returns whether it is another than before.
+/// Records the level of an account. Returns whether it has changed.
 async fn compare(app: &App, month: Month, standing: &Standing) -> anyhow::Result<bool> {
     let Standing { account, used_bytes, is_shared, subscribed, level } = standing;
     let Some((id, plan)) = app.plans().plan_of(subscribed.as_deref()) else { return Ok(false) };
@@ -89,7 +88,7 @@ async fn compare(app: &App, month: Month, standing: &Standing) -> anyhow::Result
     }
     let mut change = app.change(Actor::Platform).await?;
     let now = change.now();
-    // An admin whose lease ran out may have looked before another one told of a higher level.
+    // An admin whose lease expired may have read the level before another one recorded a higher one.
     if !bandwidth_levels::replace(&mut change, account, month, level.as_ref(), reached.as_ref(), now).await? {
         return Ok(false);
     }
@@ -100,7 +99,7 @@ async fn compare(app: &App, month: Month, standing: &Standing) -> anyhow::Result
         let event = format!("bandwidth/{account}/{month}/{id}/{percent}");
         notify(&mut change, account, &event, &notice, None, now).await?;
     }
-    // What the edges do depends on whether all is used, on the plan that the account has.
+    // The edges throttle by the account's present plan, and only at 100 percent.
     let is_over =
         |level: &Option<Level>| level.as_ref().is_some_and(|level| level.percent == 100 && level.plan == *subscribed);
     if is_over(&reached) != is_over(level) {
@@ -110,14 +109,13 @@ async fn compare(app: &App, month: Month, standing: &Standing) -> anyhow::Result
     Ok(true)
 }
 
-/// The bytes below which an account has reached no level, whatever its plan.
+/// Returns the number of bytes below which no level is reached on any plan.
 fn least_level(plans: &Plans) -> u64 {
     let limits = plans.by_price().into_iter().map(|(_, plan)| plan.limits.bandwidth_bytes);
-    // No level is reached with nothing.
+    // Zero bytes reach no level.
     (limits.min().unwrap_or(0) / 100 * 80).max(1)
 }
 
-/// The level that `used` bytes are of the plan's bandwidth.
 fn percent(used: u64, plan: &Plan) -> Option<u8> {
     let limit = u128::from(plan.limits.bandwidth_bytes);
     let used = u128::from(used);

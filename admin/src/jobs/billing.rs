@@ -1,4 +1,4 @@
-//! Charges what is due, asks the provider about payments, and proves that the ledger is right.
+//! Charges what is due, polls the provider about payments, and verifies the ledger.
 
 use std::time::Duration;
 
@@ -11,15 +11,14 @@ use crate::{
     metrics,
 };
 
-/// Subscriptions whose charges are recorded in one transaction.
 const RENEWALS: i64 = 200;
-/// Payments that are looked at in one batch.
 const LOOKS: i64 = 500;
 
-/// Time after the end of a paid month by which its successor was paid, or the subscription ended: longer than all attempts.
+/// The time after the end of a paid month by which the next one is paid or the subscription has ended: longer than all
+/// attempts take.
 const OVERDUE: Duration = Duration::from_hours(30 * 24);
 
-/// Renews subscriptions, tries failed charges again, and ends what is over.
+/// Renews subscriptions, retries failed charges, and ends expired subscriptions.
 pub(super) struct Renew;
 
 impl Job for Renew {
@@ -31,7 +30,6 @@ impl Job for Renew {
     }
 }
 
-/// Asks the provider about payments.
 pub(super) struct Look;
 
 impl Job for Look {
@@ -40,13 +38,13 @@ impl Job for Look {
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let looked = look_due(app, LOOKS).await?;
-        // What a look has found shows without waiting for the proof.
+        // Export what the polls found without waiting for [`Reconcile`].
         metrics::billing_differences(&[(reconciliation::AT_PROVIDER, reconciliation::at_provider(&app.db).await?)]);
         Ok(Batch::of(looked, LOOKS))
     }
 }
 
-/// Proves that payments, invoices and what the provider said agree, and shows how many do not.
+/// Verifies that payments, invoices and the provider's reports agree, and exports the number of differences.
 pub(super) struct Reconcile;
 
 impl Job for Reconcile {

@@ -1,5 +1,5 @@
-//! Works on certificates that are due. Every admin does: the leases of the rows keep them apart, so that a name that was just
-//! attached waits for no job's turn. Which rows there are is for [`Tend`] to keep right.
+//! Processes due certificate orders. Every admin does; leases of the rows keep them apart, so that a newly attached
+//! name does not wait for a job's turn. [`Tend`] maintains the rows.
 
 use std::time::Duration;
 
@@ -17,19 +17,16 @@ use crate::{
     metrics,
 };
 
-/// Interval at which due rows are looked for when nobody rings.
+/// The interval at which due rows are polled if no wake-up arrives.
 const EVERY: Duration = Duration::from_secs(1);
-/// Interval at which certificates are counted for the metrics.
 const COUNT_EVERY: Duration = Duration::from_secs(15);
-/// How many times as long as counting took the pause after it is at least: all rows are counted.
+/// The shortest pause after counting, as a multiple of its duration: it scans all rows.
 const COUNT_SHARE: u32 = 100;
 const BATCH: i64 = 500;
-/// Answers that are taken down at a time.
 const AT_A_TIME: usize = 8;
-/// Longest time for taking answers down, within the job's lease.
 const TAKE_DOWN_WITHIN: Duration = Duration::from_mins(4);
 
-/// Works on what is due, until the program stops. Without an issuer there is nothing to do.
+/// Processes due orders until the program stops. Does nothing without an issuer.
 pub(super) fn start(live: &LiveApp) {
     let app = live.now();
     if app.certificates.issuer() == Issuer::None {
@@ -63,7 +60,7 @@ async fn attend(live: &LiveApp) {
     }
 }
 
-/// Leases as many rows as there are turns, and works on each in a task of its own. Returns whether there were that many.
+/// Leases one row for each free permit, and processes each in a task of its own. Returns whether every permit was used.
 async fn take_on(app: &App) -> Result<bool, sqlx::Error> {
     let turns = app.bounds.orders();
     if turns.is_empty() {
@@ -79,7 +76,7 @@ async fn take_on(app: &App) -> Result<bool, sqlx::Error> {
         app.tasks.spawn(async move {
             work(&app_of_task, &claim).await;
             drop(turn);
-            // Somebody may wait for the turn.
+            // Another order may wait for the permit.
             app_of_task.certificates.wake();
         });
     }
@@ -101,7 +98,7 @@ async fn count(app: &App) {
     }
 }
 
-/// Keeps the rows right: names that nobody looks after yet, budgets that are full again.
+/// Maintains the rows: adds orders for names without one, and deletes budgets that are full again.
 pub(super) struct Tend;
 
 impl Job for Tend {
@@ -125,7 +122,8 @@ impl Job for Tend {
     }
 }
 
-/// Takes down answers that nobody took down. A job of its own: a program of the operator may take minutes for each.
+/// Removes expired challenge responses that are still published. This is a job of its own, because an operator's hook
+/// may take minutes for each.
 pub(super) struct TakeDown;
 
 impl Job for TakeDown {
@@ -139,13 +137,14 @@ impl Job for TakeDown {
                 tracing::warn!(name = kept.name, error = format!("{error:#}"), "an answer to a challenge still stands");
             }
         });
-        // Those that are left are tried again. Not a second batch under this lease.
+        // The remaining ones are retried. There is no second batch under this lease.
         let _ = tokio::time::timeout(TAKE_DOWN_WITHIN, taking_down).await;
         Ok(Batch::of(0, BATCH))
     }
 }
 
-/// The names whose certificates cover the platform's own hosts: a wildcard covers the name above it, too.
+/// Returns the names whose certificates cover the platform's own hosts. A wildcard certificate also covers its parent
+/// name.
 fn own_names(config: &Config) -> Vec<String> {
     let names = certs::local_ca::names(&config.site);
     let wildcards: Vec<String> = names.iter().filter_map(|name| name.strip_prefix("*.").map(str::to_owned)).collect();

@@ -1,4 +1,4 @@
-//! Tells people that 80 or 100 percent of the month's AI credit are used. The gateway itself refuses what is beyond it.
+//! Notifies accounts that have used 80 or 100 percent of the month's AI credit. The gateway itself enforces the limit.
 
 use std::time::Duration;
 
@@ -15,12 +15,10 @@ use crate::{
     mail::notices::{Notice, notify},
 };
 
-/// Accounts that are read in one statement.
 const ACCOUNTS: i64 = 200;
-/// Age of the completions that make an account worth a look.
+/// The age of completions up to which their account is checked.
 const LATELY: Duration = Duration::from_mins(15);
 
-/// Tells of levels that were reached.
 pub(super) struct Tell;
 
 impl Job for Tell {
@@ -50,13 +48,13 @@ impl Job for Tell {
     }
 }
 
-/// Tells an account of the level that it has reached, if any, once.
+/// Notifies an account once of the level that it has reached, if any.
 async fn tell(app: &App, month: Month, account: &Account, spent: Microcents) -> anyhow::Result<bool> {
     let ChargedPlan { subscribed, charged } = plan::charged(&app.db, account).await?;
     let Some((id, plan)) = app.plans().plan_of(subscribed.as_deref()) else { return Ok(false) };
     let limits = app.plans().paid_limits_of(subscribed.as_deref(), charged.as_deref());
     let credit = limits.ai_credit();
-    // Organizations without a subscription use one credit together.
+    // Organizations without a subscription share one credit.
     let together = match account {
         Account::Org(org) if subscribed.is_none() => free_credit::spent_together(&app.db, org, month).await?,
         _ => spent,
@@ -67,9 +65,9 @@ async fn tell(app: &App, month: Month, account: &Account, spent: Microcents) -> 
     let now = change.now();
     let limit = Cents::from(limits.ai_credit_cents);
     let notice = Notice::CreditReached { percent, plan: plan.name.clone(), month, limit, is_shared };
-    // Queued again, it changes nothing.
+    // Queuing the same notice again has no effect.
     let is_all = limits.ai_credit_cents == plan.limits.ai_credit_cents;
-    // More is in reach once an upgrade is paid, of which the account is told anew.
+    // A paid upgrade makes more credit available, so its levels are notified separately.
     let until = if is_all { String::new() } else { format!("/{}", limits.ai_credit_cents) };
     let event = format!("credit/{account}/{month}/{id}{until}/{percent}");
     notify(&mut change, account, &event, &notice, None, now).await?;
@@ -77,8 +75,8 @@ async fn tell(app: &App, month: Month, account: &Account, spent: Microcents) -> 
     Ok(true)
 }
 
-/// The level that `spent` is of `credit`. The gateway admits nothing that could cost more than is left, so that hardly anybody
-/// spends the last hundredth.
+/// Returns the level, in percent, that `spent` is of `credit`. The gateway admits no request that could cost more than
+/// what is left, so that hardly any account spends the last hundredth.
 fn percent(spent: Microcents, credit: Microcents) -> Option<u8> {
     let (spent, credit) = (u128::from(spent.0), u128::from(credit.0));
     match spent {

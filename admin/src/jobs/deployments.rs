@@ -1,5 +1,5 @@
-//! Deployments that their owner's plan does not keep: the oldest beyond its number expire, and their packs are removed. What a
-//! larger plan kept that was paid for stays when the subscription ends.
+//! Expires the oldest deployments beyond the number that their owner's plan keeps, and removes their packs. Deployments
+//! kept by a larger plan that was paid for remain when the subscription ends.
 
 use std::time::Duration;
 
@@ -14,15 +14,14 @@ use domain::{ProjectId, audit::Action};
 use super::{Batch, Job};
 use crate::app::App;
 
-/// Projects looked at in one batch.
 const PROJECTS: i64 = 5_000;
-/// Deployments of one project that expire in one transaction: few, because every other change waits for its last steps.
+/// The deployments of one project that expire in one transaction: few, because every other change waits for its last
+/// steps.
 const BATCH: i64 = 50;
-/// Most deployments that expire in one batch.
 const RUN: usize = 2_000;
 
-/// Expires old deployments. Never the live one, nor one that was made or served in the last days. A run looks at some projects,
-/// and the next one goes on after them.
+/// Expires old deployments, but never the live one or one created or served in the last days. A run checks some
+/// projects, and the next run continues after them.
 pub(super) struct Expire;
 
 impl Job for Expire {
@@ -31,7 +30,7 @@ impl Job for Expire {
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let least = app.plans().least_deployments();
-        // What does not parse is no place: the round begins again.
+        // A cursor that does not parse restarts the round.
         let after: Option<ProjectId> =
             job_leases::cursor(&app.db, Self::NAME).await?.and_then(|cursor| cursor.parse().ok());
         let now = app.clock.now();
@@ -51,7 +50,6 @@ impl Job for Expire {
     }
 }
 
-/// Expires deployments of one project until none is left that should, and returns their number.
 async fn expire(app: &App, project: &Project) -> anyhow::Result<usize> {
     let mut done = 0;
     while done < RUN {

@@ -1,5 +1,6 @@
-//! Deletes rows that are no longer needed: answers stored under `Idempotency-Key`s, device flows, sessions and their
-//! kin, invites, webhook deliveries, names that were given up with their certificates, projects that can be restored no more, edges of long ago.
+//! Deletes rows that are no longer needed: stored responses of `Idempotency-Key`s, device flows, sessions and related
+//! rows, invites, webhook deliveries, retired names with their certificates, projects that can no longer be restored,
+//! settled edges.
 
 use std::time::Duration;
 
@@ -19,21 +20,18 @@ use domain::limits::{IDEMPOTENCY_WINDOW, NAME_RETIREMENT};
 use super::{Batch, Job, usage::OUTDATED_AFTER};
 use crate::app::App;
 
-/// Time for which a client with an expired device code is told so; then the code is unknown.
 const GRANTS_KEPT: Duration = Duration::from_hours(24);
-/// Time for which an ended invite stays in the database.
 const INVITES_KEPT: Duration = Duration::from_hours(30 * 24);
-/// How long a delivery is recognized. The code host repeats deliveries within three days; a copy that somebody else
-/// kept is refused for this long.
+/// How long a delivery is recognized as a repeat. The code host repeats deliveries within three days; a copy that
+/// somebody else kept is refused for this long.
 const WEBHOOKS_KEPT: Duration = Duration::from_hours(90 * 24);
-/// Time for which it is known that an edge is settled: beyond the time after which its last reservation is released for its age, by
-/// a day for clocks that differ.
+/// How long an edge is known to be settled: until its last reservation is released for its age, plus a day for clock
+/// differences.
 const SETTLED_EDGES_KEPT: Duration = OUTDATED_AFTER.saturating_add(Duration::from_hours(24));
-/// The rest of the longest month after [`NAME_RETIREMENT`], and a day for clocks that differ.
+/// The rest of the longest month after [`NAME_RETIREMENT`], plus a day for clock differences.
 const MONTH_KEPT: Duration = Duration::from_hours(2 * 24);
 const BATCH: i64 = 1_000;
 
-/// Deletes answers that are no longer replayed.
 pub(super) struct Answers;
 
 impl Job for Answers {
@@ -46,7 +44,6 @@ impl Job for Answers {
     }
 }
 
-/// Deletes device flows that have ended.
 pub(super) struct SignIns;
 
 impl Job for SignIns {
@@ -59,7 +56,6 @@ impl Job for SignIns {
     }
 }
 
-/// Deletes ended sessions, abandoned sign-ins and tickets that were not redeemed.
 pub(super) struct Sessions;
 
 impl Job for Sessions {
@@ -78,7 +74,6 @@ impl Job for Sessions {
     }
 }
 
-/// Deletes invites that have ended.
 pub(super) struct Invites;
 
 impl Job for Invites {
@@ -91,7 +86,6 @@ impl Job for Invites {
     }
 }
 
-/// Deletes old webhook deliveries.
 pub(super) struct Webhooks;
 
 impl Job for Webhooks {
@@ -104,8 +98,8 @@ impl Job for Webhooks {
     }
 }
 
-/// Deletes retired names that anybody may take by now, with the certificates of domains among them that nobody has attached again, and what
-/// is known of organizations that were deleted in former months.
+/// Deletes retired names that are free to take by now, the certificates of retired domains that are not attached again,
+/// and records of organizations deleted in past months.
 pub(super) struct Names;
 
 impl Job for Names {
@@ -114,7 +108,7 @@ impl Job for Names {
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let before = app.clock.now() - NAME_RETIREMENT;
-        // First: the names say which certificates these are.
+        // Delete the certificates first: the retired names identify them.
         for (id, names) in certificates::of_given_up_domains(&app.db, before, BATCH).await? {
             let mut change = app.change(Actor::Platform).await?;
             if certificates::delete(&mut change, &id).await? {
@@ -128,7 +122,8 @@ impl Job for Names {
     }
 }
 
-/// Deletes what was kept of deleted projects that can be restored no more. Their packs' removals are queued already.
+/// Deletes the records of deleted projects that can no longer be restored. The removal of their packs is already
+/// queued.
 pub(super) struct DeletedProjects;
 
 impl Job for DeletedProjects {
@@ -141,7 +136,7 @@ impl Job for DeletedProjects {
     }
 }
 
-/// Deletes settled edges whose reservations are all released for their age, should Redis bring one back.
+/// Deletes settled edges whose reservations would by now be released for their age, even if Redis restored one.
 pub(super) struct Edges;
 
 impl Job for Edges {

@@ -1,7 +1,7 @@
-//! Renders the documents of invoices that were issued.
+//! Renders the documents of issued invoices.
 //!
-//! An invoice is numbered with its payment, and whole without a document. A document that cannot be rendered is tried
-//! again, ever more rarely, and its letter waits for it.
+//! An invoice is numbered with its payment, and is complete without a document. A document that cannot be rendered is
+//! retried with growing pauses, and its letter waits for it.
 
 use std::time::Duration;
 
@@ -10,16 +10,15 @@ use db::billing::documents::{self, DueDocuments, NewDocuments};
 use super::{Batch, Job};
 use crate::{app::App, billing};
 
-/// Invoices that are rendered at a time: some milliseconds each.
+/// The invoices rendered in one batch, at some milliseconds each.
 const AT_A_TIME: i64 = 20;
-/// The time in which one of them is rendered, or given to somebody else.
+/// The lease within which an invoice is rendered.
 const TURN: Duration = Duration::from_mins(2);
-/// The pause after the first failure; every other doubles it.
+/// The pause after the first failure. It doubles with each further failure.
 const RETRY: Duration = Duration::from_mins(1);
-/// Doublings of the pause, at most: it is about a day then.
+/// The most doublings of the pause, which is then 17 hours.
 const DOUBLINGS: u32 = 10;
 
-/// Renders documents that are due.
 pub(super) struct Render;
 
 impl Job for Render {

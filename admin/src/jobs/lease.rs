@@ -8,10 +8,10 @@ use crate::{
     metrics,
 };
 
-/// Most full batches in a row under one lease.
 const BATCHES: usize = 20;
 
-/// Takes the lease whenever the job is due, until the program stops. A turn keeps to the configuration that it began with.
+/// Acquires the lease whenever the job is due, until the program stops. A run keeps the configuration with which it
+/// began.
 pub(super) async fn attend<J: Job>(live: &LiveApp, job: &J) {
     let (mut failing, stopping) = (false, live.now().stopping.clone());
     let mut is_registered = false;
@@ -27,7 +27,7 @@ pub(super) async fn attend<J: Job>(live: &LiveApp, job: &J) {
                 }
                 failing = false;
             }
-            // One line per outage: a Redis that is away for an hour does not log every second.
+            // One line per outage: while Redis is away for an hour, this must not log every second.
             Err(error) if !failing => {
                 tracing::warn!(job = J::NAME, error = format!("{error:#}"), "a job failed; it is tried again");
                 failing = true;
@@ -39,11 +39,11 @@ pub(super) async fn attend<J: Job>(live: &LiveApp, job: &J) {
     }
 }
 
-/// Runs the job once, unless another admin has the lease, or had it within the interval. The row of its lease is made at the first turn,
-/// and after any that failed: the database may be another one then.
+/// Runs the job once, unless another admin holds its lease or ran it within the interval. The row of the lease is
+/// created in the first turn, and after a failed one, because the database may have been replaced.
 async fn turn<J: Job>(app: &App, job: &J, is_registered: &mut bool) -> anyhow::Result<u64> {
     let now = app.clock.now();
-    // A little early counts as on time, because the sleep may end just before the interval does.
+    // The sleep may end just before the interval does, so a slightly early run counts as due.
     let not_since = now - J::every(&app.config).mul_f32(0.9);
     if !std::mem::take(is_registered) {
         or_again(job_leases::register(&app.leases, J::NAME), job_leases::register(&app.db, J::NAME)).await?;
@@ -52,7 +52,7 @@ async fn turn<J: Job>(app: &App, job: &J, is_registered: &mut bool) -> anyhow::R
     let taken = or_again(taking, again).await?;
     *is_registered = true;
     let Some(lease) = taken else { return Ok(0) };
-    // A stop cuts the work off, and the lease is given back, so that the next program need not wait for its end.
+    // A stop interrupts the run and releases the lease, so that the next program need not wait for it to expire.
     let working = app.stopping.run_until_cancelled(batches(app, job));
     let ran = match tokio::time::timeout(J::LEASE, working).await {
         Ok(ran) => ran.unwrap_or(Ok(0)),
@@ -66,8 +66,8 @@ async fn turn<J: Job>(app: &App, job: &J, is_registered: &mut bool) -> anyhow::R
     ran
 }
 
-/// Runs a statement over the connection for leases, which is used without a question before: where it turns out to be broken, the
-/// statement is run `again`, over one that answers. A lease that nobody gave back would keep every admin from the job until its end.
+/// Runs a statement on the connection for leases, which is used without a liveness check. If it is broken, `again` runs
+/// on a connection that responds: a lease that is not released keeps every admin from the job until it expires.
 async fn or_again<T>(
     statement: impl Future<Output = Result<T, sqlx::Error>>,
     again: impl Future<Output = Result<T, sqlx::Error>>,

@@ -1,8 +1,8 @@
-//! Sends the letters of the queue, over a few connections to the mail server, and forgets old ones.
+//! Sends queued letters over a few connections to the mail server, and deletes old ones.
 //!
-//! A letter is sent at least once: it is marked when the server has taken it, and a program that dies in between leaves it to be
-//! sent again, under the same `Message-ID`. What is wrong with one letter counts against that letter; what is wrong with the
-//! server counts against none, and this job leaves the server alone for a while.
+//! A letter is sent at least once: it is marked as sent when the server has accepted it, and a program that dies in
+//! between leaves it to be sent again, under the same `Message-ID`. A fault of a letter counts against that letter
+//! only; a fault of the server counts against no letter, and pauses this job for a while.
 
 mod back_off;
 
@@ -24,30 +24,22 @@ use crate::{
     metrics,
 };
 
-/// Letters that are taken at a time.
 const BATCH: i64 = 100;
-/// Connections to the mail server.
 const SESSIONS: usize = 4;
-/// Time for which a letter that was taken is nobody else's. Longer than the job's lease, so that no two send it.
+/// How long a letter is leased: longer than the job's lease, so that no two processes send it.
 const TAKEN_FOR: Duration = Duration::from_mins(10);
-/// Time after which a batch takes on no further letter, well within the job's lease.
+/// The time after which a batch starts no further letter, well within the job's lease.
 const BATCH_TIME: Duration = Duration::from_mins(3);
-/// Conversations in a row that break off before the server counts as away.
+/// The consecutive broken conversations after which the server counts as unavailable.
 const BROKEN_OFF: u32 = 2;
-/// Pause of a letter whose invoice is not rendered yet.
 const UNRENDERED_PAUSE: Duration = Duration::from_secs(15);
-/// Age from which a letter that is not about money is not sent any more, whatever it waited for.
+/// The age at which an unsent letter that is not about money is given up, whatever it waited for.
 const STALE_AFTER: Duration = Duration::from_hours(7 * 24);
-/// Age from which a letter that was sent or given up is deleted.
 const KEPT: Duration = Duration::from_hours(90 * 24);
-/// Letters that are given up or deleted in one statement.
 const SETTLED: i64 = 1_000;
-/// Bytes of a server's words that are kept.
 const ERROR_BYTES: usize = 500;
-/// Interval at which letters are counted for the metrics.
 const COUNT_EVERY: Duration = Duration::from_secs(15);
 
-/// Counts the letters that wait, until the program stops.
 pub(super) fn start(app: &App) {
     let counting = app.clone();
     app.tasks.spawn(async move { counting.stopping.run_until_cancelled(count(&counting)).await });
@@ -64,7 +56,7 @@ async fn count(app: &App) {
     }
 }
 
-/// Sends letters that are due. Without a mail server they wait.
+/// Sends due letters. Without a mail server they wait.
 #[derive(Default)]
 pub(super) struct SendDue {
     outage: Mutex<Outage>,
@@ -85,7 +77,7 @@ impl Job for SendDue {
         if taken.is_empty() {
             return Ok(Batch::of(0, BATCH));
         }
-        // One batch under a lease: the next comes in two seconds, and none is cut off by the lease's end.
+        // One batch per lease: the next follows in two seconds, and the end of the lease interrupts none.
         let batch = Batch { done: u64::try_from(taken.len()).unwrap_or(u64::MAX), full: false };
         let sessions = taken.len().min(SESSIONS);
         let queue = Queue::new(taken, now + BATCH_TIME);
@@ -110,22 +102,21 @@ impl SendDue {
     }
 }
 
-/// Gives up letters that have waited for too long, unless they are about money, and returns how many.
+/// Gives up letters that have waited for too long, except those about money, and returns their number.
 async fn give_up_stale(app: &App) -> Result<u64, sqlx::Error> {
     let (now, reason) = (app.clock.now(), "it was not sent within a week");
     letters::give_up_stale(&app.db, now, now - STALE_AFTER, &Kind::about_money(), reason, SETTLED).await
 }
 
-/// The letters of a batch, which all sessions take from.
 struct Queue {
     state: Mutex<QueueState>,
-    /// The time after which no further letter is taken on.
+    /// The time after which no further letter is started.
     until: Timestamp,
 }
 
 struct QueueState {
     letters: VecDeque<TakenLetter>,
-    /// Why the server takes no letters.
+    /// The error that made the server unavailable.
     failure: Option<SendError>,
 }
 
@@ -138,30 +129,26 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next letter; `None` when there is none, or the server has failed, or the time is over.
+    /// Takes the next letter; `None` if there is none, the server has failed or the time is over.
     fn next(&self, now: Timestamp) -> Option<TakenLetter> {
         let mut state = self.state();
         if state.failure.is_some() || now > self.until { None } else { state.letters.pop_front() }
     }
 
-    /// Puts a letter back that was not tried.
     fn put_back(&self, letter: TakenLetter) {
         self.state().letters.push_front(letter);
     }
 
-    /// Has every session stop, because the server takes no letters.
     fn fail(&self, error: SendError) {
         self.state().failure.get_or_insert(error);
     }
 
-    /// The letters that were not tried, and the server's failure.
     fn into_rest(self) -> (Vec<LetterId>, Option<SendError>) {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         (state.letters.into_iter().map(|letter| letter.id).collect(), state.failure)
     }
 }
 
-/// Sends letters of the batch one after another over one session, which is opened again after a failure.
 async fn work(app: &App, queue: &Queue) -> anyhow::Result<()> {
     let mut open: Option<Session> = None;
     let mut broken_off = 0;
@@ -186,7 +173,7 @@ async fn work(app: &App, queue: &Queue) -> anyhow::Result<()> {
                 metrics::letter_sent();
                 (open, broken_off) = (Some(session), 0);
             }
-            // Servers end a session after so many letters, or some idle time.
+            // Servers end a session after some number of letters, or some idle time.
             Err(SendError::Server { .. }) if !is_fresh => queue.put_back(row),
             Err(error @ SendError::Server { .. }) => {
                 queue.put_back(row);
@@ -211,7 +198,7 @@ async fn work(app: &App, queue: &Queue) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the letter of a row; `None` when it is not to be sent now.
+/// Composes the letter of a row; `None` if it must not be sent now.
 async fn prepare(app: &App, row: &TakenLetter) -> anyhow::Result<Option<Outgoing>> {
     let files = match &row.invoice {
         None => None,
@@ -234,7 +221,6 @@ async fn prepare(app: &App, row: &TakenLetter) -> anyhow::Result<Option<Outgoing
     }
 }
 
-/// Notes that a letter was refused, and decides whether it is tried again.
 async fn refuse(app: &App, row: &TakenLetter, error: &SendError) -> anyhow::Result<()> {
     let is_final = matches!(error, SendError::Refused { .. });
     let is_kept = Kind::parse(&row.kind).is_some_and(Kind::is_about_money);
@@ -252,7 +238,6 @@ async fn refuse(app: &App, row: &TakenLetter, error: &SendError) -> anyhow::Resu
     Ok(())
 }
 
-/// Deletes old letters.
 pub(super) struct Forget;
 
 impl Job for Forget {

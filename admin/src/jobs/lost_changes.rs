@@ -1,4 +1,4 @@
-//! Tells the operator of changes that the database has lost, which edges have noticed.
+//! Notifies the operator of changes that the database has lost, as noticed by edges.
 
 use std::time::Duration;
 
@@ -12,16 +12,13 @@ use crate::{
     metrics,
 };
 
-/// Time in which every edge has reported what it knows of a loss: each looks at Postgres every five seconds.
+/// The time within which every edge reports a loss: each polls Postgres every five seconds.
 const SETTLED_AFTER: Duration = Duration::from_secs(10);
-/// Losses that are told of in one batch.
 const BATCH: i64 = 20;
-/// Most subjects that a letter names.
 const NAMED: usize = 100;
-/// Interval at which an admin looks for losses to show.
 const SHOW_EVERY: Duration = Duration::from_secs(5);
 
-/// Shows in the metrics how many changes are lost, until the program stops. Nothing is shown where nothing is exported.
+/// Exports the number of lost changes until the program stops, if metrics are exported.
 pub(super) fn start(app: &App) {
     if app.config.admin.metrics_listen.is_none() {
         return;
@@ -41,7 +38,6 @@ async fn show(app: &App) {
     }
 }
 
-/// Logs each loss, and queues a letter about it.
 pub(super) struct Tell;
 
 impl Job for Tell {

@@ -1,7 +1,7 @@
-//! Background work: reconcilers that take no input, may run twice, and do a bounded batch under a lease.
+//! Background work: reconcilers that take no input, may run twice, and process a bounded batch under a lease.
 //!
-//! Every admin runs every job; leases in Postgres keep them apart, so that a job runs once in its interval whatever the
-//! number of admins. To add one, write a file here with an `impl Job`, and a line in [`start`].
+//! Every admin runs every job; leases in Postgres keep them apart, so that a job runs once per interval with any number
+//! of admins. To add one, write a file here with an `impl Job`, and a line in [`start`].
 
 mod agents;
 mod backlogs;
@@ -36,42 +36,36 @@ use config::Config;
 
 use crate::app::{App, LiveApp};
 
-/// A reconciler.
 trait Job: Send + Sync + 'static {
-    /// The name of the job's lease. Renaming it would let two versions of the program run the job concurrently.
+    /// The name of the job's lease. If it were renamed, two versions of the program would run the job concurrently.
     const NAME: &'static str;
-    /// The interval between two runs.
     const EVERY: Duration;
-    /// The longest run, and the lease's duration, after which another admin takes a dead one's job over.
+    /// The longest run, and the duration of the lease, after which another admin takes over the job of a dead one.
     const LEASE: Duration = Duration::from_mins(5);
 
-    /// The interval between two runs with this configuration: [`EVERY`](Self::EVERY), unless the configuration says another.
+    /// Returns the interval between two runs: [`EVERY`](Self::EVERY), unless the configuration overrides it.
     fn every(_: &Config) -> Duration {
         Self::EVERY
     }
 
-    /// Does one batch. The program's stop, or the lease's end, may cut it off anywhere.
+    /// Processes one batch. It may be interrupted anywhere, when the program stops or the lease expires.
     fn run(&self, app: &App) -> impl Future<Output = anyhow::Result<Batch>> + Send;
 }
 
-/// The outcome of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Batch {
-    /// The number of things done.
     done: u64,
     /// Whether the batch was full, so that there is probably more to do.
     full: bool,
 }
 
 impl Batch {
-    /// Makes the outcome of a batch that did `done` of at most `limit` things.
     fn of(done: usize, limit: i64) -> Self {
         let done = u64::try_from(done).unwrap_or(u64::MAX);
         Self { done, full: u64::try_from(limit).is_ok_and(|limit| done >= limit) }
     }
 }
 
-/// Starts every job. They end when the program stops.
 pub(crate) fn start(live: &LiveApp) {
     let app = &*live.now();
     attend(live, route_changes::SendAgain);

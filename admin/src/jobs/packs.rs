@@ -1,4 +1,5 @@
-//! Packs that are no longer needed: queued when a deployment was deleted, left behind by a crash, or long in the trash.
+//! Removes packs that are no longer needed: queued when a deployment was deleted, orphaned by a crash, or expired in
+//! the trash.
 
 use std::time::Duration;
 
@@ -10,11 +11,11 @@ use crate::{
     trash::{remove, sweep, tend},
 };
 
-/// Moves queued packs to the trash.
 pub(super) struct Remove;
 
 impl Job for Remove {
-    // A backup holds this lease meanwhile. Not the name of the version before, which deletes: that one gets no lease any more.
+    // A backup holds this lease while it runs. The name differs from that of the previous version, which deletes packs
+    // and thus never gets a lease again.
     const NAME: &'static str = backups::TRASH_PACKS;
     const EVERY: Duration = Duration::from_secs(5);
 
@@ -23,11 +24,12 @@ impl Job for Remove {
     }
 }
 
-/// Looks through the store for packs without a record. One run looks at some of them, and the next one goes on there.
+/// Scans the store for packs without a record. Each run scans a part, and the next one continues there.
 pub(super) struct Sweep;
 
 impl Job for Sweep {
-    // Not the name of the version before, which deletes what it finds: that one gets no lease any more.
+    // The name differs from that of the previous version, which deletes what it finds and thus never gets a lease
+    // again.
     const NAME: &'static str = "sweep the store";
     const EVERY: Duration = Duration::from_mins(5);
 
@@ -37,7 +39,7 @@ impl Job for Sweep {
     }
 }
 
-/// Brings packs back from the trash that the database wants, and deletes those whose time is over.
+/// Restores packs from the trash that the database references, and deletes expired ones.
 pub(super) struct Tend;
 
 impl Job for Tend {

@@ -1,4 +1,5 @@
-//! Renews certificates in time: asks their authorities when (RFC 9773), and begins what is due. Handshakes have no part in it.
+//! Renews certificates in time: asks their authorities for renewal windows (RFC 9773), and starts due renewals.
+//! Handshakes play no part in this.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -13,18 +14,14 @@ use crate::{
     certificates::{in_window, within_life},
 };
 
-/// Certificates whose authority is asked in one batch.
 const WINDOWS: i64 = 200;
-/// Questions at a time.
 const AT_A_TIME: usize = 8;
-/// Pause before an authority that did not answer is asked again.
+/// The pause before a retry if an authority did not respond.
 const ASK_AGAIN: Duration = Duration::from_hours(6);
-/// The shortest and the longest time that an authority which refuses may have us wait.
+/// The shortest and the longest pause that an authority which refuses can impose.
 const ASK_AGAIN_WITHIN: [Duration; 2] = [Duration::from_mins(1), Duration::from_hours(24)];
-/// Renewals that are begun in one batch.
 const BEGUN: i64 = 500;
 
-/// Asks authorities when certificates should be renewed.
 pub(super) struct AskWindows;
 
 impl Job for AskWindows {
@@ -44,7 +41,7 @@ impl Job for AskWindows {
         for (asked, error) in failures {
             by_account.entry(asked.account_id).or_insert((0_usize, error)).0 += 1;
         }
-        // One line for each authority that is away.
+        // One line for each unavailable authority.
         for (account, (count, error)) in by_account {
             let error = format!("{error:#}");
             tracing::warn!(%account, count, error, "an authority does not say when certificates should be renewed");
@@ -53,7 +50,8 @@ impl Job for AskWindows {
     }
 }
 
-/// Asks about one certificate, and notes the answer. Where there is none, the part of its life stays that was noted when it was issued.
+/// Requests and stores the renewal window of one certificate. Without a response, the time that was set at issuance
+/// stays.
 async fn ask(app: &App, asked: &WindowToAsk) -> anyhow::Result<()> {
     let now = app.clock.now();
     let id = &asked.account_id;
@@ -86,7 +84,6 @@ async fn ask(app: &App, asked: &WindowToAsk) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Begins renewals that are due.
 pub(super) struct Begin;
 
 impl Job for Begin {

@@ -1,4 +1,4 @@
-//! Changes that were committed and not sent to the edges, and changes so old that no edge asks for them.
+//! Sends committed changes that did not reach the edges, and deletes changes so old that no edge asks for them.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use db::edges::route_changes::{self, Numbered};
 use super::{Batch, Job};
 use crate::{app::App, edges};
 
-/// Age from which an unsent change is sent by this job: the request that made it sends it within milliseconds.
+/// The age from which this job sends an unsent change; the request that made it sends it within milliseconds.
 const ORPHANED_AFTER: Duration = Duration::from_secs(1);
-/// How long an edge may be without Redis and still catch up change by change; beyond it, it forgets everything.
+/// How long an edge may be without Redis and still catch up change by change; beyond it, the edge clears its memory.
 const KEPT: Duration = Duration::from_hours(48);
 const SEND_BATCH: i64 = 256;
 const PRUNE_BATCH: i64 = 5_000;
 
-/// Sends changes that a crash, or an outage of Redis, left unsent, and numbers those that a crash left without a number.
+/// Sends changes that a crash or an outage of Redis left unsent, and numbers those that a crash left without a number.
 pub(super) struct SendAgain;
 
 impl Job for SendAgain {
@@ -25,7 +25,8 @@ impl Job for SendAgain {
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let before = app.clock.now() - ORPHANED_AFTER;
         if route_changes::is_any_pending(&app.db, before).await? {
-            // Also those of a request that is waiting for its numbers: it finds them, and leaves the sending to whoever gave them.
+            // This includes changes of a request that waits for its numbers: it finds them, and leaves the sending to
+            // this job.
             let numbered = route_changes::number(&app.db).await?;
             for Numbered { change, .. } in &numbered {
                 edges::send_now(change, &app.redis).await?;
@@ -46,7 +47,6 @@ impl Job for SendAgain {
     }
 }
 
-/// Deletes old changes.
 pub(super) struct Prune;
 
 impl Job for Prune {

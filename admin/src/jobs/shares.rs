@@ -1,4 +1,4 @@
-//! Removes shares that have expired. The edges stop serving them by themselves, at the second of their expiry.
+//! Removes expired shares. The edges stop serving them by themselves, at the second of their expiry.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use db::{audit::Actor, projects::shares};
 use super::{Batch, Job};
 use crate::app::App;
 
-/// Shares removed in one transaction: few, because every other change waits for its last steps.
+/// The shares removed in one transaction: few, because every other change waits for its last steps.
 const BATCH: i64 = 20;
 
-/// Removes expired shares, with their records; their packs are queued for removal.
+/// Removes the records of expired shares, and queues their packs for removal.
 pub(super) struct Reap;
 
 impl Job for Reap {

@@ -1,20 +1,19 @@
-//! Looks after the store: reads every pack now and then, and copies new ones to the replica.
+//! Maintains the store: verifies every pack periodically, and copies new ones to the replica.
 
 use std::time::Duration;
 
 use super::{Batch, Job};
 use crate::{app::App, store_check};
 
-/// Time for which one run reads.
 const RUN: Duration = Duration::from_secs(45);
 
-/// Reads all packs within `store.check_days`, live ones first, and repairs what the replica has.
+/// Verifies all packs within `store.check_days`, live ones first, and repairs damaged ones from the replica.
 pub(super) struct Check;
 
 impl Job for Check {
     const NAME: &'static str = "check the store";
     const EVERY: Duration = Duration::from_mins(1);
-    // A large pack may be taken back from the replica meanwhile.
+    // Restoring a large pack from the replica may take this long.
     const LEASE: Duration = Duration::from_mins(30);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
@@ -22,7 +21,6 @@ impl Job for Check {
     }
 }
 
-/// Copies packs to the replica of the store.
 pub(super) struct Copy;
 
 impl Job for Copy {

@@ -1,5 +1,5 @@
-//! Adds batches of traffic to hours, makes days of hours and months of days, and deletes what is old or of deleted
-//! projects.
+//! Folds batches of traffic into hours, hours into days and days into months, and deletes traffic that is old or
+//! belongs to deleted projects.
 
 use std::time::Duration;
 
@@ -20,35 +20,33 @@ use time::Date;
 use super::{Batch, Job};
 use crate::app::App;
 
-/// Length of a day.
 const DAY: Duration = Duration::from_hours(24);
-/// Days after today, and months after this one, that have a partition: admin may be away for a while.
+/// The days after today, and the months after this one, that have a partition in advance: admin may be away for a
+/// while.
 const DAYS_AHEAD: usize = 2;
 const MONTHS_AHEAD: usize = 1;
-/// Time after which an edge that sends nothing is forgotten. It sends no batch again by then.
+/// The time after which a silent edge is forgotten. By then it does not repeat a batch.
 const EDGES_KEPT: Duration = Duration::from_hours(7 * 24);
-/// Time after midnight by which the clock of every edge has passed it.
+/// The time after midnight by which the clock of every edge has passed it.
 const SALTS_KEPT: Duration = Duration::from_mins(10);
-/// Time after a project's deletion by which no edge is writing traffic of it any more.
+/// The time after a project's deletion by which edges have stopped writing its traffic.
 const SETTLED_AFTER: Duration = Duration::from_mins(10);
-/// Parts of batches that are added to their hours in one transaction.
 const PARTS: i64 = 10_000;
-/// Hours in one batch of days.
 const HOURS: i64 = 200;
-/// Months before this one whose days stay rows of their own: what is read most, and what plans are held to.
+/// The months before this one whose days stay separate rows: they are read most, and plans are checked against them.
 const MONTHS_IN_DAYS: usize = 1;
-/// Months of projects in one batch, and those that are made at a time: each takes the memory of a project's month of lists.
+/// The project months in one batch, and those condensed concurrently: each needs the memory of a project's month of
+/// lists.
 const MONTHS: i64 = 1_000;
 const MONTHS_AT_ONCE: usize = 4;
-/// Rows in one batch of deletions.
 const ROWS: i64 = 5_000;
-/// Hours of a deleted project in one batch, each of which may have some thousand entries.
+/// The hours of a deleted project in one batch. Each may have some thousand entries.
 const REMOVED_HOURS: i64 = 2;
 
-/// Adds what the edges appended to the hours, of one shard of the projects.
+/// Folds the edges' batches into hours, for one shard of the projects.
 pub(super) struct Fold<const SHARD: usize>;
 
-/// The names of the jobs, one for each shard: each has a lease of its own, so that they run beside each other, at one admin or several.
+/// The job names, one for each shard: each has its own lease, so that shards run concurrently, at one admin or several.
 const FOLDS: [&str; 4] = [
     "fold traffic into hours, 1 of 4",
     "fold traffic into hours, 2 of 4",
@@ -67,7 +65,7 @@ impl<const SHARD: usize> Job for Fold<SHARD> {
     }
 }
 
-/// Makes days of the hours of days that have ended. What is recorded later makes its day anew.
+/// Folds the hours of ended days into days. A later record folds its day again.
 pub(super) struct Roll;
 
 impl Job for Roll {
@@ -81,7 +79,7 @@ impl Job for Roll {
     }
 }
 
-/// Moves the days of months that have been over for a while into their months.
+/// Moves the days of past months, except the most recent, into months.
 pub(super) struct Condense;
 
 impl Job for Condense {
@@ -98,7 +96,7 @@ impl Job for Condense {
     }
 }
 
-/// Makes one month, and returns whether it was made. What is wrong with one project's keeps no other's from it.
+/// Condenses one month, and returns whether that succeeded. A faulty project does not stop the others.
 async fn condense(app: &App, month: Condensable) -> bool {
     let made = months::condense(&app.db, &month).await;
     if let Err(error) = &made {
@@ -107,7 +105,6 @@ async fn condense(app: &App, month: Condensable) -> bool {
     made.is_ok()
 }
 
-/// The first day that stays a row of its own.
 fn first_day_in_rows(today: Date) -> Date {
     let mut first = Month::containing(today).first_day();
     for _ in 0..MONTHS_IN_DAYS {
@@ -116,7 +113,6 @@ fn first_day_in_rows(today: Date) -> Date {
     first
 }
 
-/// Makes the partitions of the days and months that begin soon.
 pub(super) struct Divide;
 
 impl Job for Divide {
@@ -139,7 +135,6 @@ impl Job for Divide {
     }
 }
 
-/// Deletes hours and days that are older than they are kept, and the salts of days that are over.
 pub(super) struct Expire;
 
 impl Job for Expire {
@@ -171,7 +166,6 @@ impl Job for Expire {
     }
 }
 
-/// Deletes the traffic of projects that were deleted.
 pub(super) struct Remove;
 
 impl Job for Remove {
@@ -181,7 +175,8 @@ impl Job for Remove {
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let now = app.clock.now();
         let today = now.as_datetime().date();
-        // Beyond what is kept, for what a job has not deleted yet; and ahead, for an edge whose clock is.
+        // The range exceeds the retention, because the job that enforces it may be behind, and includes the future, for
+        // edges with a fast clock.
         let days: Vec<Date> =
             (-1..=i64::from(DAYS_KEPT) + 31).filter_map(|back| today.checked_sub(time::Duration::days(back))).collect();
         let first = midnight(today) - HOURS_KEPT - 2 * DAY;

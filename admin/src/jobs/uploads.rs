@@ -7,12 +7,12 @@ use db::upkeep::deployments;
 use super::{Batch, Job};
 use crate::app::App;
 
-/// Age of an upload from which its program is taken to be dead: longer than any upload may take.
+/// The age at which an upload's program counts as dead: longer than any upload may take.
 const STUCK_AFTER: Duration = Duration::from_hours(1);
 const REASON: &str = "The upload was cut off on our side; please try again.";
 const BATCH: i64 = 500;
 
-/// Gives up uploads that will never end. The sweep of the store finds their packs.
+/// Marks uploads that will never end as failed. The sweep of the store finds their packs.
 pub(super) struct GiveUp;
 
 impl Job for GiveUp {

@@ -15,19 +15,18 @@ use live::budgets::Open;
 use super::{Batch, Job};
 use crate::app::App;
 
-/// Most completions settled in one statement.
 const BATCH: usize = 500;
-/// Age at which a completion that is looked at is settled though its edge lives: older than any can be, so its edge has lost
-/// track of it.
+/// The age at which an open completion is settled although its edge lives: no completion lasts this long, so the edge
+/// has lost track of it.
 const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
-/// Age beyond which a reservation is released instead of settled: none stays open for so long, so Redis has brought it back
-/// from an old log or snapshot. Of younger ones those are released whose edge is known to be settled.
+/// The age beyond which a reservation is released instead of settled: no reservation stays open for so long, so Redis
+/// has restored it from an old log or snapshot. Younger ones are released if their edge is known to be settled.
 pub(super) const OUTDATED_AFTER: Duration = Duration::from_hours(30 * 24);
 
-/// Settles open completions of dead edges from their estimates, which are marked as such. It looks for them only when an edge is
-/// gone, and once an hour. Rows that the edge has written to Postgres stay, and what it knows better later replaces the
-/// estimates: an edge that was only stopped finds its completions claimed, or gone. What a Redis with an old memory has brought back
-/// is released.
+/// Settles open completions of dead edges from their estimates, and marks them as estimated. It searches only when an
+/// edge has disappeared, and once an hour. An edge that was merely stopped finds its completions claimed or removed;
+/// what it has written to Postgres, or reports later, replaces the estimates. Reservations that Redis restored from an
+/// old log or snapshot are released.
 pub(super) struct Sweep;
 
 impl Job for Sweep {
@@ -38,7 +37,7 @@ impl Job for Sweep {
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let epoch = app.redis.epoch().await?;
         let edges = app.redis.gone_edges().await?;
-        // To look at every account is much work for Redis.
+        // Checking every account is expensive for Redis.
         if edges.is_empty() && !app.redis.is_sweep_due(&epoch).await? {
             return Ok(Batch { done: 0, full: false });
         }
@@ -50,7 +49,7 @@ impl Job for Sweep {
                 if !gone.contains_key(&open.edge) {
                     gone.insert(open.edge.clone(), app.redis.is_gone(&open.edge).await?);
                 }
-                // By the clock that the completions' own times are of.
+                // Use Redis's clock, which set the times of the completions.
                 if gone.get(&open.edge) == Some(&true) || epoch.now.since(open.row.at) > FORGOTTEN_AFTER {
                     left.push(open.clone());
                 }
@@ -60,7 +59,7 @@ impl Job for Sweep {
                 break;
             }
         }
-        // Else there may be more, in an account that was not looked at or beyond the batch.
+        // Otherwise there may be more, in accounts not checked yet or beyond the batch.
         let is_all = left.len() < BATCH;
         left.truncate(BATCH);
         let (released, left) = release_unused(app, epoch.now, left).await?;
@@ -73,15 +72,15 @@ impl Job for Sweep {
     }
 }
 
-/// Releases reservations that no request has come for, and those that can only be there because Redis has an old memory: what
-/// was used is recorded, if anything was. Returns their number, and what is to be settled.
+/// Releases reservations that no request used, and those that exist only because Redis restored an old state: any usage
+/// is recorded already. Returns their number, and what remains to be settled.
 async fn release_unused(app: &App, now: Timestamp, left: Vec<Open>) -> anyhow::Result<(usize, Vec<Open>)> {
     let edges: BTreeSet<String> = left.iter().map(|open| open.edge.clone()).collect();
     let settled = settled_edges::among(&app.db, &Vec::from_iter(edges)).await?;
     let settled: HashSet<String> = settled.into_iter().collect();
     let is_unused = |open: &Open| {
         let row = &open.row;
-        // What has a usage was recorded, and can be so again; and so does whoever claims a reservation.
+        // A row with usage was recorded, and can be recorded again; so can a claimed reservation, by its claimant.
         let is_reservation = row.certainty == Certainty::Reserved && !open.is_claimed();
         is_reservation && (row.is_spare() || now.since(row.at) > OUTDATED_AFTER || settled.contains(&open.edge))
     };
@@ -100,7 +99,7 @@ async fn release_unused(app: &App, now: Timestamp, left: Vec<Open>) -> anyhow::R
 }
 
 async fn settle(app: &App, left: Vec<Open>) -> anyhow::Result<usize> {
-    // A journal that comes back may know that no provider was asked.
+    // A journal that comes back may show that no provider was contacted.
     let mut reserved: HashMap<&str, Vec<&UsageRow>> = HashMap::new();
     for Open { edge, row } in left.iter().filter(|open| open.row.certainty == Certainty::Reserved) {
         reserved.entry(edge).or_default().push(row);
@@ -117,7 +116,7 @@ async fn settle(app: &App, left: Vec<Open>) -> anyhow::Result<usize> {
     if rows.is_empty() {
         return Ok(0);
     }
-    // What an edge writes at this moment is left to the next run.
+    // Rows that an edge is writing at this moment are left to the next run.
     for spent in &ai_usage::record(&app.db, &rows).await? {
         let of_it = |row: &&UsageRow| row.account == spent.account && row.day() == spent.day;
         let ids: Vec<&CompletionId> = rows.iter().filter(of_it).map(|row| &row.id).collect();

@@ -1,5 +1,6 @@
-//! Sends the gateway's usage to an operator's own system (`telemetry.usage_url`): each completion that was recorded, in batches, at least
-//! once. Signed as Standard Webhooks are. Never more than what is recorded: no prompt and no answer is.
+//! Sends the gateway's usage to an operator's own system (`telemetry.usage_url`): each recorded completion, in batches,
+//! at least once, signed according to Standard Webhooks. Prompts and responses are not recorded, so they are never
+//! sent.
 
 use std::time::Duration;
 
@@ -17,23 +18,16 @@ use url::Url;
 use super::{Batch, Job};
 use crate::app::App;
 
-/// Completions in one batch.
 const BATCH: i64 = 1_000;
-/// Rows forgotten at a time once nothing is sent any more.
 const FORGOTTEN: i64 = 10_000;
-/// Longest time for one batch.
 const WITHIN: Duration = Duration::from_secs(20);
-/// Pause after the first failure; every other in a row doubles it, up to the one below.
+/// The pause after the first failure. It doubles with each consecutive failure, up to [`LONGEST_RETRY`].
 const RETRY: Duration = Duration::from_secs(10);
-/// Longest pause.
 const LONGEST_RETRY: Duration = Duration::from_mins(10);
-/// The lengths of a secret, in bytes.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// Sends what waits.
 pub(super) struct SendRecorded;
 
-/// A batch as it is sent.
 #[derive(Serialize)]
 struct Message<'u> {
     #[serde(rename = "type")]
@@ -47,7 +41,7 @@ struct Data<'u> {
     usage: Vec<Row<'u>>,
 }
 
-/// A completion as it is sent. Fields may be added. Of two rows with one id the later counts: it says what is known better.
+/// A completion in a batch. Fields may be added. The later of two rows with the same id counts: it is more exact.
 #[derive(Serialize)]
 struct Row<'u> {
     id: &'u str,
@@ -57,18 +51,18 @@ struct Row<'u> {
     provider: &'u str,
     prompt_tokens: i64,
     completion_tokens: i64,
-    /// Parts of the numbers above; null where the provider has not reported the kind.
+    /// Parts of the two token counts above; null if the provider has not reported them.
     cached_tokens: Option<i64>,
     cache_write_tokens: Option<i64>,
     reasoning_tokens: Option<i64>,
     images: i64,
     /// In millionths of a cent.
     cost_microcents: i64,
-    /// The kinds of tokens that were charged at the dearer price, because the provider has not reported them.
+    /// The kinds of tokens charged at the higher price, because the provider has not reported them.
     assumed: Vec<&'static str>,
-    /// Whether the provider has not reported it.
+    /// Whether the usage is an estimate, because the provider has not reported it.
     estimated: bool,
-    /// How it ended, in the words of `GET /usage/ai/requests`; null where that was not recorded.
+    /// How the completion ended, with the values of `GET /usage/ai/requests`; null if that was not recorded.
     ended: Option<Ending>,
     created_at: String,
 }
@@ -116,7 +110,7 @@ impl Job for SendRecorded {
         let now = app.clock.now();
         let Standing { failures, error, due_at } = usage_export::begin(&app.db, now).await?;
         if now < due_at {
-            // An error, so that the job does not look as if it were well again.
+            // An error, so that the job does not appear to have recovered.
             anyhow::bail!("{}; it is tried again later", error.unwrap_or_default());
         }
         let queued = usage_export::next(&app.db, BATCH).await?;
@@ -144,13 +138,12 @@ impl Job for SendRecorded {
     }
 }
 
-/// Reads a secret as Standard Webhooks writes it.
+/// Parses a secret in the format of Standard Webhooks.
 fn parse_secret(text: &str) -> Option<Vec<u8>> {
     let secret = STANDARD.decode(text.trim().strip_prefix("whsec_")?).ok()?;
     SECRET_BYTES.contains(&secret.len()).then_some(secret)
 }
 
-/// The signature of a message.
 fn signature(secret: &[u8], id: &str, seconds: u64, body: &str) -> anyhow::Result<String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret)?;
     mac.update(format!("{id}.{seconds}.{body}").as_bytes());
@@ -170,7 +163,7 @@ async fn post(url: &Url, id: &str, seconds: u64, secret: &[u8], body: String) ->
         .header("webhook-timestamp", seconds)
         .header("webhook-signature", signature(secret, id, seconds, &body)?)
         .body(body);
-    // Without the address: it may hold a password.
+    // Omit the URL from the error: it may hold a password.
     let response = request.send().await.map_err(reqwest::Error::without_url).context("telemetry.usage_url")?;
     let status = response.status();
     anyhow::ensure!(status.is_success(), "telemetry.usage_url answered {}", status.as_u16());

@@ -1,4 +1,4 @@
-//! Completes the sums of AI keys of accounts whose usage was recorded before there were any.
+//! Completes the sums per AI key of accounts whose usage was recorded before such sums existed.
 
 use std::time::Duration;
 
@@ -8,11 +8,10 @@ use domain::month::Month;
 use super::{Batch, Job};
 use crate::app::App;
 
-/// Accounts summed in one batch.
 const BATCH: i64 = 50;
 
-/// Sums the keys of accounts that are still to be summed, each under its own lock. An edge that needs an account's sums before
-/// does the same for it.
+/// Sums the keys of accounts without sums, each account under its own lock. An edge that needs an account's sums
+/// earlier does the same.
 pub(super) struct Sum;
 
 impl Job for Sum {

@@ -8,13 +8,14 @@ use domain::month::Month;
 use super::{Batch, Job};
 use crate::app::App;
 
-/// Months after the present one that have a partition: admin may be away for a while, and Redis's clock ahead of ours.
+/// The months after the present one that have a partition in advance: admin may be away for a while, and Redis's clock
+/// may be ahead of ours.
 const AHEAD: usize = 3;
-/// Most months in one batch that get a partition after completions of theirs were recorded.
+/// The most late partitions created in one batch, for months whose completions are already recorded.
 const BATCH: i64 = 12;
 
-/// Makes the partitions of the months that begin soon, and those of months whose completions were recorded without one,
-/// because this did not run or Redis's clock leapt. It fails while there are more of these than may be moved.
+/// Creates the partitions of months that begin soon, and of months whose completions were recorded without one, because
+/// this job did not run or Redis's clock jumped. It fails if a month has more of these than may be moved.
 pub(super) struct Make;
 
 impl Job for Make {
@@ -39,7 +40,8 @@ impl Job for Make {
     }
 }
 
-/// Makes the partition of a month, unless there is one.
+/// Creates the partition of a month. Returns `false` if there is one already, or if it would have to take over too many
+/// completions.
 async fn make(app: &App, month: Month) -> anyhow::Result<bool> {
     let Some(moved) = usage_months::make(&app.db, month).await? else { return Ok(false) };
     if moved > 0 {

@@ -1,5 +1,5 @@
-//! Checks VAT numbers again: those about which the registry was silent, those whose account is about to be charged, and every
-//! other in its time. A charge waits for no registry, so it is asked before.
+//! Rechecks VAT numbers: those for which the registry did not respond, those whose account is about to be charged, and
+//! all others in due time. A charge does not wait for the registry, so numbers are checked before it.
 
 use std::time::Duration;
 
@@ -13,15 +13,14 @@ use crate::{
     vat_checks,
 };
 
-/// Numbers of one batch.
 const BATCH: i64 = 20;
-/// Time after which a check that was cut off is made up for. Longer than a whole batch takes.
+/// The lease of a check, longer than a whole batch takes. An interrupted check is repeated afterwards.
 const LEASE: Duration = Duration::from_mins(10);
 
-/// Time before a charge from which on the number is checked, and age of the answer that makes that needless.
+/// How long before a charge a number is checked, and the age up to which an earlier result suffices.
 const BEFORE_CHARGE: Duration = Duration::from_hours(24);
 
-/// Has the numbers of accounts checked that are about to be charged.
+/// Schedules checks for accounts that are about to be charged.
 pub(super) struct Hasten;
 
 impl Job for Hasten {
@@ -35,7 +34,6 @@ impl Job for Hasten {
     }
 }
 
-/// Checks the numbers whose time has come.
 pub(super) struct Check;
 
 impl Job for Check {
@@ -52,7 +50,7 @@ impl Job for Check {
         for one in checked {
             is_silent &= one?.is_some_and(|profile| profile.vat_failures > 0);
         }
-        // A registry that answers nobody is left alone until the next turn.
+        // If the registry responds to no check, the next batch waits for the next run.
         Ok(Batch { full: batch.full && !is_silent, ..batch })
     }
 }

@@ -1,5 +1,5 @@
-//! The letter that invites somebody to an organization. Anybody can have it sent to any address, so nothing that they wrote stands in its
-//! subject or its heading, and nothing of it that a mail program would make a link of stands anywhere.
+//! The letter that invites somebody to an organization. Anybody can have it sent to any address, so the subject and the
+//! heading contain no text of theirs, and the rest none that a mail program would turn into a link.
 
 use domain::{BRAND, OrgName, line, orgs::DisplayName, role::InviteRole};
 
@@ -13,13 +13,13 @@ const ADVICE: &str = "The link works once and for 14 days. Whoever has it can jo
 pub struct Invitation<'a> {
     /// The organization.
     pub org: &'a OrgName,
-    /// The organization's name in sentences.
+    /// The organization's display name.
     pub display_name: Option<&'a DisplayName>,
-    /// The role that the recipient will have there.
+    /// The role of the recipient in the organization.
     pub role: InviteRole,
-    /// The login of the person who invites.
+    /// The login of the person who sent the invitation.
     pub sender: &'a str,
-    /// The page on which the invitation is accepted.
+    /// The page on which the recipient accepts the invitation.
     pub url: &'a str,
 }
 

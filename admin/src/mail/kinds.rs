@@ -1,35 +1,35 @@
-//! The kinds of letters about an account, by which people unsubscribe.
+//! The kinds of letters about an account, from which people unsubscribe separately.
 
 /// A kind of letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Invoices and credit notes.
     Invoice,
-    /// Charges that failed.
+    /// Failed charges.
     PaymentFailed,
-    /// Payments that a bank took back.
+    /// Payments that a bank charged back.
     ChargedBack,
-    /// Subscriptions that ended.
+    /// Ended subscriptions.
     SubscriptionEnded,
     /// VAT numbers that the registry no longer knows.
     VatNumberInvalid,
-    /// Bandwidth that is nearly or wholly used.
+    /// Bandwidth that is almost or completely used.
     BandwidthReached,
-    /// AI credit that is nearly or wholly used.
+    /// AI credit that is almost or completely used.
     CreditReached,
     /// Domains that need a person's attention.
     DomainTrouble,
-    /// Domains that went to somebody else.
+    /// Domains that moved to another account.
     DomainMoved,
     /// Invitations to organizations.
     Invitation,
-    /// Tokens that were made.
+    /// New tokens.
     TokenCreated,
-    /// Tokens that were revoked.
+    /// Revoked tokens.
     TokenRevoked,
-    /// A sweep of the store that stopped, for the operator.
+    /// A stopped sweep of the store, for the operator.
     SweepStopped,
-    /// Changes that the database has lost, for the operator.
+    /// Changes lost by the database, for the operator.
     ChangesLost,
 }
 
@@ -52,7 +52,7 @@ impl Kind {
         Self::ChangesLost,
     ];
 
-    /// Returns the word that is stored and stands in links.
+    /// Returns the name of the kind in the database and in links.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Invoice => "invoice",
@@ -72,12 +72,12 @@ impl Kind {
         }
     }
 
-    /// Reads the word of a kind; `None` when it is no kind's.
+    /// Parses the name of a kind; `None` if there is no such kind.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == word)
     }
 
-    /// Whether it is about money, so that nobody can unsubscribe from it.
+    /// Returns whether the kind is about money, so that nobody can unsubscribe from it.
     pub const fn is_about_money(self) -> bool {
         match self {
             Self::Invoice
@@ -97,18 +97,18 @@ impl Kind {
         }
     }
 
-    /// Whether anybody may have such a letter sent to an address that they name. What its owner said once then holds for every spelling of
-    /// the address.
+    /// Returns whether strangers can send this kind of letter to any address. If so, an unsubscription applies to every
+    /// spelling of the address.
     pub const fn is_sent_by_strangers(self) -> bool {
         matches!(self, Self::Invitation)
     }
 
-    /// Returns the words of the kinds that are about money.
+    /// Returns the names of the kinds that are about money.
     pub fn about_money() -> Vec<String> {
         Self::ALL.iter().filter(|kind| kind.is_about_money()).map(|kind| kind.as_str().to_owned()).collect()
     }
 
-    /// Returns what such letters are about, as the end of a sentence that begins with "letters".
+    /// Returns the topic of the kind, which continues a sentence after "letters".
     pub const fn about(self) -> &'static str {
         match self {
             Self::Invoice => "about invoices",

@@ -1,64 +1,62 @@
-//! The one layout of all letters: a [`Letter`] is what one says, and both of its alternatives, text and HTML, are rendered
-//! from it by one template each.
+//! The layout of all letters: a [`Letter`] is the content, and one template each renders it as text and as HTML.
 
 use askama::Template;
 use domain::BRAND;
 
-/// The content of a letter to one person. Whatever people have chosen stands in it as text, never as markup or as a header.
+/// The content of a letter to one person. Text chosen by people appears as text, never as markup or in a header.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Letter {
     /// The `Subject` header, unencoded.
     pub subject: String,
     /// The heading.
     pub heading: String,
-    /// Paragraphs: what happened, then what it means.
+    /// Paragraphs: what happened, then the consequences.
     pub paragraphs: Vec<String>,
-    /// Names and values, as a list.
+    /// Names and values, shown as a list.
     pub facts: Vec<(&'static str, String)>,
-    /// The page on which something can be done.
+    /// The page on which the recipient can act.
     pub button: Option<Button>,
-    /// The command by which something can be done.
+    /// The command with which the recipient can act.
     pub command: Option<String>,
-    /// What else there is to know, in small print.
+    /// Further information in small print.
     pub advice: Option<String>,
 }
 
-/// A link that a letter asks its reader to follow.
+/// A link that the recipient should follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Button {
     /// The text of the link.
     pub label: &'static str,
-    /// The address.
+    /// The URL.
     pub url: String,
 }
 
-/// What stands below every letter.
+/// The footer of a letter.
 #[derive(Debug, Clone, Copy)]
 pub struct Footer<'a> {
-    /// The platform's name.
     brand: &'a str,
-    /// One sentence: the sender, and the reason why the letter was sent.
+    /// One sentence: the sender, and the reason for the letter.
     sender: &'a str,
-    /// The link for unsubscribing.
+    /// The URL for unsubscribing.
     unsubscribe: Option<&'a str>,
     /// The topic of the letters that `unsubscribe` ends.
     about: &'a str,
 }
 
 impl<'a> Footer<'a> {
-    /// Makes the footer of a letter from which nobody can unsubscribe.
+    /// Creates the footer of a letter without a link for unsubscribing.
     pub fn new(sender: &'a str) -> Self {
         Self { brand: BRAND, sender, unsubscribe: None, about: "" }
     }
 
-    /// Adds the link for unsubscribing from letters about something.
+    /// Adds a link for unsubscribing from letters about a topic.
     #[must_use]
     pub fn with_unsubscribe(self, url: &'a str, about: &'a str) -> Self {
         Self { unsubscribe: Some(url), about, ..self }
     }
 }
 
-/// A letter in its two alternatives.
+/// A letter rendered as text and as HTML.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
     /// The `Subject` header, unencoded.
@@ -69,9 +67,9 @@ pub struct Rendered {
     pub html: String,
 }
 
-/// Something that can be written as a letter.
+/// A value from which a letter can be composed.
 pub trait Compose {
-    /// Writes the letter.
+    /// Composes the letter.
     fn compose(&self) -> Letter;
 }
 
@@ -90,7 +88,7 @@ struct Html<'a> {
 }
 
 impl Letter {
-    /// Renders the letter with the footer below it.
+    /// Renders the letter and its footer.
     pub fn render(self, footer: Footer<'_>) -> askama::Result<Rendered> {
         let text = Text { letter: &self, footer }.render()?;
         let html = Html { letter: &self, footer }.render()?;
@@ -134,7 +132,7 @@ mod tests {
         ] {
             assert!(html.contains(part), "{part} is not in {html}");
         }
-        // Nothing is loaded from anywhere.
+        // The letter loads no external resources.
         assert!(!html.contains("src=") && !html.contains("url(") && !html.contains("@import"), "{html}");
     }
 

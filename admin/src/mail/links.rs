@@ -1,5 +1,5 @@
-//! Links for unsubscribing. A link names the recipient and the kind of letter, and carries the proof that it stood in a letter:
-//! whoever has it may unsubscribe, signed in or not, as mail programs do by themselves (RFC 8058).
+//! Links for unsubscribing. A link names the recipient and the kind of letter, and carries the proof that we created
+//! it: its holder may unsubscribe, signed in or not, as mail programs do by themselves (RFC 8058).
 
 use domain::EmailAddress;
 use secrets::MasterKey;
@@ -9,7 +9,7 @@ use url::form_urlencoded;
 use super::kinds::Kind;
 use crate::addresses::paths;
 
-/// The query of a link, as anybody may have written it.
+/// The query of a link; it is not verified.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Query {
@@ -18,7 +18,7 @@ pub struct Query {
     proof: String,
 }
 
-/// A recipient and a kind of letter that they may unsubscribe from. Holding one means that its link was ours.
+/// A recipient and a kind of letter that they may unsubscribe from. Its existence proves that the link was ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
     recipient: EmailAddress,
@@ -26,12 +26,12 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Returns the subscription of a recipient; `None` for letters about money, from which nobody unsubscribes.
+    /// Returns the subscription of a recipient; `None` for letters about money, which cannot be unsubscribed from.
     pub(super) fn of(recipient: &EmailAddress, kind: Kind) -> Option<Self> {
         (!kind.is_about_money()).then(|| Self { recipient: recipient.clone(), kind })
     }
 
-    /// Reads a link. `None` when it is not one of ours.
+    /// Verifies the query of a link. Returns `None` if the link is not one of ours.
     pub fn verify(master_key: &MasterKey, query: &Query) -> Option<Self> {
         let subscription = Self::of(&query.recipient.parse().ok()?, Kind::parse(&query.kind)?)?;
         master_key.is_letter_link(&subscription.proven(), &query.proof).then_some(subscription)
@@ -42,7 +42,8 @@ impl Subscription {
         &self.recipient
     }
 
-    /// Returns the address under which a refusal is kept: that of a kind which strangers send holds for every spelling of the address.
+    /// Returns the address under which an unsubscription is stored. For a kind that strangers send, it covers every
+    /// spelling of the address.
     pub fn refused_address(&self) -> EmailAddress {
         if self.kind.is_sent_by_strangers() { self.recipient.mailbox() } else { self.recipient.clone() }
     }
@@ -52,12 +53,12 @@ impl Subscription {
         self.kind
     }
 
-    /// Makes the path, with its query, of the page that unsubscribes.
+    /// Returns the path and query of the page that unsubscribes.
     pub fn unsubscribe(&self, master_key: &MasterKey) -> String {
         self.path(paths::UNSUBSCRIBE, master_key)
     }
 
-    /// Makes the path, with its query, of the form that subscribes again.
+    /// Returns the path and query of the form that subscribes again.
     pub fn subscribe(&self, master_key: &MasterKey) -> String {
         self.path(paths::SUBSCRIBE, master_key)
     }
@@ -71,7 +72,7 @@ impl Subscription {
         format!("{path}?{query}")
     }
 
-    /// What the proof is of. Neither part can hold a space.
+    /// Returns the bytes that the proof covers. Neither part can contain a space.
     fn proven(&self) -> Vec<u8> {
         format!("{} {}", self.kind.as_str(), self.recipient).into_bytes()
     }

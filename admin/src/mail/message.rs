@@ -1,4 +1,4 @@
-//! A letter as a message (RFC 5322): its headers, its two alternatives, what is attached.
+//! A letter as a message (RFC 5322): headers, alternatives, attachments.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use domain::EmailAddress;
@@ -12,8 +12,8 @@ use lettre::{
 
 use super::{letter::Rendered, smtp::SendError};
 
-/// Bytes of text in one encoded word: as base64, with its frame and `Subject: ` before it, the line stays below 76
-/// characters.
+/// The bytes of text in one encoded word: base64-encoded, with its delimiters and `Subject: ` before it, the line stays
+/// below 76 characters.
 const ENCODED_WORD_BYTES: usize = 39;
 
 /// A letter that is ready to be sent.
@@ -21,17 +21,18 @@ const ENCODED_WORD_BYTES: usize = 39;
 pub struct Outgoing {
     /// The recipient.
     pub to: EmailAddress,
-    /// The part of the `Message-ID` before the `@`, by which a letter that comes twice is recognized; a new one when absent.
+    /// The part of the `Message-ID` before the `@`, by which mail programs recognize a repeated letter. If it is
+    /// `None`, a new one is generated.
     pub id: Option<String>,
     /// The subject and the text.
     pub letter: Rendered,
-    /// The address that unsubscribes by a POST (RFC 8058).
+    /// The URL that unsubscribes with a POST (RFC 8058).
     pub unsubscribe: Option<String>,
     /// The attached files, in order.
     pub attachments: Vec<AttachedFile>,
 }
 
-/// A file that is attached to a letter.
+/// A file attached to a letter.
 #[derive(Debug, Clone)]
 pub struct AttachedFile {
     /// Its name.
@@ -43,16 +44,15 @@ pub struct AttachedFile {
 }
 
 impl Outgoing {
-    /// Writes the message.
     pub(super) fn message(self, from: &Mailbox) -> Result<Message, SendError> {
         let unwritable = |error: &dyn std::fmt::Display| SendError::Letter(error.to_string());
-        // The address alone: a display name beside it could be chosen by anybody.
+        // The address only: a display name could be chosen by anybody.
         let to = Mailbox::new(None, self.to.as_str().parse::<Address>().map_err(|error| unwritable(&error))?);
         let mut message = Message::builder()
             .from(from.clone())
             .to(to)
             .message_id(self.id.map(|id| format!("<{id}@{}>", from.email.domain())))
-            // RFC 3834: automatic replies do not answer this.
+            // RFC 3834: this suppresses automatic replies.
             .raw_header(plain("Auto-Submitted", "auto-generated"))
             .raw_header(subject(self.letter.subject));
         if let Some(url) = self.unsubscribe {
@@ -73,14 +73,14 @@ impl Outgoing {
     }
 }
 
-/// A header of ASCII text on one line, whatever its length.
+/// Returns a header of ASCII text on one line of any length.
 fn plain(name: &'static str, text: &str) -> HeaderValue {
     let text: String = text.chars().filter(char::is_ascii).filter(|c| !c.is_ascii_control()).collect();
     HeaderValue::dangerous_new_pre_encoded(HeaderName::new_from_ascii_str(name), text.clone(), text)
 }
 
-/// The `Subject` header. Mail programs decode what looks like an encoded word (RFC 2047) into anything, line breaks
-/// included, so text that contains one is encoded as a whole.
+/// Returns the `Subject` header. Mail programs decode everything that looks like an encoded word (RFC 2047), even into
+/// line breaks, so a text that contains one is encoded as a whole.
 fn subject(text: String) -> HeaderValue {
     let name = || HeaderName::new_from_ascii_str("Subject");
     if !text.contains("=?") {

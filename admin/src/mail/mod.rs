@@ -1,9 +1,10 @@
 //! Mail to people, over SMTP. Without `mail.url` no mail is sent.
 //!
-//! There are two ways. An invitation ([`invite`]) is sent once, while its request waits: the link in it is stored hashed only,
-//! so the letter cannot be written again later; the answer says whether a mail server took it. Everything else
-//! ([`notices`]) is a row of `letters`, queued in the transaction of what it tells of and sent by a job until a server has
-//! taken it. The words of all letters are here and in [`words`], their one layout is in `admin/templates/mail`.
+//! There are two paths. An invitation ([`invite`]) is sent once, while its request waits: its link is stored only as a
+//! hash, so the letter cannot be composed again later, and the response reports whether a mail server accepted it.
+//! Every other letter ([`notices`]) is a row of `letters`, queued in the transaction of its event and sent by a job
+//! until a server has accepted it. The texts of all letters are here and in [`words`], their common layout is in
+//! `admin/templates/mail`.
 
 pub mod invite;
 pub mod kinds;
@@ -36,17 +37,15 @@ pub use self::{
 };
 use crate::addresses::Console;
 
-/// Longest wait of a request for the mail server, including the wait for a free connection.
+/// The longest wait of a request for the mail server, including the wait for a permit.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest wait for the server to take a letter of the queue, which may have attachments.
+/// The longest wait for the server to accept a queued letter, which may have attachments.
 const QUEUED_TIMEOUT: Duration = Duration::from_mins(1);
-/// Letters that are sent concurrently while their requests wait.
+/// The letters sent concurrently while their requests wait.
 const CONCURRENT_SENDS: usize = 16;
-/// Those of one account.
 const ACCOUNT_SENDS: usize = 2;
-/// Letters of all accounts that wait for that, as long as a request waits for the server.
+/// The letters of all accounts that wait for a permit, at most as long as a request waits for the server.
 const WAITING_SENDS: usize = 256;
-/// Those of one account.
 const ACCOUNT_WAITING_SENDS: usize = 16;
 
 /// Sends letters. Cheap to clone.
@@ -59,12 +58,12 @@ pub struct Mailer {
 struct Smtp {
     server: Server,
     from: Mailbox,
-    /// One turn for each letter that may be on its way to the server while its request waits.
+    /// Permits for letters that are sent while their request waits.
     sends: Turns<PayingAccount>,
 }
 
 impl Mailer {
-    /// Reads the `[mail]` section. The first letter opens the first connection.
+    /// Creates a mailer from the `[mail]` section. It connects when the first letter is sent.
     pub fn new(mail: &config::Mail, site: &config::Site) -> anyhow::Result<Self> {
         let console = Console::new(site);
         let Some(url) = &mail.url else { return Ok(Self { smtp: None, console }) };
@@ -81,13 +80,13 @@ impl Mailer {
         Ok(Self { smtp: Some(Arc::new(smtp)), console })
     }
 
-    /// Whether there is a mail server.
+    /// Returns whether a mail server is configured.
     pub fn is_configured(&self) -> bool {
         self.smtp.is_some()
     }
 
-    /// Sends a letter for `payer`, of a kind from which its recipient can unsubscribe, and returns whether a mail server took it.
-    /// Failures are logged here.
+    /// Sends a letter for `payer`, of a kind that can be unsubscribed from, and returns whether a mail server accepted
+    /// it. Logs failures.
     pub async fn send(
         &self,
         master_key: &MasterKey,
@@ -117,7 +116,7 @@ impl Mailer {
         }
     }
 
-    /// Sends a letter that tries the configuration out, and returns the server's address. Fails with the server's words.
+    /// Sends a test letter, and returns the server's address. Fails with the server's message.
     pub async fn test(&self, to: &EmailAddress) -> anyhow::Result<String> {
         let smtp = self.smtp.as_ref().context(
             "no mail server is configured, so no mail is sent: set mail.url, such as smtp://user:password@mail.example.com:587",
@@ -131,7 +130,8 @@ impl Mailer {
         }
     }
 
-    /// Connects to the mail server and signs in, without sending anything. Returns its address; `None` without a mail server.
+    /// Connects to the mail server and signs in, without sending a letter. Returns the server's address; `None` if no
+    /// mail server is configured.
     pub async fn sign_in(&self) -> Option<Result<String, SendError>> {
         let server = &self.smtp.as_ref()?.server;
         let signed_in = async {
@@ -141,12 +141,12 @@ impl Mailer {
         Some(signed_in.await)
     }
 
-    /// Opens a session for letters of the queue; `None` without a mail server.
+    /// Opens a session for queued letters; `None` if no mail server is configured.
     pub async fn open(&self) -> Option<Result<Session, SendError>> {
         Some(self.smtp.as_ref()?.server.connect().await)
     }
 
-    /// Sends a letter of the queue. After a failure the session is of no more use.
+    /// Sends a queued letter. After a failure the session is unusable.
     pub async fn send_queued(&self, session: &mut Session, outgoing: Outgoing) -> Result<(), SendError> {
         let Some(smtp) = &self.smtp else { return Err(SendError::Letter("there is no mail server".to_owned())) };
         let message = outgoing.message(&smtp.from)?;
@@ -159,12 +159,10 @@ impl Mailer {
         session.quit().await;
     }
 
-    /// The line at the foot of every letter.
     pub(crate) fn sender(&self) -> String {
         format!("Sent by {BRAND}, {}", self.console.origin())
     }
 
-    /// Makes the whole address of a path of the console.
     pub(crate) fn console_url(&self, path: &str) -> String {
         format!("{}{path}", self.console.origin())
     }
@@ -205,7 +203,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_letters_of_one_account_hold_up_no_others() {
-        // A server that accepts, and says nothing.
+        // A server that accepts the connection, but sends no greeting.
         let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("smtp://{}", server.local_addr().unwrap()).parse().unwrap();
         let mail = config::Mail { url: Some(url), from: None, operator: None };

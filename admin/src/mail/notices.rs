@@ -1,4 +1,4 @@
-//! Letters that may be sent again: each is a value that is kept until a mail server has taken what is written from it.
+//! Letters that can be retried: each is stored as a value until a mail server has accepted the letter composed from it.
 
 use db::letters::{self, NewLetter};
 use domain::{
@@ -12,96 +12,97 @@ use sqlx::PgConnection;
 
 use super::kinds::Kind;
 
-/// Letters of a kind that one person gets within a day, unless they are about money. Whoever makes tokens in a loop does not fill
-/// the mailboxes of an organization's owners.
+/// The most letters of a kind that a person receives within a day, unless they are about money. Creating tokens in a
+/// loop must not fill the mailboxes of an organization's owners.
 const MOST_A_DAY: i64 = 50;
 
-/// A letter about an account, as it is kept. A field that is added needs a default: letters of older versions wait too.
+/// A letter about an account, as it is stored. A new field needs a default, because stored letters may be older than
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Notice {
     /// An invoice, or a credit note, with its documents attached.
     Invoice {
-        /// Its number.
+        /// The number of the document.
         number: String,
         /// The amount with VAT.
         total: Cents,
-        /// The plan's name.
+        /// The display name of the plan.
         plan: String,
         /// Whether it is a credit note.
         is_credit_note: bool,
     },
     /// A charge for the next month has failed.
     PaymentFailed {
-        /// The plan's name.
+        /// The display name of the plan.
         plan: String,
         /// The amount with VAT.
         total: Cents,
         /// The time of the next attempt; `None` after the last.
         next_attempt: Option<Timestamp>,
     },
-    /// A bank has taken a payment back.
+    /// A bank has charged a payment back.
     ChargedBack {
-        /// The number of the invoice that was paid with it.
+        /// The number of the invoice that the payment paid.
         number: String,
         /// The amount.
         total: Cents,
     },
-    /// A subscription is over, and the account is on the free plan. Nothing was deleted.
+    /// A subscription has ended, and the account is on the free plan. Nothing was deleted.
     SubscriptionEnded {
-        /// The plan's name.
+        /// The display name of the plan.
         plan: String,
-        /// Whether charges failed; otherwise it was cancelled.
+        /// Whether its charges failed; otherwise it was cancelled.
         is_unpaid: bool,
     },
-    /// The EU's VAT registry no longer knows the account's VAT number, so that VAT is charged from the next invoice on.
+    /// The EU's VAT registry no longer knows the account's VAT number, so VAT is charged from the next invoice on.
     VatNumberInvalid {
         /// The number.
         number: VatNumber,
     },
-    /// A part of the month's bandwidth is used: 80 or 100 percent.
+    /// The account has used 80 or 100 percent of the month's bandwidth.
     BandwidthReached {
         /// The percentage.
         percent: u8,
-        /// The plan's name.
+        /// The display name of the plan.
         plan: String,
         /// The month.
         month: Month,
-        /// The plan's bandwidth.
+        /// The bandwidth of the plan.
         limit_bytes: u64,
-        /// Whether other organizations have used a part of it, which share the plan.
+        /// Whether other organizations that share the plan have used part of it.
         #[serde(default)]
         is_shared: bool,
     },
-    /// A part of the month's AI credit is used: 80 or 100 percent.
+    /// The account has used 80 or 100 percent of the month's AI credit.
     CreditReached {
         /// The percentage.
         percent: u8,
-        /// The plan's name.
+        /// The display name of the plan.
         plan: String,
         /// The month.
         month: Month,
-        /// The plan's credit.
+        /// The credit of the plan.
         limit: Cents,
-        /// Whether other organizations have used a part of it, which share the plan.
+        /// Whether other organizations that share the plan have used part of it.
         #[serde(default)]
         is_shared: bool,
     },
-    /// A custom domain needs somebody's hand.
+    /// A custom domain needs a person's attention.
     DomainTrouble {
         /// The domain.
         domain: Hostname,
-        /// One sentence that names the obstacle to the domain.
+        /// The obstacle, in one sentence.
         message: String,
     },
-    /// A custom domain went to somebody who has proved that it is theirs.
+    /// A custom domain moved to an account that has proved control of it.
     DomainMoved {
         /// The domain.
         domain: Hostname,
-        /// The project that had it. Who has it now is not told.
+        /// The project that lost it. The new one is not disclosed.
         project: ProjectName,
     },
-    /// A token was made.
+    /// A token was created.
     TokenCreated {
         /// The token's label.
         label: Option<String>,
@@ -115,24 +116,24 @@ pub enum Notice {
         /// The token's kind.
         token_kind: TokenKind,
     },
-    /// The sweep of the store has stopped. For the operator.
+    /// The sweep of the store has stopped, for the operator.
     SweepStopped {
         /// The reason, in one sentence.
         reason: String,
-        /// The figures.
+        /// The figures behind it.
         detail: String,
     },
-    /// The database has lost changes that edges had applied. For the operator.
+    /// The database has lost changes that edges had applied, for the operator.
     ChangesLost {
-        /// The number of the first of them.
+        /// The number of the first lost change.
         first: i64,
-        /// The number of the last of them.
+        /// The number of the last lost change.
         last: i64,
-        /// The newest change of the database when that was noticed.
+        /// The newest change in the database when the loss was noticed.
         newest: i64,
-        /// When that was.
+        /// When the loss was noticed.
         noted_at: Timestamp,
-        /// What they touched, as far as it is known.
+        /// The subjects of the lost changes, as far as they are known.
         subjects: Vec<String>,
     },
 }
@@ -158,7 +159,7 @@ impl Notice {
     }
 }
 
-/// Queues a letter to the operator, where the configuration names one. Of the same `event` there is one letter.
+/// Queues a letter to the operator, if one is configured. Each `event` has one letter.
 pub async fn notify_operator(
     conn: &mut PgConnection,
     operator: Option<&EmailAddress>,
@@ -180,8 +181,8 @@ pub async fn notify_operator(
     Ok(())
 }
 
-/// Queues a letter to everybody whom letters about the account reach: a person, or an organization's owners. `event` names
-/// what happened, such as `invoice/ivc_…`; telling of it again does nothing.
+/// Queues a letter to everybody who receives letters about the account: a person, or an organization's owners. `event`
+/// names what happened, such as `invoice/ivc_…`; queuing it again has no effect.
 pub async fn notify(
     conn: &mut PgConnection,
     account: &Account,

@@ -1,4 +1,4 @@
-//! A row of the queue as a letter that is ready to be sent.
+//! Composes a queued row into a letter that is ready to be sent.
 
 use db::letters::{InvoiceFiles, TakenLetter};
 use domain::EmailAddress;
@@ -13,8 +13,8 @@ use super::{
     words::{self, About},
 };
 
-/// Writes the letter of a row. It has the same `Message-ID` whenever it is written, so that mail programs recognize it when it comes
-/// twice.
+/// Composes the letter of a row. Its `Message-ID` is the same each time, so that mail programs recognize a repeated
+/// letter.
 pub fn write(
     mailer: &Mailer,
     master_key: &MasterKey,
@@ -23,7 +23,7 @@ pub fn write(
 ) -> Result<Outgoing, SendError> {
     let unwritable = |error: &dyn std::fmt::Display| SendError::Letter(error.to_string());
     let to: EmailAddress = row.recipient.parse().map_err(|error| unwritable(&error))?;
-    // One of a newer version waits for it.
+    // A notice of a newer version waits for that version.
     let notice: Notice = serde_json::from_value(row.content.clone()).map_err(|error| unwritable(&error))?;
     let kind = notice.kind();
     let unsubscribe = Subscription::of(&to, kind).map(|it| mailer.console_url(&it.unsubscribe(master_key)));

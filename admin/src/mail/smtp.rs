@@ -1,6 +1,6 @@
-//! The conversation with the mail server, step by step: what a refusal means for a letter depends on the step.
+//! The SMTP conversation, step by step: the meaning of a refusal depends on the step.
 //!
-//! Not here: when a letter is tried again, which is for the job to say; the form of a message ([`super::message`]).
+//! Not here: the schedule of retries, which the job decides, and the form of a message ([`super::message`]).
 
 use std::time::Duration;
 
@@ -17,13 +17,11 @@ use lettre::{
 };
 use url::{Host, Url};
 
-/// Longest wait for a connection to the mail server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Replies to a recipient or a letter that say something of the login or the server instead: it is closing, or wants
+/// Replies to a recipient or a letter that concern the login or the server instead: it is closing, or requires
 /// authentication (RFC 4954).
 const REPLIES_ABOUT_THE_SERVER: [u16; 5] = [421, 530, 534, 535, 538];
 
-/// A mail server, and how to talk to it.
 pub(super) struct Server {
     host: String,
     port: u16,
@@ -31,23 +29,23 @@ pub(super) struct Server {
     credentials: Option<Credentials>,
 }
 
-/// A connection to a mail server that takes one letter after another. After a failure it is of no more use.
+/// A connection that sends letters in sequence. After a failure it is unusable.
 pub struct Session(AsyncSmtpConnection);
 
-/// A step of the conversation with a mail server.
+/// A step of the SMTP conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The connection and the greeting.
+    /// Connecting and the greeting.
     Connection,
-    /// The negotiation of TLS.
+    /// The TLS negotiation.
     Tls,
     /// The login.
     Login,
-    /// The sender of a letter.
+    /// `MAIL FROM`.
     Sender,
-    /// The recipient of a letter.
+    /// `RCPT TO`.
     Recipient,
-    /// The letter itself.
+    /// The message itself.
     Letter,
 }
 
@@ -64,43 +62,43 @@ impl Step {
     }
 }
 
-/// Why a letter was not sent.
+/// An error of sending a letter.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// The mail server takes no letter at all: it is away, or wants something else than is configured.
+    /// The mail server accepts no letters: it is unavailable, or its configuration differs from ours.
     #[error("{}: {said}", step.failure())]
     Server {
         /// The step that failed.
         step: Step,
-        /// The server's words, or the cause.
+        /// The server's message, or the cause.
         said: String,
     },
-    /// The mail server refuses this letter for now.
+    /// The mail server refuses this letter temporarily.
     #[error("{}: {said}", step.failure())]
     Deferred {
         /// The step that failed.
         step: Step,
-        /// The server's words.
+        /// The server's message.
         said: String,
     },
-    /// The mail server refuses this letter for good.
+    /// The mail server refuses this letter permanently.
     #[error("{}: {said}", step.failure())]
     Refused {
         /// The step that failed.
         step: Step,
-        /// The server's words.
+        /// The server's message.
         said: String,
     },
-    /// The conversation broke off while the letter was on its way; the server may have taken it.
+    /// The conversation broke off during transmission; the server may have accepted the letter.
     #[error("the mail server broke off: {0}")]
     BrokenOff(String),
-    /// The letter cannot be written.
+    /// The letter cannot be composed.
     #[error("the letter cannot be written: {0}")]
     Letter(String),
 }
 
-/// Whether a permanent refusal is about the mailbox or the letter, by its enhanced status code (RFC 3463); one about policy,
-/// quotas or the network may be mended. A refusal without such a code is taken at its word.
+/// Returns whether a permanent refusal concerns the mailbox or the letter, by its enhanced status code (RFC 3463).
+/// Other causes, such as policy, quotas or the network, may pass. Without such a code a refusal counts as permanent.
 fn is_about_the_letter(said: &str) -> bool {
     let code = said.split(|c: char| !(c.is_ascii_digit() || c == '.')).find(|word| {
         let mut parts = word.split('.');
@@ -110,7 +108,6 @@ fn is_about_the_letter(said: &str) -> bool {
 }
 
 impl SendError {
-    /// Judges the failure of a step.
     fn of(step: Step, error: &Error) -> Self {
         let said = said(error);
         let status = error.status().map(u16::from);
@@ -127,13 +124,12 @@ impl SendError {
         }
     }
 
-    /// The failure of a letter that was not taken in time.
     pub(super) fn timeout() -> Self {
         Self::BrokenOff("it took too long".to_owned())
     }
 }
 
-/// The server's own words, such as `550 5.1.1 Nobody of that name`, else the cause.
+/// Returns the server's message, such as `550 5.1.1 Nobody of that name`, else the cause.
 fn said(error: &Error) -> String {
     match (error.status(), std::error::Error::source(error)) {
         (Some(status), Some(words)) => format!("{status} {words}"),
@@ -142,8 +138,8 @@ fn said(error: &Error) -> String {
 }
 
 impl Server {
-    /// Reads `smtp://user:password@host:port` or `smtps://…`. A password is sent over TLS only, except to this machine;
-    /// `?tls=none`, `opportunistic` or `required` overrides that.
+    /// Parses `smtp://user:password@host:port` or `smtps://…`. A password is sent over TLS only, except to this
+    /// machine; `?tls=none`, `opportunistic` or `required` overrides that.
     pub(super) fn parse(url: &Url) -> anyhow::Result<Self> {
         let host = url.host().context("it names no host")?;
         let name = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
@@ -176,12 +172,10 @@ impl Server {
         Ok(Self { host: name, port: url.port().unwrap_or(port), tls, credentials })
     }
 
-    /// The server's address, as people write it.
     pub(super) fn name(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 
-    /// Connects, negotiates TLS and signs in, as far as each is configured.
     pub(super) async fn connect(&self) -> Result<Session, SendError> {
         let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.converse());
         connecting.await.unwrap_or_else(|_| {
@@ -213,7 +207,6 @@ impl Server {
 }
 
 impl Session {
-    /// Has the server take a letter.
     pub(super) async fn send(&mut self, message: &Message) -> Result<(), SendError> {
         let Self(connection) = self;
         let failed = |step| move |error: Error| SendError::of(step, &error);
@@ -227,7 +220,6 @@ impl Session {
         Ok(())
     }
 
-    /// Takes leave of the server.
     pub(super) async fn quit(mut self) {
         let _ = tokio::time::timeout(CONNECT_TIMEOUT, self.0.quit()).await;
     }

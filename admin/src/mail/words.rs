@@ -1,4 +1,4 @@
-//! The words of the letters about an account: what happened, what it means, and what to do.
+//! The texts of the letters about an account: what happened, its consequences, and what to do.
 
 use db::letters::TakenLetter;
 use domain::{
@@ -11,25 +11,23 @@ use domain::{
 
 use super::{letter::Letter, notices::Notice};
 
-/// What the words of a letter depend on beside its notice.
+/// The account that a letter is about, and when.
 #[derive(Debug, Clone, Copy)]
 pub struct About<'a> {
-    /// Whether the account is an organization.
     is_org: bool,
     /// The organization's name, if it still exists.
     org: Option<&'a OrgName>,
-    /// The time of the event.
     at: Timestamp,
 }
 
 impl<'a> About<'a> {
-    /// Takes from a letter of the queue what its words depend on.
+    /// Returns the context of a queued letter.
     pub fn of(letter: &'a TakenLetter) -> Self {
         let is_org = matches!(letter.account, Some(Account::Org(_)));
         Self { is_org, org: letter.org.as_ref(), at: letter.created_at }
     }
 
-    /// "your Pro plan", or "the Pro plan of the organization acme".
+    /// Returns "your Pro plan", or "the Pro plan of the organization acme".
     fn plan(&self, plan: &str) -> String {
         match (self.org, self.is_org) {
             (Some(org), _) => format!("the {plan} plan of the organization {org}"),
@@ -38,7 +36,7 @@ impl<'a> About<'a> {
         }
     }
 
-    /// "your account", or "the organization acme".
+    /// Returns "your account", or "the organization acme".
     fn account(&self) -> String {
         match (self.org, self.is_org) {
             (Some(org), _) => format!("the organization {org}"),
@@ -47,13 +45,12 @@ impl<'a> About<'a> {
         }
     }
 
-    /// The command, for the account.
     fn command(&self, command: &str) -> String {
         self.org.map_or_else(|| command.to_owned(), |org| format!("{command} --org {org}"))
     }
 }
 
-/// Writes a letter about an account.
+/// Composes a letter about an account.
 pub fn write(notice: &Notice, about: &About<'_>) -> Letter {
     match notice {
         Notice::Invoice { number, total, plan, is_credit_note: false } => invoice(about, number, *total, plan),
@@ -79,7 +76,6 @@ pub fn write(notice: &Notice, about: &About<'_>) -> Letter {
     }
 }
 
-/// The letter by which an operator tries the mail server out.
 pub(super) fn test_letter() -> Letter {
     Letter {
         subject: format!("A letter from {BRAND}, to try out its mail"),
@@ -314,7 +310,7 @@ fn credit_reached(about: &About<'_>, percent: u8, plan: &str, month: Month, limi
     }
 }
 
-/// Adds to a letter about what an organization without a subscription has used that others have used it, too.
+/// Adds a paragraph to a letter about an organization's usage if other organizations share its plan.
 fn with_sharing(mut letter: Letter, is_shared: bool) -> Letter {
     if is_shared {
         letter.paragraphs.push(
@@ -407,13 +403,13 @@ fn capitalized(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// A day, such as `5 December 2026 (UTC)`.
+/// Formats a day, such as `5 December 2026 (UTC)`.
 fn date(at: Timestamp) -> String {
     let day = at.as_datetime().date();
     format!("{} {} {} (UTC)", day.day(), day.month(), day.year())
 }
 
-/// A minute, such as `5 December 2026, 07:30 (UTC)`.
+/// Formats a minute, such as `5 December 2026, 07:30 (UTC)`.
 fn moment(at: Timestamp) -> String {
     let at = at.as_datetime();
     format!("{} {} {}, {:02}:{:02} (UTC)", at.day(), at.month(), at.year(), at.hour(), at.minute())

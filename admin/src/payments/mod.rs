@@ -1,7 +1,7 @@
-//! The payment provider. [`PaymentProvider`] is the port, which each kind of provider implements: [`mollie`] for money,
-//! [`play`] for trying the service out.
+//! The payment provider. [`PaymentProvider`] is the port that each kind of provider implements: [`mollie`] for money,
+//! [`play`] for trials of the service.
 //!
-//! A provider moves money and tells what became of it; who owes what, and when, is decided in `billing`.
+//! A provider moves money and reports the outcome; `billing` decides who owes what, and when.
 
 pub mod mollie;
 pub mod play;
@@ -22,13 +22,13 @@ use url::Url;
 
 use crate::addresses::Console;
 
-/// A provider that charges customers. Every call may be made again: what was made before is not made twice.
+/// A provider that charges customers. Every call is idempotent.
 #[async_trait]
 pub trait PaymentProvider: Send + Sync {
-    /// Returns the kind of provider, under which its ids are kept.
+    /// Returns the kind of provider; ids are stored under it.
     fn kind(&self) -> ProviderKind;
 
-    /// Makes the account a customer, and returns the customer's id.
+    /// Creates a customer for the account, and returns the customer's id.
     async fn create_customer(
         &self,
         account: &Account,
@@ -36,25 +36,25 @@ pub trait PaymentProvider: Send + Sync {
         email: Option<&EmailAddress>,
     ) -> Result<String, PaymentError>;
 
-    /// Makes a payment; asked again with the same order, returns the payment that was made before.
+    /// Creates a payment; repeated with the same order, returns the existing one.
     async fn create_payment(&self, order: &PaymentOrder<'_>) -> Result<ProviderPayment, PaymentError>;
 
-    /// Reads a payment by the provider's id, with what went back of it.
+    /// Reads a payment by the provider's id, with its refunds and charge-backs.
     async fn payment(&self, provider_id: &str) -> Result<ProviderPayment, PaymentError>;
 
-    /// Finds the payment that was made for an order, among the customer's newest; `None` when it was never made. An answer
-    /// that was lost is found so, whatever has become of the customer's mandate since.
+    /// Finds the payment of an order among the customer's newest; `None` if it was never created. This recovers from a
+    /// lost response, whatever has become of the customer's mandate since.
     async fn find_payment(&self, order: &PaymentId, customer_id: &str)
     -> Result<Option<ProviderPayment>, PaymentError>;
 
-    /// Returns whether the customer can be charged without being present.
+    /// Returns the state of the customer's mandate, which permits charges while the customer is absent.
     async fn mandate(&self, customer_id: &str) -> Result<Mandate, PaymentError>;
 
-    /// Gives back a part of a payment, or all of it; asked again with the same id, returns the refund that was made before.
+    /// Refunds all or part of a payment; repeated with the same id, returns the existing refund.
     async fn refund(&self, refund: &RefundOrder<'_>) -> Result<ProviderReversal, PaymentError>;
 }
 
-/// The provider of this installation; `None` when `billing.provider` is `none`.
+/// The provider of this installation; `None` if `billing.provider` is `none`.
 pub type Payments = Option<Arc<dyn PaymentProvider>>;
 
 /// The kind of a payment provider.
@@ -62,12 +62,12 @@ pub type Payments = Option<Arc<dyn PaymentProvider>>;
 pub enum ProviderKind {
     /// Mollie.
     Mollie,
-    /// Play money.
+    /// Play money, for trials.
     Play,
 }
 
 impl ProviderKind {
-    /// Returns the word under which the kind is stored.
+    /// Returns the name under which the kind is stored.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Mollie => "mollie",
@@ -76,39 +76,39 @@ impl ProviderKind {
     }
 }
 
-/// A payment that the provider is to make.
+/// A payment to be created at the provider.
 #[derive(Debug)]
 pub struct PaymentOrder<'a> {
-    /// Our id of the payment: the key by which a repeated order is recognized.
+    /// Our id of the payment: the idempotency key.
     pub id: &'a PaymentId,
     /// The provider's id of the customer.
     pub customer_id: &'a str,
     /// Whether the payer is present.
     pub sequence: Sequence,
-    /// The amount, with VAT.
+    /// The amount with VAT.
     pub total: Cents,
     /// The text on the payer's statement.
     pub description: &'a str,
-    /// The page that the payer comes back to.
+    /// The page to which the payer returns.
     pub redirect_url: &'a Url,
-    /// The address at which the provider tells of changes.
+    /// The URL to which the provider reports changes.
     pub webhook_url: &'a Url,
 }
 
-/// A payment as the provider has it.
+/// A payment at the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderPayment {
     /// The provider's id.
     pub id: String,
-    /// Our id, which the provider was given; `None` when somebody else made the payment.
+    /// Our id, which we gave to the provider; `None` if somebody else created the payment.
     pub order: Option<PaymentId>,
     /// The state; never [`PaymentState::Intended`].
     pub state: PaymentState,
-    /// The amount, with VAT.
+    /// The amount with VAT.
     pub total: Cents,
-    /// The way it is paid, such as `ideal`.
+    /// The payment method, such as `ideal`.
     pub method: Option<String>,
-    /// The provider's reason for a refusal, in its own words.
+    /// The provider's reason for a failure, in its own words.
     pub failure: Option<String>,
     /// The page on which a payer who is present pays.
     pub checkout_url: Option<Url>,
@@ -116,10 +116,10 @@ pub struct ProviderPayment {
     pub reversals: Vec<ProviderReversal>,
 }
 
-/// A refund that the provider is to make.
+/// A refund to be made by the provider.
 #[derive(Debug)]
 pub struct RefundOrder<'a> {
-    /// Our id of the refund: the key by which a repeated order is recognized.
+    /// Our id of the refund: the idempotency key.
     pub id: &'a ReversalId,
     /// The provider's id of the payment.
     pub payment_id: &'a str,
@@ -129,14 +129,14 @@ pub struct RefundOrder<'a> {
     pub description: &'a str,
 }
 
-/// A refund or a charge-back as the provider has it.
+/// A refund or a charge-back at the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderReversal {
     /// The provider's id.
     pub id: String,
-    /// Our id, if we asked for it.
+    /// Our id, if we requested it.
     pub order: Option<ReversalId>,
-    /// A refund, or a charge-back.
+    /// Whether it is a refund or a charge-back.
     pub kind: Reversal,
     /// The amount.
     pub total: Cents,
@@ -144,37 +144,39 @@ pub struct ProviderReversal {
     pub state: ReversalState,
 }
 
-/// A customer's permission to be charged.
+/// The state of a customer's permission to be charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mandate {
-    /// There is none, or it was withdrawn.
+    /// There is no mandate, or it was withdrawn.
     Missing,
-    /// It is being set up, which takes up to three days.
+    /// The mandate is pending, for up to three days.
     Pending,
     /// The customer can be charged.
     Valid,
 }
 
-/// The failure of a call to the provider.
+/// An error of a call to the provider.
 #[derive(Debug, thiserror::Error)]
 pub enum PaymentError {
-    /// The provider is away, overloaded or answers nonsense: the call can be made again, not before the pause if one is named.
+    /// The provider is unreachable, overloaded or responds with something unexpected: the call can be retried, after
+    /// the given pause if there is one.
     #[error("the payment provider does not answer: {reason}")]
     Unavailable {
         /// The reason, for the log.
         reason: String,
-        /// The pause that the provider asks for.
+        /// The pause that the provider requests.
         retry_after: Option<Duration>,
     },
-    /// The provider does not know what was asked for.
+    /// The provider does not know the object of the call.
     #[error("the payment provider does not know it")]
     Unknown,
-    /// The provider will not do it, however often it is asked.
+    /// The provider refuses; a retry would be refused as well.
     #[error("the payment provider refuses: {0}")]
     Refused(String),
 }
 
-/// Fails when an invoice could not name the seller as the law wants: better at the start than after the first payment.
+/// Checks that invoices can name the seller as the law requires. A failed start is better than one after the first
+/// payment.
 fn check(seller: &Seller) -> anyhow::Result<()> {
     let is_known = seller.registration.as_deref().is_some_and(|number| !number.trim().is_empty());
     anyhow::ensure!(is_known, "billing.seller.registration must be the seller's number in its trade register");
@@ -192,7 +194,7 @@ fn check(seller: &Seller) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the configured provider. Fails when the configuration lacks what a provider needs.
+/// Creates the configured provider. Fails if its configuration is incomplete.
 pub fn from_config(config: &Config, db: &PgPool, clock: &Clock) -> anyhow::Result<Payments> {
     let billing = &config.billing;
     anyhow::ensure!(

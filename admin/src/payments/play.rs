@@ -1,5 +1,5 @@
-//! Play money: a provider for trying the service out, from checkout to invoice. Its payments are rows, the page on which
-//! they are paid is [`crate::pages`]' `play`, and no money moves.
+//! Play money: a provider for trying the service, from checkout to invoice. Its payments are rows, they are paid on
+//! [`crate::pages`]' page `play`, and no money moves.
 
 use async_trait::async_trait;
 use db::billing::play::{self, NewPlayPayment, PlayPayment, PlayRefund, PlayRefundError, PlayStatus};
@@ -14,12 +14,10 @@ use super::{
 };
 use crate::addresses::Console;
 
-/// The way in which everything is paid here.
 const METHOD: &str = "play_money";
-/// The reason why a payment failed.
 const FAILURE: &str = "The payer let it fail, to see what happens.";
 
-/// The provider with play money.
+/// The play-money provider.
 pub struct Play {
     db: PgPool,
     console: Console,
@@ -27,7 +25,7 @@ pub struct Play {
 }
 
 impl Play {
-    /// Makes the provider, whose payments are kept in `db` and paid on a page of `console`.
+    /// Creates the provider, which stores its payments in `db` and lets them be paid on a page of `console`.
     pub fn new(db: PgPool, console: Console, clock: Clock) -> Self {
         Self { db, console, clock }
     }
@@ -121,7 +119,6 @@ impl PaymentProvider for Play {
     }
 }
 
-/// Returns the id of the payment that is made for an order.
 fn id_of(order: &PaymentId) -> String {
     format!("play_{}", order.body())
 }

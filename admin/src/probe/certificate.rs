@@ -1,5 +1,5 @@
-//! A handshake with a custom domain, as its visitors' browsers make it: which certificate they are shown now, and
-//! whether they would accept it.
+//! Performs a TLS handshake with a custom domain as its visitors' browsers do, to see which certificate it presents,
+//! and whether browsers would accept it.
 
 use std::{
     fmt,
@@ -28,105 +28,102 @@ use tokio_rustls::TlsConnector;
 
 use crate::hostnames::{Hostnames, LookError};
 
-/// Longest time for a look in all: for the addresses, the connection and the handshake.
+/// The timeout of a whole probe: DNS lookup, connection and handshake.
 const LOOK_WAIT: Duration = Duration::from_secs(5);
-/// Longest time for one address to take a connection. Several may have to be tried.
+/// The timeout of connecting to one address. Several may have to be tried.
 const CONNECT_WAIT: Duration = Duration::from_millis(1_500);
-/// Addresses that are tried, one after the other.
 const MOST_ADDRESSES: usize = 6;
-/// Bytes of a file of root certificates.
 const ROOTS_BYTES: u64 = 1024 * 1024;
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// Looks at the certificates of custom domains. Clones share the public roots.
+/// Probes the certificates of custom domains. Clones share the public roots.
 #[derive(Clone)]
 pub struct CertificateProbe {
     hostnames: Hostnames,
     clock: Clock,
-    /// The authorities that this machine trusts.
     public_roots: Arc<RootCertStore>,
-    /// Files with the roots of our own authorities. Read at each look, because `certs local-ca` may make one while we
-    /// run.
+    /// The files with the roots of our own authorities. They are read for each probe, because `certs local-ca` may
+    /// create one at any time.
     own_roots: Arc<[PathBuf]>,
     provider: Arc<CryptoProvider>,
     port: u16,
     allow_private: bool,
 }
 
-/// A certificate that visitors are shown.
+/// A certificate presented to visitors.
 #[derive(Debug)]
 pub struct Shown {
     /// The certificate.
     pub leaf: Presented,
-    /// The time at which it was shown.
+    /// The time at which it was presented.
     pub at: Timestamp,
-    /// Why browsers refuse it; none when they accept it.
+    /// The reason why browsers reject it; `None` if they accept it.
     pub flaw: Option<Flaw>,
 }
 
-/// Why browsers refuse a certificate. The text is written for the domain's owner.
+/// The reason why browsers reject a certificate. The message addresses the domain's owner.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
-    /// It is over.
+    /// The certificate has expired.
     #[error("The certificate ended on {0}, and browsers refuse it.")]
     Expired(Timestamp),
-    /// It has not begun.
+    /// The certificate is not valid yet.
     #[error("The certificate is valid from {0} on; the clock of the server that shows it may be wrong.")]
     NotYetValid(Timestamp),
-    /// It is for other names.
+    /// The certificate is for other names.
     #[error("The certificate is for {shown}, and not for {domain}; the domain may still lead to another server.")]
     OtherName {
-        /// A name that it is for.
+        /// One of the certificate's names.
         shown: String,
-        /// The domain that it should be for.
+        /// The probed domain.
         domain: Hostname,
     },
-    /// Nobody but itself vouches for it.
+    /// The certificate is self-signed.
     #[error(
         "The certificate is signed by itself, and browsers refuse it; the domain may still lead to another server."
     )]
     SelfSigned,
-    /// Its issuer is nobody who is trusted, or the certificates between them are not shown.
+    /// The issuer is not trusted, or intermediate certificates are missing.
     #[error("The certificate's chain leads to no authority that browsers trust.")]
     UnknownIssuer,
-    /// It cannot be verified for another reason.
+    /// The verification failed for another reason.
     #[error("The certificate does not stand up to the checks that browsers make.")]
     Unverified,
-    /// The other end did not prove that it has the certificate's key.
+    /// The server did not prove possession of the certificate's key.
     #[error("A certificate is shown, but the handshake fails after it.")]
     Unproved,
 }
 
-/// Why no certificate was seen. The text is written for the domain's owner.
+/// The reason why no certificate was seen. The message addresses the domain's owner.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreachable {
-    /// The resolvers do not answer, or say that they cannot.
+    /// The DNS lookup failed.
     #[error("The domain's addresses could not be looked up; try again in a moment.")]
     Lookup(#[source] LookError),
-    /// There is no address.
+    /// The domain has no address.
     #[error("The domain has no address in DNS yet.")]
     NoAddress,
-    /// Every address lies in a network of somebody's own.
+    /// Every address lies in a private network.
     #[error("The domain leads to {0}, which is not an address of the public internet.")]
     Private(IpAddr),
-    /// No address takes connections.
+    /// No address accepts connections.
     #[error("Nothing answers at {0} on port {1}.")]
     NoConnection(IpAddr, u16),
-    /// The other end said nothing, or too slowly.
+    /// The server responded too slowly, or not at all.
     #[error("The domain does not answer within {0} seconds.")]
     TimedOut(u64),
-    /// The handshake ended before a certificate was shown.
+    /// The handshake ended before a certificate was presented.
     #[error("The server at the domain shows no certificate for it.")]
     NoCertificate,
 }
 
 impl Shown {
-    /// Whole days until the certificate ends; negative when it is over.
+    /// Returns the whole days until the certificate expires; negative if it has expired.
     pub fn days_remaining(&self) -> i64 {
         (self.leaf.not_after.unix_seconds() - self.at.unix_seconds()).div_euclid(DAY_SECONDS)
     }
 
-    /// The holder: its subject, else the one of its names that is `domain`'s, else its first one.
+    /// Returns the certificate's subject, else its name for `domain`, else its first name.
     pub fn subject(&self, domain: &Hostname) -> Option<String> {
         let own = || self.leaf.names.iter().find(|name| *name == domain.as_str());
         self.leaf.subject.clone().or_else(|| own().or(self.leaf.names.first()).cloned())
@@ -134,7 +131,7 @@ impl Shown {
 }
 
 impl CertificateProbe {
-    /// Prepares looks at the port that the configuration names, by the addresses that `hostnames` finds.
+    /// Creates a probe of the configured port, at the addresses that `hostnames` finds.
     pub fn new(config: &Config, hostnames: Hostnames, clock: Clock) -> Self {
         let mut public_roots = RootCertStore::empty();
         let native = rustls_native_certs::load_native_certs();
@@ -155,7 +152,7 @@ impl CertificateProbe {
         }
     }
 
-    /// The certificate that visitors of `domain` are shown now.
+    /// Returns the certificate that visitors of `domain` see now.
     pub async fn look(&self, domain: &Hostname) -> Result<Shown, Unreachable> {
         timeout(LOOK_WAIT, self.connect_and_look(domain))
             .await
@@ -169,7 +166,7 @@ impl CertificateProbe {
         self.handshake(stream, domain).await
     }
 
-    /// Connects to the first of exactly these addresses that takes the connection: nothing is looked up again.
+    /// Connects to the first of these addresses that accepts the connection. It does not look up the name again.
     async fn connect(&self, addresses: &[IpAddr]) -> Result<TcpStream, Unreachable> {
         let mut last = Unreachable::NoAddress;
         for address in addresses.iter().take(MOST_ADDRESSES) {
@@ -209,7 +206,7 @@ impl CertificateProbe {
         Ok(config)
     }
 
-    /// The judge that browsers would be; none when nobody is trusted at all.
+    /// Returns a verifier like that of browsers; `None` if no root is trusted.
     async fn judge(&self) -> Option<Arc<WebPkiServerVerifier>> {
         let mut roots = RootCertStore::clone(&self.public_roots);
         for path in &*self.own_roots {
@@ -229,7 +226,6 @@ async fn read_roots(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>>
     Ok(CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>()?)
 }
 
-/// Those of `addresses` that may be connected to.
 fn permitted(addresses: &[IpAddr], allow_private: bool) -> Result<Vec<IpAddr>, Unreachable> {
     let permitted: Vec<_> = addresses.iter().copied().filter(|address| allow_private || is_global(*address)).collect();
     match addresses.first() {
@@ -239,9 +235,9 @@ fn permitted(addresses: &[IpAddr], allow_private: bool) -> Result<Vec<IpAddr>, U
     }
 }
 
-/// The flaw that `error` says a certificate has.
 fn flaw(error: &TlsError, leaf: &Presented, domain: &Hostname) -> Flaw {
-    // Whoever issued it: what is for another name is another server's, or one that does not know the domain.
+    // Check the name before the issuer: a certificate for another name means another server, or one that does not know
+    // the domain.
     if !leaf.names.iter().any(|name| is_for(name, domain)) {
         let shown = leaf.names.first().or(leaf.subject.as_ref());
         return Flaw::OtherName { shown: shown.map_or("no name", String::as_str).to_owned(), domain: domain.clone() };
@@ -253,20 +249,20 @@ fn flaw(error: &TlsError, leaf: &Presented, domain: &Hostname) -> Flaw {
             Flaw::NotYetValid(leaf.not_before)
         }
         _ if leaf.is_self_issued => Flaw::SelfSigned,
-        // The second: of an authority that only has the name of a trusted one.
+        // `BadSignature` comes from an authority that only shares the name of a trusted one.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => Flaw::UnknownIssuer,
         _ => Flaw::Unverified,
     }
 }
 
-/// Whether a certificate with this DNS name is for `domain`. A wildcard stands for one label.
+/// Returns whether a certificate with this DNS name is valid for `domain`. A wildcard matches one label.
 fn is_for(name: &str, domain: &Hostname) -> bool {
     let is_wildcard_of =
         |parent: &str| domain.as_str().split_once('.').is_some_and(|(_, own)| own.eq_ignore_ascii_case(parent));
     name.eq_ignore_ascii_case(domain.as_str()) || name.strip_prefix("*.").is_some_and(is_wildcard_of)
 }
 
-/// A clock that stands still, so that what is shown and what is judged are of one instant.
+/// A clock with a fixed time, so that observation and verdict are of the same instant.
 #[derive(Debug)]
 struct Instant(Timestamp);
 
@@ -276,8 +272,8 @@ impl TimeProvider for Instant {
     }
 }
 
-/// Goes through with the handshake whatever is shown, and keeps it with the judge's verdict. That the other end has
-/// the certificate's key is demanded all the same.
+/// Completes the handshake with any certificate, and records it with the verifier's verdict. The server must still
+/// prove possession of the key.
 struct Witness {
     judge: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,

@@ -1,7 +1,7 @@
-//! Looks at a custom domain from outside, as its visitors see it.
+//! Probes a custom domain from outside, as its visitors see it.
 //!
-//! Connects to addresses that the whole world can reach only, unless `limits.probe_allow_private` allows others:
-//! whoever attaches a domain says where it leads. Not here: what stands in DNS, which is [`crate::hostnames`].
+//! It connects to public addresses only, unless `limits.probe_allow_private` allows others, because the person who
+//! attaches a domain chooses its addresses. Not here: the records in DNS ([`crate::hostnames`]).
 
 pub mod certificate;
 pub mod way;

@@ -1,4 +1,5 @@
-//! Tries the way over plain HTTP that a certificate authority takes: a file of our own, through the public name.
+//! Tests the path over plain HTTP that a certificate authority takes, with a file of our own served under the public
+//! name.
 
 use std::{
     error::Error,
@@ -18,50 +19,45 @@ use url::Url;
 
 use crate::hostnames::{Hostnames, LookError, is_local};
 
-/// Longest time for a try.
 const TRY: Duration = Duration::from_secs(5);
-/// Life of our own file that nobody is left to remove.
+/// The lifetime of a test file that nothing has removed.
 const KEPT: Duration = Duration::from_mins(2);
-/// Addresses of a name that are tried.
 const ADDRESSES: usize = 8;
-/// Bytes of an answer that are read: our file has fewer.
+/// The most bytes of a response that are read: our file is shorter.
 const BODY_BYTES: usize = 1_024;
-/// Random bytes of the token and of the file.
 const SECRET_BYTES: usize = 22;
-/// Characters of what another server says that are shown.
 const SHOWN: usize = 120;
 
-/// The outcome of a try.
+/// The outcome of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Way {
-    /// Our own file came back from every address.
+    /// Every address served our file.
     Open,
-    /// Something else came. The sentence is for the domain's owner.
+    /// An address served something else, or nothing. The sentence is for the domain's owner.
     Closed(String),
-    /// It could not be tried, for this reason, which says nothing about the domain.
+    /// The test was not possible, for this reason, which says nothing about the domain.
     Untried(String),
 }
 
-/// Where visitors of a hostname get to, as far as our own file tells.
+/// Where visitors of a hostname arrive, as shown by our own file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     /// Elsewhere: no address serves our file.
     Elsewhere,
-    /// To HTTPS on the same hostname, behind which there may be a proxy that asks us.
+    /// At HTTPS on the same hostname; a proxy there may forward requests to us.
     Https,
-    /// It cannot be told now: an address is slow, fails, or could not be tried.
+    /// Unknown: an address is slow, fails, or could not be tried.
     Unknown,
-    /// Here, over one address at least.
+    /// Here, over at least one address.
     Here,
 }
 
-/// What came of one address.
 struct Attempt {
     way: Way,
     reach: Reach,
 }
 
-/// Tries the way to `hostname`, for any edge to answer.
+/// Tests the path to `hostname`; any edge may respond.
 pub async fn try_way(
     db: &PgPool,
     hostnames: &Hostnames,
@@ -73,7 +69,7 @@ pub async fn try_way(
     Ok(together(attempts.into_iter().map(|attempt| attempt.way).collect(), is_local(hostname)))
 }
 
-/// Finds out where visitors of `hostname` get to: the address that leads nearest counts.
+/// Finds out where visitors of `hostname` arrive. The best result of all addresses counts.
 pub async fn reach(
     db: &PgPool,
     hostnames: &Hostnames,
@@ -85,7 +81,7 @@ pub async fn reach(
     Ok(attempts.iter().map(|attempt| attempt.reach).max().unwrap_or(Reach::Unknown))
 }
 
-/// Asks every address of `hostname` for a file of our own. There is one attempt at least.
+/// Requests a file of our own from every address of `hostname`. Returns at least one attempt.
 async fn attempt(
     db: &PgPool,
     hostnames: &Hostnames,
@@ -156,10 +152,9 @@ impl Attempt {
     }
 }
 
-/// Judges the ways to all addresses of a name together.
 fn together(ways: Vec<Way>, is_local: bool) -> Way {
     let is_open = ways.contains(&Way::Open);
-    // A machine need not listen on both of its own addresses.
+    // A local machine need not listen on both loopback addresses.
     let closed = ways.iter().find(|way| matches!(way, Way::Closed(_))).filter(|_| !(is_local && is_open));
     match closed {
         Some(closed) => closed.clone(),
@@ -168,7 +163,6 @@ fn together(ways: Vec<Way>, is_local: bool) -> Way {
     }
 }
 
-/// A server's answer to the question for our file.
 struct Came {
     status: http::StatusCode,
     location: Option<String>,
@@ -185,7 +179,7 @@ impl Came {
         let reach = if self.status.is_redirection() && is_same {
             Reach::Https
         } else if self.status.is_server_error() {
-            // A proxy answers so while it cannot reach us.
+            // A proxy that cannot reach us responds like this.
             Reach::Unknown
         } else {
             Reach::Elsewhere
@@ -207,7 +201,7 @@ impl Came {
 }
 
 async fn ask(at: SocketAddr, hostname: &Hostname, token: &str) -> Result<Came, reqwest::Error> {
-    // A client for this alone: no connection is kept, and no TLS is set up for plain HTTP.
+    // Use a separate client: it keeps no connection, and needs no TLS setup for plain HTTP.
     let client = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
@@ -231,7 +225,7 @@ async fn ask(at: SocketAddr, hostname: &Hostname, token: &str) -> Result<Came, r
 fn refused(hostname: &Hostname, at: SocketAddr, error: &reqwest::Error) -> Attempt {
     let causes = std::iter::successors(Some(error as &(dyn Error + 'static)), |error| (*error).source());
     let mut kinds = causes.filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
-    // This machine may have no IPv6, which others do.
+    // This machine may lack IPv6, which others have.
     if kinds.any(|kind| matches!(kind, io::ErrorKind::NetworkUnreachable | io::ErrorKind::AddrNotAvailable)) {
         let way = Way::Untried(format!("There is no way to {at} from here, which says nothing about {hostname}."));
         return Attempt { way, reach: Reach::Unknown };

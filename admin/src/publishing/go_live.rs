@@ -1,4 +1,4 @@
-//! The last steps to a live deployment: its pack is written, then one change promotes it. Uploads and pushes come this way.
+//! The last steps to a live deployment, for uploads and pushes: the pack is written, then one change promotes it.
 
 use std::fs::File;
 
@@ -26,57 +26,48 @@ use crate::{
     error::{ApiError, Code},
 };
 
-/// A deployment that is to go live.
 pub(crate) struct Publication<'a> {
-    /// The caller or account in whose name it goes live.
     pub(crate) actor: Actor<'a>,
-    /// The caller whose upload it is. It does not go live once they may not publish any more.
+    /// The caller who uploaded it. It does not go live if they may no longer publish.
     pub(crate) caller: Option<&'a Caller>,
-    /// The project that is to serve it.
     pub(crate) project: &'a ProjectPermit<Deploy>,
-    /// The archive.
     pub(crate) file: File,
-    /// The form of the archive.
     pub(crate) format: Format,
-    /// The part of the archive that becomes the site.
     pub(crate) root: Root,
-    /// The push it comes from, and the commit. It does not go live once a newer push has come.
+    /// The push that it comes from, with the commit. It does not go live if a newer push has arrived.
     pub(crate) push: Option<(&'a Claim, &'a CommitSha)>,
 }
 
-/// A deployment that went live.
 pub(crate) struct Live {
-    /// The progress of the edges with it.
+    /// How many edges have applied it.
     pub(crate) propagation: Propagation,
-    /// What of the upload was left out, and why.
+    /// Which parts of the upload were left out, and why.
     pub(crate) warnings: Vec<String>,
 }
 
-/// A failure to go live. The project serves what it served before.
+/// An error of going live. The project continues to serve its previous deployment.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GoLiveError {
-    /// No pack was written: the archive or the store is at fault.
+    /// The pack was not written: the archive or the store is faulty.
     #[error(transparent)]
     Pack(#[from] WriteError),
-    /// The project, or the deployment's record, is no longer there.
+    /// The project, or the deployment's record, was deleted.
     #[error("the project is gone")]
     Gone,
-    /// The operator has suspended the project, its owner, or whoever publishes.
+    /// The operator has suspended the project, its owner or the publisher.
     #[error(transparent)]
     Suspended(#[from] Suspended),
     /// The uploader may no longer publish to the project.
     #[error("the right to publish was taken away")]
     Refused(ApiError),
-    /// A newer push has come, or the link has ended.
+    /// A newer push has arrived, or the link was removed.
     #[error("the push was overtaken")]
     Overtaken,
-    /// The plan of the project's owner has no room for it.
     #[error(transparent)]
     Quota(#[from] LimitReached),
-    /// Too many others are published.
+    /// Too many other publications are in progress.
     #[error("it was not its turn in time")]
     Busy(ApiError),
-    /// The database failed.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
@@ -86,10 +77,10 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
     let Publication { actor, caller, project, file, format, root, push } = publication;
     let bytes = file.metadata().map_or(u64::MAX, |file| file.len());
     let turn = app.bounds.publish(&project.payer(), bytes).await.map_err(GoLiveError::Busy)?;
-    // While it was received and waited, others may have used the plan up: no pack is written for nothing.
+    // Others may have used up the plan while this was received and waited: do not write a pack in vain.
     let is_room = async { Ok::<_, GoLiveError>(room::in_plan(app, project).await?) };
     db::in_time(is_room).await?;
-    // What visitors have seen until now: an unchanged file keeps its `Last-Modified`.
+    // Compare with what visitors have seen so far: an unchanged file keeps its `Last-Modified`.
     let earlier = project.active_deployment_id.as_ref();
     let pack = app.store.write_root(id, file, format, root, earlier, app.clock.now()).await?;
     drop(turn);
@@ -104,13 +95,13 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
             }
             entry = entry.with("git_sha", sha.as_str());
         }
-        // An upload takes its time: whoever sent it may be suspended by now.
+        // An upload takes time: the uploader may be suspended by now.
         if let Some(suspended) = suspension::of_actor(&mut *change, actor, project.org_id.as_ref()).await? {
             return Err(suspended.into());
         }
         let touched = deployments::promote(&mut change, project, id, content, app.plans(), now).await?;
-        // An upload takes its time, and so does its pack: the token, the session or the membership may have ended meanwhile. The project
-        // is locked by now, so that it does not move before the commit.
+        // The upload and its pack take time: the token, the session or the membership may have ended meanwhile. The
+        // project is locked by now, so it cannot move before the commit.
         if let Some(caller) = caller {
             let subject = Subject::Project(project);
             second_look::confirm(&mut change, caller, subject, now).await.map_err(GoLiveError::Refused)?;

@@ -1,5 +1,6 @@
-//! Receiving an upload: its headers are checked, it waits for its account's turn, and its body is written to a file in the
-//! spool folder, never held in memory. The turn to publish is taken once the body is there: a slow client keeps nobody out.
+//! Receives uploads: checks the headers, waits for the account's turn, and writes the body to a file in the spool
+//! folder, never to memory. The permit to publish is acquired once the body has arrived, so that a slow client blocks
+//! nobody.
 
 use std::{fs::File, path::Path, time::Duration};
 
@@ -19,23 +20,20 @@ use crate::{
     metrics,
 };
 
-/// Longest pause within a body.
 const STALL: Duration = Duration::from_secs(20);
-/// Bytes a second that a body must keep up after [`GRACE`].
+/// The lowest rate of a body after [`GRACE`], in bytes per second.
 const SLOWEST: u64 = 16 * 1024;
-/// Time that a body has before its pace is judged.
+/// How long a body may take before its rate is checked.
 const GRACE: Duration = Duration::from_secs(30);
-/// Longest time for a whole body. Far below the hour after which an upload is given up for dead.
+/// The longest time for a whole body, well below the hour after which an upload counts as dead.
 const LONGEST: Duration = Duration::from_mins(30);
-/// Bytes gathered before they are written to the spool.
 const WRITE_BUFFER: usize = 64 * 1024;
 
 const CLI_VERSION: HeaderName = HeaderName::from_static("x-svc-cli-version");
 const GIT_SHA: HeaderName = HeaderName::from_static("x-svc-git-sha");
-/// Characters that are recorded of each.
 const ORIGIN_CHARS: usize = 200;
 
-/// The headers by which an upload says where it comes from.
+/// The headers that describe the origin of an upload.
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "describes headers that are read by hand, because an odd one is recorded and not refused")]
@@ -48,7 +46,7 @@ pub struct OriginHeaders {
     git_sha: Option<String>,
 }
 
-/// The errors of receiving an archive and making a deployment of it.
+/// The errors of receiving an archive and creating a deployment from it.
 pub const UPLOAD_ERRORS: &[PossibleError] = &[
     PossibleError::new(Code::InvalidRequest, "the upload broke off, or the `Idempotency-Key` breaks a rule"),
     PossibleError::new(
@@ -69,35 +67,35 @@ pub const UPLOAD_ERRORS: &[PossibleError] = &[
     ),
 ];
 
-/// One of an account's bounded number of uploads under way, until it is dropped.
+/// One of an account's limited concurrent uploads, held until it is dropped.
 #[derive(Debug)]
 pub struct UploadSlot {
     _turn: AccountTurn,
-    /// What its body takes of the spool.
+    /// The room that the body takes in the spool.
     spool: Held<PayingAccount>,
     bounds: Bounds,
 }
 
-/// A received body. The file has no name, so it goes away with this.
+/// A received body. The file has no name, so it is deleted when this is dropped.
 #[derive(Debug)]
 pub struct Received {
     /// The body.
     pub file: File,
     /// The body's SHA-256.
     pub sha256: [u8; 32],
-    /// Held until the upload is published or has failed.
+    /// The slot, held until the upload is published or has failed.
     pub slot: UploadSlot,
 }
 
 impl UploadSlot {
-    /// Waits for a slot of `account` for the upload that has these headers. Nothing of its body has been read: a refusal leaves it to
-    /// another admin.
+    /// Waits for a slot of `account` for the upload with these headers. The body is still unread, so a refused upload
+    /// can go to another admin.
     pub async fn wait(bounds: &Bounds, account: &PayingAccount, headers: &HeaderMap) -> Result<Self, ApiError> {
         bounds.check_spool(account, length(headers).unwrap_or_default())?;
         Ok(Self { _turn: bounds.upload(account).await?, spool: bounds.spool(account), bounds: bounds.clone() })
     }
 
-    /// Writes the body to a file without a name in `folder`.
+    /// Writes the body to an unnamed file in `folder`.
     pub async fn receive(mut self, body: Body, folder: &Path) -> Result<Received, ApiError> {
         let (spool, bounds) = (&mut self.spool, &self.bounds);
         let spooled = |bytes| spool.grow(bytes).map_err(|refused| bounds.spool_refuses(refused));
@@ -106,17 +104,16 @@ impl UploadSlot {
     }
 }
 
-/// The media types of archives.
 const FORMATS: [(&str, Format); 5] = [
     ("application/gzip", Format::TarGzip),
     ("application/x-gzip", Format::TarGzip),
     ("application/zip", Format::Zip),
-    // Windows says so.
+    // Windows uses this type.
     ("application/x-zip-compressed", Format::Zip),
     ("application/zstd", Format::TarZstd),
 ];
 
-/// Refuses an upload whose headers break a rule. Returns the form of its archive.
+/// Checks the headers of an upload. Returns the format of its archive.
 pub fn check(headers: &HeaderMap) -> Result<Format, ApiError> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
@@ -132,18 +129,18 @@ pub fn check(headers: &HeaderMap) -> Result<Format, ApiError> {
     if length(headers).is_some_and(|length| length > UPLOAD_BYTES) { Err(too_large()) } else { Ok(format) }
 }
 
-/// The part of the form in what a request is, for its `Idempotency-Key`. Versions before knew of one form only.
+/// Returns what the format contributes to the shape of a request, against which its `Idempotency-Key` is compared. Gzip
+/// contributes nothing, because earlier versions had only that format.
 pub fn shape(format: Format) -> Option<&'static str> {
     FORMATS.iter().find(|(_, known)| *known == format).map(|&(name, _)| name).filter(|_| format != Format::TarGzip)
 }
 
-/// The length that the body is said to have.
 fn length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Writes the body to a file without a name in `folder`, and returns it with its SHA-256. `spooled` is asked before bytes are
-/// written.
+/// Writes the body to an unnamed file in `folder`, and returns it with its SHA-256. Calls `spooled` before each write,
+/// which may refuse it.
 async fn receive(
     body: Body,
     folder: &Path,
@@ -182,13 +179,13 @@ async fn receive(
     Ok((file, sha256.finalize().into()))
 }
 
-/// Time after its start by which a body that has sent so many bytes must send the next.
+/// Returns when a body that has sent this many bytes must send the next one, counted from its start.
 fn slowest_pace(received: u64) -> Duration {
     (GRACE + Duration::from_secs(received / SLOWEST)).min(LONGEST)
 }
 
-/// Reads where an upload comes from. The headers are for people to read: they are recorded as they were sent, but for
-/// what nobody can read.
+/// Returns the origin of an upload. The headers are for people to read: they are recorded as sent, without unprintable
+/// characters.
 pub fn origin(headers: &HeaderMap, created_by: String) -> Origin {
     let recorded = |name| {
         let text = String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned();
@@ -206,7 +203,6 @@ fn too_slow() -> ApiError {
     ApiError::new(Code::RequestTimeout, "The upload stood still or was too slow; please try again.")
 }
 
-/// The answer to an upload that the spool's disk does not take.
 pub(super) fn no_spool(error: std::io::Error) -> ApiError {
     metrics::upload_refused("spool");
     let message = "The upload cannot be kept at the moment; please try again in a moment.";
@@ -223,8 +219,8 @@ impl From<WriteError> for ApiError {
     }
 }
 
-/// The answer to an upload that the store does not take. A store that fails may take it later; one without its bucket or folder is
-/// for the operator to mend.
+/// Returns the error for an upload that the store does not accept. A temporary failure may pass; a missing bucket or
+/// folder is for the operator to repair.
 pub(crate) fn store_failed(error: StoreError) -> ApiError {
     if error.is_passing() {
         metrics::store_failed();

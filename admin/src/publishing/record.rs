@@ -1,4 +1,4 @@
-//! The record of a deployment that is being uploaded. However the work on it ends, the record does not stay `uploading`.
+//! The record of a deployment that is being uploaded. It never stays `uploading`, however the upload ends.
 
 use std::mem;
 
@@ -8,29 +8,26 @@ use tokio::sync::oneshot;
 
 use crate::{app::App, error::ApiError};
 
-/// Guards a deployment's record: dropped before the record has its outcome, it writes one.
+/// Guards a deployment's record: if it is dropped before the record has an outcome, it writes one.
 pub(crate) struct UploadRecord {
     app: App,
     id: DeploymentId,
-    /// The outcome that is written when this is dropped.
     on_drop: Ending,
-    /// Held until the record is what its request will be answered with, or is gone.
+    /// A sender that is dropped once the record is settled or deleted; [`received`](Self::received) returns the
+    /// receiving end.
     unsettled: Option<oneshot::Sender<()>>,
 }
 
-/// The outcome of a record whose guard is dropped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ending {
     /// The upload failed, for this reason.
     Fail(&'static str),
-    /// The upload is deleted: the request repeated an earlier one, whose answer it got.
+    /// The record is deleted: the request repeated an earlier one, and got its response.
     Discard,
-    /// The upload has its outcome already.
     Ended,
 }
 
 impl UploadRecord {
-    /// Guards a record that was just written.
     pub(crate) fn new(app: &App, id: DeploymentId, on_drop: Ending) -> Self {
         Self { app: app.clone(), id, on_drop, unsettled: None }
     }
@@ -43,33 +40,33 @@ impl UploadRecord {
         &self.id
     }
 
-    /// Marks the body as received. Dropped from here on, the record is deleted: the request may be a repetition, and is not
-    /// answered before the future that comes with it has ended, so that nobody sees what is about to go.
+    /// Marks the body as received. If the guard is dropped from here on, the record is deleted, because the request may
+    /// be a repetition. Its response must wait for the returned future: clients never see a record that is about to be
+    /// deleted.
     pub(crate) fn received(mut self) -> (Self, impl Future<Output = ()>) {
         let (unsettled, settled) = oneshot::channel();
         self.on_drop = Ending::Discard;
         self.unsettled = Some(unsettled);
         let settled = async {
-            // Nothing is ever sent.
+            // The channel carries no message: this waits for the sender to be dropped.
             let _ = settled.await;
         };
         (self, settled)
     }
 
-    /// Marks the work on it as begun. Dropped from here on, the record fails.
+    /// Marks the processing as started. If the guard is dropped from here on, the record fails.
     pub(crate) fn started(mut self) -> Self {
         self.on_drop = Ending::Fail("The upload was cut off on our side; please try again.");
         self.unsettled = None;
         self
     }
 
-    /// Ends the guard: the record has its outcome. Returns `outcome`, whatever it is.
+    /// Ends the guard, because the record has its outcome. Returns `outcome`.
     pub(crate) fn ended<T>(mut self, outcome: T) -> T {
         self.on_drop = Ending::Ended;
         outcome
     }
 
-    /// Records the failure, and returns the error to be answered.
     pub(crate) async fn fail(mut self, error: ApiError) -> ApiError {
         if let Err(unrecorded) =
             db::in_time(deployments::fail(&self.app.db, &self.id, error.message(), self.app.clock.now())).await

@@ -1,5 +1,6 @@
-//! Room for an upload: on the disks, and in the plan of the account that it counts against. Looked at before the body is
-//! read; the plan again in the transaction that uses it up, and first there for who repeats a request that has a key.
+//! Checks the room for an upload: on the disks, and in the plan of the account that it counts against. This happens
+//! before the body is read; the plan is checked again in the transaction that uses it. A repeated request with an
+//! `Idempotency-Key` has its plan checked only there.
 
 use std::time::Duration;
 
@@ -17,10 +18,11 @@ use crate::{
     middleware::idempotency::Attempt,
 };
 
-/// When to try again while a disk is nearly full: somebody has to make room.
+/// The `Retry-After` while a disk is nearly full: somebody must make room first.
 pub(crate) const FULL_RETRY: Duration = Duration::from_mins(1);
 
-/// Checks that there is room for another deployment of `project`. A repeated upload may be the one that used the plan up.
+/// Checks that there is room for another deployment of `project`. For a repeated upload the plan is not checked,
+/// because the first attempt may have used it up.
 pub(crate) async fn for_deployment(
     app: &App,
     project: &ProjectPermit<Deploy>,
@@ -33,7 +35,6 @@ pub(crate) async fn for_deployment(
     Ok(db::in_time(in_plan(app, project)).await?)
 }
 
-/// Checks that the plan of the project's owner has room for another deployment.
 pub(crate) async fn in_plan(app: &App, project: &ProjectPermit<Deploy>) -> Result<(), QuotaError> {
     let allowance = app.allowance(&project.owner).await?;
     let mut db = app.db.acquire().await?;
@@ -43,7 +44,7 @@ pub(crate) async fn in_plan(app: &App, project: &ProjectPermit<Deploy>) -> Resul
     quotas::deployments(&mut *db, &project.id, kept, &allowance).await
 }
 
-/// Checks that there is room for another share of `account`, of which the same is true.
+/// Checks that there is room for another share of `account`, with the same exception for a repeated upload.
 pub(crate) async fn for_share(app: &App, account: &Account, attempt: Attempt) -> Result<(), ApiError> {
     on_disk(app).await?;
     if attempt == Attempt::Repeated {
@@ -61,8 +62,8 @@ pub(crate) async fn for_share(app: &App, account: &Account, attempt: Attempt) ->
     .await
 }
 
-/// Checks that the disks of the spool and of the store are not nearly full: what fills them stops everybody, and a database
-/// that shares one of them as well.
+/// Checks that the disks of the spool and of the store are not nearly full: a full disk stops all users, and a database
+/// that shares it.
 async fn on_disk(app: &App) -> Result<(), ApiError> {
     spool_space(app).await.map_err(super::receive::no_spool)?;
     if has_disk(app).await.map_err(super::receive::store_failed)? {
@@ -72,7 +73,7 @@ async fn on_disk(app: &App) -> Result<(), ApiError> {
     Err(ApiError::new(Code::Busy, message).retry_after(FULL_RETRY).of_this_admin())
 }
 
-/// The space on the disk of the spool. An error names the folder: it is not the store's.
+/// Returns the space on the spool's disk. An error names the folder, to tell it from the store.
 async fn spool_space(app: &App) -> std::io::Result<Space> {
     let folder = app.spool_folder();
     tokio::task::spawn_blocking(move || {
@@ -85,7 +86,7 @@ async fn spool_space(app: &App) -> std::io::Result<Space> {
     .map_err(std::io::Error::other)?
 }
 
-/// Whether enough of the disks of the spool and of the store is free for whatever is to be published.
+/// Returns whether the disks of the spool and of the store have enough free space for any publication.
 pub(crate) async fn has_disk(app: &App) -> Result<bool, StoreError> {
     let spaces = [spool_space(app).await?, app.store.space().await?];
     let least = app.config.admin.free_disk_percent;

@@ -1,5 +1,5 @@
-//! Publishing a share: its pack is written, then one change makes the project, its deployment and its address. Before that
-//! there is no row of it, so a failure leaves none; the removal of its pack is queued, and the change takes it back.
+//! Publishes a share: the pack is written, then one change creates the project, its deployment and its address. Rows
+//! exist only after that, so a failure leaves none; the removal of the pack is queued first, and the change cancels it.
 
 use std::fs::File;
 
@@ -26,40 +26,28 @@ use crate::{
     middleware::idempotency::Attempt,
 };
 
-/// Names tried in a row. Three words are one of many millions: so many collisions mean that something else is wrong.
+/// The attempts to find a free name. There are many millions of combinations of three words: repeated collisions mean
+/// that something else is wrong.
 const NAME_ATTEMPTS: usize = 10;
-/// Time after which a pack whose share was not made is removed: longer than any publication takes.
+/// The time after which the pack of an unfinished share is removed: longer than any publication takes.
 const ABANDONED_AFTER: std::time::Duration = std::time::Duration::from_hours(1);
 
-/// A share that is to be published.
 pub(crate) struct ShareOrder {
-    /// The person whose share it is.
     pub(crate) caller: CliUser,
-    /// The origin of the upload.
     pub(crate) origin: Origin,
-    /// The days for which the share lives.
     pub(crate) days: u32,
-    /// The form of the archive.
     pub(crate) format: Format,
-    /// The password that visitors are asked for, if any.
     pub(crate) password: Option<SitePassword>,
 }
 
-/// A share that was published.
 pub(crate) struct PublishedShare {
-    /// Its address of three words.
     pub(crate) name: ShareName,
-    /// The deployment that it serves.
     pub(crate) deployment: DeploymentId,
-    /// The end of its life.
     pub(crate) expires_at: Timestamp,
-    /// What of the upload was left out, and why.
     pub(crate) warnings: Vec<String>,
-    /// The progress of the edges with it.
     pub(crate) propagation: Propagation,
 }
 
-/// Publishes the archive in `file` as a share.
 pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Result<PublishedShare, ApiError> {
     let payer = PayingAccount::from(order.caller.user.id.clone());
     let password_hash = match order.password.take() {
@@ -67,10 +55,10 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
         None => None,
     };
     let turn = app.bounds.publish(&payer, file.metadata().map_or(u64::MAX, |file| file.len())).await?;
-    // While it was received and waited, others may have used the plan up: no pack is written for nothing.
+    // Others may have used up the plan while this was received and waited: do not write a pack in vain.
     room::for_share(app, payer.account(), Attempt::First).await?;
     let deployment = DeploymentId::new(app.clock.now());
-    // A program that dies from here on leaves a pack that the database knows of.
+    // If the program dies from here on, the database knows of the pack.
     let now = app.clock.now();
     let queued = async {
         let mut conn = app.db.acquire().await?;
@@ -82,7 +70,8 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
     let content = Content { files: pack.files, bytes: pack.bytes, stored_bytes: pack.stored_bytes };
     db::in_time(pack_removals::note_bytes(&app.db, &deployment, content)).await?;
     let expires_at = app.clock.now() + std::time::Duration::from_hours(24) * order.days;
-    // When this fails the pack stays, because the commit may have succeeded. If it has not, the pack's removal is queued.
+    // If this fails, the pack stays, because the commit may have succeeded. If it has not, the removal of the pack is
+    // queued.
     for _ in 0..NAME_ATTEMPTS {
         let name = ShareName::random();
         let new = NewShare {
@@ -132,7 +121,6 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
     Err(ApiError::internal(anyhow::anyhow!("no free name for a share in {NAME_ATTEMPTS} attempts")))
 }
 
-/// Removes the pack of a share that was refused, and what is queued of it.
 async fn discard(app: &App, deployment: &DeploymentId) {
     let discarded = async {
         app.store.remove(deployment).await?;

@@ -1,4 +1,4 @@
-//! What has to be in order before a pack is moved on the database's word alone, and what happens when it is not.
+//! The conditions under which packs are moved on the database's word alone, and what happens when they fail.
 
 use std::time::Duration;
 
@@ -11,21 +11,22 @@ use crate::{
     metrics,
 };
 
-/// The most by which the clocks of this machine, of Postgres and of the store may differ.
+/// The greatest permitted difference between the clocks of this machine, of Postgres and of the store.
 pub(super) const CLOCKS_APART: Duration = Duration::from_mins(5);
-/// Packs without a record that a round of the sweep may move, however few packs there are.
+/// The unknown packs that a round of the sweep may move even if it has checked few packs.
 const UNKNOWN_AT_LEAST: i64 = 20;
-/// Of this many packs that a round has looked at, one more may be without a record.
+/// A round may move one further unknown pack for each of this many checked ones.
 const LOOKED_PER_UNKNOWN: i64 = 100;
 
-/// Why the sweep moves nothing.
+/// The reason why the sweep has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// The clocks of this machine, of Postgres and of the store differ.
     Clocks,
-    /// The store has packs that were written after this database knew them all: it is older than the store, or another one.
+    /// The store has packs that were written after this database knew all of them: the database is older than the
+    /// store, or another one.
     OlderDatabase,
-    /// Too many packs are without a record.
+    /// Too many packs have no record.
     Share,
     /// Another copy of this database rules the store.
     Copy,
@@ -35,7 +36,7 @@ impl Reason {
     /// Every reason.
     pub const ALL: [Self; 4] = [Self::Clocks, Self::OlderDatabase, Self::Share, Self::Copy];
 
-    /// Returns the word that is stored, and the metric's label.
+    /// Returns the stored word, which is also the metric's label.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Clocks => "clocks",
@@ -45,12 +46,12 @@ impl Reason {
         }
     }
 
-    /// Returns the reason that is stored as `word`.
+    /// Returns the reason stored as `word`.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == word)
     }
 
-    /// Says what is the matter, in one sentence.
+    /// Describes the problem in one sentence.
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Clocks => {
@@ -69,43 +70,37 @@ impl Reason {
     }
 }
 
-/// The time by three clocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clocks {
     machine: Timestamp,
-    /// The time by the clock of Postgres.
     pub(super) postgres: Timestamp,
-    /// The time by the clock of the store.
     pub(super) store: Timestamp,
 }
 
 impl Clocks {
-    /// Reads them.
     pub(super) async fn read(app: &App) -> anyhow::Result<Self> {
         let store = app.store.now().await?;
         let postgres = db::in_time(store_sweep::clock(&app.db)).await?;
         Ok(Self { machine: app.clock.now(), postgres, store })
     }
 
-    /// Whether they differ by no more than [`CLOCKS_APART`].
     pub(super) fn agree(&self) -> bool {
         let all = [self.machine, self.postgres, self.store];
         all.iter().all(|one| all.iter().all(|other| one.since(*other) <= CLOCKS_APART))
     }
 }
 
-/// Whether a round of the sweep that has looked at `looked` packs has found too many `unknown` ones.
+/// Returns whether `unknown` packs are too many for a round of the sweep that has checked `looked` packs.
 pub(super) fn is_too_much(looked: i64, unknown: i64) -> bool {
     let known = looked - unknown;
     unknown > known || unknown > UNKNOWN_AT_LEAST.max(looked / LOOKED_PER_UNKNOWN)
 }
 
-/// Shows in the metrics why the sweep has stopped, if it has.
 pub(super) fn show(reason: Option<Reason>) {
     metrics::sweep_stopped(&Reason::ALL.map(Reason::as_str), reason.map(Reason::as_str));
 }
 
-/// Notes that the sweep has stopped, and tells the operator the first time.
+/// Records that the sweep has stopped, and notifies the operator the first time.
 pub(super) async fn stop(app: &App, reason: Reason, detail: &str) -> anyhow::Result<()> {
     show(Some(reason));
     let now = app.clock.now();

@@ -1,10 +1,11 @@
-//! What becomes of packs that are no longer needed: they go to the store's trash, and are deleted for good days later.
+//! The trash of the store: packs that are no longer needed are moved there, and deleted permanently days later.
 //!
-//! The database may be wrong about what is needed: an older dump was restored, or this is another service's database. So
-//! nothing is deleted on its word alone. [`remove`] moves what deletions queued, [`sweep`] what has no record, within bounds;
-//! [`tend`] brings back what the database wants after all, and deletes what was in the trash for long enough by the store's
-//! clock. Both have `relieve` delete the oldest packs of accounts that have deleted more than their plan allows to store. Jobs run them,
-//! and the commands of `admin store`.
+//! The database may be wrong about which packs are needed: an older dump was restored, or the database belongs to
+//! another service. So nothing is deleted on its word alone. [`remove`] moves packs that deletions queued, [`sweep`]
+//! moves packs without a record, within bounds; [`tend`] restores packs that the database references after all, and
+//! deletes those that have been in the trash for long enough by the store's clock. `remove` and `tend` call `relieve`,
+//! which deletes the oldest packs of accounts that have deleted more than their plan allows to store. Jobs and the
+//! commands of `admin store` run them.
 
 mod guard;
 mod relieve;
@@ -18,10 +19,8 @@ use domain::DeploymentId;
 pub use self::guard::Reason;
 use crate::app::App;
 
-/// Most packs looked up in one statement.
 const LOOK_UP: usize = 1_000;
 
-/// Says of each pack what the database says of it.
 async fn records(app: &App, ids: &[DeploymentId]) -> anyhow::Result<Vec<(DeploymentId, PackRecord)>> {
     let mut records = Vec::with_capacity(ids.len());
     for chunk in ids.chunks(LOOK_UP) {

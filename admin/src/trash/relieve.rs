@@ -1,9 +1,10 @@
-//! Deletes packs from the trash before their time: the oldest ones of accounts that have deleted more than their plan allows to store.
+//! Deletes packs from the trash early: the oldest packs of accounts that have deleted more than their plan allows to
+//! store.
 //!
-//! What is in the trash counts against no plan, so that whoever deletes a large site can publish another. Without a bound, an account that
-//! publishes and deletes all day would fill the store for [`config::Store::trash_days`]. Nothing is deleted while anything is wrong
-//! that keeps [`tend`](super::tend) from deleting; an account then publishes nothing more once it has
-//! [twice as much](domain::limits::DELETED_PER_STORED).
+//! The trash counts against no plan, so that an account that deletes a large site can publish another. Without a bound,
+//! an account that publishes and deletes all day would fill the store for [`config::Store::trash_days`]. A problem that
+//! keeps [`tend`](super::tend) from deleting stops this as well; an account can publish nothing more once it has [twice
+//! its limit](domain::limits::DELETED_PER_STORED).
 
 use db::{
     billing::plan,
@@ -17,11 +18,11 @@ use domain::{Account, DeploymentId};
 use super::{guard::Clocks, records};
 use crate::{app::App, metrics};
 
-/// Packs of one account that one run deletes at most, so that it ends well within its job's lease.
+/// The most packs of one account deleted in one run, so that it ends well within its job's lease.
 const PURGED: i64 = 200;
 
-/// Deletes packs of the accounts that pay for any of `ids`, until none has more in the store than its plan allows to store. Returns their
-/// number.
+/// Deletes packs of the accounts that pay for any of `ids`, until none has more in the store than its plan allows to
+/// store. Returns the number of deleted packs.
 pub(super) async fn run(app: &App, ids: &[DeploymentId]) -> anyhow::Result<usize> {
     let mut purged = 0;
     let mut is_in_order = None;
@@ -32,7 +33,7 @@ pub(super) async fn run(app: &App, ids: &[DeploymentId]) -> anyhow::Result<usize
         if over == 0 {
             continue;
         }
-        // Looked at only for accounts that are over: the store's clock costs a request.
+        // Check this only if an account is over its limit: reading the store's clock costs a request.
         let is_in_order = match is_in_order {
             Some(known) => known,
             None => *is_in_order.insert(may_purge(app).await?),
@@ -40,7 +41,7 @@ pub(super) async fn run(app: &App, ids: &[DeploymentId]) -> anyhow::Result<usize
         if !is_in_order {
             break;
         }
-        // What is wrong with one account's packs keeps no other's.
+        // A fault of one account's packs does not stop others'.
         match of_account(app, &payer, over).await {
             Ok(its) => purged += its,
             Err(error) => {
@@ -59,14 +60,15 @@ async fn may_purge(app: &App) -> anyhow::Result<bool> {
     Ok(state.stopped_for.is_none() && state.in_step_until.is_some() && Clocks::read(app).await?.agree())
 }
 
-/// Deletes the account's oldest packs in the trash, until they have made up for `over` bytes.
+/// Deletes the account's oldest packs in the trash until `over` bytes are freed.
 async fn of_account(app: &App, payer: &Account, over: u64) -> anyhow::Result<usize> {
     let (mut purged, mut bytes) = (0, 0_u64);
     for (id, its_bytes) in held_packs::oldest_trashed(&app.db, payer, PURGED).await? {
         if bytes >= over {
             break;
         }
-        // At the last moment: a deployment may have come back. What is queued anew is in the trash and counted a second time.
+        // Check immediately before deletion: a deployment may have been restored. A pack queued again is already in the
+        // trash and is counted twice.
         let record = records(app, std::slice::from_ref(&id)).await?;
         if !matches!(record[..], [(_, PackRecord::Deleted)]) {
             continue;

@@ -1,4 +1,4 @@
-//! Moves packs to the trash whose deployments were deleted: they were queued in the transaction that did it.
+//! Moves the packs of deleted deployments to the trash. They were queued in the deleting transaction.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use domain::DeploymentId;
 use super::{records, relieve};
 use crate::{app::App, metrics};
 
-/// Packs that are moved in one run.
+/// The packs moved in one run.
 pub const BATCH: i64 = 50;
-/// Pauses between attempts to move a pack, doubled each time.
+/// The pauses between attempts to move a pack, doubled each time.
 const BACK_OFF: std::ops::RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_hours(1);
 
-/// Moves the packs that are due, and returns their number. What the database still has a deployment for stays. All wait while another
-/// copy of the database rules the store.
+/// Moves the packs that are due, and returns their number. A pack whose deployment still exists stays. All wait while
+/// another copy of the database rules the store.
 pub async fn run(app: &App) -> anyhow::Result<usize> {
     if app.store.is_ruled_elsewhere() {
         return Ok(0);

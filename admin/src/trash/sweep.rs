@@ -1,7 +1,7 @@
-//! Looks through the store for packs without a record, page by page, and moves them to the trash, unless something is wrong.
+//! Scans the store page by page for packs without a record, and moves them to the trash, unless something is wrong.
 //!
-//! A pack without a record is left behind by a program that died at the wrong moment; there are few. When there are many, or
-//! when they were written after this database last knew all packs, then it is the database that lacks them.
+//! A pack without a record was left behind by a program that died at the wrong moment, so there are few of them. If
+//! there are many, or if they were written after this database last knew all packs, the database lacks their records.
 
 use std::time::Duration;
 
@@ -18,50 +18,48 @@ use super::{
 };
 use crate::app::App;
 
-/// Age from which a pack without a record is taken for one that was left behind. While it is being published, it may have none.
+/// The age from which a pack without a record counts as orphaned. A pack that is being published may have no record
+/// yet.
 const ORPHANED_AFTER: Duration = Duration::from_hours(1);
-/// Packs that one run looks at.
 const RUN: usize = 10_000;
-/// Packs that are newer than the last run, and are looked at before anything is moved.
+/// The packs newer than the last run that are checked before any pack is moved.
 const NEWEST: usize = 1_000;
-/// Most packs that a report names.
 const NAMED: usize = 20;
 
-/// What a run did.
+/// The outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Swept {
-    /// The packs that it moved to the trash.
+    /// The packs moved to the trash.
     pub moved: usize,
-    /// Whether there is more to look at in this round.
+    /// Whether this round has more packs to check.
     pub is_partial: bool,
-    /// Why it moved nothing; `None` when nothing was wrong.
+    /// The reason why nothing was moved; `None` if nothing was wrong.
     pub stopped: Option<Reason>,
 }
 
-/// What a look through the whole store found.
+/// The result of a scan of the whole store.
 #[derive(Debug, Clone)]
 pub struct Look {
-    /// The packs in the store.
+    /// The number of packs in the store.
     pub packs: usize,
-    /// Those that have no record and are old enough to be moved.
+    /// The packs without a record that are old enough to be moved.
     pub unknown: usize,
-    /// Those of failed uploads and of deleted deployments.
+    /// The packs of failed uploads and deleted deployments.
     pub unwanted: usize,
-    /// The first of the ones without a record.
+    /// The first packs without a record.
     pub named: Vec<DeploymentId>,
-    /// What keeps the job from moving them.
+    /// The reason why the job does not move them.
     pub stopped: Option<Reason>,
 }
 
-/// What a page of the store says to the database.
 struct Page {
     last: Option<DeploymentId>,
     packs: usize,
-    /// Without a record, and old enough.
+    /// Packs without a record that are old enough to be moved.
     unknown: Vec<StoredPack>,
-    /// Without a record, and perhaps being published.
+    /// Packs without a record that may be in publication.
     young: Vec<StoredPack>,
-    /// Of failed uploads and of deleted deployments, and old enough.
+    /// Packs of failed uploads and deleted deployments that are old enough to be moved.
     unwanted: Vec<DeploymentId>,
 }
 
@@ -94,7 +92,7 @@ impl Page {
     }
 }
 
-/// Looks at the next packs, and moves those without a record to the trash.
+/// Checks the next packs, and moves those without a record to the trash.
 pub async fn run(app: &App) -> anyhow::Result<Swept> {
     let clocks = Clocks::read(app).await?;
     if !clocks.agree() {
@@ -131,11 +129,10 @@ async fn stopped(app: &App, reason: Reason, detail: &str) -> anyhow::Result<Swep
 
 /// The packs that were written since the database last knew all of them.
 struct Newest {
-    /// When that was; `None` if the database is new.
+    /// The time until which the database knew all packs; `None` if it is new.
     before: Option<Timestamp>,
-    /// Those that it does not know.
     unknown: usize,
-    /// Until when it knows all packs now.
+    /// The time until which the database knows all packs now.
     in_step_until: Timestamp,
 }
 
@@ -143,16 +140,16 @@ impl Newest {
     async fn of(app: &App, state: &SweepState, clocks: Clocks) -> anyhow::Result<Self> {
         let before = match state.in_step_until {
             Some(time) => Some(time),
-            // A database of before this was noted has at least what its newest record says.
+            // In a database older than this column, its newest record gives a lower bound.
             None => store_sweep::newest_deployment(&app.db).await?.map(|id| id.time()),
         };
         let first = before.map(|time| DeploymentId::first_of(time - CLOCKS_APART));
         let page = Page::after(app, first.as_ref(), NEWEST, clocks.store).await?;
         let is_newer = |pack: &StoredPack| before.is_none_or(|before| pack.id.time().max(pack.written_at) > before);
         let unknown = page.unknown.iter().filter(|pack| is_newer(pack)).count();
-        // Whether a young one is just being published or is unknown for good shows when it is older.
+        // Only an older pack without a record is certainly not in publication.
         let in_doubt = page.young.iter().map(|pack| pack.id.time()).min();
-        // What comes after a full page was not looked at.
+        // Packs after a full page were not checked.
         let seen = page.last.as_ref().filter(|_| !page.is_last(NEWEST)).map(DeploymentId::time);
         let until = [Some(clocks.postgres), in_doubt, seen].into_iter().flatten().min();
         let until = until.unwrap_or(clocks.postgres);
@@ -175,7 +172,7 @@ async fn move_all(app: &App, page: &Page) -> anyhow::Result<usize> {
     Ok(moved)
 }
 
-/// Looks through the whole store and moves nothing.
+/// Scans the whole store without moving anything.
 pub async fn look(app: &App) -> anyhow::Result<Look> {
     let clocks = Clocks::read(app).await?;
     let state = store_sweep::state(&app.db).await?;
@@ -208,8 +205,8 @@ pub async fn look(app: &App) -> anyhow::Result<Look> {
     Ok(look)
 }
 
-/// Moves every pack without a record to the trash, however many there are: the operator has said so. Returns their number. The
-/// job goes on from there. Where another copy of the database ruled the store, this one does from now on.
+/// Moves every pack without a record to the trash, in any number, as requested by the operator. Returns their number.
+/// The job continues from there. If another copy of the database ruled the store, this one becomes the ruler.
 pub async fn run_whole(app: &App) -> anyhow::Result<usize> {
     let clocks = Clocks::read(app).await?;
     anyhow::ensure!(clocks.agree(), "{}", Reason::Clocks.sentence());

@@ -1,9 +1,10 @@
-//! Looks through the trash: packs that the database wants come back, those whose time is over are deleted for good.
+//! Scans the trash: restores packs that the database references, and permanently deletes those whose time is over.
 //!
-//! A pack is deleted when it was in the trash for [`config::Store::trash_days`] by the store's clock, and this database has
-//! watched it there for as long. Time passes for the watching only while an admin runs, at most [`WATCHED_AT_MOST`] between
-//! two looks: a clock that leaps by days deletes nothing, nor does a database that has just been restored. A copy of the database that
-//! does not rule the store deletes nothing either; what it wants comes back all the same, which destroys nothing of the ruler's.
+//! A pack is deleted when it has been in the trash for [`config::Store::trash_days`] by the store's clock, and this
+//! database has watched it there for equally long. Watched time passes only while an admin runs, and by at most
+//! [`WATCHED_AT_MOST`] between two runs: a clock that jumps by days deletes nothing, nor does a freshly restored
+//! database. A copy of the database that does not rule the store deletes nothing either, but still restores packs that
+//! it references, which destroys nothing of the ruler's.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -14,34 +15,34 @@ use packs::{StoreError, TrashedPack};
 use super::{guard::Clocks, records, relieve};
 use crate::{app::App, metrics};
 
-/// Packs of the trash that one run looks at.
+/// The packs of the trash checked in one run.
 pub const RUN: usize = 2_000;
-/// Packs that one run deletes at most, so that it ends well within its lease.
+/// The most packs deleted in one run, so that it ends well within its lease.
 const PURGED: usize = 200;
-/// The most that one look adds to the time for which the trash was watched.
+/// The most time that one run adds to the watched time.
 pub const WATCHED_AT_MOST: Duration = Duration::from_mins(10);
-/// Time for which a pack that was found without a record stays in the trash at least.
+/// The shortest time that a pack found without a record stays in the trash.
 const FOUND_KEPT: Duration = Duration::from_hours(7 * 24);
-/// Age from which what an interrupted move has left is removed.
+/// The age from which the remains of an interrupted move are removed.
 const LEFTOVER_AFTER: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
 
-/// What a run did.
+/// The outcome of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tended {
-    /// The packs that came back, because the database wants them.
+    /// The packs restored because the database references them.
     pub restored: usize,
-    /// The packs that were deleted for good.
+    /// The packs deleted permanently.
     pub purged: usize,
-    /// Whether there is more to look at.
+    /// Whether there are more packs to check.
     pub is_partial: bool,
 }
 
-/// Looks at the next packs of the trash.
+/// Checks the next packs of the trash.
 pub async fn run(app: &App) -> anyhow::Result<Tended> {
     let clocks = Clocks::read(app).await?;
     let state = store_sweep::state(&app.db).await?;
-    // While something is wrong nothing is deleted, and no time passes.
+    // While something is wrong, nothing is deleted and no watched time passes.
     let is_in_order = clocks.agree()
         && state.stopped_for.is_none()
         && state.in_step_until.is_some()
@@ -67,7 +68,8 @@ pub async fn run(app: &App) -> anyhow::Result<Tended> {
     }
     let position = ids.last().filter(|_| tended.is_partial);
     store_sweep::move_in_trash(&app.db, position).await?;
-    // What could not be deleted when it came here, because something was wrong, or because a plan has become smaller since.
+    // Delete what could not be deleted when it was moved here, because something was wrong then or because a plan has
+    // become smaller since.
     tended.purged += relieve::run(app, &ids).await?;
     Ok(tended)
 }
@@ -85,7 +87,6 @@ async fn bring_back(app: &App, id: &DeploymentId) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Whether a pack's time in the trash is over.
 fn is_over(app: &App, pack: &TrashedPack, seen: Option<&SeenPack>, clocks: Clocks, second: i64) -> bool {
     let age = clocks.store.since(pack.trashed_at);
     if !pack.is_whole {
@@ -99,7 +100,7 @@ fn is_over(app: &App, pack: &TrashedPack, seen: Option<&SeenPack>, clocks: Clock
 }
 
 async fn purge(app: &App, pack: &TrashedPack) -> anyhow::Result<bool> {
-    // Asked again: the page was read a while ago, and this is the last moment.
+    // Check again immediately before deletion: the page was read a while ago.
     let record = records(app, std::slice::from_ref(&pack.id)).await?;
     if pack.is_whole && !matches!(record[..], [(_, PackRecord::Unknown | PackRecord::Failed | PackRecord::Deleted)]) {
         return Ok(false);
@@ -109,20 +110,20 @@ async fn purge(app: &App, pack: &TrashedPack) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// A pack of the trash, as the operator sees it.
+/// A pack of the trash, for display to the operator.
 #[derive(Debug, Clone)]
 pub struct Listed {
     /// The pack's id, which is its deployment's.
     pub id: DeploymentId,
-    /// The name of its project, when it is known.
+    /// The name of the pack's project, if known.
     pub project: Option<String>,
     /// The time at which it was moved to the trash, by the store's clock.
     pub trashed_at: Timestamp,
-    /// Its size in bytes.
+    /// The pack's size in bytes.
     pub bytes: u64,
 }
 
-/// Lists the packs of the trash, those after `after`, at most [`RUN`].
+/// Lists at most [`RUN`] packs of the trash, following `after`.
 pub async fn list(app: &App, after: Option<&DeploymentId>) -> anyhow::Result<Vec<Listed>> {
     let page = app.store.trash_page(after, RUN).await?;
     let ids: Vec<DeploymentId> = page.iter().map(|pack| pack.id.clone()).collect();
@@ -137,7 +138,7 @@ pub async fn list(app: &App, after: Option<&DeploymentId>) -> anyhow::Result<Vec
     Ok(listed.collect())
 }
 
-/// Takes a pack out of the trash because the operator wants it. Fails when it is not there.
+/// Restores a pack from the trash on the operator's request. Fails if it is not there.
 pub async fn restore(app: &App, id: &DeploymentId) -> Result<(), anyhow::Error> {
     app.store.restore(id).await?;
     store_sweep::forget(&app.db, id).await?;

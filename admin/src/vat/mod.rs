@@ -1,8 +1,8 @@
-//! The EU's VAT registry, VIES: whether somebody has a VAT number.
+//! The EU's VAT registry, VIES, which says whether a VAT number is valid.
 //!
-//! A registry that does not answer says nothing of the number: that is an error here, never "unknown". Start with
-//! [`VatRegistry::check`]; the wire format is in `vies.rs`. Not here: what follows from an answer, which is
-//! `crate::vat_checks`.
+//! A registry that does not respond says nothing about the number: that is an error here, never "unknown". Start with
+//! [`VatRegistry::check`]; the wire format is in `vies.rs`. Not here: the consequences of a response
+//! (`crate::vat_checks`).
 
 mod vies;
 
@@ -22,87 +22,84 @@ use url::Url;
 use self::vies::Failure;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest time for one call, its answer included. The registries of some states take a dozen seconds.
+/// The timeout of one call, including the response body. The registries of some states take a dozen seconds.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
-/// Longest time for a check: the wait for a turn, a call, and a second one.
+/// The timeout of a check: the wait in the queue, a call, and a retry.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
-/// Longest wait for a turn.
 const TURN_WAIT: Duration = Duration::from_secs(10);
-/// Calls at a time for people who wait. The registry refuses callers who ask much concurrently.
+/// The concurrent calls for people who wait. The registry rejects callers with many concurrent requests.
 const CALLS: usize = 6;
-/// Calls at a time for one person.
 const PERSON_CALLS: usize = 2;
-/// Calls of one person that wait. More could not be answered within [`CHECK_TIMEOUT`].
+/// The queued calls of one person. More could not be answered within [`CHECK_TIMEOUT`].
 const PERSON_WAITING: usize = 4;
-/// Calls of all people that wait.
 const WAITING: usize = 256;
-/// Calls at a time for numbers that are checked again.
+/// The concurrent calls for rechecked numbers.
 pub const RENEWALS: usize = 2;
-/// Pause before a question that met too many others is asked once more.
+/// The pause before the retry of a call that the registry rejected as one too many.
 const BUSY_PAUSE: Duration = Duration::from_millis(500);
 const USER_AGENT: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
 
-/// The EU's VAT registry. Cheap to clone.
+/// A client of the EU's VAT registry. Cheap to clone.
 #[derive(Clone)]
 pub struct VatRegistry {
     client: Client,
     url: Url,
-    /// The seller's number, in whose name the registry is asked, so that it answers with a consultation number.
+    /// The seller's number, in whose name the registry is consulted, so that it issues a consultation number.
     requester: Option<VatNumber>,
     turns: Turns<PayingAccount>,
-    /// Those of the job that checks numbers again, which people do not wait for.
+    /// The permits of the job that rechecks numbers, apart from people's.
     renewals: Arc<Semaphore>,
 }
 
-/// Whose turn a question takes.
+/// The queue that a check waits in.
 #[derive(Debug, Clone, Copy)]
 pub enum Asker<'a> {
-    /// Somebody who waits for the answer: the person, whichever organization it is for.
+    /// A person who waits for the result, even on behalf of an organization.
     Person(&'a UserId),
-    /// The platform, about a number that it has.
+    /// The platform, rechecking a number that it has stored.
     Platform,
 }
 
 /// The registry's answer about a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VatAnswer {
-    /// Somebody has the number.
+    /// The number is valid.
     Valid {
-        /// The name that the registry has with it, where the state tells it.
+        /// The registered name, if the state discloses it.
         name: Option<String>,
-        /// The address that the registry has with it, where the state tells it.
+        /// The registered address, if the state discloses it.
         address: Option<String>,
-        /// The registry's name for this answer: the proof that it was asked.
+        /// The registry's consultation number: the proof of the check.
         consultation: Option<String>,
     },
-    /// Nobody has the number.
+    /// The number is not registered.
     Unknown,
 }
 
-/// Why there is no answer about a number.
+/// An error of a check.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VatError {
-    /// Nothing is known of the number: it may be valid.
+    /// The registry did not respond: the number may be valid.
     #[error(transparent)]
     Unavailable(Unavailable),
-    /// The registry was not asked, because too much is asked of it already.
+    /// The registry was not contacted, because too many checks are pending.
     #[error("too many VAT numbers are being checked")]
     Busy(#[from] Refused),
 }
 
-/// The part of the registry that does not answer, with its reason.
+/// The part of the registry that does not respond, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// The registry itself.
     #[error("the VAT registry does not answer: {0}")]
     Registry(String),
-    /// The part of the state that gave the number. The registry has been reached, and asks the state in vain.
+    /// The system of the state that issued the number. The registry responds, but cannot reach that state.
     #[error("the VAT registry's part of the state does not answer: {0}")]
     State(String),
 }
 
 impl VatRegistry {
-    /// Prepares calls of the configured registry. No connection is made before the first check.
+    /// Creates a client of the configured registry. It connects at the first check.
     pub fn new(config: &Config) -> anyhow::Result<Self> {
         let client = Client::builder()
             .user_agent(USER_AGENT)
@@ -119,7 +116,7 @@ impl VatRegistry {
         Ok(Self { client, url, requester, turns, renewals: Arc::new(Semaphore::new(RENEWALS)) })
     }
 
-    /// Asks whether somebody has the number.
+    /// Checks whether a number is registered.
     pub async fn check(&self, number: &VatNumber, asker: Asker<'_>) -> Result<VatAnswer, VatError> {
         let begun = Instant::now();
         let (_turn, _renewal) = match asker {
@@ -138,7 +135,7 @@ impl VatRegistry {
             Ok(answer) => return Ok(answer),
             Err(failure) => failure,
         };
-        // A second question, where it may well be answered: no third.
+        // One retry where it is likely to succeed, and no second.
         let requester = match &failure {
             Failure::Requester(code) => {
                 tracing::warn!(code, "the VAT registry does not accept billing.seller.vat_number; asked without it");

@@ -1,5 +1,5 @@
-//! The REST API of VIES, with its quirks: errors come with status 200, in three shapes, and the field with the answer has
-//! another name at each of the two endpoints.
+//! The REST API of VIES and its quirks: errors have status 200 and three shapes, and the field with the result is named
+//! differently at each of the two endpoints.
 
 use domain::billing::vat::VatNumber;
 use http::{StatusCode, header};
@@ -8,23 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{Unavailable, VatAnswer, VatRegistry};
 
-/// Largest answer that is read.
 const ANSWER_MAX: usize = 64 * 1024;
-/// Characters of a name or an address that are kept.
 const TEXT_CHARS: usize = 500;
-/// Characters of a consultation number that are kept.
 const CONSULTATION_CHARS: usize = 100;
-/// Characters of an error code that are kept, for the log.
 const CODE_CHARS: usize = 60;
 
-/// Why a call brought no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// Too many others ask at the same time.
+    /// The registry has too many concurrent requests.
     Busy(Unavailable),
-    /// The number in whose name was asked is not accepted.
+    /// The registry does not accept the requester's number.
     Requester(String),
-    /// There is no answer at the moment.
+    /// The registry, or the state's part of it, does not respond.
     Unavailable(Unavailable),
 }
 
@@ -37,7 +32,6 @@ impl From<Failure> for Unavailable {
     }
 }
 
-/// The question of `POST /check-vat-number`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Question<'a> {
@@ -47,17 +41,16 @@ struct Question<'a> {
     requester_number: &'a str,
 }
 
-/// An answer of either endpoint.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {
-    /// The answer of `POST /check-vat-number`.
+    /// The result of `POST /check-vat-number`.
     valid: Option<bool>,
-    /// The answer of `GET /ms/{state}/vat/{number}`.
+    /// The result of `GET /ms/{state}/vat/{number}`.
     is_valid: Option<bool>,
-    /// `VALID` or `INVALID` beside an answer; everything else is an error, whatever the other fields say.
+    /// `VALID` or `INVALID` with a result; any other value is an error, whatever the other fields say.
     user_error: Option<String>,
-    /// False with `error_wrappers`.
+    /// False if `error_wrappers` is present.
     action_succeed: Option<bool>,
     #[serde(default)]
     error_wrappers: Vec<Wrapper>,
@@ -72,7 +65,7 @@ struct Wrapper {
 }
 
 impl VatRegistry {
-    /// Calls the registry once, in the name of `requester` if there is one.
+    /// Calls the registry once, in the name of `requester` if it is given.
     pub(super) async fn ask(&self, number: &VatNumber, requester: Option<&VatNumber>) -> Result<VatAnswer, Failure> {
         let request = match requester {
             Some(requester) => {
@@ -96,7 +89,7 @@ impl VatRegistry {
 
     fn path(&self, segments: &[&str]) -> url::Url {
         let mut url = self.url.clone();
-        // A URL that cannot carry a path is refused when the program starts.
+        // The program refuses at startup a URL that cannot carry a path.
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(segments);
         }
@@ -108,7 +101,7 @@ fn unanswered(reason: impl Into<String>) -> Failure {
     Failure::Unavailable(Unavailable::Registry(reason.into()))
 }
 
-/// The whole chain of causes: the outermost only says that a request failed.
+/// Returns the whole chain of causes: the outermost only says that a request failed.
 fn without_url(error: reqwest::Error) -> String {
     format!("{:#}", anyhow::Error::from(error.without_url()))
 }
@@ -124,7 +117,7 @@ async fn body(mut response: Response) -> Result<Vec<u8>, Failure> {
     Ok(body)
 }
 
-/// Reads an answer. Only a success says anything of the number; only the code that calls a number malformed makes an error one.
+/// Parses a response. Only a success, or the code for a malformed number, says anything about the number.
 fn read(status: StatusCode, body: &[u8]) -> Result<VatAnswer, Failure> {
     let said: Result<Wire, _> = serde_json::from_slice(body);
     let Ok(said) = said else { return Err(unanswered(format!("status {status}, not its JSON"))) };
@@ -147,11 +140,11 @@ fn read(status: StatusCode, body: &[u8]) -> Result<VatAnswer, Failure> {
     }
 }
 
-/// Reads a code of the registry's error. The sentences that go with them are translated, and say no more.
+/// Maps an error code of the registry. Its messages are translations of the code, and add nothing.
 fn refused(code: &str) -> Result<VatAnswer, Failure> {
     let reason: String = code.chars().filter(|c| !c.is_control()).take(CODE_CHARS).collect();
     Err(match code {
-        // The number cannot be anybody's.
+        // A malformed number cannot belong to anybody.
         "INVALID_INPUT" => return Ok(VatAnswer::Unknown),
         "INVALID_REQUESTER_INFO" => Failure::Requester(reason),
         "MS_MAX_CONCURRENT_REQ" => Failure::Busy(Unavailable::State(reason)),
@@ -161,7 +154,7 @@ fn refused(code: &str) -> Result<VatAnswer, Failure> {
     })
 }
 
-/// A text on one line; `None` for what the registry writes when it has none: nothing, or dashes.
+/// Returns a text on one line; `None` if it is empty or all dashes, which the registry writes for a missing value.
 fn text(text: Option<String>, most: usize) -> Option<String> {
     let text = text?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -232,7 +225,7 @@ mod tests {
             ("INVALID_REQUESTER_INFO", Failure::Requester("INVALID_REQUESTER_INFO".to_owned())),
         ] {
             let wrapped = json!({ "actionSucceed": false, "errorWrappers": [{ "error": code, "message": "…" }] });
-            // As valid as it is invalid.
+            // The same response for valid and invalid numbers.
             for (status, body) in [
                 (200, json!({ "isValid": false, "userError": code, "name": "---" })),
                 (200, json!({ "valid": false, "userError": code })),

@@ -1,9 +1,8 @@
-//! Batches of renewals in which one row cannot be worked off.
+//! Batches of renewals with one row that fails.
 
 use super::{Bench, DAY, at};
 use crate::billing::renew_due;
 
-/// Writes an address that nobody can read, as a mistaken program or person would.
 async fn spoil(bench: &Bench, account: &domain::Account, address: Option<&str>) {
     let spoilt = sqlx::query("UPDATE billing_profiles SET address = $2::jsonb WHERE account = $1");
     spoilt.bind(account.as_str()).bind(address).execute(&bench.app.db).await.unwrap();
@@ -44,7 +43,7 @@ async fn a_row_that_cannot_be_read_is_put_off_as_well() {
     let bench = Bench::start().await;
     let (bad, _) = bench.subscriber("NL", "pro").await;
     let (good, _) = bench.subscriber("NL", "pro").await;
-    // As a newer program would leave it, of whose states this one knows nothing.
+    // A newer program may leave states that this one does not know.
     for spoil in [
         "ALTER TABLE subscriptions DROP CONSTRAINT subscriptions_end_reason_check",
         "UPDATE subscriptions SET end_reason = 'paused' WHERE account = (SELECT min(account) FROM subscriptions)",
@@ -57,7 +56,7 @@ async fn a_row_that_cannot_be_read_is_put_off_as_well() {
     let put_off = sqlx::query_scalar("SELECT next_attempt_at FROM subscriptions WHERE account = $1");
     let put_off: domain::Timestamp = put_off.bind(bad.as_str()).fetch_one(&bench.app.db).await.unwrap();
     assert!(put_off > at("2026-12-23T10:00:00Z"));
-    // A charge whose answer was not heard, on a busy machine, is looked at later.
+    // On a busy machine, a charge whose response was lost is polled later.
     bench.pass(DAY);
     bench.work().await;
     assert_eq!(bench.current(&good).await.unwrap().period, 1);

@@ -24,7 +24,7 @@ async fn a_paid_checkout_entitles_and_is_invoiced_once() {
     assert_eq!(bench.begin(&account, "pro").await, id, "the same page while it can be paid");
     assert_eq!(bench.entitled(&account).await, None, "a checkout is no payment");
     bench.pay(&id).await;
-    // Told again, and after the fact in another order.
+    // Reported again, and afterwards in another order.
     look(&bench.app, &id).await.unwrap();
     bench.work().await;
     assert_eq!(bench.entitled(&account).await.as_deref(), Some("pro"));
@@ -64,7 +64,7 @@ async fn an_answer_that_was_lost_makes_no_second_payment() {
     let account = bench.person("NL").await;
     bench.begin(&account, "pro").await;
     let other = bench.person("DE").await;
-    // The customer is known; the payment is made, and the answer lost.
+    // The customer is known; the payment is made, but the response is lost.
     bench.provider.call_ok_then(Fault::AnswerLost);
     let refused = checkout(&bench.app, Actor::Platform, &payer(&other), "pro").await.unwrap_err();
     assert_eq!(refused.code(), Code::BillingUnavailable);
@@ -72,7 +72,7 @@ async fn an_answer_that_was_lost_makes_no_second_payment() {
     checkout(&bench.app, Actor::Platform, &payer(&other), "pro").await.unwrap_err();
     let id = bench.begin(&other, "pro").await;
     assert_eq!(bench.provider.known().payments.len(), 2);
-    // Its webhook comes although nobody has told us the id.
+    // Its webhook arrives although we never received the id.
     bench.pay(&id).await;
     assert_eq!(bench.entitled(&other).await.as_deref(), Some("pro"));
     bench.stop().await;
@@ -83,7 +83,7 @@ async fn a_webhook_before_the_answer_is_settled_by_our_own_id() {
     let bench = Bench::start().await;
     let account = bench.person("NL").await;
     bench.begin(&bench.person("NL").await, "pro").await;
-    // The customer is made, the payment too, but its answer is lost: only the provider knows its id.
+    // The customer and the payment are created, but the response is lost: only the provider knows the payment's id.
     let customer = async |bench: &Bench| checkout(&bench.app, Actor::Platform, &payer(&account), "pro").await;
     bench.provider.known().faults.extend([Fault::Away]);
     customer(&bench).await.unwrap_err();

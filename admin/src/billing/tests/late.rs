@@ -1,4 +1,4 @@
-//! Money that comes after its subscription ended: it buys what is left of its month, or goes back whole.
+//! Money that arrives after its subscription ended: it buys the rest of its month, or is refunded whole.
 
 use domain::{
     Account,
@@ -12,7 +12,8 @@ use domain::{
 use super::{Bench, payer};
 use crate::billing::{cancel, look};
 
-/// A subscriber whose first month was charged back and could not be charged again, so that the subscription ended.
+/// Returns a subscriber whose first month was charged back and could not be charged again, so that the subscription
+/// ended.
 async fn lapsed_by_charge_back(bench: &Bench) -> (Account, String) {
     let (account, id) = bench.subscriber("NL", "pro").await;
     bench.provider.known().recurring = PaymentState::Failed;
@@ -28,14 +29,13 @@ async fn take_back(bench: &Bench, id: &str) {
     look(&bench.app, id).await.unwrap();
 }
 
-/// The bank decides otherwise, and the money comes back.
 async fn give_back(bench: &Bench, id: &str) {
     bench.provider.move_reversals(ReversalState::Done, ReversalState::Canceled);
     look(&bench.app, id).await.unwrap();
     look(&bench.app, id).await.unwrap();
 }
 
-/// A subscriber whose renewal failed to the end.
+/// Returns a subscriber whose renewal failed at every attempt.
 async fn lapsed_unpaid(bench: &Bench) -> (Account, String) {
     let (account, _) = bench.subscriber("NL", "pro").await;
     bench.provider.known().recurring = PaymentState::Failed;

@@ -1,4 +1,4 @@
-//! Letters about money, while nobody takes any.
+//! Letters about money, while the mail server accepts none.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! Charges of which nobody here knows what became of them: lost answers, payments that the provider does not know,
-//! providers that were exchanged.
+//! Charges with an unknown outcome: lost responses, payments that the provider does not know, a replaced provider.
 
 use domain::billing::{payment::PaymentState, subscription::SubscriptionStatus};
 
@@ -9,11 +8,11 @@ use crate::{
     payments::Mandate,
 };
 
-/// A subscriber whose renewal the provider has made, and whose answer was lost.
+/// Returns a subscriber whose renewal the provider has made, but whose response was lost.
 async fn with_lost_answer(bench: &Bench) -> domain::Account {
     let (account, _) = bench.subscriber("NL", "pro").await;
     bench.set_time("2026-12-23T10:00:00Z");
-    // The first payment's turn comes now, so that it takes no part in what goes wrong.
+    // The first payment is polled now, so that it takes no part in the fault.
     look_due(&bench.app, 10).await.unwrap();
     bench.provider.call_ok_then(Fault::AnswerLost);
     renew_due(&bench.app, 10).await.unwrap();
@@ -53,7 +52,7 @@ async fn a_charge_is_not_failed_while_nobody_answers_whether_it_was_made() {
     let account = with_lost_answer(&bench).await;
     bench.provider.known().mandate = Mandate::Missing;
     bench.pass(DAY / 4);
-    // The mandate is answered, the search is not.
+    // The mandate request succeeds, the search fails.
     bench.provider.call_ok_then(Fault::Away);
     look_due(&bench.app, 10).await.unwrap();
     assert_eq!(bench.current(&account).await.unwrap().status, SubscriptionStatus::Active);
@@ -86,7 +85,7 @@ async fn a_charge_that_the_provider_forgot_shows_and_fails_after_two_weeks() {
     let shown = "SELECT count(*) FROM payments WHERE difference IS NOT NULL AND state = 'open'";
     assert_eq!(bench.count(shown).await, 1, "it shows at once");
     assert_eq!(bench.current(&account).await.unwrap().status, SubscriptionStatus::Active);
-    // It is known again: nothing has happened.
+    // The provider knows it again: nothing has happened.
     bench.provider.known().payments.push(forgotten);
     bench.days(1).await;
     assert_eq!(bench.count(shown).await, 0);
@@ -99,7 +98,7 @@ async fn a_charge_that_the_provider_forgot_shows_and_fails_after_two_weeks() {
     bench.days(2).await;
     let current = bench.current(&account).await.unwrap();
     assert_eq!((current.status, current.period), (SubscriptionStatus::Active, 1), "charged anew");
-    // Should it be found, and paid: its money goes back.
+    // If it is found and paid, its money is refunded.
     bench.provider.known().payments.push(forgotten.clone());
     bench.pay(&forgotten.id).await;
     bench.work().await;
@@ -115,7 +114,7 @@ async fn a_charge_of_a_provider_that_was_exchanged_shows_and_fails_after_two_wee
     bench.provider.known().recurring = PaymentState::Open;
     bench.set_time("2026-12-23T10:00:00Z");
     bench.work().await;
-    // As rows of another installation of the same program would have it.
+    // As the rows of another installation of the same program would be.
     let exchanged = "UPDATE payments SET provider = 'play' WHERE state = 'open'";
     sqlx::query(exchanged).execute(&bench.app.db).await.unwrap();
     bench.provider.known().recurring = PaymentState::Paid;

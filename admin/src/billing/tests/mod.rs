@@ -1,4 +1,4 @@
-//! Billing on a real database, with a provider in memory and a clock that the test moves.
+//! Billing on a real database, with an in-memory provider and a clock that the test moves.
 
 mod batches;
 mod first;
@@ -44,20 +44,18 @@ use super::{Payer, checkout, look, look_due, renew_due};
 use crate::app::App;
 
 const DAY: Duration = Duration::from_hours(24);
-/// Time after the end of a paid month by which its successor was paid, or the subscription ended, however long banks take for each
-/// attempt.
+/// The time after the end of a paid month by which the next one is paid or the subscription has ended, however long
+/// banks take for each attempt.
 const OVERDUE: Duration = Duration::from_hours(120 * 24);
 
 fn at(text: &str) -> Timestamp {
     serde_json::from_value(text.into()).unwrap()
 }
 
-/// The person as the payer of their own account.
 fn payer(account: &Account) -> Payer {
     account.as_user().unwrap().clone().into()
 }
 
-/// A database of its own, the app on it, its provider and its clock.
 struct Bench {
     app: App,
     provider: Arc<Scripted>,
@@ -71,7 +69,7 @@ impl Bench {
     async fn start() -> Self {
         let server = std::env::var("SVC_TEST_POSTGRES_URL").expect("SVC_TEST_POSTGRES_URL is not set; run `make test`");
         let server: Url = server.parse().unwrap();
-        // Databases of this form are swept when their process is gone.
+        // Databases with such a name are removed when their process has ended.
         let database = format!("svc_test_{}_{:08x}", std::process::id(), rand::random::<u32>());
         server_sql(&server, format!("CREATE DATABASE {database}")).await;
         let mut url = server.clone();
@@ -116,7 +114,6 @@ impl Bench {
         *now = *now + time;
     }
 
-    /// A person with billing details.
     async fn person(&self, country: &str) -> Account {
         let mut conn = self.app.db.acquire().await.unwrap();
         let login = format!("u{:08x}", rand::random::<u32>());
@@ -126,7 +123,6 @@ impl Bench {
         account
     }
 
-    /// Changes the billing details of an account.
     async fn move_to(&self, account: &Account, country: &str, number: Option<&str>) {
         let country: Country = country.parse().unwrap();
         let vat_number: Option<VatNumber> = number.map(|number| number.parse().unwrap());
@@ -149,7 +145,7 @@ impl Bench {
         profiles::store(&mut conn, &profile).await.unwrap();
     }
 
-    /// Begins a checkout, and returns the provider's id of its payment.
+    /// Starts a checkout, and returns the provider's id of its payment.
     async fn begin(&self, account: &Account, plan: &str) -> String {
         let url = checkout(&self.app, Actor::Platform, &payer(account), plan).await.unwrap();
         let order = url.path().trim_start_matches('/').to_owned();
@@ -157,7 +153,6 @@ impl Bench {
         known.payments.iter().find(|payment| payment.order.as_ref().unwrap().as_str() == order).unwrap().id.clone()
     }
 
-    /// Pays a payment at the provider, which tells of it.
     async fn pay(&self, id: &str) {
         self.turn(id, PaymentState::Paid).await;
     }
@@ -167,7 +162,6 @@ impl Bench {
         look(&self.app, id).await.unwrap();
     }
 
-    /// A person who has just paid for a plan; with the provider's id of the payment.
     async fn subscriber(&self, country: &str, plan: &str) -> (Account, String) {
         let account = self.person(country).await;
         let id = self.begin(&account, plan).await;
@@ -190,12 +184,10 @@ impl Bench {
         found
     }
 
-    /// Numbers of invoices with their totals.
     async fn numbered(&self, account: &Account) -> Vec<(String, i64)> {
         self.invoices(account).await.into_iter().map(|invoice| (invoice.number, invoice.total_cents.0)).collect()
     }
 
-    /// Runs the jobs until they find nothing more that is due now.
     async fn work(&self) {
         for _ in 0..50 {
             let renewed = renew_due(&self.app, 100).await.unwrap();
@@ -206,7 +198,7 @@ impl Bench {
         panic!("the jobs do not come to rest");
     }
 
-    /// Lets days pass, with the jobs four times a day.
+    /// Lets days pass, and runs the jobs four times a day.
     async fn days(&self, days: u32) {
         for _ in 0..days * 4 {
             self.pass(DAY / 4);
@@ -226,14 +218,13 @@ impl Bench {
         sqlx::query_scalar(sql).fetch_one(&self.app.db).await.unwrap()
     }
 
-    /// Fails when rows of billing do not agree. A word of the provider that a person has to look at is left out.
+    /// Fails if billing rows disagree. A report of the provider that needs an operator is left out.
     async fn assert_reconciled_within(&self) {
         let differences = reconciliation::differences(&self.app.db, self.app.clock.now() - OVERDUE).await.unwrap();
         let Differences { at_provider, not_returned, .. } = differences;
         assert_eq!(differences, Differences { at_provider, not_returned, ..Differences::default() });
     }
 
-    /// Fails when rows of billing do not agree.
     async fn assert_reconciled(&self) {
         let differences = reconciliation::differences(&self.app.db, self.app.clock.now() - OVERDUE).await.unwrap();
         assert_eq!(differences, Differences::default());

@@ -21,7 +21,6 @@ async fn user(bench: &Bench, login: &str) -> UserId {
     users::upsert(&mut conn, &identity, bench.now()).await.unwrap().id
 }
 
-/// An organization with two owners; with the second of them.
 async fn org(bench: &Bench) -> (Account, UserId) {
     let (first, second) = (user(bench, "ada").await, user(bench, "eve").await);
     let id = domain::OrgId::new(bench.now());
@@ -38,13 +37,12 @@ async fn org(bench: &Bench) -> (Account, UserId) {
     (account, second)
 }
 
-/// The proof that the request of an owner begins with.
 async fn payer(bench: &Bench, user: &UserId) -> Payer {
     let name: OrgName = ORG.parse().unwrap();
     permits::org::<Owner>(&bench.app.db, user, &name).await.unwrap().into()
 }
 
-/// Has `act` begin while the actor's demotion is not committed, and commits it once the act waits for it.
+/// Starts `act` while the actor's demotion is not committed, and commits it once `act` waits for it.
 async fn demoted_meanwhile<T: std::fmt::Debug>(
     bench: &Bench,
     (account, user): &(Account, UserId),

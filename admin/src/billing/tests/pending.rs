@@ -1,4 +1,4 @@
-//! Checkouts that are begun again and again: one of an account waits to be paid, and whatever is paid is accounted for.
+//! Repeated checkouts: an account has one pending subscription, and every payment is accounted for.
 
 use domain::billing::{payment::PaymentState, subscription::SubscriptionStatus};
 
@@ -6,7 +6,8 @@ use super::Bench;
 
 const PENDING: &str = "SELECT count(*) FROM subscriptions WHERE status = 'pending'";
 
-/// A person who has begun a checkout, changed their details, and begun it anew: the ids of the two payments.
+/// Returns a person who has started a checkout, changed their details, and started it again, with the ids of both
+/// payments.
 async fn begun_twice(bench: &Bench) -> (domain::Account, [String; 2]) {
     let account = bench.person("NL").await;
     let first = bench.begin(&account, "pro").await;
@@ -28,7 +29,7 @@ async fn a_checkout_takes_the_place_of_the_one_before() {
     assert_eq!(bench.count("SELECT count(*) FROM subscriptions WHERE end_reason = 'replaced'").await, 5);
     let current = bench.current(&account).await.unwrap();
     assert_eq!(current.status, SubscriptionStatus::Pending);
-    // What was replaced ends once, without a word to anybody.
+    // A replaced payment ends once, and sends no letter.
     let ids: Vec<_> = bench.provider.known().payments.iter().map(|payment| payment.id.clone()).collect();
     for id in ids {
         bench.turn(&id, PaymentState::Expired).await;

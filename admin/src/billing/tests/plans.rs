@@ -1,4 +1,4 @@
-//! Changes of plan, up and down: what is charged for them, and what may be made meanwhile.
+//! Plan changes, up and down: their charges, and what may be created meanwhile.
 
 use db::billing::plan::{self, ChargedPlan};
 use domain::{Account, billing::payment::PaymentState, plans::Limit};
@@ -10,7 +10,7 @@ async fn change(bench: &Bench, account: &Account, plan: &str) -> Changed {
     change_plan(&bench.app, db::audit::Actor::Platform, &payer(account), plan).await.unwrap()
 }
 
-/// Lets the month end, and returns what was charged for the next one after seeing that it was foretold to the cent.
+/// Lets the month end, checks that the next charge was predicted to the cent, and returns it.
 async fn renew(bench: &Bench, account: &Account) -> (String, i64) {
     let foretold = upcoming(&bench.app, account).await.unwrap().unwrap();
     let end = bench.current(account).await.unwrap().period_end.unwrap();
@@ -55,7 +55,6 @@ async fn a_plan_that_was_paid_is_left_with_the_next_month() {
     bench.stop().await;
 }
 
-/// The AI credit that is in reach, in cents.
 async fn credit(bench: &Bench, account: &Account) -> u32 {
     let ChargedPlan { subscribed, charged } = plan::charged(&bench.app.db, account).await.unwrap();
     bench.app.plans().paid_limits_of(subscribed.as_deref(), charged.as_deref()).ai_credit_cents
@@ -73,7 +72,7 @@ async fn the_credit_of_an_upgrade_is_in_reach_once_it_is_paid() {
     renew(&bench, &account).await;
     assert_eq!(credit(&bench, &account).await, 15_000);
     assert!(bench.count(told).await > before, "the edges are told");
-    // Down with the month after, and no less than was paid for until then.
+    // The downgrade applies a month later, and until then everything paid for is available.
     change(&bench, &account, "pro").await;
     assert_eq!(credit(&bench, &account).await, 15_000);
     renew(&bench, &account).await;
@@ -114,7 +113,7 @@ async fn a_plan_that_was_left_unpaid_is_next_had_with_the_renewal() {
         bench.days(50).await;
         assert_eq!(bench.current(&account).await, None);
         bench.provider.known().recurring = PaymentState::Paid;
-        // The month of Business was never paid; another is not had before it is.
+        // The month of Business was never paid; the account gets no other before it is.
         let again = bench.begin(&account, "pro").await;
         bench.pay(&again).await;
         let end = bench.current(&account).await.unwrap().period_end.unwrap();
@@ -146,7 +145,7 @@ async fn what_the_smaller_plan_to_come_has_no_room_for_is_not_made() {
         assert_eq!(allowed(limit, most).await, Ok(()));
         assert_eq!(allowed(limit, most + 1).await.unwrap_err().allowed, most);
     }
-    // What is used up by the month is the paid plan's until the month ends.
+    // What the month uses up is bounded by the paid plan until the month ends.
     let limits = plan::limits(db, plans, &account).await.unwrap();
     assert_eq!(limits, plans.find("business").unwrap().limits);
     change(&bench, &account, "business").await;

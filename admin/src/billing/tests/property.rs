@@ -1,4 +1,4 @@
-//! Random histories: whatever happens in whatever order, every cent is accounted for.
+//! Random histories: every cent is accounted for in any order of events.
 
 use std::time::Duration;
 
@@ -23,7 +23,6 @@ use crate::{
     payments::{Mandate, ProviderPayment},
 };
 
-/// Histories, and steps of each.
 const HISTORIES: u32 = 24;
 const STEPS: std::ops::Range<usize> = 5..40;
 
@@ -47,7 +46,7 @@ pub(super) enum Step {
     Fail(Fault),
 }
 
-/// Countries, with numbers for VAT: the rates of the last three change in the years of [`super::years`].
+/// Countries, with VAT numbers. The rates of the last three change within the years of [`super::years`].
 const BUYERS: [(&str, Option<&str>); 7] = [
     ("NL", None),
     ("NL", Some("NL123456789B01")),
@@ -67,7 +66,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The acts of people, banks and the provider; time and the jobs stand still meanwhile.
+/// The acts of people, banks and the provider; time and the jobs are paused meanwhile.
 pub(super) fn happening() -> impl Strategy<Value = Step> {
     let plan = || prop::sample::select(vec!["pro", "business"]);
     let end = || {
@@ -124,7 +123,7 @@ async fn live(bench: &Bench, steps: &[Step]) {
     come_to_rest(bench, &account).await;
 }
 
-/// Nothing fails any more, and what is under way ends: then the ledger is the provider's.
+/// Lets faults cease and pending work end, after which the ledger equals the provider's.
 pub(super) async fn come_to_rest(bench: &Bench, account: &Account) {
     {
         let mut known = bench.provider.known();
@@ -156,7 +155,7 @@ pub(super) async fn take(bench: &Bench, account: &Account, step: &Step) {
     match *step {
         Step::Checkout(plan) => drop(checkout(app, Actor::Platform, &payer(account), plan).await),
         Step::Turn(place, state) => {
-            // A provider takes no payment back to a state of before, but may find one paid after all.
+            // A provider never returns a payment to an earlier state, but may report one as paid after all.
             let may = |from: PaymentState| {
                 from == PaymentState::Open || (from != PaymentState::Paid && state == PaymentState::Paid)
             };
@@ -210,7 +209,6 @@ async fn tell_all(bench: &Bench) {
     }
 }
 
-/// What holds after every step.
 pub(super) async fn assert_sound(bench: &Bench, account: &Account) {
     bench.assert_reconciled_within().await;
     for invoice in bench.invoices(account).await {
@@ -218,7 +216,7 @@ pub(super) async fn assert_sound(bench: &Bench, account: &Account) {
         let lines: Cents = content.lines.iter().map(|line| line.net).sum();
         assert_eq!((lines, content.amounts), (invoice.net_cents, invoice.amounts()), "{}", invoice.number);
     }
-    // The charges that may move money for one month, and are not given back.
+    // The charges that may move money for one month and are not refunded.
     let doubled = "SELECT count(*) FROM (SELECT 1 FROM payments p WHERE state IN ('intended', 'open', 'paid')
                      AND NOT EXISTS (SELECT FROM payment_reversals r WHERE r.payment_id = p.id AND r.state <> 'canceled')
                      AND covers GROUP BY subscription_id, period HAVING count(*) > 1) d";
@@ -233,7 +231,6 @@ pub(super) async fn assert_sound(bench: &Bench, account: &Account) {
     assert_eq!(bench.count(balance).await, 0, "paid less given back is invoiced less credited");
 }
 
-/// Compares the ledger with the provider, once both are at rest.
 async fn assert_equal_to_provider(bench: &Bench, account: &Account) {
     let known = bench.provider.known().payments.clone();
     let issued = bench.invoices(account).await;
@@ -253,7 +250,6 @@ async fn assert_equal_to_provider(bench: &Bench, account: &Account) {
     assert_eq!(originals.count(), paid.len(), "one invoice for a payment that was paid");
 }
 
-/// Removes what the history before has left: each begins with an empty ledger.
 pub(super) async fn forget(bench: &Bench) {
     let tables = "TRUNCATE letters, invoice_documents, invoices, invoice_numbers, payment_reversals, payments,
                   subscriptions, billing_customers, billing_profiles, route_changes";

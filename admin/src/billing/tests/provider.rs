@@ -1,4 +1,4 @@
-//! A provider in memory that misbehaves on command.
+//! An in-memory provider that fails on command.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -19,25 +19,21 @@ use crate::payments::{
     Mandate, PaymentError, PaymentOrder, PaymentProvider, ProviderKind, ProviderPayment, ProviderReversal, RefundOrder,
 };
 
-/// What goes wrong with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Nothing goes wrong.
     None,
-    /// Nothing is done, and nothing answered.
+    /// The call has no effect and gets no response.
     Away,
-    /// It is done, and the answer lost.
+    /// The call takes effect, but its response is lost.
     AnswerLost,
-    /// It asks to be left alone for a minute.
+    /// The provider demands a pause of a minute.
     Busy,
 }
 
-/// What the provider knows.
 pub(super) struct Known {
     pub(super) payments: Vec<ProviderPayment>,
     pub(super) recurring: PaymentState,
     pub(super) mandate: Mandate,
-    /// Whether it will make no payment any more.
     pub(super) refuses: bool,
     pub(super) faults: VecDeque<Fault>,
     pub(super) calls: BTreeMap<&'static str, usize>,
@@ -66,13 +62,11 @@ impl Scripted {
         self.known.lock().unwrap()
     }
 
-    /// Moves a payment to a state.
     pub(super) fn set(&self, id: &str, state: PaymentState) {
         let mut known = self.known();
         known.payments.iter_mut().find(|payment| payment.id == id).unwrap().state = state;
     }
 
-    /// Takes money of a payment back without being asked.
     pub(super) fn reverse(&self, id: &str, kind: Reversal, total: Cents, state: ReversalState) -> String {
         let mut known = self.known();
         let payment = known.payments.iter_mut().find(|payment| payment.id == id).unwrap();
@@ -81,7 +75,6 @@ impl Scripted {
         reversal
     }
 
-    /// Moves every refund and charge-back from one state to another.
     pub(super) fn move_reversals(&self, from: ReversalState, to: ReversalState) {
         let mut known = self.known();
         for reversal in known.payments.iter_mut().flat_map(|payment| &mut payment.reversals) {
@@ -91,17 +84,14 @@ impl Scripted {
         }
     }
 
-    /// The last payment that was made.
     pub(super) fn last(&self) -> ProviderPayment {
         self.known().payments.last().unwrap().clone()
     }
 
-    /// Lets the next call go well, and the one after it not.
     pub(super) fn call_ok_then(&self, fault: Fault) {
         self.known().faults.extend([Fault::None, fault]);
     }
 
-    /// The number of calls by the name of a method of the port.
     pub(super) fn calls(&self, name: &str) -> usize {
         self.known().calls.get(name).copied().unwrap_or(0)
     }
@@ -111,7 +101,7 @@ impl Scripted {
         name: &'static str,
         work: impl FnOnce(&mut Known) -> Result<T, PaymentError>,
     ) -> Result<T, PaymentError> {
-        // Where a program may be killed: before the provider has been asked, and before its answer has come.
+        // Points at which a program may be killed: before the provider is contacted, and before its response arrives.
         tokio::task::yield_now().await;
         let answer = self.answer(name, work);
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Renewals: month ends, failures, plans that change, cancellations.
+//! Renewals: ends of months, failures, changes of plan, cancellations.
 
 use db::audit::Actor;
 use domain::billing::{
@@ -77,14 +77,14 @@ async fn a_charge_cut_off_between_intent_and_provider_is_made_once() {
     let bench = Bench::start().await;
     let (account, _) = bench.subscriber("NL", "pro").await;
     bench.set_time("2026-12-23T10:00:00Z");
-    // The first payment's turn comes now, so that it takes no part in what goes wrong.
+    // The first payment is polled now, so that it takes no part in the fault.
     look_due(&bench.app, 10).await.unwrap();
     bench.provider.known().faults.push_back(Fault::Away);
     renew_due(&bench.app, 10).await.unwrap();
     assert_eq!(bench.count("SELECT count(*) FROM payments WHERE state = 'intended'").await, 1);
     assert_eq!(bench.entitled(&account).await.as_deref(), Some("pro"));
     bench.pass(DAY / 24);
-    // The mandate is answered, the payment made, its answer lost.
+    // The mandate request succeeds and the payment is made, but its response is lost.
     bench.provider.call_ok_then(Fault::AnswerLost);
     bench.work().await;
     bench.pass(DAY / 24);
@@ -213,7 +213,7 @@ async fn a_charge_that_is_paid_after_the_end_revives_or_is_given_back() {
     let current = bench.current(&account).await.unwrap();
     assert_eq!((current.status, current.period), (SubscriptionStatus::Active, 1));
     assert_eq!(current.end_reason, None::<EndReason>);
-    // Another of the failed charges for the same month comes in as well.
+    // Another failed charge for the same month is paid as well.
     let other = bench.provider.known().payments[1].id.clone();
     bench.pay(&other).await;
     bench.work().await;

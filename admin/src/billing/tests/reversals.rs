@@ -94,7 +94,7 @@ async fn refunds_are_credited_to_the_cent_once_the_money_is_gone() {
     let (account, id) = bench.subscriber("FI", "pro").await;
     let invoice = bench.invoices(&account).await.remove(0);
     let part = Cents(invoice.total_cents.0 / 3);
-    // The first answer is lost; the job asks again, and the provider has it once.
+    // The first response is lost; the job repeats the request, and the provider makes one refund.
     bench.provider.known().faults.push_back(Fault::AnswerLost);
     refund(&bench.app, &invoice.id, part, "goodwill").await.unwrap();
     bench.pass(DAY / 24);
@@ -126,7 +126,7 @@ async fn a_refund_that_is_called_off_leaves_the_invoice_as_it_is() {
     let invoice = bench.invoices(&account).await.remove(0);
     refund(&bench.app, &invoice.id, Cents(100), "goodwill").await.unwrap();
     refund(&bench.app, &invoice.id, Cents(200), "goodwill").await.unwrap();
-    // One is called off, the other vanishes from what the provider lists.
+    // One is cancelled, the other vanishes from the provider's list.
     bench.provider.move_reversals(ReversalState::Pending, ReversalState::Canceled);
     bench.provider.known().payments[0].reversals.pop();
     bench.pass(DAY);

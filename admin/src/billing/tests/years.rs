@@ -1,8 +1,8 @@
-//! Two years of a subscription, month by month, with a fault in each: nothing is charged or invoiced twice, and nothing lost.
+//! Two years of a subscription with a fault in each month: nothing is charged or invoiced twice, and nothing is lost.
 //!
-//! A history is chosen by a seed, which is printed with a failure; `SVC_TEST_SEED` chooses it again. Where a run is cut off
-//! depends on how the database's answers arrive as well. `make test` lives through a few histories, and
-//! `bench/run --only billing` through as many as it takes to [`PERIODS`].
+//! A seed chooses the histories. It is printed with a failure, and `SVC_TEST_SEED` selects it again; where a run is
+//! interrupted depends on the timing of the database as well. `make test` runs a few histories, and `bench/run --only
+//! billing` as many as reach [`PERIODS`].
 
 use std::{
     collections::BTreeSet,
@@ -35,16 +35,12 @@ use crate::{
     payments::Mandate,
 };
 
-/// Months of a history.
 const MONTHS: usize = 24;
-/// Histories that every run of the tests lives through.
 const HISTORIES: usize = 3;
-/// Months with a fault that the bench wants.
 const PERIODS: usize = 10_000;
-/// Histories that are lived through concurrently, each in a database of its own.
 const AT_A_TIME: usize = 4;
-/// Days on which histories begin: the ends of months of a leap year, and others. Within two years of them the rates of VAT of
-/// Finland, Slovakia, Estonia and Romania change.
+/// The days on which histories begin: ends of months in a leap year, and others. Within two years of them, the VAT
+/// rates of Finland, Slovakia, Estonia and Romania change.
 const BEGINNINGS: [&str; 7] = [
     "2024-01-29T23:59:59Z",
     "2024-01-30T10:00:00Z",
@@ -54,30 +50,26 @@ const BEGINNINGS: [&str; 7] = [
     "2024-04-15T10:00:00Z",
     "2023-12-31T23:30:00Z",
 ];
-/// Rounds of the jobs in which a month recovers from its fault, an hour apart.
 const ROUNDS: usize = 6;
-/// Rows that a job takes at a time.
 const BATCH: i64 = 10;
 
-/// A fault while a month is charged.
 #[derive(Debug, Clone)]
 enum Trouble {
-    /// The program is killed after so many of its steps, at each of these in turn.
+    /// The program is killed after each of these numbers of steps, in turn.
     Kills(Vec<u16>),
-    /// The provider is away, busy, or its answers are lost.
+    /// The provider is away or busy, or its responses are lost.
     Provider(Vec<Fault>),
-    /// Webhooks of old and new payments, by their places, come in this order and more than once.
+    /// Webhooks of old and new payments, by their indices, arrive in this order and repeatedly.
     Webhooks(Vec<usize>),
-    /// So many admins do the same concurrently, and one of them is killed after so many steps.
+    /// This number of admins work concurrently, and one of them is killed after this number of steps.
     Admins(usize, u16),
 }
 
 #[derive(Debug, Clone)]
 struct Month {
     trouble: Trouble,
-    /// Whether banks and the provider have become well again.
     is_well: bool,
-    /// The events of the history, each some days after the last.
+    /// The events of the history, each some days after the previous one.
     steps: Vec<(u32, Step)>,
 }
 
@@ -112,7 +104,6 @@ fn history() -> impl Strategy<Value = History> {
     })
 }
 
-/// The histories of a seed, without end.
 fn histories(seed: u64) -> impl Iterator<Item = History> {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -154,21 +145,18 @@ async fn ten_thousand_periods() {
     join_all(benches.into_iter().map(Bench::stop)).await;
     let Lived { histories, periods, charges, documents, kills } = lived;
     let minutes = start.elapsed().as_secs_f64() / 60.0;
-    // What is lost or doubled has failed by now.
+    // Anything lost or doubled has failed by now.
     println!("| {seed} | {histories} | {periods} | {kills} | {charges} | {documents} | 0 | 0 | {minutes:.0} |");
 }
 
-/// Sums of the histories whose ledgers were found right.
 #[derive(Debug, Default)]
 struct Lived {
     histories: usize,
-    /// Months for which a charge was recorded while something went wrong.
+    /// The months for which a charge was recorded during a fault.
     periods: usize,
-    /// Payments that the provider has.
     charges: usize,
-    /// Invoices and credit notes.
     documents: usize,
-    /// Kills that cut something off.
+    /// The kills that interrupted something.
     kills: usize,
 }
 
@@ -182,7 +170,6 @@ impl Lived {
     }
 }
 
-/// Lives through a history, and says which it is when it fails.
 #[expect(clippy::print_stderr, reason = "a failed test says what failed")]
 async fn live(bench: &Bench, seed: u64, number: usize, history: History) -> Lived {
     let lived = AssertUnwindSafe(Box::pin(live_through(bench, &history))).catch_unwind().await;
@@ -223,7 +210,6 @@ async fn live_through(bench: &Bench, history: &History) -> Lived {
     lived
 }
 
-/// No bank leaves a charge open for longer than a month.
 fn answer_of_banks(bench: &Bench) {
     let mut known = bench.provider.known();
     for payment in known.payments.iter_mut().filter(|payment| payment.state == PaymentState::Open) {
@@ -237,20 +223,18 @@ fn become_well(bench: &Bench) {
     (known.mandate, known.recurring) = (Mandate::Valid, PaymentState::Paid);
 }
 
-/// The months for which there are payments.
 async fn months(bench: &Bench) -> BTreeSet<(String, i32)> {
     let months = sqlx::query_as("SELECT DISTINCT subscription_id, period FROM payments").fetch_all(&bench.app.db).await;
     months.unwrap().into_iter().collect()
 }
 
-/// Lets time pass to the end of the month that is paid.
 async fn pass_to_renewal(bench: &Bench, account: &Account) {
     let end = bench.current(account).await.and_then(|current| current.next_attempt_at.max(current.period_end));
     let mut now = bench.time.lock().unwrap();
     *now = end.unwrap_or(*now).max(*now);
 }
 
-/// Renews the account's subscription, or begins one, while something goes wrong. Returns whether anything did.
+/// Renews the account's subscription, or starts one, during a fault. Returns whether the fault had an effect.
 async fn renew(bench: &Bench, account: &Account, plan: &'static str, trouble: &Trouble, lived: &mut Lived) -> bool {
     match trouble {
         Trouble::Kills(steps) => {
@@ -290,7 +274,7 @@ async fn renew(bench: &Bench, account: &Account, plan: &'static str, trouble: &T
     }
 }
 
-/// Does admin's work of a renewal, or subscribes anew as a person does. It may be cut off anywhere.
+/// Does admin's work of a renewal, or subscribes again as a person would. It may be interrupted anywhere.
 async fn work(bench: &Bench, account: &Account, plan: &'static str) {
     if bench.current(account).await.is_none_or(|current| !current.status.is_entitled()) {
         take(bench, account, &Step::Checkout(plan)).await;
@@ -309,7 +293,7 @@ async fn tell(bench: &Bench, place: usize) {
     }
 }
 
-/// Has the work take so many steps, and cuts it off there, as a kill does. Returns whether it had not ended by then.
+/// Polls `work` for this number of steps, then drops it, as a kill would. Returns whether it was still running.
 async fn is_cut_off(steps: u16, work: impl Future<Output = ()>) -> bool {
     let (mut work, mut taken) = (pin!(work), 0);
     poll_fn(move |cx| {
@@ -322,7 +306,6 @@ async fn is_cut_off(steps: u16, work: impl Future<Output = ()>) -> bool {
     .await
 }
 
-/// Has the jobs run for some hours.
 async fn recover(bench: &Bench) {
     for _ in 0..ROUNDS {
         bench.pass(Duration::from_hours(1));

@@ -1,5 +1,5 @@
-//! Tokens of our own app: a JWT signed with its private key (RS256) gets an installation access token, which reads one
-//! repository for an hour without a person being signed in.
+//! Tokens of our own app: a JWT signed with its private key (RS256) is exchanged for an installation access token,
+//! which reads one repository for an hour without a signed-in person.
 //!
 //! Tokens are cached in memory until shortly before they expire. Concurrent callers for the same token share one
 //! request.
@@ -35,24 +35,22 @@ use crate::codehost::{Account, AppToken};
 
 const CREATE: &str = "POST /app/installations/{installation_id}/access_tokens";
 const PERMISSION: &str = "GET /repos/{owner}/{repo}/collaborators/{username}/permission";
-/// How far a JWT's `iat` lies in the past: GitHub's advice for clocks that differ.
+/// How far a JWT's `iat` is backdated, as GitHub recommends for clock differences.
 const BACKDATED: Duration = Duration::from_mins(1);
-/// Lifetime of a JWT. GitHub accepts 10 minutes; one less allows for clocks that differ.
+/// The lifetime of a JWT. GitHub accepts 10 minutes; one less allows for clock differences.
 const JWT_LIFETIME: Duration = Duration::from_mins(9);
-/// Difference between the clocks from which a second try uses GitHub's time.
+/// The clock difference from which a retry uses GitHub's time.
 const CLOCK_SKEW: Duration = Duration::from_secs(30);
-/// Longest lifetime of a token. A token that claims more is cached for this long.
+/// The longest lifetime of a token. A token that claims more is cached for this long.
 const TOKEN_LIFETIME: Duration = Duration::from_hours(1);
-/// Remaining lifetime below which a token is not handed out: fetching an archive takes up to so long.
+/// The remaining lifetime below which a cached token is not used: fetching an archive can take almost this long.
 const EARLY: Duration = Duration::from_mins(6);
-/// Most tokens in the cache: one for each linked repository that was pushed to in the last hour.
+/// The most tokens in the cache: one for each linked repository with a push in the last hour.
 const TOKENS: u64 = 10_000;
-/// How long some of GitHub's servers may not know a new token: a refusal within this time says nothing about it.
+/// How long some of GitHub's servers may not know a new token: a refusal within this time proves nothing.
 const REPLICATION: Duration = Duration::from_secs(30);
-/// Largest file that is read as a private key.
 const KEY_BYTES: u64 = 64 * 1024;
 
-/// The app with its key and its cached tokens.
 pub(super) struct GithubApp {
     issuer: String,
     key: Arc<dyn SigningKey>,
@@ -60,7 +58,6 @@ pub(super) struct GithubApp {
     tokens: Cache<TokenKey, CachedToken>,
 }
 
-/// The installation and the repository that a token reads.
 type TokenKey = (i64, i64);
 
 #[derive(Clone)]
@@ -105,7 +102,7 @@ struct Person {
 }
 
 impl GithubApp {
-    /// Loads the key of the app `issuer` from `file`: PEM, as GitHub gives it (PKCS#1), or PKCS#8.
+    /// Loads the key of the app `issuer` from `file`: PEM, in the form that GitHub issues (PKCS#1) or PKCS#8.
     pub(super) fn load(issuer: &str, file: &Path, clock: Clock) -> anyhow::Result<Self> {
         let shown = file.display();
         let read = || -> anyhow::Result<Vec<u8>> {
@@ -123,7 +120,6 @@ impl GithubApp {
         Ok(Self { issuer: issuer.to_owned(), key, clock, tokens })
     }
 
-    /// Makes a JWT that identifies us as the app.
     fn jwt(&self, now: Timestamp) -> Result<SecretString, CodeHostError> {
         let head = json!({ "alg": "RS256", "typ": "JWT" });
         let claims = json!({
@@ -140,11 +136,11 @@ impl GithubApp {
     }
 }
 
-/// RSASSA-PKCS1-v1_5 with SHA-256: the one algorithm that GitHub takes.
+/// RSASSA-PKCS1-v1_5 with SHA-256: the only algorithm that GitHub accepts.
 const RS256: SignatureScheme = SignatureScheme::RSA_PKCS1_SHA256;
 
 impl Github {
-    /// Gets a token that reads one repository through an installation. None when the app has no key.
+    /// Returns a token that reads one repository through an installation; `None` if the app has no key.
     pub(super) async fn app_token_for(
         &self,
         installation: i64,
@@ -153,12 +149,12 @@ impl Github {
         let Some(app) = &self.app else { return Ok(None) };
         let making = self.create_token(app, installation, repo_id);
         let kept = app.tokens.try_get_with((installation, repo_id), making).await;
-        // Callers that waited for another's attempt share its error.
+        // Concurrent callers that waited for the same request share its error.
         let kept = kept.map_err(|error| Arc::try_unwrap(error).unwrap_or_else(|shared| shared.copy()))?;
         Ok(Some(kept.token))
     }
 
-    /// Drops a refused token, unless it is so young that some of GitHub's servers may not know it yet.
+    /// Drops a refused token, unless it is so new that some of GitHub's servers may not know it yet.
     pub(super) async fn drop_refused_app_token(&self, installation: i64, repo_id: i64) {
         let Some(app) = &self.app else { return };
         let wanted = (installation, repo_id);
@@ -167,14 +163,14 @@ impl Github {
         }
     }
 
-    /// Drops a token, so that the next one is made anew.
     pub(super) async fn drop_app_token(&self, installation: i64, repo_id: i64) {
         if let Some(app) = &self.app {
             app.tokens.invalidate(&(installation, repo_id)).await;
         }
     }
 
-    /// Whether that account may read the repository. The app's token needs the permission *Metadata* only.
+    /// Returns whether the account may read the repository. The app's token needs only the permission *Metadata* for
+    /// this.
     pub(super) async fn permits(
         &self,
         token: &SecretString,
@@ -185,7 +181,7 @@ impl Github {
         let segments = ["repos", owner, name, "collaborators", &account.login, "permission"];
         let url = self.api_url(PERMISSION, &segments)?;
         match self.fetch::<Permission>(PERMISSION, url, token).await {
-            // By the account's id: a login that was given up may belong to another account by now.
+            // Compare ids: a login that was given up may belong to another account by now.
             Ok(Permission { permission, user: Some(user) }) => {
                 Ok(permission != "none" && user.id.to_string() == account.vcs_id)
             }
@@ -214,7 +210,7 @@ impl Github {
         let response = succeeded(response)?;
         let TokenAnswer { token, expires_at, repositories } = call::json(CREATE, response).await?;
         let odd = |what: &str| CodeHostError::Answer { call: CREATE, reason: format!("an odd {what}") };
-        // A token that is narrowed to one repository comes with that repository's present name.
+        // GitHub includes the present name of the repository to which the token is limited.
         let reached = repositories.into_iter().find(|repo| repo.id == repo_id).ok_or_else(|| odd("repository"))?;
         let repo = reached.full_name.parse().map_err(|_| odd("full_name"))?;
         let lasts = Timestamp::from(expires_at).since(answered).min(TOKEN_LIFETIME);
@@ -234,10 +230,10 @@ impl Github {
     }
 }
 
-/// Maps the answers to this call, whose statuses have meanings of their own.
+/// Maps the responses to this call, whose statuses have meanings of their own.
 fn succeeded(response: Response) -> Result<Response, CodeHostError> {
     match response.status() {
-        // The key is not this app's, or the app is gone: nothing that the pusher can mend.
+        // The key is not this app's, or the app was deleted: the pusher cannot correct either.
         StatusCode::UNAUTHORIZED => Err(CodeHostError::AppRefused),
         StatusCode::FORBIDDEN if !call::is_rate_limit(response.status(), response.headers()) => {
             Err(CodeHostError::Suspended)
@@ -247,7 +243,6 @@ fn succeeded(response: Response) -> Result<Response, CodeHostError> {
     }
 }
 
-/// GitHub's time, in the answer's `Date`.
 fn date(headers: &HeaderMap) -> Option<Timestamp> {
     let date = httpdate::parse_http_date(headers.get(header::DATE)?.to_str().ok()?).ok()?;
     Some(OffsetDateTime::from(date).into())
@@ -261,7 +256,6 @@ mod tests {
 
     use super::*;
 
-    /// The one that the black-box tests use.
     const KEY: &str = include_str!("../../../../tests/stubs/codehost/app_key.pem");
     const ED25519: &str = "-----BEGIN PRIVATE KEY-----\n\
         MC4CAQAwBQYDK2VwBCIEICtx1dczKxwcvvof/m+x9p8wUwDauXjq5zE0sDHyd27F\n-----END PRIVATE KEY-----\n";

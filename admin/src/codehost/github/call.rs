@@ -1,5 +1,4 @@
-//! One call of GitHub: bounded in time and size, redirected only within GitHub, and failing with an error that holds no
-//! secret.
+//! One call to GitHub: bounded in time and size, redirected only within GitHub, with errors that hold no secret.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,41 +12,35 @@ use serde::de::DeserializeOwned;
 use super::{CodeHostError, Github};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest time for a whole call, its answer included.
+/// The timeout of a whole call, including the response body.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Largest answer that is read.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
-/// Bytes of answers that are kept: those about some thousand repositories.
+/// The size of the response cache in bytes, enough for some thousand repositories.
 const KNOWN_BYTES: u64 = 16 * 1024 * 1024;
-/// Most redirects of one call: a renamed repository takes one, its archive another.
+/// The most redirects of one call: one for a renamed repository, another for its archive.
 const REDIRECTS: usize = 3;
-/// Pause after a rate limit when GitHub names none.
 const RATE_LIMIT_PAUSE: Duration = Duration::from_mins(1);
-/// Longest pause after a rate limit.
 const RATE_LIMIT_LONGEST: Duration = Duration::from_hours(1);
 const API_VERSION: &str = "2022-11-28";
 const USER_AGENT: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
 
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 
-/// An answer that GitHub has given, and its name for it.
 #[derive(Clone)]
 pub(super) struct KnownAnswer {
     etag: HeaderValue,
     body: Arc<[u8]>,
 }
 
-/// Answers by their URL.
 pub(super) type KnownAnswers = Cache<String, KnownAnswer>;
 
-/// Makes the memory of answers, bounded in bytes.
 pub(super) fn known_answers() -> KnownAnswers {
     let weight = |url: &String, known: &KnownAnswer| url.len() + known.etag.len() + known.body.len();
     let weigher = move |url: &String, known: &KnownAnswer| u32::try_from(weight(url, known)).unwrap_or(u32::MAX);
     Cache::builder().max_capacity(KNOWN_BYTES).weigher(weigher).build()
 }
 
-/// Makes the HTTP client. It follows no redirect by itself: a redirect may lead anywhere, a token must not.
+/// Creates the HTTP client. It follows no redirects by itself: a redirect may lead anywhere, but a token must not.
 pub(super) fn client() -> anyhow::Result<Client> {
     Client::builder()
         .user_agent(USER_AGENT)
@@ -58,7 +51,6 @@ pub(super) fn client() -> anyhow::Result<Client> {
 }
 
 impl Github {
-    /// Makes the URL of a path of the REST API.
     pub(super) fn api_url(&self, call: &'static str, segments: &[&str]) -> Result<Url, CodeHostError> {
         let unusable = || CodeHostError::Answer { call, reason: "code_host.api_url cannot carry a path".to_owned() };
         let mut url: Url = self.api.parse().map_err(|_| unusable())?;
@@ -66,7 +58,7 @@ impl Github {
         Ok(url)
     }
 
-    /// Prepares a GET of the REST API. The token is added only when the URL is the API's.
+    /// Prepares a GET of the REST API. The token is added only if the URL is the API's.
     pub(super) fn api_get(&self, url: Url, token: &SecretString) -> RequestBuilder {
         let is_api = self.is_api(&url);
         let request = self
@@ -78,7 +70,6 @@ impl Github {
         if is_api { request.bearer_auth(token.expose_secret()) } else { request }
     }
 
-    /// Prepares a POST to the REST API, to which the caller adds a credential.
     pub(super) fn api_post(&self, url: Url) -> RequestBuilder {
         self.client
             .post(url)
@@ -87,7 +78,7 @@ impl Github {
             .header("X-GitHub-Api-Version", API_VERSION)
     }
 
-    /// Prepares a POST to the web's OAuth endpoints, which answer with forms unless JSON is asked for.
+    /// Prepares a POST to the OAuth endpoints of the website, which respond with forms unless JSON is requested.
     pub(super) fn web_post(&self, path: &str, form: &[(&str, &str)]) -> RequestBuilder {
         self.client
             .post(format!("{}{path}", self.web))
@@ -96,7 +87,7 @@ impl Github {
             .form(form)
     }
 
-    /// Calls the REST API and follows redirects within GitHub. The returned answer is a success.
+    /// Calls the REST API and follows redirects within GitHub. The returned response is a success.
     pub(super) async fn follow(
         &self,
         call: &'static str,
@@ -107,7 +98,7 @@ impl Github {
         self.follow_unless(call, url, token, timeout, None).await
     }
 
-    /// As [`Self::follow`]; the answer may also be 304, when it would be the one with the entity tag `known`.
+    /// Does what [`Self::follow`] does, but also returns a 304 if the entity tag is still `known`.
     async fn follow_unless(
         &self,
         call: &'static str,
@@ -138,8 +129,8 @@ impl Github {
         Err(CodeHostError::Answer { call, reason: "too many redirects".to_owned() })
     }
 
-    /// Calls the REST API, and reads the answer's JSON. An answer that GitHub gave before and would give again is not sent anew,
-    /// and counts against no rate limit; GitHub still judges whether the token may read it.
+    /// Calls the REST API, and parses the JSON of the response. An unchanged response is not sent again and does not
+    /// count against the rate limit, but GitHub still checks the token.
     pub(super) async fn fetch<T: DeserializeOwned>(
         &self,
         call: &'static str,
@@ -163,7 +154,6 @@ impl Github {
         Ok(answer)
     }
 
-    /// Calls the REST API for a page of a list, and returns it with the URL of the next page.
     pub(super) async fn fetch_page<T: DeserializeOwned>(
         &self,
         call: &'static str,
@@ -185,7 +175,6 @@ impl Github {
         self.api.parse().is_ok_and(|api: Url| api.origin() == url.origin())
     }
 
-    /// Whether the URL is GitHub's: the API, the web, or the host of its archives.
     pub(super) fn is_own(&self, url: &Url) -> bool {
         let Ok(web) = self.web.parse::<Url>() else { return false };
         let is_archives = match (web.host_str(), url.host_str()) {
@@ -198,7 +187,8 @@ impl Github {
     }
 }
 
-/// Sends a request, and reads the answer's JSON. OAuth endpoints also answer errors with 400 and a JSON body.
+/// Sends a request, and parses the JSON of the response. OAuth endpoints also report errors with status 400 and a JSON
+/// body.
 pub(super) async fn read<T: DeserializeOwned>(call: &'static str, request: RequestBuilder) -> Result<T, CodeHostError> {
     // Without the URL, which may hold a secret: the error is logged.
     let response = request.send().await.map_err(reqwest::Error::without_url)?;
@@ -248,20 +238,19 @@ fn parse<T: DeserializeOwned>(call: &'static str, body: &[u8]) -> Result<T, Code
     })
 }
 
-/// Whether an answer is a rate limit: 429, or 403 with headers that say so.
+/// Returns whether a response is a rate limit: 429, or 403 with the headers of one.
 pub(super) fn is_rate_limit(status: StatusCode, headers: &HeaderMap) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS
         || headers.contains_key(header::RETRY_AFTER)
         || headers.get(RATE_REMAINING).is_some_and(|left| left == "0")
 }
 
-/// The pause of `Retry-After`. `x-ratelimit-reset` would need GitHub's clock to agree with ours.
+/// Returns the pause of `Retry-After`. `x-ratelimit-reset` would require GitHub's clock to agree with ours.
 fn rate_limit_pause(headers: &HeaderMap) -> Duration {
     let seconds = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     seconds.map_or(RATE_LIMIT_PAUSE, Duration::from_secs).min(RATE_LIMIT_LONGEST)
 }
 
-/// Reads the URL in `Link: <…>; rel="next"`.
 fn next_page(headers: &HeaderMap) -> Option<&str> {
     let links = headers.get(header::LINK)?.to_str().ok()?;
     links.split(',').find_map(|link| {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{CodeHostError, DeviceFlow, FlowState, Github, call::read, oauth};
 
-/// Scopes that an OAuth app needs, and a GitHub App ignores.
+/// The scopes that an OAuth app needs, and a GitHub App ignores.
 pub(super) const SCOPES: &str = "read:user user:email";
 const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
@@ -22,7 +22,7 @@ struct FlowAnswer {
     interval: u64,
 }
 
-/// The interval when GitHub names none (RFC 8628, section 3.2).
+/// Returns the interval to use if GitHub names none (RFC 8628, section 3.2).
 fn default_interval() -> u64 {
     5
 }
@@ -55,7 +55,7 @@ impl Github {
         match answer.error.as_deref() {
             Some("authorization_pending") => Ok(FlowState::Pending),
             Some("slow_down") => Ok(FlowState::SlowDown(answer.interval.map(Duration::from_secs))),
-            // A code that GitHub no longer knows has been used or has expired.
+            // GitHub no longer knows a code that was used or has expired.
             Some("expired_token" | "token_expired" | "incorrect_device_code") => Ok(FlowState::Expired),
             Some("access_denied") => Ok(FlowState::Denied),
             other => Err(CodeHostError::Answer { call: oauth::CALL, reason: format!("error {other:?}") }),

@@ -1,4 +1,4 @@
-//! The person that a token speaks for.
+//! The identity of a token's owner.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{CodeHostError, Github};
 
-/// Attempts to learn a token's owner. GitHub hands the token out once, so a failed call is repeated.
+/// The attempts to read a token's owner. GitHub issues the token only once, so a failed call is retried.
 const IDENTITY_TRIES: u32 = 3;
 const IDENTITY_PAUSE: Duration = Duration::from_millis(300);
 
@@ -43,7 +43,7 @@ impl Github {
 
     async fn user(&self, token: &SecretString) -> Result<Identity, CodeHostError> {
         let user: User = self.fetch("GET /user", self.api_url("GET /user", &["user"])?, token).await?;
-        // The address is a courtesy: a person who keeps it private can sign in all the same.
+        // The address is optional: a person who keeps it private can sign in nevertheless.
         let address = self.api_url("GET /user/emails", &["user", "emails"])?;
         let emails: Vec<Address> = self.fetch("GET /user/emails", address, token).await.unwrap_or_default();
         let email = emails.into_iter().find(|email| email.primary && email.verified).map(|email| email.email);

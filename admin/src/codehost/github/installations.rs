@@ -1,4 +1,4 @@
-//! The installations of our app that a person may use, and what each of them reaches.
+//! The installations of our app that a person may use, and the repositories that each of them reaches.
 
 use db::code_host::installations::Seen;
 use domain::{Timestamp, repo::RepoName};
@@ -11,9 +11,9 @@ use crate::codehost::Repository;
 
 const INSTALLATIONS: &str = "GET /user/installations";
 const REACHED: &str = "GET /user/installations/{installation_id}/repositories";
-/// Entries per page: as many as GitHub allows.
+/// The page size of lists: GitHub's maximum.
 const PER_PAGE: &str = "100";
-/// Most pages that are read of one list: 2,000 installations or repositories.
+/// The most pages read of one list: 2,000 installations or repositories.
 const PAGES: usize = 20;
 
 #[derive(Deserialize)]
@@ -31,7 +31,7 @@ struct Installation {
     suspended_at: Option<OffsetDateTime>,
 }
 
-/// A user or an organization. An enterprise has a slug in place of a login.
+/// A user or an organization. An enterprise has a slug instead of a login.
 #[derive(Deserialize)]
 pub(super) struct Account {
     id: i64,
@@ -47,7 +47,7 @@ struct Reached {
 }
 
 impl Account {
-    /// The account's picture, if its address may be sent to browsers.
+    /// Returns the account's picture, if its URL may be sent to browsers.
     pub(super) fn avatar(&self) -> Option<String> {
         self.avatar_url.clone().filter(|url| url.starts_with("https://") && url.parse::<url::Url>().is_ok())
     }
@@ -92,7 +92,7 @@ impl Github {
         let listed = self
             .pages(REACHED, &segments, token, |page: Reached| {
                 let mut repos = page.repositories.into_iter();
-                // Names differ in more than their case at GitHub.
+                // GitHub has no names that differ only in case.
                 found = repos.find(|repo| repo.full_name.eq_ignore_ascii_case(wanted.as_str()));
                 found.is_none()
             })
@@ -104,7 +104,6 @@ impl Github {
         }
     }
 
-    /// Reads a list page by page, as long as `take` wants more.
     async fn pages<T: DeserializeOwned>(
         &self,
         call: &'static str,

@@ -1,6 +1,6 @@
-//! GitHub, by its documented REST wire format; also GitHub Enterprise Server, and anything else that speaks it.
+//! GitHub, by its documented REST wire format; also GitHub Enterprise Server, and anything else that implements it.
 //!
-//! [`app`] makes tokens of our own app, [`call`] sends and reads within bounds, [`oauth`] is the last call of each
+//! [`app`] creates tokens of our own app, [`call`] sends and receives within bounds, [`oauth`] is the last call of each
 //! sign-in flow; each flow and each noun has a file of its own.
 
 mod app;
@@ -30,12 +30,12 @@ pub struct Github {
     web: String,
     api: String,
     answers: KnownAnswers,
-    /// Our app, if it has a key.
+    /// Our app, if its key is configured.
     app: Option<GithubApp>,
 }
 
 impl Github {
-    /// Makes the configured application at the configured GitHub.
+    /// Creates a client for the configured application at the configured GitHub.
     pub fn new(host: &config::CodeHost, clock: Clock) -> anyhow::Result<Self> {
         if host.client_secret.is_empty() {
             tracing::warn!("code_host.client_secret is not set: people can sign in by `svc login`, but not on the web");

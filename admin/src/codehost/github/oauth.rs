@@ -1,4 +1,4 @@
-//! The last call of each sign-in flow, `POST /login/oauth/access_token`, and the person that its token speaks for.
+//! The last call of each sign-in flow, `POST /login/oauth/access_token`, and the identity of its token's owner.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::codehost::{SignedIn, UserGrant};
 const PATH: &str = "/login/oauth/access_token";
 pub(super) const CALL: &str = "POST /login/oauth/access_token";
 
-/// The answer, which has status 200 in any case: its fields tell success from failure.
+/// The response. Its status is always 200: its fields distinguish success from failure.
 #[derive(Deserialize)]
 pub(super) struct TokenAnswer {
     access_token: Option<String>,
@@ -19,14 +19,11 @@ pub(super) struct TokenAnswer {
     refresh_token: Option<String>,
     #[serde(default, deserialize_with = "seconds")]
     refresh_token_expires_in: Option<u64>,
-    /// The reason why there is no token.
     pub(super) error: Option<String>,
-    /// The new interval, with `slow_down`.
     pub(super) interval: Option<u64>,
 }
 
 impl TokenAnswer {
-    /// Takes the tokens, if they were granted.
     pub(super) fn grant(&mut self) -> Option<UserGrant> {
         let token = self.access_token.take()?;
         Some(UserGrant {
@@ -39,18 +36,17 @@ impl TokenAnswer {
 }
 
 impl Github {
-    /// Asks for a token. The caller looks at [`TokenAnswer::error`] when there is no [`TokenAnswer::grant`].
+    /// Requests a token. If there is no [`TokenAnswer::grant`], [`TokenAnswer::error`] has the reason.
     pub(super) async fn token(&self, form: &[(&str, &str)]) -> Result<TokenAnswer, CodeHostError> {
         read(CALL, self.web_post(PATH, form)).await
     }
 
-    /// Finds the person that the tokens speak for.
     pub(super) async fn signed_in(&self, grant: UserGrant) -> Result<SignedIn, CodeHostError> {
         Ok(SignedIn { identity: self.identity(&grant.token).await?, grant: Some(grant) })
     }
 }
 
-/// Reads seconds, which GitHub's documentation shows both as numbers and as text.
+/// Parses seconds, which GitHub's documentation shows both as numbers and as text.
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

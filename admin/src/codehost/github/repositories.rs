@@ -1,4 +1,4 @@
-//! Repositories, and what their branches point at.
+//! Repositories, and the heads of their branches.
 
 use async_trait::async_trait;
 use db::code_host::installations::Seen;
@@ -51,7 +51,7 @@ impl Repositories for Github {
             ("grant_type", "refresh_token"),
             ("refresh_token", refresh_token.expose_secret()),
         ];
-        // Tokens of the device flow are refreshed without it.
+        // Tokens of the device flow can be refreshed without a client secret.
         if !self.client_secret.expose_secret().is_empty() {
             form.push(("client_secret", self.client_secret.expose_secret()));
         }
@@ -114,7 +114,7 @@ impl Repositories for Github {
                 object.sha.parse().map(Some).map_err(|_| odd())
             }
             Ok(_) => Err(CodeHostError::Answer { call: REFERENCE, reason: "a branch that is no commit".to_owned() }),
-            // 409 is GitHub's answer for a repository without any commit.
+            // GitHub responds with 409 for a repository without commits.
             Err(CodeHostError::NotFound { .. } | CodeHostError::Status { status: 409, .. }) => Ok(None),
             Err(error) => Err(error),
         }

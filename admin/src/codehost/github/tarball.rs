@@ -1,4 +1,4 @@
-//! The files of a commit, as a gzipped tarball: from the code host into the spool folder, never into memory.
+//! Downloads the files of a commit as a gzipped tarball, from the code host into the spool folder, never into memory.
 
 use std::time::Duration;
 
@@ -13,11 +13,9 @@ use super::{CodeHostError, Github};
 use crate::codehost::{Spool, Spooled};
 
 const TARBALL: &str = "GET /repos/{owner}/{repo}/tarball/{ref}";
-/// Longest time for a whole download, redirects included.
+/// The timeout of a whole download, including redirects.
 const FETCH_TIMEOUT: Duration = Duration::from_mins(5);
-/// Longest pause within a download.
 const STALL: Duration = Duration::from_secs(20);
-/// Bytes gathered before they are written to the spool.
 const WRITE_BUFFER: usize = 256 * 1024;
 
 impl Github {

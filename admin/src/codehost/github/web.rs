@@ -1,4 +1,4 @@
-//! The web application flow: the person answers at GitHub, and comes back with a code.
+//! The web application flow: the person approves the sign-in at GitHub, and returns with a code.
 
 use async_trait::async_trait;
 use secrecy::{ExposeSecret as _, SecretString};

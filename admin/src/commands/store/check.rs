@@ -1,4 +1,4 @@
-//! `admin store check`: everything is read once, and what is lost or damaged is named.
+//! `admin store check`: reads every pack once, and lists lost and damaged ones.
 
 use admin::{
     app::App,
@@ -14,13 +14,13 @@ use serde::Serialize;
 /// The arguments of `admin store check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
-    /// Check the pack of this deployment alone.
+    /// Check only the pack of this deployment.
     #[arg(long, value_name = "ID")]
     deployment: Option<DeploymentId>,
-    /// Bytes to read a second at most, such as `20MB`; as fast as the store gives them when absent.
+    /// The most bytes to read per second, such as `20MB`; unlimited by default.
     #[arg(long, value_name = "SIZE")]
     rate: Option<Size>,
-    /// Take back from the replica (`store.replica_url`) what it has. What is damaged is put aside under `damaged/`.
+    /// Repair from the replica (`store.replica_url`) what it has. Damaged objects are moved to `damaged/`.
     #[arg(long)]
     repair: bool,
     /// Print one JSON object.
@@ -28,7 +28,6 @@ pub(crate) struct CheckArguments {
     json: bool,
 }
 
-/// The outcome of a check.
 #[derive(Debug, Default, Serialize)]
 struct Outcome {
     packs: u64,
@@ -36,7 +35,6 @@ struct Outcome {
     faults: Vec<Finding>,
 }
 
-/// Checks, and prints what was found.
 pub(super) async fn run(app: &App, arguments: &CheckArguments) -> anyhow::Result<()> {
     anyhow::ensure!(
         !arguments.repair || app.replica.is_some(),

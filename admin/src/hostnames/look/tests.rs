@@ -1,4 +1,4 @@
-//! Looks at made-up answers.
+//! Verdicts on invented answers.
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn a_finding_says_where_visitors_get_to() {
 #[test]
 fn aliases_count_wherever_they_lead() {
     let alias = |of: &str, ipv4: &[&str]| Seen { aliases: vec![of.to_owned()], ..seen(ipv4, &[]) };
-    // Addresses of the target that were not seen a moment ago are the platform's too.
+    // Other addresses of the alias target are the platform's too.
     assert_eq!(alias("edge.platform.example", &["192.0.2.200"]).finding(&platform()), Finding::Leads);
     assert_eq!(alias("edge.platform.example", &[]).finding(&platform()), Finding::NoTarget);
     assert_eq!(alias("gone.example", &[]).finding(&platform()), Finding::Dangling("gone.example".into()));
@@ -164,7 +164,7 @@ fn caa_records_count_once_the_name_leads_here() {
     let record = "CAA  0 issue \"letsencrypt.org; accounturi=https://ca.example/acct/8\"";
     assert!(matches!(other.verdict(), Verdict::Blocked(said) if said.contains(record)), "{:?}", other.verdict());
     assert_eq!(other.fixes().len(), 1);
-    // Without an authority nobody reads them.
+    // Without an authority, CAA records are irrelevant.
     let imported = Look { identities: None, ..with(set("other.example"), &["198.51.100.7"]) };
     assert_eq!(imported.verdict(), Verdict::Leads);
 }

@@ -1,18 +1,18 @@
-//! When a letter is tried again, and how long a mail server that takes none is left alone.
+//! Retries of letters, and pauses while a mail server accepts none.
 
 use std::{ops::RangeInclusive, time::Duration};
 
 use domain::Timestamp;
 
-/// Pauses between attempts at a letter, doubled each time.
+/// The pauses between attempts at a letter, doubled each time.
 const PAUSES: RangeInclusive<Duration> = Duration::from_mins(1)..=Duration::from_hours(24);
-/// Attempts at a letter that is not about money, over some four and a half days.
+/// The attempts at a letter that is not about money, over some four and a half days.
 const ATTEMPTS: i32 = 15;
-/// Pauses while the mail server takes no letters, doubled each time.
+/// The pauses while the mail server accepts no letters, doubled each time.
 const OUTAGE_PAUSES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_mins(15);
 
-/// Returns the pause before a letter is tried again of which `attempts` attempts were refused before this one; `None` when it is
-/// given up. One that is kept, because it is about money, is given up only when it is refused for good.
+/// Returns the pause before a letter is retried after this refusal and `attempts` earlier ones; `None` if it is given
+/// up. A letter that is kept, because it is about money, is given up only after a permanent refusal.
 pub(super) fn next_attempt(attempts: i32, is_final: bool, is_kept: bool) -> Option<Duration> {
     (!is_final && (is_kept || attempts.saturating_add(1) < ATTEMPTS))
         .then(|| doubled(&PAUSES, attempts.try_into().unwrap_or_default()))
@@ -22,7 +22,6 @@ fn doubled(pauses: &RangeInclusive<Duration>, times: u32) -> Duration {
     pauses.start().saturating_mul(2_u32.saturating_pow(times)).min(*pauses.end())
 }
 
-/// A time in which the mail server takes no letters.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Outage {
     failures: u32,
@@ -30,12 +29,10 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// Whether the server is left alone.
     pub(super) fn lasts(&self, now: Timestamp) -> bool {
         self.until.is_some_and(|until| now < until)
     }
 
-    /// Leaves the server alone until the returned time.
     pub(super) fn begin(&mut self, now: Timestamp) -> Timestamp {
         let until = now + doubled(&OUTAGE_PAUSES, self.failures);
         *self = Self { failures: self.failures.saturating_add(1), until: Some(until) };

@@ -1,5 +1,5 @@
-//! Deploys a push. The commit that the branch points at *now* is deployed, so that neither an order of arrival nor a
-//! replay can bring an older commit over a newer one.
+//! Deploys a push. The commit that the branch points at *now* is deployed, so that neither the order of arrival nor a
+//! replay can replace a newer commit by an older one.
 
 use std::time::Duration;
 
@@ -28,30 +28,29 @@ use crate::{
     quotas,
 };
 
-/// What a push waits for while its project, the project's owner, or everybody who owns the organization is suspended.
+/// The reason why a push waits while its project, the project's owner, or everybody who owns the organization is
+/// suspended.
 const SUSPENDED: &str = "The operator of this service has suspended the site; the push is deployed once that ends.";
-/// When it is tried again.
 const SUSPENDED_RETRY: Duration = Duration::from_mins(10);
-/// What a push waits for while a disk is nearly full.
+/// The reason why a push waits while a disk is nearly full.
 const NO_DISK: &str = "The server's disk is nearly full; the push is deployed once there is room.";
 
-/// The outcome of working on a push.
 pub(super) enum Outcome {
-    /// The deployment is live or failed, and recorded already.
+    /// The deployment is live or failed, and already recorded.
     Done,
-    /// There is nothing to deploy: the branch is gone, or was deployed as it is.
+    /// There is nothing to deploy: the branch was deleted, or its head is deployed already.
     Nothing,
-    /// A newer push has come.
+    /// A newer push has arrived.
     Overtaken,
     /// The program is stopping.
     Stopped,
-    /// The code host does not show the pushed commit yet.
+    /// The code host does not show the pushed commit yet; retry after this pause.
     Settling(Duration),
     /// The push cannot be deployed, for this reason.
     Failed(String),
-    /// The push is deployed once there is room for it.
+    /// The push waits until there is room, or a suspension ends.
     Waiting { reason: &'static str, after: Duration },
-    /// The push may be deployed later.
+    /// The push failed, but may succeed later.
     Retry { error: String, after: Option<Duration> },
 }
 
@@ -61,7 +60,6 @@ impl Outcome {
     }
 }
 
-/// Works on a leased push.
 pub(super) async fn deploy(app: &App, claim: &Claim) -> Outcome {
     let target = match app.db.acquire().await {
         Ok(mut db) => repo_deploys::target(&mut db, &claim.project).await,
@@ -89,7 +87,7 @@ pub(super) async fn deploy(app: &App, claim: &Claim) -> Outcome {
     publish(app, claim, &target, &sha, files).await
 }
 
-/// Whether the project, its owner, or everybody who owns the organization is suspended.
+/// Returns whether the project, its owner, or everybody who owns the organization is suspended.
 async fn is_suspended(app: &App, claim: &Claim, target: &Target) -> Result<bool, sqlx::Error> {
     let of_project = suspension::of_project(&app.db, &claim.project).await?;
     Ok(of_project.is_some()
@@ -97,7 +95,7 @@ async fn is_suspended(app: &App, claim: &Claim, target: &Target) -> Result<bool,
 }
 
 async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, files: Spooled) -> Outcome {
-    // What is held of the spool is given back at the end of this function: by then the file is gone.
+    // The spool reservation is released at the end of this function, when the file is deleted.
     let Spooled { file, held: _held } = files;
     let upload = match begin(app, claim, target, sha).await {
         Ok(upload) => upload,
@@ -122,7 +120,7 @@ async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, fil
             tracing::info!(project = %claim.project, %sha, deployment = %id, ?propagation, "a push is live");
             Outcome::Done
         }
-        // Dropping the record's guard deletes the record.
+        // Dropping the upload record deletes its row.
         Err(GoLiveError::Pack(WriteError::Archive(error))) => {
             fail(app, claim, target, sha, upload, &error.to_string()).await
         }
@@ -146,7 +144,6 @@ async fn begin(app: &App, claim: &Claim, target: &Target, sha: &CommitSha) -> Re
     Ok(UploadRecord::new(app, id, Ending::Discard))
 }
 
-/// Records a deployment whose archive is at fault as failed, with the reason.
 async fn fail(
     app: &App,
     claim: &Claim,
@@ -191,14 +188,14 @@ pub(super) async fn record_failure(app: &App, claim: &Claim, sha: &CommitSha, re
             deployments::fail(&mut *change, &id, reason, now).await?;
             tell_failed(&mut change, claim, &target, sha, &id, reason);
         }
-        // Nothing is promoted here, so no plan is asked. What has become suspended stays as it is.
+        // Nothing is promoted here, so the plan is not checked. A suspended project stays unchanged.
         Err(UploadError::Gone | UploadError::Suspended(_) | UploadError::Quota(_)) => {}
         Err(UploadError::Db(error)) => return Err(error),
     }
     change.commit().await.map(drop)
 }
 
-/// Records that a push waits for room until `at`. The project's people are told when it begins to.
+/// Records that a push waits until `at`. The project's members receive an event when the wait begins.
 pub(super) async fn record_wait(app: &App, claim: &Claim, at: Timestamp, reason: &str) -> Result<(), sqlx::Error> {
     let mut change = app.change(actor(claim)).await?;
     let begins = repo_deploys::wait(&mut *change, claim, at, reason).await? && !claim.has_waited;
@@ -208,7 +205,6 @@ pub(super) async fn record_wait(app: &App, claim: &Claim, at: Timestamp, reason:
     change.commit().await.map(drop)
 }
 
-/// Tells the project's people that a push could not be deployed.
 fn tell_failed(
     change: &mut Change<'_>,
     claim: &Claim,
@@ -220,7 +216,6 @@ fn tell_failed(
     tell(change, claim, target, sha, &[("state", "failed"), ("deployment", deployment.as_str()), ("message", reason)]);
 }
 
-/// Tells the project's people of a push.
 fn tell(change: &mut Change<'_>, claim: &Claim, target: &Target, sha: &CommitSha, detail: &[(&str, &str)]) {
     let (by, now) = (Some(claim.pusher.as_str()), change.now());
     let mut event = events::of_project(KIND_PUSH, &target.permit, Some(sha.as_str()), by, now);

@@ -1,4 +1,4 @@
-//! Fetches the commit that a push is about: the one that its branch points at now.
+//! Fetches the commit of a push: the one that its branch points at now.
 
 use std::time::Duration;
 
@@ -16,21 +16,19 @@ use crate::{
     codehost::{Account, AppToken, CodeHostError, Repositories, Spool, Spooled, grants::AccessError},
 };
 
-/// Attempts before the code host's answer about a branch is believed when it differs from the push: the answer may be
-/// old, or the next push's webhook on its way.
+/// The attempts before the code host's response about a branch is accepted although it differs from the push: it may be
+/// stale, or the next push's webhook may be on its way.
 const SETTLING_TRIES: i32 = 3;
 const SETTLING_PAUSE: Duration = Duration::from_secs(1);
 
-/// Attempts in which our app's token may be refused before people's tokens are tried.
+/// The attempts in which our app's token may be refused before people's tokens are tried.
 const REFUSALS: i32 = 3;
 
-/// What a push waits for while others take the room for what is received.
 const NO_SPOOL: &str = "Too much is being received at once; the push is deployed once there is room.";
-/// Pause before a push looks again for room in the spool, which others give back within minutes.
+/// The pause before a push tries the full spool again. Others release their room within minutes.
 const SPOOL_PAUSE: Duration = Duration::from_secs(10);
 
-/// Finds the commit to deploy, and fetches it: as our app where it has a key, else in the name of the first person who
-/// can.
+/// Fetches the commit to deploy: as our app if it has a key, else in the name of the first person who can.
 pub(super) async fn fetch(app: &App, claim: &Claim, target: &Target) -> Result<(CommitSha, Spooled), Outcome> {
     let Some(host) = app.code_host.repositories() else { return Err(Outcome::Nothing) };
     if let Some(fetched) = fetch_as_app(app, host, claim, target).await? {
@@ -46,8 +44,8 @@ pub(super) async fn fetch(app: &App, claim: &Claim, target: &Target) -> Result<(
     Err(Outcome::Failed(refused.unwrap_or_else(|| sign_in_again(target))))
 }
 
-/// Fetches with our app's token. None when the app has no key, or cannot see that a person of the link may still read
-/// the repository: an installation reaches more than each of those who may use it.
+/// Fetches with our app's token. Returns `None` if the app has no key, or cannot verify that a person of the link may
+/// still read the repository: an installation reaches more than each of its users does.
 async fn fetch_as_app(
     app: &App,
     host: &dyn Repositories,
@@ -68,15 +66,15 @@ async fn fetch_as_app(
         Err(FetchError::Outcome(outcome)) => Err(outcome),
         Err(FetchError::Host(error)) if error.is_refusal() => {
             host.refuse_app_token(target.installation, target.repo_id).await;
-            // Some servers may not know a new token yet. When it stays refused, a person's token may work.
+            // Some servers may not know a new token yet. If it stays refused, a person's token may work.
             if claim.attempts < REFUSALS { Err(Outcome::retry(error)) } else { Ok(None) }
         }
         Err(FetchError::Host(error)) => Err(judge(error, target)),
     }
 }
 
-/// Gets our app's token with the repository's present name. The name that came with a cached token may be another
-/// repository's by now, even a public one's, so the id is compared every time.
+/// Returns our app's token with the repository's present name. The name cached with a token may belong to another
+/// repository by now, even a public one, so the id is compared every time.
 pub(super) async fn reach_as_app(host: &dyn Repositories, target: &Target) -> Result<Option<AppToken>, CodeHostError> {
     let (installation, repo_id) = (target.installation, target.repo_id);
     for is_kept in [true, false] {
@@ -108,7 +106,6 @@ async fn may_any_read(
     Ok(false)
 }
 
-/// A reason for which fetching ended early.
 enum FetchError {
     Host(CodeHostError),
     Outcome(Outcome),
@@ -147,12 +144,11 @@ async fn fetch_as(
     Ok((sha, files))
 }
 
-/// The room for a commit's files: they count like an upload of the project's owner.
+/// Returns the spool for a commit's files, which count like an upload of the project's owner.
 fn spool(app: &App, target: &Target) -> Spool {
     Spool { folder: app.spool_folder(), held: app.bounds.spool(&target.permit.payer()) }
 }
 
-/// Finds the commit that the branch points at now.
 async fn head(
     host: &dyn Repositories,
     token: &SecretString,
@@ -169,7 +165,6 @@ async fn head(
     }
 }
 
-/// Maps an error of the code host to the push's outcome.
 fn judge(error: CodeHostError, target: &Target) -> Outcome {
     match error {
         CodeHostError::NoRoom => Outcome::Waiting { reason: NO_SPOOL, after: SPOOL_PAUSE },

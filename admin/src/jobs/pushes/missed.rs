@@ -1,5 +1,5 @@
-//! Finds pushes whose webhook was lost. The code host sends a webhook once, however it ends; so it is asked now and then what
-//! each linked branch points at. A commit that no webhook told of is queued like one that was told of.
+//! Finds pushes whose webhook was lost. The code host sends a webhook only once, even if it fails, so this job polls
+//! the head of each linked branch. A commit without a webhook is queued like one with a webhook.
 
 use std::time::Duration;
 
@@ -17,14 +17,11 @@ use crate::{
     jobs::{Batch, Job},
 };
 
-/// How often a linked branch is asked about.
 pub(crate) const CHECK_EVERY: Duration = Duration::from_mins(5);
-/// Links that are checked in one batch.
 const LINKS: i64 = 50;
-/// Links that are checked at a time. The code host wants few concurrent calls.
+/// The links checked concurrently. The code host wants few concurrent calls.
 const AT_A_TIME: usize = 4;
 
-/// Queues pushes whose webhook was lost.
 pub(crate) struct FindMissed;
 
 impl Job for FindMissed {
@@ -42,7 +39,6 @@ impl Job for FindMissed {
     }
 }
 
-/// Asks what a linked branch points at. Returns whether a push was missed.
 async fn check(app: &App, host: &dyn Repositories, link: &DueCheck) -> bool {
     let project = &link.project;
     match try_check(app, host, link).await {
@@ -54,7 +50,7 @@ async fn check(app: &App, host: &dyn Repositories, link: &DueCheck) -> bool {
             }
             false
         }
-        // A link that does not work shows at the next push; it is asked about again meanwhile.
+        // A broken link shows at the next push; it is polled meanwhile.
         Err(error) => {
             tracing::debug!(%error, %project, "the code host does not say what a linked branch points at");
             false
@@ -65,10 +61,10 @@ async fn check(app: &App, host: &dyn Repositories, link: &DueCheck) -> bool {
 async fn try_check(app: &App, host: &dyn Repositories, link: &DueCheck) -> Result<bool, AccessError> {
     let mut conn = app.db.acquire().await?;
     let target = repo_deploys::target(&mut conn, &link.project).await?;
-    // The code host is waited for without it.
+    // Do not hold the connection while waiting for the code host.
     drop(conn);
     let Some(target) = target else { return Ok(false) };
-    // A branch that is gone deploys nothing, and nothing is forgotten.
+    // A deleted branch deploys nothing, and its known head is kept.
     let Some(head) = head(app, host, &target).await? else { return Ok(false) };
     let Some(known) = &link.known else {
         repo_heads::record_first(&app.db, &link.project, &head).await?;
@@ -85,7 +81,8 @@ async fn try_check(app: &App, host: &dyn Repositories, link: &DueCheck) -> Resul
     Ok(is_queued)
 }
 
-/// What the branch points at now: as our app where it has a key, else in the name of the first person who can.
+/// Returns the commit that the branch points at: read as our app if it has a key, else in the name of the first person
+/// who can.
 async fn head(app: &App, host: &dyn Repositories, target: &Target) -> Result<Option<CommitSha>, AccessError> {
     if let Some(AppToken { token, repo }) = reach_as_app(host, target).await? {
         return Ok(host.head(&token, &repo, &target.branch).await?);

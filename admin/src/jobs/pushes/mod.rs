@@ -1,5 +1,6 @@
-//! Deploys pending pushes. A run leases one that is due and works on it in a task of its own; [`deploy`] decides its
-//! outcome, with the files that [`fetch`] gets from the code host. [`missed`] finds those whose webhook was lost. Accounts take turns, in the [`order`] of round robin.
+//! Deploys pending pushes. A run leases a due one and processes it in a task of its own; [`deploy`] decides its
+//! outcome, with the files that [`fetch`] gets from the code host. [`missed`] finds pushes whose webhook was lost.
+//! Accounts take turns in the round robin of [`order`].
 
 mod deploy;
 mod fetch;
@@ -19,20 +20,18 @@ use self::{deploy::Outcome, order::Order};
 use super::{Batch, Job};
 use crate::app::App;
 
-/// Duration of a push's lease: for fetching, publishing, and waiting for a permit to publish. After it another admin
-/// may try, and the work of this one cannot go live any more.
+/// The lease of a push: it covers fetching, publishing, and waiting for a permit to publish. Afterwards another admin
+/// may try, and this one's work can no longer go live.
 const LEASE: Duration = Duration::from_mins(12);
-/// Longest work on one push: it ends before the lease does.
+/// The timeout of one push, shorter than its lease.
 const WORK_TIMEOUT: Duration = Duration::from_mins(10);
-/// Pauses between attempts, doubled each time.
+/// The pauses between attempts, doubled each time.
 const BACK_OFF: std::ops::RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_mins(5);
-/// Attempts before the code host is given up on: some 13 minutes, without the time that they take.
+/// The attempts before a push is given up: some 13 minutes, plus the time that they take.
 const ATTEMPTS: i32 = 10;
 
-/// Accounts among which the next turn is given.
 const ACCOUNTS: i64 = 1_000;
 
-/// Deploys pushes.
 #[derive(Default)]
 pub(super) struct Deploy {
     order: Mutex<Order>,
@@ -62,7 +61,7 @@ impl Job for Deploy {
                 work(&cx, &claim).await;
                 drop(turn);
             });
-            // There may be another, which is looked for immediately.
+            // There may be another, so the next batch follows immediately.
             return Ok(Batch::of(1, 1));
         }
         Ok(nothing)
@@ -75,7 +74,6 @@ impl Deploy {
     }
 }
 
-/// Works on a push until it has an outcome, records that, and gives the lease back.
 async fn work(app: &App, claim: &Claim) {
     let deploying = tokio::time::timeout(WORK_TIMEOUT, Box::pin(deploy::deploy(app, claim)));
     let outcome = match app.stopping.run_until_cancelled(deploying).await {
@@ -115,7 +113,7 @@ async fn work(app: &App, claim: &Claim) {
             }
         }
     };
-    // The lease ends by itself.
+    // The lease expires by itself.
     if let Err(error) = db::in_time(noting).await {
         tracing::warn!(%error, %project, "the outcome of a push could not be recorded; it is tried again");
     }

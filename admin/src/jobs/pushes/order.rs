@@ -1,24 +1,22 @@
-//! The order in which accounts get their turns to deploy a push: round robin over persons, and over the accounts of each, however
-//! many pushes of one are due.
+//! The order in which accounts get turns to deploy a push: round robin over persons, and over the accounts of each,
+//! however many pushes of one are due.
 
 use std::collections::{HashMap, HashSet};
 
 use domain::PayingAccount;
 
-/// The order in which accounts get turns to deploy a push. It remembers the last turn of each account that has a push due, and
-/// of no other, so that it holds no more accounts than are due.
+/// The order in which accounts get turns to deploy a push. It remembers the last turn only of accounts with a due push,
+/// so that its size is bounded by theirs.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// The number of the last turn of each account that had a push due at the latest call of [`Self::arrange`].
+    /// The number of the last turn of each account that had a due push at the latest call of [`Self::arrange`].
     served: HashMap<PayingAccount, u64>,
-    /// The number of turns that were given.
     turns: u64,
 }
 
 impl Order {
-    /// Puts accounts, whose oldest push comes first, into the order of their turns: whoever was served longest ago is first, in whichever
-    /// account.
-    /// Accounts that are no longer due are forgotten.
+    /// Sorts accounts, given by the age of their oldest push, into the order of their turns: the person served longest
+    /// ago comes first, in any of their accounts. Accounts that are no longer due are forgotten.
     pub(super) fn arrange(&mut self, mut due: Vec<PayingAccount>) -> Vec<PayingAccount> {
         let still: HashSet<&PayingAccount> = due.iter().collect();
         self.served.retain(|account, _| still.contains(account));
@@ -35,7 +33,6 @@ impl Order {
         due
     }
 
-    /// Notes that an account got a turn.
     pub(super) fn serve(&mut self, account: &PayingAccount) {
         self.turns += 1;
         self.served.insert(account.clone(), self.turns);
@@ -55,14 +52,14 @@ mod tests {
         let mut order = Order::default();
         let mut served = Vec::new();
         for _ in 0..4 {
-            // All of them have pushes enough, and Ada's are the oldest.
+            // Both have many pushes, and Ada's are the oldest.
             let first = order.arrange(vec![ada.clone(), bob.clone()]).remove(0);
             order.serve(&first);
             served.push(first);
         }
         assert_eq!(served, [&ada, &bob, &ada, &bob].map(Clone::clone));
         assert_eq!(order.arrange(vec![ada.clone(), bob.clone(), eve.clone()]), [&eve, &ada, &bob].map(Clone::clone));
-        // Whoever had nothing to do begins anew.
+        // An account without pushes starts over.
         order.arrange(vec![eve.clone()]);
         assert_eq!(order.arrange(vec![bob.clone(), ada.clone()]), [bob, ada]);
         assert!(order.served.is_empty());

@@ -1,4 +1,4 @@
-//! One call of Mollie: bounded in time and size, never redirected, and failing with an error that holds no secret.
+//! One call to Mollie: bounded in time and size, never redirected, with errors that hold no secret.
 
 use std::{error::Error as _, time::Duration};
 
@@ -14,22 +14,18 @@ use super::Mollie;
 use crate::payments::PaymentError;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest time for a whole call, its answer included.
+/// The timeout of a whole call, including the response body.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
-/// Largest answer that is read: a page of 250 payments has some 500 KB.
+/// The largest response body that is read: a page of 250 payments has some 500 KB.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
-/// Pause after a rate limit when Mollie names none.
 const RATE_LIMIT_PAUSE: Duration = Duration::from_mins(1);
-/// Longest pause that is believed.
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
-/// Most characters of Mollie's own words that are logged.
 const SENTENCE_CHARS: usize = 300;
 const VERSION: &str = "v2";
 const MEDIA_TYPE: &str = "application/hal+json";
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const USER_AGENT: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
 
-/// The body of an error.
 #[derive(Deserialize)]
 struct Refusal {
     status: Option<u16>,
@@ -38,7 +34,7 @@ struct Refusal {
     field: Option<String>,
 }
 
-/// Makes the HTTP client. It follows no redirect: the key must not leave Mollie.
+/// Creates the HTTP client. It follows no redirects: the API key must go to no other host.
 pub(super) fn client() -> anyhow::Result<Client> {
     Client::builder()
         .user_agent(USER_AGENT)
@@ -50,7 +46,6 @@ pub(super) fn client() -> anyhow::Result<Client> {
 }
 
 impl Mollie {
-    /// Prepares a GET of a path below the API's version, with one parameter.
     pub(super) fn get(
         &self,
         call: &'static str,
@@ -62,7 +57,8 @@ impl Mollie {
         Ok(self.client.get(url).bearer_auth(self.key.expose_secret()).header(header::ACCEPT, MEDIA_TYPE))
     }
 
-    /// Prepares a POST to a path below the API's version. Within its memory, Mollie answers a repeated key as it did before.
+    /// Prepares a POST to a path below the API's version. While Mollie remembers an idempotency key, it repeats its
+    /// first response.
     pub(super) fn post(
         &self,
         call: &'static str,
@@ -86,7 +82,7 @@ impl Mollie {
     }
 }
 
-/// The API's address without the version that Mollie's documentation writes it with: calls add it.
+/// Removes the version from the API's address, which Mollie's documentation includes and calls add themselves.
 pub(super) fn without_version(mut api: Url) -> Url {
     if let Ok(mut segments) = api.path_segments_mut() {
         segments.pop_if_empty();
@@ -99,7 +95,6 @@ pub(super) fn without_version(mut api: Url) -> Url {
     api
 }
 
-/// Sends a request, and reads the answer's JSON.
 pub(super) async fn send<T: DeserializeOwned>(call: &'static str, request: RequestBuilder) -> Result<T, PaymentError> {
     let response = request.send().await.map_err(|error| unreachable(call, error))?;
     let (status, pause) = (response.status(), pause(response.headers()));
@@ -107,11 +102,10 @@ pub(super) async fn send<T: DeserializeOwned>(call: &'static str, request: Reque
     if !status.is_success() {
         return Err(failure(call, status, pause, &body));
     }
-    // Not the error's text, which repeats what it could not read.
+    // Serde's own message is left out, because it quotes the input.
     serde_json::from_slice(&body).map_err(|error| odd(call, &format!("not the JSON expected ({:?})", error.classify())))
 }
 
-/// An answer that Mollie's documentation knows nothing of.
 pub(super) fn odd(call: &'static str, what: &str) -> PaymentError {
     PaymentError::Unavailable { reason: format!("{call}: {what}"), retry_after: None }
 }
@@ -124,8 +118,8 @@ fn failure(call: &'static str, status: StatusCode, pause: Option<Duration>, body
     match status {
         StatusCode::TOO_MANY_REQUESTS => unavailable(Some(pause.unwrap_or(RATE_LIMIT_PAUSE))),
         StatusCode::NOT_FOUND | StatusCode::GONE if is_mollies(status, body) => PaymentError::Unknown,
-        // Somebody else's page, as of a proxy, says nothing about payments. A key that is wrong or may not do this is the
-        // operator's to mend, and no payer's failure.
+        // A page of something else, such as a proxy, tells nothing about payments. A wrong or insufficient API key is
+        // for the operator to correct, and not the payer's failure.
         StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             unavailable(None)
         }
@@ -136,17 +130,16 @@ fn failure(call: &'static str, status: StatusCode, pause: Option<Duration>, body
     }
 }
 
-/// Whether the same call may fare otherwise: it is still being worked on, or came too slowly.
+/// Returns whether a retry may succeed: the call is still being processed, or arrived too slowly.
 fn is_passing(status: StatusCode) -> bool {
     matches!(status, StatusCode::CONFLICT | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY)
 }
 
-/// Whether the body of an error repeats its status, as Mollie's do.
+/// Returns whether the body of an error repeats its status, as Mollie's do.
 fn is_mollies(status: StatusCode, body: &[u8]) -> bool {
     serde_json::from_slice::<Refusal>(body).is_ok_and(|refusal| refusal.status == Some(status.as_u16()))
 }
 
-/// Mollie's own words about an error.
 fn sentence(body: &[u8]) -> String {
     let Ok(refusal) = serde_json::from_slice::<Refusal>(body) else { return "no reason given".to_owned() };
     let words = refusal.detail.or(refusal.title).unwrap_or_else(|| "no reason given".to_owned());
@@ -165,7 +158,7 @@ async fn body(call: &'static str, mut response: Response) -> Result<Vec<u8>, Pay
     Ok(body)
 }
 
-/// A connection that failed. Its URL holds ids only, and is left out all the same.
+/// Returns the error of a failed connection. The URL holds only ids, and is left out nevertheless.
 fn unreachable(call: &'static str, error: reqwest::Error) -> PaymentError {
     let error = error.without_url();
     let mut reason = format!("{call}: {error}");
@@ -178,7 +171,6 @@ fn unreachable(call: &'static str, error: reqwest::Error) -> PaymentError {
     PaymentError::Unavailable { reason, retry_after: None }
 }
 
-/// The pause of `Retry-After`, in seconds.
 fn pause(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
     Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))

@@ -1,7 +1,7 @@
 //! Mollie, by the documented wire format of its API v2.
 //!
-//! [`wire`] reads what Mollie answers, [`call`] sends and reads within bounds. Nothing here tries a call again: what is
-//! to be repeated is a row with a time, which a job works off.
+//! [`wire`] parses Mollie's responses, [`call`] sends and receives within bounds. No call is retried here: a retry is a
+//! row with a time, which a job processes.
 
 mod call;
 mod wire;
@@ -22,15 +22,13 @@ use super::{
     Mandate, PaymentError, PaymentOrder, PaymentProvider, ProviderKind, ProviderPayment, ProviderReversal, RefundOrder,
 };
 
-/// Age up to which an order is repeated by its idempotency key alone: Mollie remembers keys for a short time only.
+/// The age up to which the idempotency key alone protects a repeated order: Mollie remembers keys only for a short
+/// time.
 const KEY_TRUSTED: Duration = Duration::from_mins(30);
-/// Longest text on a statement.
 const DESCRIPTION_CHARS: usize = 255;
-/// Longest name of a customer.
 const NAME_CHARS: usize = 200;
-/// Entries per page: as many as Mollie allows.
+/// The page size of lists: Mollie's maximum.
 const PER_PAGE: &str = "250";
-/// Prefixes of the two kinds of API keys.
 const KEY_PREFIXES: [&str; 2] = ["live_", "test_"];
 
 /// Mollie as a payment provider.
@@ -42,7 +40,7 @@ pub struct Mollie {
 }
 
 impl Mollie {
-    /// Makes the configured provider. Fails when the key is missing, or could be overheard.
+    /// Creates the configured provider. Fails if the key is missing, or would be sent unencrypted.
     pub fn new(billing: &config::Billing, clock: Clock) -> anyhow::Result<Self> {
         let key = billing.mollie_api_key.as_deref().unwrap_or_default().trim();
         anyhow::ensure!(
@@ -67,7 +65,6 @@ impl Mollie {
         Ok(Self { client: call::client().context("billing.provider")?, api, key: key.into(), clock })
     }
 
-    /// Whether Mollie may have forgotten the key of an order that was made at `time`.
     fn may_have_forgotten(&self, time: Timestamp) -> bool {
         self.clock.now().since(time) > KEY_TRUSTED
     }
@@ -93,7 +90,7 @@ impl PaymentProvider for Mollie {
         if let Some(email) = email {
             body["email"] = email.as_str().into();
         }
-        // Of the whole body: a customer whose name has changed meanwhile is another request.
+        // Hash the whole body: a customer whose name has changed meanwhile is a different request.
         let key = hex::encode(Sha256::digest(body.to_string()));
         let customer: WireCustomer = call::send(CALL, self.post(CALL, &["customers"], &key, &body)?).await?;
         wire::id(CALL, customer.id)

@@ -1,4 +1,4 @@
-//! Mollie's JSON. What its documentation does not know (a status, a currency, an amount in another form) is an error,
+//! Mollie's JSON. Anything outside its documentation (a status, a currency, an amount in another form) is an error,
 //! never a guess.
 
 use domain::{
@@ -16,21 +16,16 @@ use super::call::odd;
 use crate::payments::{Mandate, PaymentError, PaymentOrder, ProviderPayment, ProviderReversal};
 
 const CURRENCY: &str = "EUR";
-/// Most digits of an amount before its point.
 const EURO_DIGITS: usize = 10;
-/// Longest id.
 const ID_CHARS: usize = 100;
-/// Most characters of a reason that are kept.
 const REASON_CHARS: usize = 200;
 
-/// An amount of money.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Amount {
     currency: String,
     value: String,
 }
 
-/// A payment.
 #[derive(Deserialize)]
 pub(super) struct WirePayment {
     id: String,
@@ -67,7 +62,6 @@ struct Embedded {
     chargebacks: Vec<WireChargeback>,
 }
 
-/// A refund.
 #[derive(Deserialize)]
 pub(super) struct WireRefund {
     id: String,
@@ -85,13 +79,11 @@ struct WireChargeback {
     reversed_at: Option<String>,
 }
 
-/// A customer.
 #[derive(Deserialize)]
 pub(super) struct WireCustomer {
     pub(super) id: String,
 }
 
-/// The payments of a customer.
 #[derive(Deserialize)]
 pub(super) struct PaymentList {
     #[serde(rename = "_embedded")]
@@ -110,7 +102,6 @@ struct Listed {
     metadata: Value,
 }
 
-/// The mandates of a customer.
 #[derive(Deserialize)]
 pub(super) struct MandateList {
     #[serde(rename = "_embedded")]
@@ -134,7 +125,7 @@ impl From<Cents> for Amount {
 }
 
 impl Amount {
-    /// Reads the amount exactly: digits, a point, two digits.
+    /// Parses the amount exactly: digits, a point, two digits.
     fn read(&self, call: &'static str) -> Result<Cents, PaymentError> {
         if self.currency != CURRENCY {
             return Err(odd(call, "an amount in another currency"));
@@ -149,10 +140,9 @@ impl Amount {
 }
 
 impl WirePayment {
-    /// Reads the payment.
     pub(super) fn read(self, call: &'static str) -> Result<ProviderPayment, PaymentError> {
         let state = match self.status.as_str() {
-            // Authorized is not paid: it needs a capture, which nobody asks for here.
+            // `authorized` is not paid: it needs a capture, which this program never requests.
             "open" | "pending" | "authorized" => PaymentState::Open,
             "paid" => PaymentState::Paid,
             "failed" => PaymentState::Failed,
@@ -185,7 +175,6 @@ impl WirePayment {
 }
 
 impl WireRefund {
-    /// Reads the refund.
     pub(super) fn read(self, call: &'static str) -> Result<ProviderReversal, PaymentError> {
         let state = match self.status.as_str() {
             "queued" | "pending" | "processing" => ReversalState::Pending,
@@ -212,7 +201,6 @@ impl WireChargeback {
 }
 
 impl PaymentList {
-    /// Finds the id of the payment that was made for our order.
     pub(super) fn id_of(&self, order: &PaymentId) -> Option<&str> {
         let is_ordered = |listed: &&Listed| noted::<PaymentId>(&listed.metadata, "intent_id").as_ref() == Some(order);
         self.embedded.payments.iter().find(is_ordered).map(|listed| &*listed.id)
@@ -220,7 +208,6 @@ impl PaymentList {
 }
 
 impl MandateList {
-    /// Reads the best of the mandates.
     pub(super) fn read(self, call: &'static str) -> Result<Mandate, PaymentError> {
         let mut best = Mandate::Missing;
         for mandate in self.embedded.mandates {
@@ -235,7 +222,6 @@ impl MandateList {
     }
 }
 
-/// The body by which a payment is made.
 pub(super) fn order(order: &PaymentOrder<'_>, description: &str) -> Value {
     let mut body = json!({
         "amount": Amount::from(order.total),
@@ -249,24 +235,24 @@ pub(super) fn order(order: &PaymentOrder<'_>, description: &str) -> Value {
             body["sequenceType"] = "first".into();
             body["redirectUrl"] = order.redirect_url.as_str().into();
         }
-        // Nobody is there to be sent back.
+        // The payer is absent and cannot return.
         Sequence::Recurring => body["sequenceType"] = "recurring".into(),
     }
     body
 }
 
-/// Checks an id: it is stored, logged and put into addresses.
+/// Checks an id, because it is stored, logged and put into URLs.
 pub(super) fn id(call: &'static str, id: String) -> Result<String, PaymentError> {
     let is_plain = (1..=ID_CHARS).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if is_plain { Ok(id) } else { Err(odd(call, "an id that is none")) }
 }
 
-/// Reads an id of ours out of what Mollie keeps for us. Payments that others made have none, or something else there.
+/// Reads an id of ours from Mollie's metadata. Payments created by others have none, or something else there.
 fn noted<T: std::str::FromStr>(metadata: &Value, field: &str) -> Option<T> {
     metadata.get(field)?.as_str()?.parse().ok()
 }
 
-/// Mollie's reason for a refusal, from wherever the payment's method has it.
+/// Returns Mollie's reason for a failure, from wherever the payment method reports it.
 fn reason(status_reason: &Value, details: &Value) -> Option<String> {
     let places =
         [(status_reason, "message"), (details, "failureMessage"), (details, "bankReason"), (details, "failureReason")];

@@ -129,7 +129,7 @@ fn letters_of_an_organization_name_it() {
         }
         assert!(text.contains("--org acme"), "{text}");
         assert!(text.contains("the organization acme"), "{text}");
-        // It may be gone by the time that the letter is written.
+        // The organization may be deleted by the time the letter is composed.
         let Rendered { text, .. } = rendered(&notice, &row(account(), None));
         assert!(!text.contains("--org") && text.contains("your organization"), "{text}");
     }
