@@ -1,4 +1,4 @@
-//! The migrations and the types of columns are compiled in: the crate is built again when they change.
+//! Rebuilds the crate when the migrations or the column types change, because both are compiled in.
 fn main() {
     println!("cargo:rerun-if-changed=sqlx.toml");
     println!("cargo:rerun-if-changed=../../migrations");

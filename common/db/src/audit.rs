@@ -1,7 +1,7 @@
-//! The audit log: who did what to which org or project. Entries are only ever added; the database refuses the rest.
+//! The audit log of orgs and projects. Entries are append-only; the database rejects updates and deletes.
 //!
-//! Everything in an entry is a value of its time: a deleted user, token, org or project stays readable. The log of an
-//! org or project is reached through it, so only while it exists; a later one of the same name has a log of its own.
+//! An entry keeps the values of its time, so it stays readable after its user, token, org or project is deleted. A log
+//! is reached through its org or project, so only while that exists; a later one of the same name has its own log.
 
 use domain::{
     Account, AuditId, OrgId, OrgName, ProjectId, ProjectName, Timestamp, TokenId, UserId,
@@ -16,14 +16,14 @@ use crate::{
     sign_in::users::User,
 };
 
-/// The author of a change, and the token it was made with.
+/// The author of a change, and the token that was used.
 #[derive(Debug, Clone, Copy)]
 pub enum Actor<'a> {
     /// A person, by a token or, without one, in the console.
     User {
         /// The person.
         id: &'a UserId,
-        /// The person's present login.
+        /// The person's current login.
         login: &'a str,
         /// The token presented.
         token: Option<&'a TokenId>,
@@ -35,24 +35,24 @@ pub enum Actor<'a> {
         /// The label that the org gave it.
         label: Option<&'a str>,
     },
-    /// The code host, by a webhook: the account that pushed.
+    /// The code host, by a webhook, with the account that pushed.
     CodeHost(Option<&'a str>),
     /// The service itself.
     Platform,
 }
 
 impl<'a> Actor<'a> {
-    /// Makes an actor of a person and the token that was presented.
+    /// Creates an actor from a person and the token that was presented.
     pub fn user(user: &'a User, token: Option<&'a TokenId>) -> Self {
         Self::User { id: &user.id, login: &user.vcs_login, token }
     }
 
-    /// Returns the name that is shown: a person's login, a token's label, an account at the code host.
+    /// Returns the display name: a person's login, a token's label, or an account at the code host.
     pub fn name(self) -> Option<&'a str> {
         self.columns().2
     }
 
-    /// Returns the person, if it is one.
+    /// Returns the person, if the actor is one.
     pub fn person(self) -> Option<&'a UserId> {
         match self {
             Self::User { id, .. } => Some(id),
@@ -72,7 +72,7 @@ impl<'a> Actor<'a> {
     }
 }
 
-/// An action and the thing it was done to: one line of the audit log, without its actor and time. Made with [`Entry::of_project`],
+/// A line of the audit log without its actor and time: an action and its subject. Created by [`Entry::of_project`],
 /// [`Entry::of_org`], [`Entry::of_personal`] or [`Entry::of_person`].
 #[derive(Debug, Clone)]
 pub struct Entry {
@@ -85,7 +85,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Something done to a project, and to the org that it belongs to.
+    /// Creates an entry about a project and its org.
     pub fn of_project(action: Action, project: &Project) -> Self {
         Self {
             owner: project.owner.clone(),
@@ -97,25 +97,25 @@ impl Entry {
         }
     }
 
-    /// Something done to an org.
+    /// Creates an entry about an org.
     pub fn of_org(action: Action, id: &OrgId, name: &OrgName) -> Self {
         let owner = Account::Org(id.clone());
         Self { owner, org: Some((id.clone(), name.clone())), person: None, project: None, action, detail: Map::new() }
     }
 
-    /// Something done to a project that belongs to no org, such as a share.
+    /// Creates an entry about a project that belongs to no org, such as a share.
     pub fn of_personal(action: Action, owner: impl Into<Account>, id: &ProjectId, name: &ProjectName) -> Self {
         let owner = owner.into();
         Self { owner, org: None, person: None, project: Some((id.clone(), name.clone())), action, detail: Map::new() }
     }
 
-    /// Something done to a person's account. It stands in the database alone: an account has no log of its own.
+    /// Creates an entry about a person's account. It is visible in the database only, because an account has no log.
     pub fn of_person(action: Action, id: &UserId) -> Self {
         let owner = Account::User(id.clone());
         Self { owner, org: None, person: Some(id.clone()), project: None, action, detail: Map::new() }
     }
 
-    /// Puts the entry into another org's log than that of the project's owner: a project's arrival there.
+    /// Puts the entry into the log of an org other than the project's owner, when a project arrives there.
     #[must_use]
     pub fn in_org(mut self, id: &OrgId, name: &OrgName) -> Self {
         self.org = Some((id.clone(), name.clone()));
@@ -123,7 +123,7 @@ impl Entry {
         self
     }
 
-    /// Returns the account whose log it stands in, or would if it had one.
+    /// Returns the account whose log the entry belongs to, even if that account has no log.
     pub fn owner(&self) -> &Account {
         &self.owner
     }
@@ -148,7 +148,7 @@ impl Entry {
         &self.detail
     }
 
-    /// Adds a detail. Never a secret: no password, no variable's value, no token.
+    /// Adds a detail, which must never be a secret: no password, variable value or token.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.detail.insert(key.to_owned(), value.into());
@@ -156,7 +156,7 @@ impl Entry {
     }
 }
 
-/// Records, in the transaction of the change itself, that `actor` made it.
+/// Records the entry for `actor`, in the transaction of the change itself.
 pub async fn record(
     conn: &mut PgConnection,
     actor: Actor<'_>,
@@ -179,7 +179,7 @@ pub async fn record(
         entry.org.as_ref().map(|(_, name)| name.as_str()),
         entry.project.as_ref().map(|(id, _)| id.as_str()),
         entry.project.as_ref().map(|(_, name)| name.as_str()),
-        // jsonb takes no NUL.
+        // `jsonb` rejects NUL.
         Value::Object(without_nul(&entry.detail)),
         entry.person.as_ref().map(UserId::as_str),
     )
@@ -188,22 +188,22 @@ pub async fn record(
     .map(drop)
 }
 
-/// An entry as it was recorded.
+/// A recorded entry.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     /// The id.
     pub id: AuditId,
-    /// Time of the event.
+    /// The time of the event.
     pub created_at: Timestamp,
-    /// The word of an [`Action`]. A newer program may have written one that this one does not know.
+    /// The time of the event.
     pub action: String,
-    /// The kind of actor.
+    /// The string form of an [`Action`]. A newer program may have written one that is unknown here.
     pub actor_kind: ActorKind,
     /// The actor's name at that time.
     pub actor_name: Option<String>,
-    /// The token that the change was made with.
+    /// The actor's name at that time.
     pub token_id: Option<TokenId>,
-    /// The name of the changed org at that time.
+    /// The token that was used.
     pub org_name: Option<OrgName>,
     /// The name of the changed project at that time.
     pub project_name: Option<ProjectName>,
@@ -211,7 +211,7 @@ pub struct Recorded {
     pub detail: Value,
 }
 
-/// Reads a page of entries, newest first. The arguments after the condition's are the end of the page before, and rows.
+/// Reads a page of entries, newest first. The last two arguments are the cursor and the number of rows.
 macro_rules! select_entries {
     ($condition:literal, $($argument:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -233,7 +233,7 @@ pub async fn page_of_project(
     select_entries!("project_id = $1", project.id.as_str(), before.map(AuditId::as_str), rows,).fetch_all(db).await
 }
 
-/// Returns the entries about the org, and about projects while it owned them, newest first: at most `rows`, older than
+/// Returns the entries about the org and projects it owned at the time, newest first: at most `rows`, older than
 /// `before`.
 pub async fn page_of_org(
     db: impl PgExecutor<'_>,

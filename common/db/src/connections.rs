@@ -1,15 +1,16 @@
-//! The connections to Postgres: what bounds their waits, at both ends, and that none of their statements is compiled.
+//! Connection pools for Postgres, and the timeouts that bound every wait at both ends.
 //!
-//! A program that vanishes (its machine lost power, it was stopped) leaves a session at Postgres that holds locks, and a
-//! statement of a program waits for an answer that may never come. So Postgres ends such sessions and statements by these
-//! settings, and a connection whose last answer is outstanding is not used again.
+//! A program that vanishes (power loss, a stopped machine) leaves a session at Postgres that holds locks, and a
+//! statement may wait for a response that never comes. So session settings make Postgres end such sessions and
+//! statements, and a connection with an outstanding response is not reused.
 //!
-//! A Postgres that vanishes ends nothing, and the kernel here gives its connections up after a quarter of an hour, or never
-//! where nothing is on its way: sqlx sets neither keepalive nor a user timeout. So a connection is used only after it has
-//! answered, and whoever waits for statements gives them up by himself: [`in_time`]. Behind a pooler in transaction mode a connection
-//! has no session of its own, so that the role brings these settings along ([`pooler`](crate::pooler)). One wait is beyond us: sqlx asks a connection
-//! that comes back for a sign of life, and one whose Postgres vanishes in that moment is missing in the pool until the kernel
-//! gives it up: within two minutes where `deploy/sysctl` is installed.
+//! A Postgres that vanishes closes nothing. sqlx sets neither keepalive nor a user timeout, so the kernel here drops
+//! the connection after a quarter of an hour, or never when nothing is in flight. So a connection is used only after a
+//! successful ping, and callers bound their statements with [`in_time`]. Behind a pooler in transaction mode a
+//! connection has no session of its own, so the role carries these settings ([`pooler`](crate::pooler)).
+//!
+//! One wait remains: sqlx pings a connection that returns to the pool. If its Postgres vanishes at that moment, the
+//! pool lacks the connection until the kernel drops it, within two minutes where `deploy/sysctl` is installed.
 
 use std::{future::Future, io, net::IpAddr, time::Duration};
 
@@ -20,19 +21,18 @@ use sqlx::{
 };
 use tokio::time::timeout;
 
-/// Longest wait for a connection from the pool; beyond it the caller reports that Postgres is away.
+/// The longest wait for a connection from the pool, after which the caller reports that Postgres is unavailable.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Longest wait for the sign of life of a connection that was idle. Far below [`ACQUIRE_TIMEOUT`], so that time is left for a
-/// new one.
+/// The longest wait for the ping of an idle connection; far below [`ACQUIRE_TIMEOUT`], to leave time for a new one.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
-/// Longest wait for what is outstanding on a connection that comes back to the pool. A caller that gave up leaves an
-/// answer outstanding, and one that began a transaction leaves its end.
+/// The longest wait for outstanding responses on a connection that returns to the pool, such as those to a cancelled
+/// statement or to the rollback of an abandoned transaction.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Longest wait for statements that belong together: beyond [`ACQUIRE_TIMEOUT`] and the 15 seconds after which Postgres itself
+/// The longest wait for a group of statements: more than [`ACQUIRE_TIMEOUT`] plus the 15 seconds after which Postgres
 /// ends a statement.
 const STATEMENTS_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The codes of errors that are over by themselves: <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
+/// The codes of transient errors: <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
 const UNAVAILABLE: [&str; 11] = [
     "08P01", // protocol_violation: a pooler's answer while it has no connection to Postgres
     "40001", // serialization_failure
@@ -47,11 +47,10 @@ const UNAVAILABLE: [&str; 11] = [
     "57P05", // idle_session_timeout
 ];
 
-/// Connections for statements by which an admin takes leases.
 const LEASE_CONNECTIONS: u32 = 1;
 
-/// Makes a pool for statements that run often, alone, and never within a transaction, such as those that take leases: its connections are
-/// used without a question before each. Where one has broken, a statement fails, and the next one is sent over another.
+/// Creates a pool for single statements that run often and outside of transactions, such as those that take leases. It
+/// does not ping connections before use: on a broken connection a statement fails, and the next one uses another.
 pub fn connect_for_leases(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::Error> {
     let pooler = postgres.pooler;
     let pool = PgPoolOptions::new()
@@ -63,13 +62,13 @@ pub fn connect_for_leases(postgres: &config::Postgres, url: &str) -> Result<PgPo
     Ok(pool.connect_lazy_with(options(postgres, url)?))
 }
 
-/// Makes a pool whose connections are opened when first needed. Fails only when `url` cannot be parsed.
+/// Creates a pool that opens its connections lazily. Fails only when `url` cannot be parsed.
 pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::Error> {
     open(postgres, url, postgres.pooler)
 }
 
-/// Makes a pool as [`connect`] does, whose connections are sessions of PostgreSQL even where there is a pooler in between. Fails when there
-/// is one and no way around it is configured.
+/// Creates a pool like [`connect`], whose connections are PostgreSQL sessions even if there is a pooler. Fails when
+/// there is a pooler and `postgres.direct_url` is not set.
 pub fn connect_directly(postgres: &config::Postgres) -> Result<PgPool, sqlx::Error> {
     let url = match (&postgres.direct_url, postgres.pooler) {
         (Some(direct), _) => direct,
@@ -83,7 +82,7 @@ pub fn connect_directly(postgres: &config::Postgres) -> Result<PgPool, sqlx::Err
     open(postgres, url, Pooler::None)
 }
 
-/// Connects once, and fails for the reason for which a pool gives no connection.
+/// Connects once, to report the reason that a pool yields no connection.
 pub async fn connect_once(postgres: &config::Postgres, url: &str) -> Result<(), sqlx::Error> {
     let late = || sqlx::Error::Io(io::ErrorKind::TimedOut.into());
     let connected = timeout(ACQUIRE_TIMEOUT, PgConnection::connect_with(&options(postgres, url)?)).await;
@@ -96,7 +95,7 @@ fn open(postgres: &config::Postgres, url: &str, pooler: Pooler) -> Result<PgPool
         .max_connections(postgres.max_connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .after_connect(move |conn, _| Box::pin(begin_session(conn, pooler)))
-        // Instead of sqlx's own test, which would use up the whole wait for a connection.
+        // sqlx's own test could use up the whole acquire timeout.
         .test_before_acquire(false)
         .before_acquire(|conn, _| Box::pin(async { Ok(is_usable(conn).await) }))
         .after_release(|conn, _| Box::pin(release(conn)));
@@ -104,11 +103,11 @@ fn open(postgres: &config::Postgres, url: &str, pooler: Pooler) -> Result<PgPool
 }
 
 fn options(postgres: &config::Postgres, url: &str) -> Result<PgConnectOptions, sqlx::Error> {
-    // Poolers refuse this parameter. Numbers are exchanged in binary, and as text since PostgreSQL 12 without a loss.
+    // Poolers reject this parameter, which is unnecessary: numbers are binary, and exact as text since PostgreSQL 12.
     let mut options = url.parse::<PgConnectOptions>()?.extra_float_digits(None);
     if let Some(authority) = &postgres.ca_file {
         options = options.ssl_root_cert(authority);
-        // An authority that nothing is held to would be of no use: `prefer`, the usual mode, takes any certificate, or none.
+        // A configured authority must be enforced: `prefer`, the default mode, accepts any certificate, or none.
         if !url.contains("sslmode=") && !url.contains("ssl-mode=") {
             options = options.ssl_mode(PgSslMode::VerifyFull);
         }
@@ -116,8 +115,8 @@ fn options(postgres: &config::Postgres, url: &str) -> Result<PgConnectOptions, s
     Ok(options)
 }
 
-/// Whether `url` has a password for a Postgres on another machine. Without TLS it goes over the network for anybody to see, or to try
-/// guesses at.
+/// Returns whether `url` has a password for a Postgres on another machine. Without TLS, anybody on the network path
+/// could read it or test guesses of it.
 pub fn sends_password_elsewhere(url: &str) -> bool {
     let Ok(options) = url.parse::<PgConnectOptions>() else { return false };
     let host = options.get_host();
@@ -128,22 +127,21 @@ pub fn sends_password_elsewhere(url: &str) -> bool {
     !is_here && password(url).is_some_and(|password| !password.is_empty())
 }
 
-/// The password in a URL, as it is written there.
+/// Returns the password in a URL, still percent-encoded.
 fn password(url: &str) -> Option<&str> {
     let authority = url.split_once("://")?.1.split(['/', '?']).next()?;
     let (user, _) = authority.rsplit_once('@')?;
     Some(user.split_once(':')?.1)
 }
 
-/// Waits for statements as long as they may take, and then gives them up with the connection that they have: Postgres has
-/// vanished while they were under way.
+/// Runs statements with a timeout, which drops them with their connection because Postgres has vanished.
 pub async fn in_time<T, E: From<sqlx::Error>>(statements: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     let late = || sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, "Postgres did not answer in time"));
     timeout(STATEMENTS_TIMEOUT, statements).await.unwrap_or_else(|_| Err(late().into()))
 }
 
-/// Whether the error says nothing against the statement, and trying it again may help: Postgres cannot be reached, does not answer, has
-/// no connection left, or gave up because somebody else held what the statement waited for.
+/// Returns whether the error is transient, so that a retry may succeed: Postgres is unreachable, does not respond, has
+/// no free connection, or gave up waiting for a lock or another transaction.
 pub fn is_unavailable(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,
@@ -152,11 +150,11 @@ pub fn is_unavailable(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Whether Postgres answers on a connection that was idle; from then on no transaction is open on it.
+/// Pings an idle connection, and returns whether it is usable with no open transaction.
 ///
-/// sqlx (0.9) forgets a transaction whose caller leaves while it begins: the connection comes back to the pool within it. Whatever
-/// others did on it would be theirs to see, and lost with the session. Only outside of a transaction does a statement begin when its
-/// transaction does. One that is open is rolled back; a connection in one that has failed is closed.
+/// sqlx (0.9) forgets a transaction whose caller is dropped while it begins, and returns the connection to the pool
+/// inside that transaction: later statements would see its effects, and be lost with the session. The two timestamps
+/// are equal only outside of a transaction. An open one is rolled back; a connection in a failed one is closed.
 async fn is_usable(conn: &mut PgConnection) -> bool {
     let asked = sqlx::raw_sql("SELECT transaction_timestamp() = statement_timestamp()").fetch_one(&mut *conn);
     let Ok(Ok(row)) = timeout(PING_TIMEOUT, asked).await else { return false };
@@ -167,12 +165,12 @@ async fn is_usable(conn: &mut PgConnection) -> bool {
     matches!(timeout(PING_TIMEOUT, ended).await, Ok(Ok(_)))
 }
 
-/// Waits for what is outstanding on a connection that comes back. An error closes it.
+/// Waits for outstanding responses on a connection that returns to the pool. An error closes it.
 async fn release(conn: &mut PgConnection) -> Result<bool, sqlx::Error> {
     timeout(RELEASE_TIMEOUT, conn.flush()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map(|()| true)
 }
 
-/// Makes a new connection a session of ours, where it is one: behind a pooler it would be another connection's with the next transaction.
+/// Sets up a new session, unless there is a pooler, behind which the next transaction has another session.
 async fn begin_session(conn: &mut PgConnection, pooler: Pooler) -> Result<(), sqlx::Error> {
     match pooler {
         Pooler::None => set_up(conn).await,
@@ -180,12 +178,11 @@ async fn begin_session(conn: &mut PgConnection, pooler: Pooler) -> Result<(), sq
     }
 }
 
-/// Tells Postgres how long this session may wait, and to compile nothing ([`pooler::SETTINGS`](crate::pooler::SETTINGS) has the same for
-/// a role). Not with the connection's first message, which poolers
-/// in between refuse when it holds settings.
+/// Sets the session's timeouts, and turns off `jit` ([`pooler::SETTINGS`](crate::pooler::SETTINGS) has the same for a
+/// role). They are not startup parameters, because poolers reject settings there.
 ///
-/// Postgres compiles a statement (`jit`) that it takes for dear, for some 30 ms. Our statements take less than one, most of them, and
-/// what they are taken for depends on what Postgres knows of the tables: little, as long as they have just a few rows.
+/// PostgreSQL compiles a statement (`jit`) that it estimates to be expensive, which takes about 30 ms; most of our
+/// statements take less than one. The estimates are poor while tables have few rows.
 async fn set_up(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
     sqlx::query!(
         r#"SELECT set_config('idle_in_transaction_session_timeout', '5s', false) AS "idle!",
@@ -202,8 +199,8 @@ async fn set_up(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
     .map(drop)
 }
 
-/// Lifts the bounds of this session's statements and locks: a migration sets its own, and may wait for another program's. Its notices of
-/// what is there already are for nobody.
+/// Removes the timeouts of this session's statements and locks, because a migration sets its own and may wait for
+/// another program's. Also silences notices about objects that already exist.
 pub(super) async fn take_any_time(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
     sqlx::query!(
         r#"SELECT set_config('lock_timeout', '0', false) AS "lock!",

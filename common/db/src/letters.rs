@@ -1,7 +1,7 @@
-//! Letters that wait for a mail server: each is written in the transaction of what it tells of, and sent by a job.
+//! The queue of letters for a mail server: each is queued in the transaction of its event, and sent by a job.
 //!
-//! Whoever sends a letter has first put its next attempt off, so that nobody else takes it meanwhile, and a crash delays it
-//! only. Start with [`queue`] and [`take`].
+//! Before sending a letter, the job postpones its next attempt, so that no other job takes it meanwhile and a crash
+//! only delays it. Start with [`queue`] and [`take`].
 
 use std::time::Duration;
 
@@ -12,32 +12,32 @@ use sqlx::{PgConnection, PgExecutor};
 /// The time in which letters are counted for [`NewLetter::most_a_day`].
 const DAY: Duration = Duration::from_hours(24);
 
-/// A letter to be sent.
+/// A letter to send.
 #[derive(Debug)]
 pub struct NewLetter<'a> {
-    /// The event that it tells of. Each recipient has one letter of an event, whatever is repeated.
+    /// The event's id. Each recipient gets one letter per event, even if it is queued again.
     pub event: &'a str,
     /// The recipient.
     pub recipient: &'a EmailAddress,
-    /// The account that it is about.
+    /// The account that the letter is about.
     pub account: Option<&'a Account>,
-    /// The kind of letter, by which it can be unsubscribed.
+    /// The kind of letter, which recipients can unsubscribe from.
     pub kind: &'a str,
-    /// The values that it is written from.
+    /// The values of the letter's template.
     pub content: &'a Value,
     /// The invoice whose documents are attached.
     pub invoice: Option<&'a InvoiceId>,
-    /// The letters of this kind that the recipient gets within a day; further ones are left out. `None` leaves none out.
+    /// The maximum number of letters of this kind per recipient and day; further ones are dropped. `None` is unlimited.
     pub most_a_day: Option<i64>,
 }
 
-/// Queues a letter, which is due immediately. Queueing one for the same event and recipient again does nothing.
+/// Queues a letter that is due immediately. Queueing another one for the same event and recipient does nothing.
 pub async fn queue(conn: &mut PgConnection, letter: &NewLetter<'_>, now: Timestamp) -> Result<(), sqlx::Error> {
     let NewLetter { event, recipient, account, kind, content, invoice, most_a_day } = letter;
     let (id, event) = (LetterId::new(now), format!("{event} {}", recipient.as_str()));
     if most_a_day.is_some() {
-        // Counted one after another: letters that are queued concurrently would not see each other. A statement of its own, so that
-        // the next one sees what was committed while the lock was waited for.
+        // Serialize counting, because letters that are queued concurrently would not see each other. The lock is a
+        // separate statement, so that the next one sees everything committed while waiting for it.
         sqlx::query!(
             "SELECT pg_advisory_xact_lock(hashtextextended('letters ' || $1 || ' ' || $2, 0))",
             recipient.as_str(),
@@ -69,8 +69,8 @@ pub async fn queue(conn: &mut PgConnection, letter: &NewLetter<'_>, now: Timesta
     Ok(())
 }
 
-/// Returns the addresses to which letters about an account go: a person's own, or those of an organization's owners.
-/// People of whom the code host tells no address have none.
+/// Returns the addresses for letters about an account: the person's own, or those of the organization's owners. People
+/// without an address at the code host are left out.
 pub async fn contacts(conn: &mut PgConnection, account: &Account) -> Result<Vec<EmailAddress>, sqlx::Error> {
     let addresses = sqlx::query_scalar!(
         r#"SELECT email AS "email!" FROM users WHERE id = $1 AND email IS NOT NULL
@@ -85,31 +85,31 @@ pub async fn contacts(conn: &mut PgConnection, account: &Account) -> Result<Vec<
     Ok(addresses.into_iter().filter_map(|address| address.parse().ok()).collect())
 }
 
-/// A letter that was taken to be sent.
+/// A letter taken from the queue.
 #[derive(Debug, Clone)]
 pub struct TakenLetter {
-    /// Its id.
+    /// The id.
     pub id: LetterId,
-    /// The recipient. What the code host said may be no address.
+    /// The recipient, as the code host reported it; it may not be a valid address.
     pub recipient: String,
-    /// The account that it is about.
+    /// The account that the letter is about.
     pub account: Option<Account>,
-    /// The account's name, when that is an organization which still exists.
+    /// The account's name, if it is an existing organization.
     pub org: Option<OrgName>,
     /// The kind of letter.
     pub kind: String,
-    /// The values that it is written from.
+    /// The values of the letter's template.
     pub content: Value,
     /// The invoice whose documents are attached.
     pub invoice: Option<InvoiceId>,
-    /// Attempts at it that were refused.
+    /// The number of rejected attempts.
     pub attempts: i32,
-    /// The time of the event that it tells of.
+    /// The time of the event.
     pub created_at: Timestamp,
 }
 
-/// Takes at most `limit` letters that are due, the oldest attempt first, and puts their next attempt off to `until`. Nobody
-/// else takes them before then.
+/// Takes at most `limit` due letters, the oldest attempt first, and postpones their next attempt to `until`, so that
+/// they are not taken again before then.
 pub async fn take(
     db: impl PgExecutor<'_>,
     now: Timestamp,
@@ -136,7 +136,7 @@ pub async fn take(
     .await
 }
 
-/// Notes that a mail server has taken a letter.
+/// Records that a mail server has accepted a letter.
 pub async fn sent(db: impl PgExecutor<'_>, id: &LetterId, now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE letters SET state = 'sent', attempts = attempts + 1, next_attempt_at = NULL, error = NULL, sent_at = $2
@@ -149,7 +149,7 @@ pub async fn sent(db: impl PgExecutor<'_>, id: &LetterId, now: Timestamp) -> Res
     .map(drop)
 }
 
-/// Notes that an attempt at a letter was refused, with the reason and the time of the next; without one it is given up.
+/// Records a rejected attempt with its reason and the time of the next attempt, without which the letter is given up.
 pub async fn refused(
     db: impl PgExecutor<'_>,
     id: &LetterId,
@@ -169,7 +169,7 @@ pub async fn refused(
     .map(drop)
 }
 
-/// Puts letters off without counting an attempt.
+/// Postpones letters without counting an attempt.
 pub async fn put_off(db: impl PgExecutor<'_>, ids: &[LetterId], next: Timestamp) -> Result<(), sqlx::Error> {
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
     sqlx::query!("UPDATE letters SET next_attempt_at = $2 WHERE id = ANY($1) AND state = 'waiting'", &ids, next,)
@@ -178,7 +178,7 @@ pub async fn put_off(db: impl PgExecutor<'_>, ids: &[LetterId], next: Timestamp)
         .map(drop)
 }
 
-/// Settles letters that are due and whose recipients have unsubscribed from their kind since they were queued.
+/// Settles due letters whose recipients have unsubscribed from their kind since they were queued.
 pub async fn settle_unsubscribed(db: impl PgExecutor<'_>, now: Timestamp) -> Result<u64, sqlx::Error> {
     let settled = sqlx::query!(
         "UPDATE letters l SET state = 'unsubscribed', next_attempt_at = NULL FROM letter_refusals r
@@ -190,8 +190,7 @@ pub async fn settle_unsubscribed(db: impl PgExecutor<'_>, now: Timestamp) -> Res
     Ok(settled.rows_affected())
 }
 
-/// Gives up at most `limit` letters that are due and were queued before `since`, and returns how many. Letters of the
-/// kinds `kept` wait on.
+/// Gives up and counts at most `limit` due letters queued before `since`, except those of the kinds `kept`.
 pub async fn give_up_stale(
     db: impl PgExecutor<'_>,
     now: Timestamp,
@@ -216,7 +215,7 @@ pub async fn give_up_stale(
     Ok(given_up.rows_affected())
 }
 
-/// Deletes at most `limit` letters that wait no more and were queued before `since`, and returns how many.
+/// Deletes at most `limit` settled letters that were queued before `since`, and returns their number.
 pub async fn delete_old(db: impl PgExecutor<'_>, since: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let deleted = sqlx::query!(
         "DELETE FROM letters WHERE id IN (
@@ -229,18 +228,18 @@ pub async fn delete_old(db: impl PgExecutor<'_>, since: Timestamp, limit: i64) -
     Ok(deleted.rows_affected())
 }
 
-/// The letters that wait.
+/// The pending letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
     /// Their number.
     pub count: i64,
-    /// The time at which the oldest was queued.
+    /// The time the oldest was queued.
     pub oldest: Option<Timestamp>,
-    /// The time at which the oldest of those that are not given up was queued.
+    /// The time the oldest of the kinds that are never given up was queued.
     pub oldest_kept: Option<Timestamp>,
 }
 
-/// Counts the letters that wait. Those of the kinds `kept` are not given up, however long they do.
+/// Counts the pending letters. Letters of the kinds `kept` are never given up.
 pub async fn waiting(db: impl PgExecutor<'_>, kept: &[String]) -> Result<Waiting, sqlx::Error> {
     sqlx::query_as!(
         Waiting,
@@ -253,7 +252,7 @@ pub async fn waiting(db: impl PgExecutor<'_>, kept: &[String]) -> Result<Waiting
     .await
 }
 
-/// What is attached to the letter about an invoice or a credit note.
+/// The attachments of the letter about an invoice or a credit note.
 #[derive(Debug, Clone)]
 pub struct InvoiceFiles {
     /// The document's number.
@@ -264,7 +263,7 @@ pub struct InvoiceFiles {
     pub ubl: String,
 }
 
-/// Returns the files of an invoice; `None` until they are rendered.
+/// Returns the attachments for an invoice; `None` until they are rendered.
 pub async fn invoice_files(db: impl PgExecutor<'_>, invoice: &InvoiceId) -> Result<Option<InvoiceFiles>, sqlx::Error> {
     sqlx::query_as!(
         InvoiceFiles,
@@ -276,7 +275,7 @@ pub async fn invoice_files(db: impl PgExecutor<'_>, invoice: &InvoiceId) -> Resu
     .await
 }
 
-/// Unsubscribes an address from a kind of letter. Those that wait are not sent.
+/// Unsubscribes an address from a kind of letter. Pending letters of the kind are not sent.
 pub async fn unsubscribe(
     conn: &mut PgConnection,
     recipient: &EmailAddress,

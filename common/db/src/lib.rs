@@ -1,8 +1,8 @@
-//! The SQL of both programs: a folder for each part of the service, a file for each noun, queries checked at compile time.
+//! The SQL of both programs: a folder for each part of the service, a file for each noun, checked at compile time.
 //!
-//! A function takes a connection first, then the proof of access or the plain data; the tenant is in the `WHERE`, and a
-//! violated constraint comes back as an error of the noun. The Rust types of columns are in `sqlx.toml`. Rules without IO
-//! are in the crate `domain`. Start with [`permits`] and [`projects`].
+//! A function takes a connection, then the proof of access or plain data; the tenant is in the `WHERE`, and a violated
+//! constraint becomes an error of the noun. The Rust types of columns are in `sqlx.toml`. Rules without IO are in the
+//! crate `domain`. Start with [`permits`] and [`projects`].
 
 pub mod audit;
 pub mod billing;
@@ -32,7 +32,7 @@ pub use self::{
     migrations::{bring_up_to_date, migrate},
 };
 
-/// Fails unless Postgres answers. It is asked when a connection leaves the pool ([`connect`]), or answers to a new one.
+/// Fails unless Postgres responds: an acquired connection has either been pinged ([`connect`]) or is new.
 pub async fn ping(pool: &PgPool) -> Result<(), sqlx::Error> {
     pool.acquire().await.map(drop)
 }

@@ -1,7 +1,7 @@
-//! The migrations that are compiled in, and which programs and schemas go together.
+//! The compiled-in migrations, and the compatibility of programs and schemas.
 //!
-//! While a new version is rolled out, and after a step back, a program meets a schema that is newer than itself. That is right as
-//! long as no contract has taken away what it reads: the table `schema_floor` says since when.
+//! During a rollout, and after a rollback, a program runs against a schema newer than itself. That works until a
+//! contract migration removes something that it reads; the table `schema_floor` records the oldest compatible program.
 
 use sqlx::{PgConnection, PgPool, migrate::Migrator};
 
@@ -10,7 +10,7 @@ use crate::{
     pooler::{self, PoolerError},
 };
 
-/// Why the database was not brought up to date.
+/// The reason the database was not brought up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
     /// The database has become too new for this program.
@@ -23,35 +23,35 @@ pub enum MigrateError {
         program: &'static str,
         /// The newest migration that the program has.
         newest: i64,
-        /// The migration that a program has to have.
+        /// The migration that a program must have.
         oldest_migration: i64,
         /// The version of the oldest program that has it.
         oldest_version: String,
     },
-    /// Migrations hold on to a session, which `postgres.direct_url`, or `postgres.url` without it, does not give them.
+    /// Migrations need a session, which `postgres.direct_url` (or `postgres.url` if it is unset) does not provide.
     #[error(transparent)]
     Pooler(#[from] PoolerError),
     /// A migration could not be applied.
     #[error(transparent)]
     Migration(#[from] sqlx::migrate::MigrateError),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
 fn migrator() -> Migrator {
     let mut migrator = sqlx::migrate!("../../migrations");
-    // Those of newer programs, which this one has to get along with.
+    // Applied migrations of newer programs are unknown here.
     migrator.set_ignore_missing(true);
     migrator
 }
 
-/// Returns the newest migration that this program has.
+/// Returns the number of the newest migration that this program has.
 pub fn newest() -> i64 {
     migrator().iter().map(|migration| migration.version).max().unwrap_or_default()
 }
 
-/// Applies the migrations that the database lacks, as [`migrate`] does, in sessions of PostgreSQL also where there is a pooler.
+/// Applies missing migrations like [`migrate`], in PostgreSQL sessions even if there is a pooler.
 pub async fn bring_up_to_date(postgres: &config::Postgres) -> Result<(), MigrateError> {
     let pool = connections::connect_directly(postgres)?;
     pooler::check(config::Pooler::None, &pool).await?;
@@ -60,11 +60,11 @@ pub async fn bring_up_to_date(postgres: &config::Postgres) -> Result<(), Migrate
     migrated
 }
 
-/// Applies the migrations that the database lacks, and grants the [roles of edges](edges::roles) what they need then. Migrations of a
-/// newer program, which this one does not know, stay. Many processes may call it concurrently.
+/// Applies missing migrations, and updates the rights of the [roles of edges](edges::roles). Unknown migrations of a
+/// newer program are ignored. Many processes may call it concurrently.
 pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
     let mut conn = pool.acquire().await?;
-    // Its settings are its own from now on.
+    // The connection gets settings of its own, so it must not return to the pool.
     conn.close_on_drop();
     connections::take_any_time(&mut conn).await?;
     check_age(&mut conn).await?;
@@ -72,7 +72,7 @@ pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
     Ok(edges::roles::grant_anew(&mut conn).await?)
 }
 
-/// Fails when the database has become too new for this program. One from before there was a floor has none.
+/// Fails when the database has become too new for this program. A database from before there was a floor has none.
 pub async fn check_age(conn: &mut PgConnection) -> Result<(), MigrateError> {
     let has_floor = sqlx::query_scalar!(r#"SELECT to_regclass('schema_floor') IS NOT NULL AS "has_floor!""#);
     if !has_floor.fetch_one(&mut *conn).await? {

@@ -1,9 +1,9 @@
-//! Names of deleted projects and organizations, and domains of deleted projects, which only their former owners may take again for a while.
+//! Names of deleted projects and organizations, and detached domains, reserved for their former owners for a while.
 //!
-//! A name is retired in the transaction that deletes what had it, if something was published under it: whatever nobody saw leads nobody
-//! anywhere, and to keep it would be a way of taking names without end. Of an account's retired names of a kind, the newest stay: as
-//! many as its plan allows of what is named. A name is reclaimed after the row that takes it was inserted: by then the unique index has
-//! waited for a deletion under way, whose retired name is visible.
+//! A name is retired in the transaction that deletes its holder, if something was published under it: reserving unseen
+//! names would let an account take names without end. An account keeps a bounded number of its newest retired names of
+//! each kind. A name is reclaimed after the row that takes it was inserted: by then the unique index has waited for a
+//! concurrent deletion, whose retired name is visible.
 
 use domain::{
     Account, Hostname, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
@@ -14,10 +14,10 @@ use sqlx::{PgConnection, PgExecutor};
 
 use crate::billing::plan;
 
-/// Domains that are kept for one account. A plan bounds those that it has, and nothing how often it gives one up.
+/// The retired domains kept per account. A plan limits attached domains, but not how often one is detached.
 const KEPT_DOMAINS: i64 = 100;
 
-/// A name, of one of the kinds that have names apart.
+/// A name, in one of the separate namespaces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Name<'a> {
     /// The name of a project.
@@ -46,8 +46,8 @@ impl Name<'_> {
     }
 }
 
-/// Retires the name of a project that is being deleted, for the account that owned it, whose plan allows `limits`. The name of one that
-/// never served anything is free; if it was retired before, and reclaimed, it stays so for the rest of its time.
+/// Retires the name of a project that is being deleted for its owner, whose plan allows `limits`. The name of a project
+/// that never served anything is released; an existing retirement of a reclaimed name continues for its remaining time.
 pub(crate) async fn retire_of_project(
     conn: &mut PgConnection,
     id: &ProjectId,
@@ -68,8 +68,7 @@ pub(crate) async fn retire_of_project(
     trim(conn, "project", &owners, limits.projects.into()).await
 }
 
-/// Retires a custom domain that a project is about to lose, or all that one has which is being deleted, for the account that owns it. Of
-/// those that an account has given up, the last [`KEPT_DOMAINS`] are kept.
+/// Retires `domain`, or all domains of a project being deleted, for the owner, who keeps the last [`KEPT_DOMAINS`].
 pub(crate) async fn retire_domains(
     conn: &mut PgConnection,
     project: &ProjectId,
@@ -93,7 +92,7 @@ pub(crate) async fn retire_domains(
     trim(conn, "domain", &[owner.to_string()], KEPT_DOMAINS).await
 }
 
-/// Returns since when a domain is kept for an account that is none of `accounts`.
+/// Returns the time since which a domain is kept for an account other than `accounts`.
 pub(crate) async fn domain_kept_since(
     db: impl PgExecutor<'_>,
     domain: &Hostname,
@@ -111,7 +110,7 @@ pub(crate) async fn domain_kept_since(
     .await
 }
 
-/// Ends the retirement of a domain, which somebody has by now.
+/// Ends the retirement of a domain that is attached again.
 pub(crate) async fn end_retirement(conn: &mut PgConnection, name: Name<'_>) -> Result<(), sqlx::Error> {
     sqlx::query!("DELETE FROM retired_names WHERE kind = $1 AND name = $2", name.kind(), name.as_str())
         .execute(conn)
@@ -119,9 +118,9 @@ pub(crate) async fn end_retirement(conn: &mut PgConnection, name: Name<'_>) -> R
         .map(drop)
 }
 
-/// Retires the name of an org that is being deleted, for its owners, who also get what was retired for the org: no more than the plan of
-/// the first of them allows. The name of one that nobody else joined, and that published and paid nothing, is free. The caller holds the
-/// org's lock, and has not removed its members yet.
+/// Retires the name of an org that is being deleted for its owners, who also inherit the names retired for the org, as
+/// far as the first owner's plan allows. The name of an org that nobody else joined, and that published and paid
+/// nothing, is released. The caller holds the org's lock, and has not removed its members yet.
 pub(crate) async fn retire_of_org(
     conn: &mut PgConnection,
     id: &OrgId,
@@ -165,7 +164,7 @@ pub(crate) async fn retire_of_org(
     Ok(())
 }
 
-/// Gives up the oldest names of a kind that are retired for `former_owners`, so that `most` are left.
+/// Deletes the oldest retired names of a kind for `former_owners`, keeping `most`.
 async fn trim(conn: &mut PgConnection, kind: &str, former_owners: &[String], most: i64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "DELETE FROM retired_names WHERE (kind, name) IN
@@ -186,7 +185,7 @@ async fn retire(
     former_owners: &[String],
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
-    // What is there already is of an owner before, whose time was over or who is this one.
+    // An existing row is expired, or belongs to the same owner.
     sqlx::query!(
         "INSERT INTO retired_names (kind, name, former_owners, retired_at) VALUES ($1, $2, $3, $4)
          ON CONFLICT (kind, name) DO UPDATE
@@ -201,9 +200,10 @@ async fn retire(
     .map(drop)
 }
 
-/// Takes a name for the first of `accounts`, if any of them may have it. Returns false when it is still kept for somebody else. The name of a former owner's project or
-/// org stays retired for the rest of its time, for its new owner alone: were it free, they would lose it by deleting one that published nothing. The caller has
-/// inserted the row that takes the name, and gives it up by a rollback.
+/// Takes a name for the first of `accounts`, if any of them may have it. If it returns false, the name is kept for
+/// another account, and the caller must roll back the row that takes it. A reclaimed project or org name stays retired
+/// for its remaining time, now for its new owner alone, who would otherwise lose it by deleting a holder that published
+/// nothing.
 pub(crate) async fn reclaim(
     conn: &mut PgConnection,
     name: Name<'_>,

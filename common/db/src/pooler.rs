@@ -1,14 +1,14 @@
-//! A pooler in transaction mode between svc and PostgreSQL, such as `PgBouncer`: a connection has another session in each transaction.
+//! Detection of a pooler in transaction mode, such as `PgBouncer`, where each transaction may have another session.
 //!
-//! svc keeps nothing in a session but prepared statements, which the pooler has to know. Such a pooler has names of its own for them at
-//! PostgreSQL, which is how it is told from a direct connection and from one that passes names through and loses statements. What
-//! a direct connection sets for its session ([`SETTINGS`]) has to be set for the role. Not here: migrations and backups, which go around
-//! the pooler ([`connect_directly`](crate::connect_directly)).
+//! svc keeps no session state except prepared statements, which the pooler has to track. Such a pooler renames them at
+//! PostgreSQL, which distinguishes it from a direct connection and from a pooler that passes names through and loses
+//! statements. The settings of a direct connection's session ([`SETTINGS`]) must be set for the role instead.
+//! Migrations and backups bypass the pooler ([`connect_directly`](crate::connect_directly)).
 
 use config::Pooler;
 use sqlx::PgPool;
 
-/// The settings of a session, their values as `ALTER ROLE … SET` takes them, and as `pg_settings` shows them.
+/// The settings of a session: the name, the value in `ALTER ROLE … SET`, and the value in `pg_settings`.
 pub const SETTINGS: [(&str, &str, &str); 4] = [
     ("idle_in_transaction_session_timeout", "5s", "5000"),
     ("lock_timeout", "3s", "3000"),
@@ -16,44 +16,44 @@ pub const SETTINGS: [(&str, &str, &str); 4] = [
     ("jit", "off", "off"),
 ];
 
-/// Why svc does not work with what is between it and PostgreSQL.
+/// The reason svc does not work with its connection to PostgreSQL.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolerError {
-    /// There is a pooler in transaction mode that is not configured, so that settings and locks of sessions would go astray.
+    /// There is an unconfigured pooler in transaction mode, so settings and locks of sessions would be lost.
     #[error(
         "there is a pooler in transaction mode between svc and PostgreSQL: set postgres.pooler = \"transaction\", and postgres.direct_url \
          to PostgreSQL itself"
     )]
     Undeclared,
-    /// Statements that were prepared on a connection are not there in its next transaction.
+    /// Prepared statements of a connection are missing in its next transaction.
     #[error(
         "postgres.pooler is \"transaction\", but what is at postgres.url keeps no prepared statements from one transaction to the next: it \
          is a pooler that is too old or not set up for it (PgBouncer can since 1.21, with max_prepared_statements), or it is PostgreSQL \
          itself, or in session mode, and the key is to be left out"
     )]
     NotKept,
-    /// As [`Self::NotKept`], where no pooler is configured.
+    /// Prepared statements are missing like with [`Self::NotKept`], and no pooler is configured.
     #[error(
         "a prepared statement was lost between svc and PostgreSQL: the pooler at postgres.url is in transaction mode and too old or not set \
          up for prepared statements (PgBouncer can since 1.21, with max_prepared_statements); postgres.pooler = \"transaction\" is to \
          be set, too"
     )]
     Lost,
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
 impl PoolerError {
-    /// Whether the configuration is wrong, rather than PostgreSQL away.
+    /// Returns whether the configuration is wrong, rather than PostgreSQL unavailable.
     pub fn is_final(&self) -> bool {
         !matches!(self, Self::Db(_))
     }
 }
 
-/// Compares what is configured with what the connections of `pool` go through.
+/// Compares the configured pooler with the one that the connections of `pool` actually use.
 pub async fn check(configured: Pooler, pool: &PgPool) -> Result<(), PoolerError> {
-    // The statement sees itself. sqlx has named it.
+    // The statement finds itself under sqlx's name, unless a pooler has renamed it.
     let seen = sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE starts_with(name, 'sqlx_s_')) AS "is_named_by_us!""#
     )
@@ -69,13 +69,14 @@ pub async fn check(configured: Pooler, pool: &PgPool) -> Result<(), PoolerError>
     }
 }
 
-/// Whether the session has no statement of this name, or has another one: two transactions of a connection had different sessions.
+/// Returns whether the session lacks this statement or has another one, because two transactions had different
+/// sessions.
 fn is_lost_statement(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
     code.is_some_and(|code| ["26000", "42P05"].contains(&&*code))
 }
 
-/// Returns the statements that give the role of these connections those of the [`SETTINGS`] that it lacks, in this database alone.
+/// Returns the statements that set the missing [`SETTINGS`] for the role of these connections, in this database only.
 pub async fn missing_settings(pool: &PgPool) -> Result<Vec<String>, sqlx::Error> {
     let names = SETTINGS.map(|(name, ..)| name.to_owned());
     let session = sqlx::query!(

@@ -1,11 +1,11 @@
-//! What an account has used of its plan. Looked at before work begins, and again under the account's [`lock`] in the
-//! transaction that uses more.
+//! An account's usage, checked against its plan: before work begins, and again under its [`lock`] in the transaction.
 //!
-//! Organizations without a subscription have one free plan together, those of each person who creates some: one may make many of them. So
-//! what they use is counted over all of them (`orgs_counted_with`), and never together with what the person uses.
+//! Organizations without a subscription share one free plan with the others of the same creator, because a person may
+//! create many of them. Their usage is the sum over all of them (`orgs_counted_with`), and never includes the person's
+//! own.
 //!
-//! Not here: what plans allow, which is in the crate `domain`; the plan of an account, which [`crate::billing::plan`] reads,
-//! locked where it decides.
+//! The limits of plans are in the crate `domain`. [`crate::billing::plan`] reads an account's plan, locked where it
+//! decides.
 
 use domain::{
     Account, OrgId, ProjectId, Timestamp, UserId,
@@ -16,19 +16,19 @@ use sqlx::{PgConnection, PgExecutor};
 
 use crate::{permits, upkeep::held_packs};
 
-/// Why something was not counted in.
+/// The reason a quota check failed.
 #[derive(Debug, thiserror::Error)]
 pub enum QuotaError {
-    /// The plan has no room for it.
+    /// The plan has no room.
     #[error(transparent)]
     Reached(#[from] LimitReached),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Locks the account until the end of the transaction, so that those who use up its plan concurrently come one after the
-/// other. What is counted afterwards includes what was committed while the lock was waited for.
+/// Locks the account until the end of the transaction, so that concurrent users of its plan are serialized. Counts made
+/// afterwards include everything committed while waiting for the lock.
 pub async fn lock(conn: &mut PgConnection, account: &Account) -> Result<(), sqlx::Error> {
     match account {
         Account::User(user) => {
@@ -38,7 +38,7 @@ pub async fn lock(conn: &mut PgConnection, account: &Account) -> Result<(), sqlx
         }
         Account::Org(org) => {
             permits::lock_row(&mut *conn, org).await?;
-            // Those that count against one plan with it have one lock with it: their creator's, after their own.
+            // Organizations that share a plan also share a lock, that of their creator, taken after their own.
             sqlx::query!(
                 "SELECT u.id FROM users u JOIN orgs o ON o.created_by = u.id
                  WHERE o.id = $1 AND NOT has_plan(o.id) FOR NO KEY UPDATE OF u",
@@ -51,7 +51,7 @@ pub async fn lock(conn: &mut PgConnection, account: &Account) -> Result<(), sqlx
     Ok(())
 }
 
-/// Checks that the account may have one project more.
+/// Checks that the account may have one more project.
 pub async fn projects(db: impl PgExecutor<'_>, account: &Account, allowance: &Allowance<'_>) -> Result<(), QuotaError> {
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM projects
@@ -64,7 +64,7 @@ pub async fn projects(db: impl PgExecutor<'_>, account: &Account, allowance: &Al
     Ok(allowance.check(Limit::Projects, whole(count) + 1)?)
 }
 
-/// Checks that the person may have one share more.
+/// Checks that the person may have one more share.
 pub async fn shares(
     db: impl PgExecutor<'_>,
     user: &UserId,
@@ -82,8 +82,8 @@ pub async fn shares(
     Ok(allowance.check(Limit::Shares, whole(count) + 1)?)
 }
 
-/// Checks that the store may keep `more` bytes for the account. Each deployment counts with what it takes on a disk, as
-/// [`Content::counted_bytes`] says, so that many small ones are not free.
+/// Checks that the store may keep `more` bytes for the account. Deployments count with their size on disk, as
+/// [`Content::counted_bytes`] computes it, so that many small ones are not free.
 ///
 /// [`Content::counted_bytes`]: crate::projects::deployments::Content::counted_bytes
 pub async fn stored_bytes(
@@ -92,7 +92,7 @@ pub async fn stored_bytes(
     more: u64,
     allowance: &Allowance<'_>,
 ) -> Result<(), QuotaError> {
-    // A deployment that was published before its stored size was noted counts with its files alone.
+    // A deployment without a recorded stored size, from before it was recorded, counts with the size of its files.
     let stored = sqlx::query_scalar!(
         r#"SELECT COALESCE(sum(greatest(COALESCE(d.stored_bytes, d.bytes) + $3::bigint, $4)), 0)::bigint AS "bytes!"
            FROM deployments d JOIN projects p ON p.id = d.project_id
@@ -107,8 +107,8 @@ pub async fn stored_bytes(
     Ok(allowance.check(Limit::StoredBytes, whole(stored).saturating_add(more))?)
 }
 
-/// Checks that what the account has deleted and the store still has leaves room for more. It counts against no plan, and is removed
-/// early beyond what the plan allows to store; but whoever deletes faster than that is refused.
+/// Checks that the account's deleted data in the store leaves room for more. Deleted data does not count against the
+/// plan, and is removed early beyond the plan's storage; this refuses accounts that delete faster than that.
 pub async fn deleted_bytes(
     conn: &mut PgConnection,
     account: &Account,
@@ -117,12 +117,13 @@ pub async fn deleted_bytes(
 ) -> Result<(), QuotaError> {
     let payer = held_packs::payer(&mut *conn, account).await?;
     let held = held_packs::of(&mut *conn, &payer, now).await?;
-    // What can be restored is bounded when it is deleted.
+    // Restorable data was bounded when it was deleted.
     Ok(allowance.check(Limit::DeletedBytes, held.trashed.saturating_add(held.due))?)
 }
 
-/// Checks that the project may have one deployment more whose files are kept: so many for each of those `kept` that its owner's plan
-/// keeps. Refused instead of deleting an older one, which was said to stay for its 30 days: the owner decides what goes.
+/// Checks that the project may have one more deployment with files: a multiple of the number `kept` by its owner's
+/// plan. Older deployments are not deleted instead, because they are promised to stay for 30 days and the owner decides
+/// which to delete.
 pub async fn deployments(
     db: impl PgExecutor<'_>,
     project: &ProjectId,
@@ -157,7 +158,7 @@ pub async fn domains(
     Ok(allowance.check(Limit::Domains, whole(count).saturating_add(more))?)
 }
 
-/// Checks that the person may create one organization more.
+/// Checks that the person may create one more organization.
 pub async fn orgs(db: impl PgExecutor<'_>, creator: &UserId, allowance: &Allowance<'_>) -> Result<(), QuotaError> {
     let count = sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM orgs WHERE created_by = $1"#, creator.as_str())
         .fetch_one(db)
@@ -165,7 +166,7 @@ pub async fn orgs(db: impl PgExecutor<'_>, creator: &UserId, allowance: &Allowan
     Ok(allowance.check(Limit::Orgs, whole(count) + 1)?)
 }
 
-/// Checks that the organization has a seat for one invite more: members have one each, and so have pending invites.
+/// Checks that the organization has a seat for one more invite. Members and pending invites take one seat each.
 pub async fn seats(
     db: impl PgExecutor<'_>,
     org: &OrgId,
@@ -183,8 +184,8 @@ pub async fn seats(
     Ok(allowance.check(Limit::Members, whole(taken) + 1)?)
 }
 
-/// Checks that the organization has a seat for somebody who accepts an invite. The invites that are pending had theirs when
-/// they were made; of a plan that has become smaller since, those who come first have the seats.
+/// Checks that the organization has a seat for a person who accepts an invite. Pending invites had theirs when they
+/// were created; after a downgrade, the first to accept get the remaining seats.
 pub async fn members(db: impl PgExecutor<'_>, org: &OrgId, allowance: &Allowance<'_>) -> Result<(), QuotaError> {
     let members =
         sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM org_members WHERE org_id = $1"#, org.as_str())
@@ -193,7 +194,6 @@ pub async fn members(db: impl PgExecutor<'_>, org: &OrgId, allowance: &Allowance
     Ok(allowance.check(Limit::Members, whole(members) + 1)?)
 }
 
-/// Returns the bytes that a project counts with in the store.
 pub(crate) async fn stored_by_project(db: impl PgExecutor<'_>, project: &ProjectId) -> Result<u64, sqlx::Error> {
     let stored = sqlx::query_scalar!(
         r#"SELECT COALESCE(sum(greatest(COALESCE(stored_bytes, bytes) + $2::bigint, $3)), 0)::bigint AS "bytes!"

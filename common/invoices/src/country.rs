@@ -1,4 +1,4 @@
-//! Countries of addresses and of rates: their ISO 3166-1 codes and English names.
+//! Countries of addresses and rates, by their ISO 3166-1 codes and English names.
 
 use std::{fmt, str::FromStr};
 
@@ -6,13 +6,13 @@ use std::{fmt, str::FromStr};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Country(&'static str, &'static str);
 
-/// The text is not the code of a country.
+/// The error for a text that is not a country code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a country is given by its ISO 3166-1 alpha-2 code, such as NL")]
 pub struct CountryError;
 
 impl Country {
-    /// Returns the code, in capital letters.
+    /// Returns the code in capital letters.
     pub fn code(self) -> &'static str {
         self.0
     }

@@ -1,9 +1,9 @@
-//! Text as a document may carry it: one line, in composed characters, with nothing invisible in it.
+//! Text for documents: one line of composed characters without invisible ones.
 
 use unicode_normalization::UnicodeNormalization;
 
-/// Returns the text as one line without control characters, directional marks and what no typeface and no XML has. Every run of
-/// white space becomes a space.
+/// Returns the text as one line without control characters, directional marks and characters that no typeface or XML
+/// allows. Each run of white space becomes a space.
 pub(crate) fn clean(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.nfc().filter(|&c| !is_invisible(c)) {
@@ -17,13 +17,13 @@ pub(crate) fn clean(text: &str) -> String {
     line
 }
 
-/// Returns whether nothing of the text can be seen on a document.
+/// Returns whether the text is invisible on a document.
 pub fn is_blank(text: &str) -> bool {
     clean(text).is_empty()
 }
 
-/// Format characters, variation selectors, private use and non-characters: a name could pretend to be another with the first, and
-/// PDF/A forbids the last two.
+/// Returns whether a character is a format character, which could make one name look like another, a variation
+/// selector, or a private use or non-character, which PDF/A forbids.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

@@ -1,4 +1,4 @@
-//! Any invoice that is proved becomes valid documents, whatever its parties are called.
+//! Every proved invoice becomes valid documents, whatever its texts.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -10,7 +10,7 @@ use invoices::model::{Consultation, Draft, InvoiceKind, Line, Party, PaymentMeth
 use proptest::{collection::vec, option, prelude::*};
 use samples::{line, with_lines};
 
-/// Text as somebody might write it who means no good.
+/// Generates text, including malicious text.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-zA-Z .&'-]{1,40}",

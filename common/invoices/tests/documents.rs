@@ -1,5 +1,5 @@
-//! Documents of every sample: the marks of PDF/A-3 and of Factur-X, and that the same invoice gives the same bytes. They are left in the
-//! build folder's `tmp/invoices`, to be looked at.
+//! The documents of every sample have the marks of PDF/A-3 and Factur-X, and are reproducible. They are left in the
+//! build folder's `tmp/invoices` for inspection.
 #![expect(clippy::panic, reason = "a sample that cannot be rendered fails its test")]
 
 mod samples;
@@ -55,7 +55,7 @@ fn every_pdf_has_the_marks_of_the_standards() {
         for banned in ["/Encrypt", "/JavaScript", "/Launch"] {
             assert!(!text.contains(banned), "{name} has {banned}");
         }
-        // Two revisions: what krilla wrote, and the metadata of Factur-X.
+        // Two revisions: the output of krilla, and the metadata of Factur-X.
         assert_eq!(text.matches("%%EOF").count(), 2, "{name}");
     }
 }
@@ -69,7 +69,7 @@ fn xml_says_what_kind_of_document_it_is() {
     let note = render("credit-note", &samples::prove(samples::credit_note()));
     assert!(note.cii.contains("<ram:TypeCode>381</ram:TypeCode>") && note.cii.contains("2026-000117"));
     assert!(note.ubl.contains("<CreditNote ") && note.ubl.contains("2026-000117"));
-    // Of a consumer Peppol knows no address.
+    // A consumer has no Peppol address.
     let consumer = render("consumer", &samples::prove(samples::consumer()));
     assert!(!consumer.ubl.contains("peppol"));
 }

@@ -1,22 +1,22 @@
-//! How far accounts are through the bandwidth of a month: a row stands from 80 percent on. At 100 the edges serve the account's
-//! sites at a bounded rate, as long as the account keeps the plan that the row names.
+//! Bandwidth levels: a row for each account that has used at least 80 percent of its monthly bandwidth. At 100 percent
+//! the edges limit the rate of the account's sites while the account keeps the plan in the row.
 
 use domain::{Account, Timestamp, month::Month};
 use sqlx::{PgConnection, PgExecutor};
 
-/// An account, as its use of a month's bandwidth is judged.
+/// An account's use of a month's bandwidth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
     /// The account.
     pub account: Account,
-    /// The bytes that its sites have sent to people; for an organization without a subscription, with those of the others that its creator
-    /// has made, of which one free plan is shared. What was used while a subscription was paid is no other's.
+    /// The bytes that the account's sites have sent to people. Organizations without a subscription that share a
+    /// creator share one free plan and are counted together; bytes used while a subscription was paid are not shared.
     pub used_bytes: u64,
-    /// Whether others have sent a part of them.
+    /// Whether other organizations have sent part of the bytes.
     pub is_shared: bool,
-    /// The plan that it is subscribed to.
+    /// The plan that the account is subscribed to.
     pub subscribed: Option<String>,
-    /// The level that is recorded.
+    /// The recorded level.
     pub level: Option<Level>,
 }
 
@@ -25,21 +25,21 @@ pub struct Standing {
 pub struct Level {
     /// The percentage: 80 or 100.
     pub percent: u8,
-    /// The plan that it was subscribed to then.
+    /// The plan that the account was subscribed to then.
     pub plan: Option<String>,
 }
 
-/// Accounts that were looked at, one after the other.
+/// A page of accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// Those of them that have sent enough, or have a level.
+    /// The accounts of the page that have sent enough or have a level.
     pub standings: Vec<Standing>,
-    /// The last that was looked at; `None` when there are no more.
+    /// The last account of the page, used as the cursor; `None` at the end.
     pub last: Option<Account>,
 }
 
-/// Looks at the `rows` accounts behind `after` that have used bandwidth in a month, in their order. Returns the standings of
-/// those that have sent at least `least_bytes`, or whose level is recorded.
+/// Reads the next `rows` accounts after `after` that have used bandwidth in a month. Returns those that have sent at
+/// least `least_bytes` or have a recorded level.
 pub async fn page(
     db: impl PgExecutor<'_>,
     month: Month,
@@ -47,7 +47,7 @@ pub async fn page(
     least_bytes: u64,
     rows: i64,
 ) -> Result<Page, sqlx::Error> {
-    // The last account comes in any case, to go on behind.
+    // The last account is always included, because it is the cursor.
     let found = sqlx::query!(
         r#"WITH page AS MATERIALIZED (
                SELECT account, people_bytes FROM bandwidth_months
@@ -119,8 +119,7 @@ pub async fn page(
     Ok(Page { last: standings.last().map(|standing| standing.account.clone()), standings })
 }
 
-/// Puts the level `after` in the place of `before`; `None` is none, because the account has room. Returns false, and changes
-/// nothing, when another level than `before` is recorded by now.
+/// Replaces the level `before` with `after`; `None` is below every level. Returns false if `before` is outdated.
 pub async fn replace(
     conn: &mut PgConnection,
     account: &Account,

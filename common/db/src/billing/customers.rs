@@ -3,7 +3,7 @@
 use domain::{Account, OrgId, Timestamp, UserId};
 use sqlx::PgExecutor;
 
-/// Returns the provider's id of the account.
+/// Returns the provider's id for the account.
 pub async fn find(db: impl PgExecutor<'_>, account: &Account, provider: &str) -> Result<Option<String>, sqlx::Error> {
     sqlx::query_scalar!(
         "SELECT customer_id FROM billing_customers WHERE account = $1 AND provider = $2",
@@ -14,7 +14,7 @@ pub async fn find(db: impl PgExecutor<'_>, account: &Account, provider: &str) ->
     .await
 }
 
-/// Records the provider's id of the account, and returns the one that is recorded: another admin may have been faster.
+/// Records the provider's id for the account, and returns the recorded one: another admin may have been first.
 pub async fn record(
     db: impl PgExecutor<'_>,
     account: &Account,
@@ -22,7 +22,7 @@ pub async fn record(
     customer_id: &str,
     now: Timestamp,
 ) -> Result<String, sqlx::Error> {
-    // The update changes nothing; without it, the row that is there would not be returned.
+    // The update changes nothing, but `RETURNING` needs it to return an existing row.
     sqlx::query_scalar!(
         "INSERT INTO billing_customers (account, provider, customer_id, created_at) VALUES ($1, $2, $3, $4)
          ON CONFLICT (account, provider) DO UPDATE SET customer_id = billing_customers.customer_id
@@ -36,7 +36,7 @@ pub async fn record(
     .await
 }
 
-/// Forgets the provider's id of the account, which the provider does not know any more.
+/// Deletes the provider's id for the account, which the provider no longer knows.
 pub async fn forget(db: impl PgExecutor<'_>, account: &Account, provider: &str) -> Result<(), sqlx::Error> {
     sqlx::query!("DELETE FROM billing_customers WHERE account = $1 AND provider = $2", account.as_str(), provider)
         .execute(db)
@@ -44,7 +44,7 @@ pub async fn forget(db: impl PgExecutor<'_>, account: &Account, provider: &str) 
         .map(drop)
 }
 
-/// Returns whether the account was not deleted.
+/// Returns whether the account still exists.
 pub async fn exists(db: impl PgExecutor<'_>, account: &Account) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM users WHERE id = $1) OR EXISTS (SELECT FROM orgs WHERE id = $2) AS "exists!""#,

@@ -1,4 +1,4 @@
-//! The documents of invoices: which are still to be rendered, and those that were, as they are handed out.
+//! The rendered documents of invoices, and the queue of invoices that are still to be rendered.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use domain::{Account, InvoiceId, Timestamp};
 use serde_json::Value;
 use sqlx::{PgExecutor, PgPool};
 
-/// A form in which an invoice is handed out.
+/// A form in which an invoice is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentForm {
-    /// PDF/A-3 with the XML inside.
+    /// PDF/A-3 with embedded XML.
     Pdf,
     /// EN 16931 as Cross Industry Invoice.
     Cii,
@@ -21,7 +21,7 @@ impl DocumentForm {
     /// Every form.
     pub const ALL: [Self; 3] = [Self::Pdf, Self::Cii, Self::Ubl];
 
-    /// Returns the form's word.
+    /// Returns the string form.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pdf => "pdf",
@@ -31,16 +31,16 @@ impl DocumentForm {
     }
 }
 
-/// A document of an invoice.
+/// A rendered document of an invoice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
     /// The invoice's number.
     pub number: String,
-    /// The document itself.
+    /// The document's bytes.
     pub body: Vec<u8>,
 }
 
-/// Returns whether an invoice of the account has its documents; `None` when the account has no such invoice.
+/// Returns whether the documents of an account's invoice are rendered; `None` when the account has no such invoice.
 pub async fn are_rendered(
     db: impl PgExecutor<'_>,
     account: &Account,
@@ -56,7 +56,7 @@ pub async fn are_rendered(
     .await
 }
 
-/// Returns a document of an invoice; `None` when there is none yet. Whoever asks holds a link that names both.
+/// Returns a document of an invoice; `None` until it is rendered. The caller has verified a link to it.
 pub async fn find(
     db: impl PgExecutor<'_>,
     invoice: &InvoiceId,
@@ -77,27 +77,26 @@ pub async fn find(
 /// The documents of one invoice.
 #[derive(Debug)]
 pub struct NewDocuments<'a> {
-    /// The PDF, with the XML in it.
+    /// The PDF with embedded XML.
     pub pdf: &'a [u8],
-    /// The XML that is in the PDF: Cross Industry Invoice.
+    /// The embedded XML, as Cross Industry Invoice.
     pub cii: &'a str,
-    /// The same as UBL.
+    /// The invoice as UBL.
     pub ubl: &'a str,
 }
 
-/// An invoice whose documents are to be rendered.
+/// An invoice whose documents are due to be rendered.
 #[derive(Debug)]
 pub struct DueDocuments {
     /// The invoice.
     pub id: InvoiceId,
-    /// Everything that they are rendered from.
+    /// The data that the documents are rendered from.
     pub content: Value,
-    /// Attempts that failed.
+    /// The number of failed attempts.
     pub failures: i32,
 }
 
-/// Returns invoices whose documents are due, the longest due first, and holds them for `lease`: until then nobody else
-/// gets them.
+/// Leases invoices whose documents are due for `lease`, the longest due first.
 pub async fn take_due(
     db: &PgPool,
     now: Timestamp,
@@ -118,7 +117,7 @@ pub async fn take_due(
     .await
 }
 
-/// Stores the documents of an invoice. Those that are there already stay: what was sent is never exchanged.
+/// Stores the documents of an invoice. Existing documents are kept, because a sent document must never change.
 pub async fn store(
     db: &PgPool,
     id: &InvoiceId,
@@ -141,7 +140,7 @@ pub async fn store(
     transaction.commit().await
 }
 
-/// Notes that the documents could not be rendered; they are due again at `next`.
+/// Records that the documents could not be rendered, and makes them due again at `next`.
 pub async fn put_off(db: impl PgExecutor<'_>, id: &InvoiceId, next: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE invoices SET render_at = $2, render_failures = render_failures + 1 WHERE id = $1",

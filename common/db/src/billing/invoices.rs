@@ -1,5 +1,5 @@
-//! Invoices and credit notes. Their numbers have no gaps: a number is chosen under its series' lock, in the transaction
-//! that inserts the row.
+//! Invoices and credit notes. Their numbers have no gaps: a number is chosen under the lock of its series, in the
+//! transaction that inserts the row.
 
 use domain::{
     Account, InvoiceId, PaymentId, ReversalId, Timestamp,
@@ -17,33 +17,33 @@ use sqlx::{PgConnection, PgExecutor};
 pub struct Invoice {
     /// The id.
     pub id: InvoiceId,
-    /// The account that it is made out to.
+    /// The account that is billed.
     pub account: Account,
     /// Invoice or credit note.
     pub kind: InvoiceKind,
     /// The number.
     pub number: String,
-    /// The payment that it bills, or whose reversal it credits.
+    /// The payment that is billed, or whose reversal is credited.
     pub payment_id: PaymentId,
-    /// The reversal that it credits.
+    /// The reversal that is credited.
     pub reversal_id: Option<ReversalId>,
     /// The invoice that a credit note corrects.
     pub corrects: Option<InvoiceId>,
     /// The reversal whose money came back, so that it is invoiced again.
     pub restores: Option<ReversalId>,
-    /// What became of its money.
+    /// The state of its payment.
     pub status: InvoiceStatus,
     /// The time of issue.
     pub issued_at: Timestamp,
-    /// The amount without VAT; of a credit note, what is given back.
+    /// The amount without VAT; on a credit note, the amount given back.
     pub net_cents: Cents,
     /// The VAT.
     pub vat_cents: Cents,
     /// The amount with VAT.
     pub total_cents: Cents,
-    /// Everything that its documents are rendered from.
+    /// The data that its documents are rendered from.
     pub content: Value,
-    /// Whether its documents were rendered.
+    /// Whether its documents are rendered.
     pub has_document: bool,
 }
 
@@ -54,7 +54,7 @@ impl Invoice {
     }
 }
 
-/// Reads invoices. The literal is what follows the join of `invoices i` with `invoice_documents d`.
+/// Reads invoices. The literal follows the join of `invoices i` with `invoice_documents d`.
 macro_rules! select_invoices {
     ($rest:literal, $($argument:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -68,7 +68,7 @@ macro_rules! select_invoices {
     };
 }
 
-/// Takes the next number of a series, which stays locked until the transaction ends: what is rolled back leaves no gap.
+/// Takes the next number of a series, which stays locked until the transaction ends so that a rollback leaves no gap.
 pub async fn number(conn: &mut PgConnection, series: InvoiceSeries, year: i32) -> Result<InvoiceNumber, sqlx::Error> {
     let sequence = sqlx::query_scalar!(
         "INSERT INTO invoice_numbers (kind, year, last) VALUES ($1, $2, 1)
@@ -81,7 +81,7 @@ pub async fn number(conn: &mut PgConnection, series: InvoiceSeries, year: i32) -
     Ok(InvoiceNumber { series, year, sequence })
 }
 
-/// Inserts an invoice under its number; its documents are due to be rendered.
+/// Inserts an invoice under its number, and makes its documents due for rendering.
 pub async fn insert(conn: &mut PgConnection, invoice: &Invoice, number: InvoiceNumber) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO invoices (id, account, kind, number, year, sequence, payment_id, reversal_id, corrects, restores,
@@ -110,12 +110,12 @@ pub async fn insert(conn: &mut PgConnection, invoice: &Invoice, number: InvoiceN
     .map(drop)
 }
 
-/// Returns the invoice of a payment, with its credit notes and what restores them, in the order of their issue.
+/// Returns the invoice of a payment, its credit notes and the invoices that restore them, in order of issue.
 pub async fn of_payment(db: impl PgExecutor<'_>, payment: &PaymentId) -> Result<Vec<Invoice>, sqlx::Error> {
     select_invoices!("WHERE i.payment_id = $1 ORDER BY i.issued_at, i.id", payment.as_str()).fetch_all(db).await
 }
 
-/// Says what became of the money of an invoice.
+/// Sets the payment state of an invoice.
 pub async fn set_status(conn: &mut PgConnection, id: &InvoiceId, status: InvoiceStatus) -> Result<(), sqlx::Error> {
     sqlx::query!("UPDATE invoices SET status = $2 WHERE id = $1 AND status <> $2", id.as_str(), status as InvoiceStatus)
         .execute(conn)
@@ -145,7 +145,7 @@ pub async fn find(db: impl PgExecutor<'_>, account: &Account, id: &InvoiceId) ->
     select_invoices!("WHERE i.account = $1 AND i.id = $2", account.as_str(), id.as_str()).fetch_optional(db).await
 }
 
-/// Returns an invoice or a credit note, whoever has it.
+/// Returns an invoice or a credit note of any account.
 pub async fn find_id(db: impl PgExecutor<'_>, id: &InvoiceId) -> Result<Option<Invoice>, sqlx::Error> {
     select_invoices!("WHERE i.id = $1", id.as_str()).fetch_optional(db).await
 }
@@ -158,11 +158,11 @@ pub async fn find_number(db: impl PgExecutor<'_>, number: &str) -> Result<Option
 /// The documents of an invoice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Documents {
-    /// The PDF, with the CII in it.
+    /// The PDF with embedded CII.
     pub pdf: Vec<u8>,
-    /// The invoice in the syntax CII.
+    /// The invoice in CII syntax.
     pub cii: String,
-    /// The invoice in the syntax UBL.
+    /// The invoice in UBL syntax.
     pub ubl: String,
 }
 

@@ -1,7 +1,7 @@
-//! An account's ledger: what was billed and what was paid, in the order of time.
+//! An account's ledger: its documents and its payments in chronological order.
 //!
-//! Every invoice has its payment, and every credit note the refund or charge-back that it was written for; money that came
-//! back after that is invoiced again. So the sum of what was billed is the sum of what was paid.
+//! Every invoice has a payment, and every credit note has the refund or charge-back that it was written for; money that
+//! came back after that is invoiced again. So the sum of the documents equals the sum of the payments.
 
 use domain::{
     Account, Timestamp,
@@ -9,47 +9,47 @@ use domain::{
 };
 use sqlx::PgExecutor;
 
-/// An entry of the ledger.
+/// A ledger entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The time at which money moved or a document was issued.
+    /// The time money moved or a document was issued.
     pub at: Timestamp,
     /// The kind of entry.
     pub kind: EntryKind,
     /// The id of the payment, reversal or document.
     pub id: String,
-    /// The number of the document, or of the one that belongs to the money.
+    /// The number of the document, or of the document that belongs to the money.
     pub number: Option<String>,
     /// The id of the plan.
     pub plan: String,
-    /// The amount without VAT, of a document; negative on a credit note.
+    /// The amount of a document without VAT; negative on a credit note.
     pub net: Option<Cents>,
-    /// The VAT, of a document; negative on a credit note.
+    /// The VAT of a document; negative on a credit note.
     pub vat: Option<Cents>,
-    /// The amount with VAT; negative on a credit note, and of money that went back.
+    /// The amount with VAT; negative on a credit note and for money that went back.
     pub total: Cents,
-    /// The way in which money moved, as the provider names it.
+    /// The payment method, as the provider names it.
     pub method: Option<String>,
     place: i32,
 }
 
-/// The kinds of entries.
+/// The kind of a ledger entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// An invoice was issued.
     Invoice,
     /// A credit note was issued.
     CreditNote,
-    /// Money came.
+    /// Money was received.
     Payment,
     /// Money went back.
     Reversal(Reversal),
-    /// Money that went back came again: the refund failed, or the bank decided otherwise.
+    /// Reversed money was received again: the refund failed, or the bank changed its decision.
     Returned(Reversal),
 }
 
 impl EntryKind {
-    /// Returns the kind's word.
+    /// Returns the string form.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Invoice => "invoice",
@@ -76,14 +76,14 @@ impl EntryKind {
         known.ok_or_else(|| sqlx::Error::Decode(format!("{word} is no kind of entry").into()))
     }
 
-    /// Whether the entry is a document rather than money.
+    /// Returns whether the entry is a document rather than money.
     pub const fn is_document(self) -> bool {
         matches!(self, Self::Invoice | Self::CreditNote)
     }
 }
 
-/// Returns at most `limit` entries of the account's ledger that follow `after`, or its first ones. What has happened by
-/// `until` is in it.
+/// Returns at most `limit` entries of the account's ledger after `after` (or the first ones) and up to the time
+/// `until`.
 pub async fn page(
     db: impl PgExecutor<'_>,
     account: &Account,
@@ -91,8 +91,8 @@ pub async fn page(
     until: Timestamp,
     limit: i64,
 ) -> Result<Vec<Entry>, sqlx::Error> {
-    // What is made in one transaction has one time: the document comes before its money. Money that was credited went back
-    // when the credit note was issued, whatever became of it later.
+    // Rows of one transaction share a timestamp, so `place` orders a document before its money. Credited money counts
+    // as gone from the issue of the credit note, whatever happened to it later.
     let rows = sqlx::query!(
         r#"SELECT at AS "at!: Timestamp", place AS "place!", id AS "id!", kind AS "kind!", number, plan AS "plan!",
                   net AS "net: Cents", vat AS "vat: Cents", total AS "total!: Cents", method

@@ -1,9 +1,9 @@
-//! Plans, subscriptions, payments and invoices of accounts: the rows that say who pays what, and what became of it.
+//! Plans, subscriptions, payments and invoices of accounts.
 //!
-//! An account is named by its id alone, because its books outlive it; whoever asks for them has proved before that they may
-//! see them. Whatever changes a subscription or one of its payments locks the account's subscriptions first
-//! ([`subscriptions::lock`]). When something is charged, and what follows from a payment, is decided in admin, module
-//! `billing`; amounts, periods and VAT are in the crate `domain`. [`plan`] says what an account may use. Start with
+//! An account is identified by its id alone, because its billing records outlive it; callers have already proved that
+//! the reader may see them. Every change of a subscription or its payments first locks the account's subscriptions
+//! ([`subscriptions::lock`]). When to charge, and the consequences of a payment, are decided in admin, module
+//! `billing`; amounts, periods and VAT are in the crate `domain`. [`plan`] reads an account's allowance. Start with
 //! [`subscriptions`].
 
 pub mod bandwidth_levels;

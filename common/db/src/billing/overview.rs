@@ -1,4 +1,4 @@
-//! What an account uses of its plan.
+//! An account's usage, compared with its plan.
 
 use domain::{
     Account, OrgId, Timestamp, UserId,
@@ -10,12 +10,12 @@ use sqlx::PgPool;
 
 use crate::{gateway::free_credit, stats::bandwidth};
 
-/// An account's use of its plan.
+/// An account's usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// Projects, shares not counted.
+    /// The number of projects, not counting shares.
     pub projects: u64,
-    /// Custom domains, over all projects.
+    /// The number of custom domains over all projects.
     pub domains: u64,
     /// Bytes sent to people within the month.
     pub bandwidth_bytes: u64,
@@ -23,7 +23,7 @@ pub struct Usage {
     pub ai_cost: Microcents,
 }
 
-/// Returns what the account uses of its plan; of what is counted by month, the UTC month of `now`.
+/// Returns the account's usage. Monthly figures are those of the UTC month of `now`.
 pub async fn usage(pool: &PgPool, account: &Account, now: Timestamp) -> Result<Usage, sqlx::Error> {
     let month = Month::of(now);
     let row = sqlx::query!(
@@ -50,18 +50,18 @@ pub async fn usage(pool: &PgPool, account: &Account, now: Timestamp) -> Result<U
     })
 }
 
-/// What organizations without a subscription use together of the free plan that they share.
+/// The combined usage of the organizations that share a free plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedUsage {
     /// The number of organizations.
     pub orgs: u64,
-    /// Bytes that they count with in the store.
+    /// The bytes that they count with in the store.
     pub stored_bytes: u64,
-    /// What else they use. What is counted by month has that of organizations which were deleted since it began.
+    /// Their other usage. Monthly figures include organizations that were deleted during the month.
     pub usage: Usage,
 }
 
-/// Returns what an organization uses together with those that it shares the free plan with; `None` for one that shares it with none.
+/// Returns the combined usage of an organization and those that share its free plan; `None` if it does not share one.
 pub async fn shared_usage(pool: &PgPool, org: &OrgId, now: Timestamp) -> Result<Option<SharedUsage>, sqlx::Error> {
     let month = Month::of(now);
     let row = sqlx::query!(

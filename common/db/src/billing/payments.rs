@@ -1,4 +1,4 @@
-//! Payments: each is recorded before the provider is asked, and keeps what its invoice will say.
+//! Payments. Each is recorded before the provider is called, and keeps the terms of its invoice.
 
 use domain::{
     Account, PaymentId, SubscriptionId, Timestamp,
@@ -23,9 +23,9 @@ pub struct Payment {
     pub sequence: Sequence,
     /// The number of the month that is paid.
     pub period: i32,
-    /// The id of the plan that it is paid for.
+    /// The id of the plan that is paid for.
     pub plan: String,
-    /// The number of charges for the month before this one.
+    /// The number of earlier charges for the same month.
     pub attempt: i32,
     /// The amount without VAT.
     pub net_cents: Cents,
@@ -33,44 +33,44 @@ pub struct Payment {
     pub vat_cents: Cents,
     /// The amount with VAT.
     pub total_cents: Cents,
-    /// What the invoice will say.
+    /// The terms that the invoice is made from.
     pub terms: Value,
     /// The state.
     pub state: PaymentState,
     /// The kind of provider.
     pub provider: String,
-    /// The provider's id; `None` until it has answered.
+    /// The provider's id; `None` until the provider has responded.
     pub provider_id: Option<String>,
-    /// The page on which a payer who is present pays.
+    /// The checkout page, for a payer who is present.
     pub checkout_url: Option<String>,
-    /// The way it was paid.
+    /// The payment method.
     pub method: Option<String>,
-    /// The provider's reason for a refusal.
+    /// The provider's reason for a failure.
     pub failure: Option<String>,
-    /// Whether it pays, or may pay, for its month.
+    /// Whether it pays for its month, or may still do so.
     pub covers: bool,
-    /// What the provider says of it that the ledger cannot follow.
+    /// A discrepancy: a report of the provider that the ledger cannot follow.
     pub difference: Option<String>,
-    /// The time since which the provider does not know it, or is not the configured one; `None` unless it is under way.
+    /// The time since which the provider does not know the pending payment, or is not the configured one.
     pub lost_since: Option<Timestamp>,
-    /// The time at which it was recorded.
+    /// The time it was recorded.
     pub created_at: Timestamp,
-    /// The time at which it came to an end.
+    /// The time it was settled.
     pub settled_at: Option<Timestamp>,
-    /// The time at which a job asks the provider about it.
+    /// The time of the next status check with the provider.
     pub next_look_at: Option<Timestamp>,
-    /// The number of calls about it in a row that the provider has not answered.
+    /// The number of consecutive status checks without a response.
     pub look_failures: i32,
 }
 
 impl Payment {
-    /// Returns whether the provider may still move money for it, or has, so that its month needs no other charge.
+    /// Returns whether the provider has moved money for it or still may, so that its month needs no other charge.
     pub fn is_live(&self) -> bool {
         self.covers && (self.state.is_under_way() || self.state == PaymentState::Paid)
     }
 }
 
-/// Reads payments. The literal is what follows `FROM payments`.
+/// Reads payments. The literal follows `FROM payments`.
 macro_rules! select_payments {
     ($rest:literal, $($argument:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -149,8 +149,8 @@ pub async fn find_at_provider(
     select_payments!("WHERE provider = $1 AND provider_id = $2", provider, provider_id).fetch_optional(db).await
 }
 
-/// Locks the payments for a month of a subscription until the end of the transaction, and returns them in the order of
-/// their attempts. The account's subscriptions are locked before.
+/// Locks the payments for a month of a subscription until the end of the transaction, and returns them in order of
+/// attempt. The caller has locked the account's subscriptions.
 pub async fn lock_of_month(
     conn: &mut PgConnection,
     subscription: &SubscriptionId,
@@ -192,8 +192,8 @@ pub async fn plans_paid(db: impl PgExecutor<'_>, account: &Account) -> Result<Ve
     Ok(paid.into_iter().map(|paid| (paid.plan, paid.at)).collect())
 }
 
-/// Takes at most `limit` payments that the provider is to be asked about, the longest due first, and puts the next look
-/// off to `next`: what is done with the answer may be cut off anywhere.
+/// Takes at most `limit` payments that are due for a status check, the longest due first, and postpones their next
+/// check to `next` because processing the response may be interrupted.
 pub async fn take_due(
     db: impl PgExecutor<'_>,
     now: Timestamp,
@@ -217,7 +217,7 @@ pub async fn take_due(
     .await
 }
 
-/// Notes that the provider has not answered about a payment, which is looked at again at `next`.
+/// Records that a status check got no response, and schedules the next one at `next`.
 pub async fn look_later(db: impl PgExecutor<'_>, id: &PaymentId, next: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE payments SET next_look_at = $2, look_failures = look_failures + 1 WHERE id = $1",
@@ -244,7 +244,7 @@ pub async fn is_month_owed(db: impl PgExecutor<'_>, subscription: &SubscriptionI
     .await
 }
 
-/// Has the provider asked about a payment at `at`, or before if that was so already.
+/// Schedules a status check of a payment at `at`, unless an earlier one is scheduled.
 pub async fn look_soon(
     db: impl PgExecutor<'_>,
     provider: &str,

@@ -1,4 +1,4 @@
-//! The plan that an account is on: that of its subscription while it is active or past due, else the cheapest.
+//! An account's current plan: that of its subscription while it is active or past due, otherwise the cheapest.
 
 use domain::{
     Account, OrgId,
@@ -8,8 +8,8 @@ use sqlx::{PgConnection, PgExecutor};
 
 use crate::quotas;
 
-/// Returns the id of the plan that the account is subscribed to; `None` without a subscription that entitles to one. The
-/// configuration may have it no more.
+/// Returns the id of the plan that the account is entitled to by a subscription. It may be missing from the
+/// configuration.
 pub async fn subscribed(db: impl PgExecutor<'_>, account: &Account) -> Result<Option<String>, sqlx::Error> {
     sqlx::query_scalar!(
         "SELECT plan FROM subscriptions WHERE account = $1 AND status IN ('active', 'past_due')",
@@ -19,16 +19,16 @@ pub async fn subscribed(db: impl PgExecutor<'_>, account: &Account) -> Result<Op
     .await
 }
 
-/// The plan that an account is subscribed to, and the one for which it was charged.
+/// The plan that an account is subscribed to, and the plan that it was charged for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChargedPlan {
-    /// What [`subscribed`] returns.
+    /// The subscribed plan, as returned by [`subscribed`].
     pub subscribed: Option<String>,
-    /// The plan for which the present month was charged: a cheaper one after an upgrade in its course. `None` when nothing was.
+    /// The plan that the current month was charged for, if any: a cheaper one after an upgrade during the month.
     pub charged: Option<String>,
 }
 
-/// Returns the plan that the account is subscribed to, with the one for which it was charged.
+/// Returns the plan that the account is subscribed to and the plan that it was charged for.
 pub async fn charged(db: impl PgExecutor<'_>, account: &Account) -> Result<ChargedPlan, sqlx::Error> {
     let found = sqlx::query!(
         r#"SELECT s.plan, (SELECT p.plan FROM payments p WHERE p.subscription_id = s.id AND p.period = s.period
@@ -46,13 +46,13 @@ pub async fn limits(db: impl PgExecutor<'_>, plans: &Plans, account: &Account) -
     Ok(plans.limits_of(subscribed(db, account).await?.as_deref()))
 }
 
-/// Returns what the account's plan allows, for a look before work begins. What decides is [`locked`].
+/// Returns the allowance of the account's plan, for an early check. Use [`locked`] for the decision.
 ///
-/// Once a smaller plan was chosen for the next month, nothing more is made than that plan has room for. The other way,
-/// to refuse the smaller plan at the renewal, would charge more than the next invoice was said to be. Whoever needs the
-/// room has it by choosing the present plan again.
+/// After a downgrade is scheduled for the next month, new resources must fit the smaller plan. The alternative, to
+/// refuse the downgrade at the renewal, would charge more than the announced invoice. The account can undo this by
+/// choosing its current plan again.
 ///
-/// Organizations are made within the plan that was paid for: each brings a plan of its own.
+/// Organizations are limited by the plan that was paid for, because each has a plan of its own.
 pub async fn allowance<'p>(
     db: impl PgExecutor<'_>,
     plans: &'p Plans,
@@ -69,26 +69,26 @@ pub async fn allowance<'p>(
     )
     .fetch_one(db)
     .await?;
-    // What nobody has paid for this month is as good as the plan of those who pay nothing.
+    // A past-due month is unpaid, so it counts like the default plan.
     let unpaid = plans.default_plan().filter(|_| found.is_past_due).map(|(id, _)| id);
     let charged = unpaid.or(found.charged.as_deref());
     Ok(plans.allowance_of(found.plan.as_deref(), charged, found.next_plan.as_deref()).shared(found.is_shared))
 }
 
-/// Locks the account, and returns what its plan allows until the end of the transaction: neither what is counted
-/// afterwards nor the plan changes meanwhile, as long as whoever changes a plan holds [`quotas::lock`] too.
+/// Locks the account, and returns its allowance. Until the end of the transaction, neither the counted usage nor the
+/// plan changes, as long as every change of a plan holds [`quotas::lock`] too.
 pub async fn locked<'p>(
     conn: &mut PgConnection,
     plans: &'p Plans,
     account: &Account,
 ) -> Result<Allowance<'p>, sqlx::Error> {
     quotas::lock(&mut *conn, account).await?;
-    // A statement of its own: it sees what was committed while the lock was waited for.
+    // A separate statement, so that it sees everything committed while waiting for the lock.
     allowance(conn, plans, account).await
 }
 
-/// Returns the number of deployments that each of the account's projects keeps: what its plan allows, and no less than
-/// any plan did that it paid for. A subscription that ends, or becomes a smaller one, deletes nothing.
+/// Returns the number of deployments that each of the account's projects keeps: the highest of its current plan and
+/// every plan that it has paid for, so that ending or downgrading a subscription deletes nothing.
 pub async fn kept_deployments(conn: &mut PgConnection, plans: &Plans, account: &Account) -> Result<u32, sqlx::Error> {
     let now = limits(&mut *conn, plans, account).await?.deployments;
     let former = sqlx::query_scalar!(
@@ -102,7 +102,7 @@ pub async fn kept_deployments(conn: &mut PgConnection, plans: &Plans, account: &
     Ok(most.map_or(now, |most| most.max(now)))
 }
 
-/// Returns the ids of the plans that subscriptions entitle to, each with the number of subscriptions.
+/// Returns the ids of the plans that subscriptions entitle to, each with its number of subscriptions.
 pub async fn subscriptions_by_plan(db: impl PgExecutor<'_>) -> Result<Vec<(String, i64)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"SELECT plan, count(*) AS "count!" FROM subscriptions WHERE status IN ('active', 'past_due')

@@ -1,28 +1,28 @@
-//! Play money: what a real payment provider would keep on its side. Nothing else reads these tables.
+//! Play money: the records of a payment provider, in tables that only the play provider reads.
 
 use domain::{PaymentId, ReversalId, Timestamp, billing::Cents};
 use sqlx::{PgConnection, PgExecutor};
 
-/// A payment of play money that is to be made.
+/// A play money payment to create.
 #[derive(Debug)]
 pub struct NewPlayPayment<'a> {
-    /// The id under which it is made.
+    /// The id of the new payment.
     pub id: &'a str,
     /// The customer.
     pub customer_id: &'a str,
-    /// Our order: ordered again, it is the same payment.
+    /// Our order id, which makes a repeated request idempotent.
     pub order: &'a PaymentId,
     /// The amount.
     pub total: Cents,
     /// The text on the payer's statement.
     pub description: &'a str,
-    /// The page that the payer comes back to.
+    /// The page that the payer returns to.
     pub redirect_url: &'a str,
-    /// Whether the payer is present, and the payment open until they have decided. Others are settled when they are made.
+    /// Whether the payer is present, and the payment open until they decide. Other payments are settled on creation.
     pub is_first: bool,
 }
 
-/// A payment of play money.
+/// A play money payment.
 #[derive(Debug, Clone)]
 pub struct PlayPayment {
     /// The id.
@@ -33,7 +33,7 @@ pub struct PlayPayment {
     pub total: Cents,
     /// The text on the payer's statement.
     pub description: String,
-    /// The page that the payer comes back to.
+    /// The page that the payer returns to.
     pub redirect_url: String,
     /// Whether the payer is present.
     pub is_first: bool,
@@ -41,7 +41,7 @@ pub struct PlayPayment {
     pub status: PlayStatus,
 }
 
-/// The status of a payment of play money.
+/// The status of a play money payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum PlayStatus {
@@ -51,11 +51,11 @@ pub enum PlayStatus {
     Paid,
     /// It failed.
     Failed,
-    /// The payer called it off.
+    /// The payer canceled it.
     Canceled,
 }
 
-/// A refund of play money.
+/// A play money refund.
 #[derive(Debug, Clone)]
 pub struct PlayRefund {
     /// The id.
@@ -66,24 +66,24 @@ pub struct PlayRefund {
     pub total: Cents,
 }
 
-/// The failure of a refund of play money.
+/// The error of a play money refund.
 #[derive(Debug, thiserror::Error)]
 pub enum PlayRefundError {
     /// There is no such payment.
     #[error("there is no such payment")]
     Missing,
-    /// The payment was not paid, or too much of it was given back already.
+    /// The payment was not paid, or the refund exceeds what is left of it.
     #[error("not so much of the payment is left")]
     TooMuch,
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Makes a payment. Does nothing when it was made before.
+/// Creates a payment. Does nothing when the same order was created before.
 ///
-/// A first one waits for its payer; one that follows is paid if the customer's last paid first payment allows it, and fails
-/// otherwise.
+/// A first payment waits for its payer. A later one is paid or fails immediately, as the customer's last paid first
+/// payment determines.
 pub async fn create(db: impl PgExecutor<'_>, payment: &NewPlayPayment<'_>, now: Timestamp) -> Result<(), sqlx::Error> {
     let NewPlayPayment { id, customer_id, order, total, description, redirect_url, is_first } = payment;
     sqlx::query!(
@@ -123,7 +123,7 @@ pub async fn find(db: impl PgExecutor<'_>, id: &str) -> Result<Option<PlayPaymen
     .await
 }
 
-/// Records the payer's decision. Returns false when the payment is not open any more.
+/// Records the payer's decision. Returns false when the payment is no longer open.
 pub async fn decide(
     db: impl PgExecutor<'_>,
     id: &str,
@@ -151,7 +151,7 @@ pub async fn has_mandate(db: impl PgExecutor<'_>, customer_id: &str) -> Result<b
     .await
 }
 
-/// Gives a part of a payment back. Does nothing when it was given back before.
+/// Refunds a part of a payment. Does nothing when the same order was refunded before.
 pub async fn refund(
     conn: &mut PgConnection,
     payment_id: &str,
@@ -160,7 +160,7 @@ pub async fn refund(
     total: Cents,
     now: Timestamp,
 ) -> Result<(), PlayRefundError> {
-    // Locked, so that two refunds together give no more back than there is.
+    // Lock the payment, so that two refunds together do not exceed it.
     let payment = sqlx::query!("SELECT total_cents, status FROM play_payments WHERE id = $1 FOR UPDATE", payment_id)
         .fetch_optional(&mut *conn)
         .await?

@@ -1,4 +1,4 @@
-//! The details that an account's invoices carry, with what the registry said of its VAT number.
+//! The billing details on an account's invoices, with the registry's verdict on its VAT number.
 
 use domain::{
     Account, Timestamp,
@@ -15,34 +15,34 @@ use sqlx::{PgConnection, PgExecutor, types::Json};
 pub struct Profile {
     /// The account.
     pub account: Account,
-    /// The name that invoices are made out to.
+    /// The billed name.
     pub name: InvoiceLine,
-    /// The country, which decides over the VAT.
+    /// The country, which determines the VAT.
     pub country: Country,
     /// The postal address.
     pub address: Option<Address>,
     /// The VAT number.
     pub vat_number: Option<VatNumber>,
-    /// The registry's word about the number; there is one exactly when there is a number.
+    /// The registry's verdict on the number; `Some` exactly when there is a number.
     pub vat_status: Option<VatStatus>,
-    /// The time of the registry's last answer; `None` before the first.
+    /// The time of the registry's last response; `None` before the first.
     pub vat_checked_at: Option<Timestamp>,
-    /// The registry's name for that answer, which proves that it was asked.
+    /// The registry's identifier of that response, which proves the consultation.
     pub vat_consultation: Option<String>,
-    /// The name that the registry has with the number, where the state tells it.
+    /// The name registered with the number, where the member state discloses it.
     pub vat_name: Option<String>,
-    /// The address that the registry has with the number, where the state tells it.
+    /// The address registered with the number, where the member state discloses it.
     pub vat_address: Option<String>,
-    /// The time at which the registry is asked again.
+    /// The time of the next check with the registry.
     pub vat_next_check: Option<Timestamp>,
-    /// Questions in a row that the registry did not answer.
+    /// The number of consecutive checks without a response from the registry.
     pub vat_failures: i32,
     /// The time of the last change by a person.
     pub updated_at: Timestamp,
 }
 
 impl Profile {
-    /// Returns the VAT number with the registry's word about it.
+    /// Returns the VAT number with the registry's verdict.
     pub fn vat(&self) -> Option<(&VatNumber, VatStatus)> {
         self.vat_number.as_ref().zip(self.vat_status)
     }
@@ -70,7 +70,7 @@ pub async fn lock(conn: &mut PgConnection, account: &Account) -> Result<Option<P
     select_profile!(" FOR UPDATE", account).fetch_optional(conn).await
 }
 
-/// Stores an account's billing details in the place of those that it had.
+/// Stores an account's billing details, replacing existing ones.
 pub async fn store(conn: &mut PgConnection, profile: &Profile) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO billing_profiles
@@ -103,8 +103,7 @@ pub async fn store(conn: &mut PgConnection, profile: &Profile) -> Result<(), sql
     .map(drop)
 }
 
-/// Stores what became of the VAT number of `checked`. Returns false, and stores nothing, when the account has another number by
-/// now.
+/// Stores the verdict on the VAT number of `checked`. Returns false if the account has another number by now.
 pub async fn note_check(conn: &mut PgConnection, checked: &Profile) -> Result<bool, sqlx::Error> {
     let noted = sqlx::query!(
         "UPDATE billing_profiles
@@ -126,8 +125,8 @@ pub async fn note_check(conn: &mut PgConnection, checked: &Profile) -> Result<bo
     Ok(noted.rows_affected() == 1)
 }
 
-/// Takes at most `limit` details whose VAT number is to be checked, and puts the next check off to `next`: the check may be cut off
-/// anywhere.
+/// Takes at most `limit` details whose VAT number is due for a check, and postpones the next check to `next` because
+/// the check may be interrupted.
 pub async fn take_due(
     db: impl PgExecutor<'_>,
     now: Timestamp,
@@ -150,8 +149,8 @@ pub async fn take_due(
     .await
 }
 
-/// Makes the check of VAT numbers due whose accounts are charged by `charged_by`, unless the registry has answered since
-/// `checked_since`. Those about which it was silent keep their time. Returns how many there were.
+/// Makes VAT checks due for accounts that are charged by `charged_by`, unless the registry has responded since
+/// `checked_since` or its last check got no response. Returns their number.
 pub async fn hasten(
     db: impl PgExecutor<'_>,
     now: Timestamp,

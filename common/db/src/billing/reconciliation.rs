@@ -1,4 +1,4 @@
-//! The proof that the rows of billing agree with each other, and with what the provider said when it was last asked.
+//! Checks that the billing rows agree with each other and with the provider's last reports.
 
 use domain::{
     Timestamp,
@@ -6,32 +6,32 @@ use domain::{
 };
 use sqlx::{PgExecutor, PgPool};
 
-/// The word for payments of which the provider says what the ledger cannot follow.
+/// The kind of the payments with a discrepancy at the provider.
 pub const AT_PROVIDER: &str = "at_provider";
-/// Payments, or subscriptions, that one statement judges: some tens of milliseconds.
+/// The number of payments or subscriptions that one statement checks, in some tens of milliseconds.
 const PAGE: i64 = 5_000;
-/// Numbers of invoices that one statement counts.
+/// The number of invoice numbers that one statement counts.
 const NUMBERS: i32 = 50_000;
 
-/// The numbers of rows that do not agree. All are zero unless a program or a person has made a mistake.
+/// The numbers of rows that disagree. All are zero unless a program or a person made a mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Differences {
-    /// Payments of which the provider says what the ledger cannot follow.
+    /// Payments for which the provider reports something that the ledger cannot follow.
     pub at_provider: i64,
-    /// Paid payments without their invoice, or invoiced with another amount.
+    /// Paid payments without an invoice, or with an invoice of another amount.
     pub not_invoiced: i64,
-    /// Payments whose credit notes do not add up to what went back, as far as it was invoiced.
+    /// Payments whose credit notes do not add up to the invoiced money that went back.
     pub not_credited: i64,
-    /// Payments that bought nothing, or were charged back, and whose money did not go back whole.
+    /// Payments that bought nothing, or were charged back, and were not fully returned.
     pub not_returned: i64,
-    /// Series of numbers with a gap.
+    /// Number series with a gap.
     pub gaps: i64,
-    /// Months of entitled subscriptions that nothing paid, though nothing is due for them.
+    /// Unpaid months of entitled subscriptions that are not due.
     pub not_paid: i64,
 }
 
 impl Differences {
-    /// Returns each number with the word for it.
+    /// Returns each number with its kind.
     pub fn by_kind(&self) -> [(&'static str, i64); 6] {
         [
             (AT_PROVIDER, self.at_provider),
@@ -44,7 +44,7 @@ impl Differences {
     }
 }
 
-/// Counts what does not agree, page by page: no statement takes longer because there are more rows.
+/// Counts the disagreements page by page, so that the duration of a statement does not grow with the number of rows.
 /// `overdue` is the end of a month so long ago that it should have been paid or given up.
 pub async fn differences(db: &PgPool, overdue: Timestamp) -> Result<Differences, sqlx::Error> {
     let mut found =
@@ -64,12 +64,11 @@ pub async fn differences(db: &PgPool, overdue: Timestamp) -> Result<Differences,
     Ok(found)
 }
 
-/// Counts the payments of which the provider says what the ledger cannot follow.
+/// Counts the payments for which the provider reports something that the ledger cannot follow.
 pub async fn at_provider(db: impl PgExecutor<'_>) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM payments WHERE difference IS NOT NULL"#).fetch_one(db).await
 }
 
-/// A page of payments.
 struct PaymentsPage {
     last: String,
     not_invoiced: i64,
@@ -77,7 +76,6 @@ struct PaymentsPage {
     not_returned: i64,
 }
 
-/// Judges the page of payments that follows the one with this id.
 async fn judge_payments(db: &PgPool, after: &str) -> Result<Option<PaymentsPage>, sqlx::Error> {
     let row = sqlx::query!(
         r#"WITH page AS MATERIALIZED (
@@ -115,19 +113,18 @@ async fn judge_payments(db: &PgPool, after: &str) -> Result<Option<PaymentsPage>
     }))
 }
 
-/// A page of subscriptions.
 struct SubscriptionsPage {
     last: String,
     not_paid: i64,
 }
 
-/// Judges the page of subscriptions that follows the one with this id.
 async fn judge_subscriptions(
     db: &PgPool,
     after: &str,
     overdue: Timestamp,
 ) -> Result<Option<SubscriptionsPage>, sqlx::Error> {
-    // Past due or not, nobody has a plan for longer than it was paid, but for the dunning: such a charge does not end.
+    // Past due or not, a plan lasts no longer than it was paid, plus the dunning: a later end means a charge that never
+    // ends.
     let row = sqlx::query!(
         r#"WITH page AS MATERIALIZED (
                SELECT id, status, period, period_end FROM subscriptions WHERE id > $1 ORDER BY id LIMIT $2),
@@ -147,9 +144,8 @@ async fn judge_subscriptions(
     Ok(row.last.map(|last| SubscriptionsPage { last, not_paid: row.not_paid }))
 }
 
-/// Counts the series of numbers with a gap.
 async fn gaps(db: &PgPool) -> Result<i64, sqlx::Error> {
-    // In one statement: what is numbered while the pages are read is no difference.
+    // Read all series in one statement, so that invoices issued while the pages are read do not count as gaps.
     let series = sqlx::query!(
         r#"SELECT kind AS "series: InvoiceSeries", year, last,
                   COALESCE((SELECT max(i.sequence) FROM invoices i

@@ -9,30 +9,30 @@ use domain::{
 };
 use sqlx::{PgConnection, PgExecutor};
 
-/// Money of a payment that went back, or is to go.
+/// A reversal of a payment, pending or done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaymentReversal {
     /// The id.
     pub id: ReversalId,
     /// The payment.
     pub payment_id: PaymentId,
-    /// A refund, or a charge-back.
+    /// A refund or a charge-back.
     pub kind: Kind,
     /// The amount.
     pub total_cents: Cents,
     /// The state.
     pub state: ReversalState,
-    /// The provider's id; `None` until it has answered.
+    /// The provider's id; `None` until the provider has responded.
     pub provider_id: Option<String>,
-    /// The reason, as the operator or the service gave it.
+    /// The reason given by the operator or the service.
     pub reason: Option<String>,
-    /// The time at which it was recorded.
+    /// The time it was recorded.
     pub created_at: Timestamp,
-    /// The time at which it came to an end.
+    /// The time it was settled.
     pub settled_at: Option<Timestamp>,
 }
 
-/// Returns what went back of a payment, the oldest first.
+/// Returns the reversals of a payment, the oldest first.
 pub async fn of_payment(db: impl PgExecutor<'_>, payment: &PaymentId) -> Result<Vec<PaymentReversal>, sqlx::Error> {
     sqlx::query_as!(
         PaymentReversal,
@@ -44,7 +44,7 @@ pub async fn of_payment(db: impl PgExecutor<'_>, payment: &PaymentId) -> Result<
     .await
 }
 
-/// Inserts a reversal, or writes one of a payment that the transaction has locked.
+/// Inserts or updates a reversal. The transaction has locked its payment.
 pub async fn store(conn: &mut PgConnection, reversal: &PaymentReversal) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO payment_reversals

@@ -14,36 +14,35 @@ use sqlx::{PgConnection, PgExecutor};
 pub struct Subscription {
     /// The id.
     pub id: SubscriptionId,
-    /// The account that has it.
+    /// The subscribed account.
     pub account: Account,
     /// The id of the plan.
     pub plan: String,
-    /// The id of the plan from the next month on, if that is another.
+    /// The id of the plan from the next month on, if it differs.
     pub next_plan: Option<String>,
     /// The state.
     pub status: SubscriptionStatus,
-    /// The time of the first payment, from which the months are counted; `None` while it is pending.
+    /// The time of the first payment, from which the months are counted; `None` while the subscription is pending.
     pub anchored_at: Option<Timestamp>,
-    /// The number of the present month, from 0 on.
+    /// The number of the current month, starting at 0.
     pub period: i32,
-    /// The start of the present month.
+    /// The start of the current month.
     pub period_start: Option<Timestamp>,
-    /// The end of the present month.
+    /// The end of the current month.
     pub period_end: Option<Timestamp>,
-    /// The number of the month that is charged next: the one after the present one, or the present one once its payment
-    /// was taken back.
+    /// The number of the month that is charged next: the next month, or the current one after its payment was reversed.
     pub due_period: i32,
-    /// Whether it ends with the present month.
+    /// Whether it ends with the current month.
     pub cancel_at_period_end: bool,
-    /// The number of charges for the month that is due that have failed.
+    /// The number of failed charges for the due month.
     pub failures: i32,
-    /// The time at which a job has to do something for it; `None` when only the payer or the provider can.
+    /// The time a job next works on it; `None` while it waits for the payer or the provider.
     pub next_attempt_at: Option<Timestamp>,
-    /// The time at which it was begun.
+    /// The creation time.
     pub created_at: Timestamp,
-    /// The time at which it ended.
+    /// The time it ended.
     pub ended_at: Option<Timestamp>,
-    /// The reason for which it ended.
+    /// The reason it ended.
     pub end_reason: Option<EndReason>,
 }
 
@@ -53,7 +52,7 @@ impl Subscription {
         Some(months_after(self.anchored_at?, u32::try_from(period).ok()?))
     }
 
-    /// Makes `period` the present month, and the one after it the month that is charged next.
+    /// Makes `period` the current month, and the following month the next to be charged.
     pub fn begin_period(&mut self, period: i32) {
         self.period = period;
         self.due_period = period.saturating_add(1);
@@ -63,7 +62,7 @@ impl Subscription {
     }
 }
 
-/// Reads subscriptions. The literal is what follows `FROM subscriptions`.
+/// Reads subscriptions. The literal follows `FROM subscriptions`.
 macro_rules! select_subscriptions {
     ($rest:literal, $($argument:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -76,7 +75,7 @@ macro_rules! select_subscriptions {
     };
 }
 
-/// Returns the account's subscription: the entitled one, else the newest that waits for its first payment.
+/// Returns the account's subscription: the entitled one, otherwise the newest that waits for its first payment.
 pub async fn current(db: impl PgExecutor<'_>, account: &Account) -> Result<Option<Subscription>, sqlx::Error> {
     select_subscriptions!(
         "WHERE account = $1 AND status <> 'ended' ORDER BY status = 'pending', id DESC LIMIT 1",
@@ -86,7 +85,7 @@ pub async fn current(db: impl PgExecutor<'_>, account: &Account) -> Result<Optio
     .await
 }
 
-/// Returns what [`current`] returns, else the account's subscription that ended last.
+/// Returns the subscription that [`current`] returns, otherwise the one that ended last.
 pub async fn latest(db: impl PgExecutor<'_>, account: &Account) -> Result<Option<Subscription>, sqlx::Error> {
     select_subscriptions!(
         "WHERE account = $1
@@ -97,7 +96,7 @@ pub async fn latest(db: impl PgExecutor<'_>, account: &Account) -> Result<Option
     .await
 }
 
-/// Returns the plans of the account's subscriptions that are over, each with the start of the last month on it.
+/// Returns the plans of the account's ended subscriptions, each with the start of its last month.
 pub async fn plans_left(db: impl PgExecutor<'_>, account: &Account) -> Result<Vec<(String, Timestamp)>, sqlx::Error> {
     let left = sqlx::query!(
         r#"SELECT plan, max(period_start) AS "since!: Timestamp" FROM subscriptions
@@ -114,8 +113,7 @@ pub async fn lock(conn: &mut PgConnection, account: &Account) -> Result<Vec<Subs
     select_subscriptions!("WHERE account = $1 ORDER BY id FOR NO KEY UPDATE", account.as_str()).fetch_all(conn).await
 }
 
-/// Locks at most `limit` subscriptions for which there is something to do, the longest due first. What another
-/// transaction has locked is left to it.
+/// Locks at most `limit` due subscriptions, the longest due first, skipping those that another transaction has locked.
 pub async fn lock_due(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Result<Vec<Subscription>, sqlx::Error> {
     select_subscriptions!(
         "WHERE next_attempt_at <= $1 ORDER BY next_attempt_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED",
@@ -126,17 +124,16 @@ pub async fn lock_due(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Re
     .await
 }
 
-/// A subscription for which there is something to do.
+/// A due subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueSubscription {
     /// The id.
     pub id: SubscriptionId,
-    /// The start of the month that is due.
+    /// The start of the due month.
     pub since: Timestamp,
 }
 
-/// Returns at most `limit` subscriptions for which there is something to do, the longest due first. Nothing else of their
-/// rows is read.
+/// Returns at most `limit` due subscriptions, the longest due first, reading only the returned columns.
 pub async fn due(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<Vec<DueSubscription>, sqlx::Error> {
     sqlx::query_as!(
         DueSubscription,
@@ -150,7 +147,7 @@ pub async fn due(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<
     .await
 }
 
-/// Locks one subscription for which there is something to do; `None` when there is not, or another transaction has it.
+/// Locks one due subscription; `None` when it is not due or another transaction has locked it.
 pub async fn lock_one_due(
     conn: &mut PgConnection,
     id: &SubscriptionId,
@@ -161,7 +158,7 @@ pub async fn lock_one_due(
         .await
 }
 
-/// Puts off to `next` what is due for a subscription.
+/// Postpones a subscription's due work to `next`.
 pub async fn put_off(
     db: impl PgExecutor<'_>,
     id: &SubscriptionId,
@@ -199,7 +196,7 @@ pub async fn insert(
     .map(drop)
 }
 
-/// Writes a subscription that the transaction has locked.
+/// Updates a subscription that the transaction has locked.
 pub async fn store(conn: &mut PgConnection, subscription: &Subscription) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE subscriptions SET plan = $2, next_plan = $3, status = $4, anchored_at = $5, period = $6,

@@ -1,4 +1,4 @@
-//! What an account has of the things that a plan counts, for a change to a plan that has fewer.
+//! An account's resources that a plan limits, for a change to a smaller plan.
 
 use domain::{
     Account, OrgId, Timestamp, UserId,
@@ -6,14 +6,14 @@ use domain::{
 };
 use sqlx::PgExecutor;
 
-/// The things that an account has.
+/// The number of an account's resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holdings {
     /// Organizations that the person created.
     pub orgs: i64,
     /// Members and pending invites of the organization.
     pub seats: i64,
-    /// Projects, shares not counted.
+    /// Projects, not counting shares.
     pub projects: i64,
     /// Custom domains.
     pub domains: i64,
@@ -23,7 +23,7 @@ pub struct Holdings {
     pub stored_bytes: i64,
 }
 
-/// Returns what the account has.
+/// Returns the account's resources.
 pub async fn holdings(db: impl PgExecutor<'_>, account: &Account, now: Timestamp) -> Result<Holdings, sqlx::Error> {
     sqlx::query_as!(
         Holdings,

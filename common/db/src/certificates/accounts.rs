@@ -1,21 +1,21 @@
-//! Our accounts at certificate authorities: at each directory one that is live. Their keys are sealed with the master key.
+//! Our accounts at certificate authorities, one live account per directory. Their keys are sealed with the master key.
 
 use domain::{AcmeAccountId, Timestamp};
 use secrets::{MasterKey, Purpose, master_key::OpenError};
 use sqlx::PgExecutor;
 
-/// An account at an authority.
+/// An account at a certificate authority.
 #[derive(Debug, Clone)]
 pub struct AcmeAccount {
-    /// Our id of it.
+    /// Our id.
     pub id: AcmeAccountId,
-    /// The directory of its authority.
+    /// The directory URL of its authority.
     pub directory_url: String,
-    /// The authority's name of it.
+    /// The authority's URL of the account.
     pub url: String,
-    /// Its credentials, sealed.
+    /// The sealed credentials.
     pub sealed_credentials: Vec<u8>,
-    /// The time before which the authority wants to hear nothing of it.
+    /// The time before which the authority accepts no requests of the account.
     pub held_until: Option<Timestamp>,
 }
 
@@ -49,8 +49,8 @@ pub async fn by_id(db: impl PgExecutor<'_>, id: &AcmeAccountId) -> Result<Option
     .await
 }
 
-/// Stores an account that the authority has registered, its credentials sealed. Returns false when the directory has a live
-/// account already: another admin was faster, and its account is the one to use.
+/// Stores a newly registered account with sealed credentials. Returns false when the directory already has a live
+/// account: another admin was faster, and its account is the one to use.
 pub async fn store(
     db: impl PgExecutor<'_>,
     master: &MasterKey,
@@ -75,7 +75,7 @@ pub async fn store(
     Ok(stored.rows_affected() == 1)
 }
 
-/// Puts other credentials in the place of an account's: its key was changed at the authority.
+/// Replaces an account's credentials, after its key was changed at the authority.
 pub async fn replace_credentials(
     db: impl PgExecutor<'_>,
     master: &MasterKey,
@@ -89,7 +89,7 @@ pub async fn replace_credentials(
         .map(drop)
 }
 
-/// Retires an account: the next order registers another one.
+/// Retires an account, so that the next order registers another one.
 pub async fn retire(db: impl PgExecutor<'_>, id: &AcmeAccountId, now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!("UPDATE acme_accounts SET retired_at = $2 WHERE id = $1 AND retired_at IS NULL", id.as_str(), now)
         .execute(db)
@@ -97,7 +97,7 @@ pub async fn retire(db: impl PgExecutor<'_>, id: &AcmeAccountId, now: Timestamp)
         .map(drop)
 }
 
-/// Keeps to what the authority asked for: nothing is ordered by the account before `until`.
+/// Holds all orders of the account until `until`, as the authority requested.
 pub async fn hold(db: impl PgExecutor<'_>, id: &AcmeAccountId, until: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!("UPDATE acme_accounts SET held_until = greatest(held_until, $2) WHERE id = $1", id.as_str(), until)
         .execute(db)

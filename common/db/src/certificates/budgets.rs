@@ -1,26 +1,26 @@
-//! What an account may ask of its authority: buckets that refill steadily, kept where every admin counts in the same ones.
+//! The rate limits of an account at its authority: buckets that refill steadily and are shared by all admins.
 //!
-//! A bucket is one time, that at which it is full again (the generic cell rate algorithm). Taking from it moves the time by the
-//! part of its period that one costs; it is empty when that time would be more than a period away.
+//! A bucket is stored as the time it is full again (the generic cell rate algorithm). Taking one moves that time by the
+//! period divided by the limit; the bucket is empty when the time would be more than a period away.
 
 use std::time::Duration;
 
 use domain::{AcmeAccountId, Timestamp};
 use sqlx::{PgConnection, PgExecutor};
 
-/// Longest time for which a bucket is held. A later time was noted by a clock that was wrong.
+/// The longest time that a bucket is held. A later time comes from a wrong clock.
 const LONGEST_HOLD: Duration = Duration::from_hours(30 * 24);
 
 /// A bucket of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
-    /// Its name, such as `orders` or `names:www.example.com`.
+    /// The name, such as `orders` or `names:www.example.com`.
     pub name: String,
-    /// Number that may be taken from a full one.
+    /// The capacity of a full bucket.
     pub limit: u32,
-    /// The time in which it refills.
+    /// The time in which an empty bucket refills.
     pub period: Duration,
-    /// Whether one is taken, or the bucket is only to have one left.
+    /// Whether one is taken, rather than the bucket only being required to have one.
     pub is_taken: bool,
 }
 
@@ -29,9 +29,9 @@ pub struct Bucket {
 pub enum Taken {
     /// One was taken from each bucket.
     All,
-    /// A bucket is empty, so nothing was taken from any.
+    /// A bucket is empty, so nothing was taken.
     NotBefore {
-        /// The time at which it has one again.
+        /// The time it has one again.
         at: Timestamp,
         /// The bucket's name.
         bucket: String,
@@ -39,14 +39,14 @@ pub enum Taken {
 }
 
 impl Bucket {
-    /// The bucket of [`hold`]: empty for as long as it is held, and never taken from.
+    /// Creates the bucket of [`hold`], which is empty while it is held and is never taken from.
     pub fn of_hold(name: String) -> Self {
         Self { name, limit: 1, period: LONGEST_HOLD, is_taken: false }
     }
 
-    /// Returns the time at which the bucket is full after one was taken; as an error, the time at which it has one again.
+    /// Returns the time the bucket is full after one is taken or, as an error, the time it has one again.
     fn after_one(&self, full_at: Option<Timestamp>, now: Timestamp) -> Result<Timestamp, Timestamp> {
-        // No bucket is that empty: the time was noted by a clock that was wrong.
+        // A later time comes from a wrong clock.
         let full_at = full_at.filter(|full_at| full_at.since(now) <= self.period * 2);
         let next = full_at.map_or(now, |full_at| full_at.max(now)) + self.cost();
         if next.since(now) <= self.period { Ok(next) } else { Err(next - self.period) }
@@ -57,18 +57,18 @@ impl Bucket {
     }
 }
 
-/// Takes one from each bucket, or nothing from any when one of them is empty. Call it in a transaction.
+/// Takes one from each bucket, or nothing when one of them is empty. Call it in a transaction.
 pub async fn take(
     conn: &mut PgConnection,
     account: &AcmeAccountId,
     buckets: &[Bucket],
     now: Timestamp,
 ) -> Result<Taken, sqlx::Error> {
-    // In the order of their names, so that two who take at once wait for one another and do not lock each other out.
+    // Sort by name, so that concurrent callers wait for each other instead of deadlocking.
     let mut sorted: Vec<&Bucket> = buckets.iter().collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
     let names: Vec<String> = sorted.iter().map(|bucket| bucket.name.clone()).collect();
-    // Locked though it had no row: then nobody else can make it meanwhile.
+    // The upsert locks a bucket even if it had no row, so that nobody else can insert it concurrently.
     let stored = sqlx::query!(
         "INSERT INTO acme_budgets AS b (account_id, bucket, full_at) SELECT $1, name, $3 FROM unnest($2::text[]) AS name
          ON CONFLICT (account_id, bucket) DO UPDATE SET full_at = b.full_at RETURNING bucket, full_at",
@@ -84,7 +84,7 @@ pub async fn take(
     for bucket in sorted {
         match bucket.after_one(full_at(&bucket.name), now) {
             Ok(next) if bucket.is_taken => taken.push((&bucket.name, next)),
-            // Of several the last one: it is the narrowest that is held.
+            // On a tie, report the last bucket: it is the narrowest one.
             Err(at) if refused.is_none_or(|(latest, _)| at >= latest) => refused = Some((at, bucket)),
             Ok(_) | Err(_) => {}
         }
@@ -105,7 +105,7 @@ pub async fn take(
     Ok(Taken::All)
 }
 
-/// Takes one from a bucket that may be empty: what it counts has happened.
+/// Takes one from a bucket even if it is empty, because the counted event has happened.
 pub async fn charge(
     db: impl PgExecutor<'_>,
     account: &AcmeAccountId,
@@ -129,7 +129,7 @@ pub async fn charge(
     .map(drop)
 }
 
-/// Gives one back that was taken from a bucket: what it counts did not happen.
+/// Returns one to a bucket, because the counted event did not happen.
 pub async fn refund(
     db: impl PgExecutor<'_>,
     account: &AcmeAccountId,
@@ -149,7 +149,7 @@ pub async fn refund(
     .map(drop)
 }
 
-/// Has a bucket be empty until `until` at least.
+/// Keeps a bucket empty until `until` at least.
 pub async fn hold(
     db: impl PgExecutor<'_>,
     account: &AcmeAccountId,
@@ -168,7 +168,7 @@ pub async fn hold(
     .map(drop)
 }
 
-/// Returns how many buckets of an account whose names begin with `prefix` are held.
+/// Returns the number of an account's held buckets whose names begin with `prefix`.
 pub async fn count_held(
     db: impl PgExecutor<'_>,
     account: &AcmeAccountId,
@@ -186,7 +186,7 @@ pub async fn count_held(
     .await
 }
 
-/// Deletes at most `limit` buckets that are full, and returns how many there were.
+/// Deletes at most `limit` full buckets, and returns their number.
 pub async fn forget_full(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let forgotten = sqlx::query!(
         "DELETE FROM acme_budgets WHERE (account_id, bucket) IN (

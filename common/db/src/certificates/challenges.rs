@@ -1,4 +1,4 @@
-//! Answers to the challenges of certificate authorities, which edges look up.
+//! Responses to the challenges of certificate authorities, which edges look up.
 
 use domain::Timestamp;
 use sqlx::PgExecutor;
@@ -13,13 +13,13 @@ pub enum ChallengeKind {
     /// A certificate for the protocol `acme-tls/1` (RFC 8737).
     #[sqlx(rename = "tls-alpn-01")]
     TlsAlpn01,
-    /// A TXT record (RFC 8555, 8.4). Kept so that it is removed from the zone, whoever is killed in between.
+    /// A TXT record (RFC 8555, 8.4). It is stored so that it is removed from the zone even after a crash.
     #[sqlx(rename = "dns-01")]
     Dns01,
 }
 
 impl ChallengeKind {
-    /// The name of the kind, as authorities write it.
+    /// Returns the kind's name in ACME.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http01 => "http-01",
@@ -29,22 +29,22 @@ impl ChallengeKind {
     }
 }
 
-/// A challenge with its answer.
+/// A challenge with its response.
 #[derive(Debug, Clone, Copy)]
 pub struct Challenge<'a> {
-    /// Its kind.
+    /// The kind.
     pub kind: ChallengeKind,
-    /// The hostname to be proved; for `dns-01` the name of the record.
+    /// The hostname to be validated; for `dns-01` the name of the record.
     pub name: &'a str,
     /// The authority's token.
     pub token: &'a str,
-    /// The answer: the key authorization; for `dns-01` the record's value.
+    /// The response: the key authorization; for `dns-01` the record's value.
     pub answer: &'a str,
-    /// The time from which the answer may be forgotten.
+    /// The time from which the response may be deleted.
     pub expires_at: Timestamp,
 }
 
-/// Has every edge answer a challenge from the commit on.
+/// Stores a challenge, which every edge answers from the commit on.
 pub async fn put(db: impl PgExecutor<'_>, challenge: &Challenge<'_>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO acme_challenges (kind, name, token, answer, expires_at) VALUES ($1, $2, $3, $4, $5)
@@ -60,7 +60,7 @@ pub async fn put(db: impl PgExecutor<'_>, challenge: &Challenge<'_>) -> Result<(
     Ok(())
 }
 
-/// Removes a challenge that is over.
+/// Removes a completed challenge.
 pub async fn remove(db: impl PgExecutor<'_>, kind: ChallengeKind, name: &str, token: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "DELETE FROM acme_challenges WHERE kind = $1 AND name = $2 AND token = $3",
@@ -73,7 +73,7 @@ pub async fn remove(db: impl PgExecutor<'_>, kind: ChallengeKind, name: &str, to
     Ok(())
 }
 
-/// Returns the answer to a challenge by its token.
+/// Returns the response to a challenge by its token.
 pub async fn answer(
     db: impl PgExecutor<'_>,
     kind: ChallengeKind,
@@ -92,7 +92,7 @@ pub async fn answer(
     .await
 }
 
-/// Returns the answer to the newest challenge of a name: `tls-alpn-01` carries no token.
+/// Returns the response to the newest challenge of a name, because `tls-alpn-01` carries no token.
 pub async fn newest(
     db: impl PgExecutor<'_>,
     kind: ChallengeKind,
@@ -110,20 +110,20 @@ pub async fn newest(
     .await
 }
 
-/// An answer that is kept, with what identifies it.
+/// A stored response with its key.
 #[derive(Debug, Clone)]
 pub struct KeptAnswer {
-    /// Its kind.
+    /// The kind.
     pub kind: ChallengeKind,
-    /// The hostname to be proved; for `dns-01` the name of the record.
+    /// The hostname to be validated; for `dns-01` the name of the record.
     pub name: String,
     /// The authority's token.
     pub token: String,
-    /// The answer; for `dns-01` the record's value.
+    /// The response; for `dns-01` the record's value.
     pub answer: String,
 }
 
-/// Returns at most `limit` answers for any of `names`.
+/// Returns at most `limit` responses for any of `names`.
 pub async fn of_names(db: impl PgExecutor<'_>, names: &[String], limit: i64) -> Result<Vec<KeptAnswer>, sqlx::Error> {
     sqlx::query_as!(
         KeptAnswer,
@@ -135,7 +135,7 @@ pub async fn of_names(db: impl PgExecutor<'_>, names: &[String], limit: i64) -> 
     .await
 }
 
-/// Has the answers for any of `names` expire now, so that they are taken down by whoever looks for what has expired.
+/// Expires the responses for any of `names`, so that the clean-up of expired ones removes them.
 pub async fn expire(db: impl PgExecutor<'_>, names: &[String], now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!("UPDATE acme_challenges SET expires_at = $2 WHERE name = ANY ($1) AND expires_at > $2", names, now)
         .execute(db)
@@ -143,7 +143,7 @@ pub async fn expire(db: impl PgExecutor<'_>, names: &[String], now: Timestamp) -
         .map(drop)
 }
 
-/// Returns at most `limit` answers that have expired, the oldest first.
+/// Returns at most `limit` expired responses, the oldest first.
 pub async fn expired(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<Vec<KeptAnswer>, sqlx::Error> {
     sqlx::query_as!(
         KeptAnswer,

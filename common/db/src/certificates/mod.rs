@@ -1,6 +1,8 @@
-//! Certificates: the chain in the clear, the private key sealed with the master key. [`challenges`] are the answers that
-//! authorities look for at the edges before they issue one. [`orders`] is one row for each name that is to have a certificate,
-//! [`renewals`] when it gets the next; [`accounts`] are ours at the authorities, [`budgets`] what these may still ask for.
+//! Certificates: the chain in the clear, the private key sealed with the master key.
+//!
+//! [`orders`] has a row for each name that needs a certificate, and [`renewals`] its renewal times. [`challenges`] are
+//! the responses that authorities fetch from the edges before they issue. [`accounts`] are ours at the authorities, and
+//! [`budgets`] their rate limits.
 
 pub mod accounts;
 pub mod budgets;
@@ -15,60 +17,60 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::edges::route_changes::{self, PendingId};
 
-/// A certificate as stored.
+/// A stored certificate.
 #[derive(Debug, Clone)]
 pub struct Certificate {
-    /// The row; the sealed key opens for this row only.
+    /// The id, which is bound into the sealed key.
     pub id: CertificateId,
-    /// DNS names it covers, wildcards as `*.name`.
+    /// The covered DNS names, wildcards as `*.name`.
     pub names: Vec<String>,
-    /// Leaf first, PEM.
+    /// The chain as PEM, leaf first.
     pub chain_pem: String,
-    /// The private key, sealed.
+    /// The sealed private key.
     pub sealed_key: Vec<u8>,
-    /// Valid from.
+    /// The start of the validity.
     pub not_before: Timestamp,
-    /// Valid until.
+    /// The end of the validity.
     pub not_after: Timestamp,
-    /// Stored at.
+    /// The time it was stored.
     pub created_at: Timestamp,
-    /// Revoked at, when we had it revoked.
+    /// The time we revoked it.
     pub revoked_at: Option<Timestamp>,
 }
 
 /// A certificate to store.
 #[derive(Clone)]
 pub struct NewCertificate<'a> {
-    /// DNS names it covers, wildcards as `*.name`.
+    /// The covered DNS names, wildcards as `*.name`.
     pub names: &'a [String],
-    /// Leaf first, PEM.
+    /// The chain as PEM, leaf first.
     pub chain_pem: &'a str,
-    /// The private key, PEM, in the clear.
+    /// The private key as PEM, in the clear.
     pub key_pem: &'a str,
-    /// Valid from.
+    /// The start of the validity.
     pub not_before: Timestamp,
-    /// Valid until.
+    /// The end of the validity.
     pub not_after: Timestamp,
-    /// Where it came from.
+    /// The source of the certificate.
     pub source: CertificateSource,
-    /// The account that it was issued to, when an authority that speaks ACME issued it.
+    /// The account that it was issued to, if it was issued over ACME.
     pub account: Option<&'a AcmeAccountId>,
 }
 
 impl Certificate {
-    /// Opens the private key, PEM.
+    /// Opens the private key (PEM).
     pub fn open_key(&self, master: &MasterKey) -> Result<Vec<u8>, OpenError> {
         master.open(Purpose::CertificateKeys, self.id.as_str().as_bytes(), &self.sealed_key)
     }
 
-    /// Opens the private key, PEM, with what an edge has of the master key.
+    /// Opens the private key (PEM) with an edge's part of the master key.
     pub fn open_key_at_edge(&self, key: &EdgeKey) -> Result<Vec<u8>, OpenError> {
         key.open_certificate_key(self.id.as_str().as_bytes(), &self.sealed_key)
     }
 }
 
-/// Seals the key and stores the certificate, drops those that have expired, and records the change, which edges learn of
-/// within seconds. Call it in a transaction.
+/// Seals the key and stores the certificate, deletes expired ones, and records the change, which edges learn of within
+/// seconds. Call it in a transaction.
 pub async fn store(
     conn: &mut PgConnection,
     master: &MasterKey,
@@ -80,7 +82,7 @@ pub async fn store(
     Ok(id)
 }
 
-/// Does what [`store`] does without recording the change, which [`announce`] does.
+/// Stores a certificate like [`store`], but leaves recording the change to [`announce`].
 pub async fn insert(
     conn: &mut PgConnection,
     master: &MasterKey,
@@ -104,13 +106,13 @@ pub async fn insert(
     )
     .execute(&mut *conn)
     .await?;
-    // Gone for good: the database's clock has to agree.
+    // The database's clock has to agree, because deletion is final.
     sqlx::query!("DELETE FROM certificates WHERE not_after < least($1, now())", now as Timestamp).execute(conn).await?;
     Ok(id)
 }
 
-/// Returns at most `limit` certificates of custom domains that were given up before `before`, and that nobody has attached since.
-/// Their orders went with the domains, so nobody renews them. An imported one is the operator's to remove.
+/// Returns at most `limit` certificates of custom domains detached before `before` and not attached since, which are
+/// not renewed because their orders were deleted. Imported certificates are left to the operator.
 pub async fn of_given_up_domains(
     pool: &PgPool,
     before: Timestamp,
@@ -134,13 +136,13 @@ pub async fn of_given_up_domains(
     Ok(rows.into_iter().map(|row| (row.id, row.names)).collect())
 }
 
-/// Deletes a certificate, and its private key with it. Returns false when it is gone already.
+/// Deletes a certificate with its private key. Returns false when it does not exist.
 pub async fn delete(conn: &mut PgConnection, id: &CertificateId) -> Result<bool, sqlx::Error> {
     let deleted = sqlx::query!("DELETE FROM certificates WHERE id = $1", id.as_str()).execute(conn).await?;
     Ok(deleted.rows_affected() == 1)
 }
 
-/// Records that edges must look for the certificate of `names` again.
+/// Records that edges must look up the certificate of `names` again.
 pub async fn announce(
     conn: &mut PgConnection,
     id: &CertificateId,
@@ -150,8 +152,8 @@ pub async fn announce(
     route_changes::record_names(conn, Subject::Certificate(id.clone()), names, now).await
 }
 
-/// Returns the newest certificate that covers any of `names`. One that is valid now comes before others, then one that was not
-/// revoked, and then one that covers the first of them.
+/// Returns the best certificate that covers any of `names`: one that is valid now, then one that was not revoked, then
+/// one that covers the first of the names, then the newest.
 pub async fn covering(pool: &PgPool, names: &[String], now: Timestamp) -> Result<Option<Certificate>, sqlx::Error> {
     sqlx::query_as!(
         Certificate,
@@ -167,8 +169,8 @@ pub async fn covering(pool: &PgPool, names: &[String], now: Timestamp) -> Result
     .await
 }
 
-/// Returns the certificate of [`covering`] that is presented at the first of `names`. Where the first is somebody's domain
-/// (`is_domain`), one that was made for it alone is not presented unless the domain is attached.
+/// Returns the certificate of [`covering`] to present at the first of `names`. If that is a custom domain
+/// (`is_domain`), a certificate made for it alone is presented only while the domain is attached.
 pub async fn presented(
     pool: &PgPool,
     names: &[String],
@@ -195,25 +197,25 @@ pub async fn presented(
 /// A certificate as an operator sees it.
 #[derive(Debug, Clone)]
 pub struct Listed {
-    /// Id of the row.
+    /// The id.
     pub id: CertificateId,
-    /// DNS names it covers.
+    /// The covered DNS names.
     pub names: Vec<String>,
-    /// Leaf first, PEM.
+    /// The chain as PEM, leaf first.
     pub chain_pem: String,
-    /// Valid from.
+    /// The start of the validity.
     pub not_before: Timestamp,
-    /// Valid until.
+    /// The end of the validity.
     pub not_after: Timestamp,
-    /// Where it came from.
+    /// The source of the certificate.
     pub source: CertificateSource,
-    /// The authority's name of the account that it was issued to.
+    /// The authority's URL of the account that it was issued to.
     pub account_url: Option<String>,
-    /// Whether a newer one covers all its names, so that edges present it no more.
+    /// Whether a newer certificate covers all its names, so that edges no longer present this one.
     pub is_replaced: bool,
 }
 
-/// Returns at most `limit` certificates after `after`, in the order of their expiry.
+/// Returns at most `limit` certificates after `after`, in order of expiry.
 pub async fn list(pool: &PgPool, after: Option<&Listed>, limit: i64) -> Result<Vec<Listed>, sqlx::Error> {
     sqlx::query_as!(
         Listed,

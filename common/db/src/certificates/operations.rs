@@ -1,24 +1,24 @@
-//! What an operator sees and sets of certificates, by the tool `certs`.
+//! The certificate queries of the operator's tool `certs`.
 
 use domain::{AcmeAccountId, CertificateId, Timestamp, certificates::DomainState};
 use sqlx::PgExecutor;
 
-/// The state of a name.
+/// The state of a name's certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// Its progress.
+    /// The progress.
     pub state: DomainState,
     /// The obstacle, in one sentence.
     pub message: Option<String>,
-    /// The time of the next attempt; none while nothing is to be done.
+    /// The time of the next attempt; `None` when there is nothing to do.
     pub next_attempt_at: Option<Timestamp>,
-    /// The certificate that it has.
+    /// The current certificate.
     pub certificate_id: Option<CertificateId>,
-    /// The time of that one's renewal.
+    /// The renewal time of the current certificate.
     pub renew_at: Option<Timestamp>,
 }
 
-/// Returns how a name stands; none when no certificate is looked after for it.
+/// Returns the state of a name; `None` when no certificate is managed for it.
 pub async fn standing(db: impl PgExecutor<'_>, name: &str) -> Result<Option<Standing>, sqlx::Error> {
     sqlx::query_as!(
         Standing,
@@ -29,7 +29,7 @@ pub async fn standing(db: impl PgExecutor<'_>, name: &str) -> Result<Option<Stan
     .await
 }
 
-/// Has a name that is looked after already tried now. Returns false when it is not.
+/// Makes the next attempt for a name due now. Returns false when no certificate is managed for it.
 pub async fn try_now(db: impl PgExecutor<'_>, name: &str, now: Timestamp) -> Result<bool, sqlx::Error> {
     let armed =
         sqlx::query!("UPDATE certificate_orders SET watched_at = $2, next_attempt_at = $2 WHERE name = $1", name, now,)
@@ -38,7 +38,7 @@ pub async fn try_now(db: impl PgExecutor<'_>, name: &str, now: Timestamp) -> Res
     Ok(armed.rows_affected() == 1)
 }
 
-/// Has every certificate that an authority issued renewed, beginning now, and returns their number.
+/// Makes the renewal of every ACME-issued certificate due now, and returns their number.
 pub async fn renew_all(db: impl PgExecutor<'_>, now: Timestamp) -> Result<u64, sqlx::Error> {
     let due = sqlx::query!(
         "UPDATE certificate_orders o SET renew_at = $1, due_by = $1
@@ -50,20 +50,20 @@ pub async fn renew_all(db: impl PgExecutor<'_>, now: Timestamp) -> Result<u64, s
     Ok(due.rows_affected())
 }
 
-/// A certificate that an account of ours was given.
+/// A certificate issued to one of our accounts.
 #[derive(Debug, Clone)]
 pub struct Issued {
-    /// Id of its row.
+    /// The id.
     pub id: CertificateId,
-    /// DNS names it covers.
+    /// The covered DNS names.
     pub names: Vec<String>,
-    /// Leaf first, PEM.
+    /// The chain as PEM, leaf first.
     pub chain_pem: String,
     /// The account that it was issued to.
     pub account_id: AcmeAccountId,
 }
 
-/// Returns at most `limit` certificates for a name that accounts of ours were given and that are valid, the newest first.
+/// Returns at most `limit` unexpired certificates for a name that were issued to our accounts, the newest first.
 pub async fn issued(
     db: impl PgExecutor<'_>,
     name: &str,
@@ -83,8 +83,8 @@ pub async fn issued(
     .await
 }
 
-/// Notes that a certificate is revoked: it serves no name from now on that has another. Edges are told by
-/// [`announce`](super::announce).
+/// Marks a certificate as revoked, so that no name with another one uses it. [`announce`](super::announce) notifies
+/// edges.
 pub async fn note_revoked(db: impl PgExecutor<'_>, id: &CertificateId, now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!("UPDATE certificates SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1", id.as_str(), now)
         .execute(db)
@@ -92,18 +92,18 @@ pub async fn note_revoked(db: impl PgExecutor<'_>, id: &CertificateId, now: Time
         .map(drop)
 }
 
-/// A name whose renewal is late.
+/// A name whose renewal is overdue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Late {
     /// The name.
     pub name: String,
-    /// The time by which its next certificate should have been there.
+    /// The time its next certificate was due.
     pub due_by: Timestamp,
     /// The obstacle, in one sentence.
     pub message: Option<String>,
 }
 
-/// Returns at most `limit` names whose next certificate should be there by now, the latest first.
+/// Returns at most `limit` names whose next certificate is overdue, the most overdue first.
 pub async fn late(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<Vec<Late>, sqlx::Error> {
     sqlx::query_as!(
         Late,

@@ -1,6 +1,6 @@
-//! Orders of certificates: one row for each name that is to have one, with its state and the time of the next attempt.
+//! Certificate orders: one row for each name that needs a certificate, with its state and the time of the next attempt.
 //!
-//! Whoever works on a row holds its lease, and writes to it only while the lease is theirs. A row outlives its order: live, it
+//! A worker leases a row, and writes to it only while it holds the lease. A row outlives its order: in state `live` it
 //! waits for the renewal (see [`renewals`](super::renewals)).
 
 use std::time::Duration;
@@ -9,14 +9,14 @@ use domain::{AcmeAccountId, CertificateId, Hostname, Timestamp, certificates::Do
 use secrets::{MasterKey, Purpose, master_key::OpenError};
 use sqlx::{PgConnection, PgExecutor};
 
-/// No attempt is put off for longer, by a back-off or by what an authority asks for. A later time was noted by a clock that was
-/// wrong, and counts as past.
+/// The longest time that an attempt is postponed, by backoff or by an authority's request. A later time comes from a
+/// wrong clock, and counts as past.
 const LONGEST_PAUSE: Duration = Duration::from_hours(31 * 24);
-/// Asking for a name over and over makes no more looks than one in this time.
+/// Repeated requests for a name cause at most one check within this time.
 const LOOK_SOON: Duration = Duration::from_secs(5);
 
-/// Has a certificate looked after for a custom domain, beginning now. Asked again, it is looked at again now, unless it was asked for
-/// within [`LOOK_SOON`] and the next look comes within that time by itself.
+/// Begins to manage a certificate for a custom domain, with a check now. A repeated call makes another check due now,
+/// unless the last call was within [`LOOK_SOON`] and a check is due within that time anyway.
 pub async fn watch(db: impl PgExecutor<'_>, domain: &Hostname, now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO certificate_orders (name, domain, state, since, watched_at, next_attempt_at)
@@ -35,7 +35,7 @@ pub async fn watch(db: impl PgExecutor<'_>, domain: &Hostname, now: Timestamp) -
     .map(drop)
 }
 
-/// Has certificates looked after for names of the platform's own, unless they are already.
+/// Begins to manage certificates for the platform's own names that have none, and returns the number of new ones.
 pub async fn watch_own(db: impl PgExecutor<'_>, names: &[String], now: Timestamp) -> Result<u64, sqlx::Error> {
     let watched = sqlx::query!(
         "INSERT INTO certificate_orders (name, state, since, watched_at, next_attempt_at)
@@ -48,7 +48,7 @@ pub async fn watch_own(db: impl PgExecutor<'_>, names: &[String], now: Timestamp
     Ok(watched.rows_affected())
 }
 
-/// Has certificates looked after for at most `limit` custom domains that were attached while nobody did, and returns how many.
+/// Begins to manage certificates for at most `limit` custom domains without an order, and returns their number.
 pub async fn watch_forgotten(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let watched = sqlx::query!(
         "INSERT INTO certificate_orders (name, domain, state, since, watched_at, next_attempt_at)
@@ -63,36 +63,36 @@ pub async fn watch_forgotten(db: impl PgExecutor<'_>, now: Timestamp, limit: i64
     Ok(watched.rows_affected())
 }
 
-/// A leased row.
+/// A leased order.
 #[derive(Debug, Clone)]
 pub struct OrderClaim {
-    /// The hostname, or a wildcard of the platform's.
+    /// The hostname, or a wildcard of the platform.
     pub name: String,
     /// The custom domain; `None` for the platform's own names.
     pub domain: Option<Hostname>,
-    /// Its state.
+    /// The state.
     pub state: DomainState,
-    /// The beginning of the state.
+    /// The time the state began.
     pub since: Timestamp,
-    /// The time at which somebody last asked for the certificate.
+    /// The time the certificate was last requested.
     pub watched_at: Timestamp,
-    /// Failures at the authority in a row.
+    /// The number of consecutive failures at the authority.
     pub failures: i32,
-    /// The account of the order under way, and of the last one that failed.
+    /// The account of the pending order, or of the last one that failed.
     pub account_id: Option<AcmeAccountId>,
-    /// The authority's URL of the order under way.
+    /// The authority's URL of the pending order.
     pub order_url: Option<String>,
-    /// The private key that the order was finalized with, sealed.
+    /// The sealed private key that the order was finalized with.
     pub sealed_key: Option<Vec<u8>>,
-    /// Whether the order under way was counted against the account's allowance.
+    /// Whether the pending order was counted against the account's budget.
     pub is_counted: bool,
-    /// Whether the order is made without saying which certificate it replaces.
+    /// Whether the order omits `replaces`, the certificate that it replaces.
     pub forgo_replaces: bool,
-    /// The certificate that the name has.
+    /// The current certificate.
     pub certificate_id: Option<CertificateId>,
-    /// The time of that one's renewal.
+    /// The renewal time of the current certificate.
     pub renew_at: Option<Timestamp>,
-    /// The start of the window in which its authority wants it replaced.
+    /// The start of the renewal window that the authority suggests.
     pub window_starts_at: Option<Timestamp>,
     /// The person or account that pays for the name's project; `None` for the platform's own names.
     pub payer: Option<String>,
@@ -100,16 +100,15 @@ pub struct OrderClaim {
 }
 
 impl OrderClaim {
-    /// Opens the private key of the order under way.
+    /// Opens the private key of the pending order.
     pub fn open_key(&self, master: &MasterKey) -> Option<Result<Vec<u8>, OpenError>> {
         let sealed = self.sealed_key.as_ref()?;
         Some(master.open(Purpose::CertificateKeys, self.name.as_bytes(), sealed))
     }
 }
 
-/// Leases at most `limit` rows that are due, round robin by payer: the first of each payer before the second of any. Of one payer's,
-/// those come first whose certificate should have been there first, and at most `share` are leased at a time, by all who lease; the
-/// platform's own names are one payer's.
+/// Leases at most `limit` due rows, round robin by payer. A payer's rows come in order of their due times, and at most
+/// `share` of them are leased at a time by all workers together. The platform's own names count as one payer.
 pub async fn claim(
     db: impl PgExecutor<'_>,
     now: Timestamp,
@@ -117,7 +116,7 @@ pub async fn claim(
     limit: i64,
     share: i64,
 ) -> Result<Vec<OrderClaim>, sqlx::Error> {
-    // Rows that are leased stand first in their payer's line, and keep their places in it.
+    // Leased rows come first in their payer's queue, so that they count against `share`.
     sqlx::query_as!(
         OrderClaim,
         r#"WITH ready AS MATERIALIZED (
@@ -150,7 +149,7 @@ pub async fn claim(
     .await
 }
 
-/// Keeps the lease until `until`. Returns false when it has ended, or the row is gone.
+/// Extends the lease to `until`. Returns false when the lease was lost or the row deleted.
 pub async fn keep(db: impl PgExecutor<'_>, claim: &OrderClaim, until: Timestamp) -> Result<bool, sqlx::Error> {
     let kept = sqlx::query!(
         "UPDATE certificate_orders SET leased_until = CASE WHEN leased_until IS NOT NULL THEN $3::timestamptz END
@@ -164,7 +163,7 @@ pub async fn keep(db: impl PgExecutor<'_>, claim: &OrderClaim, until: Timestamp)
     Ok(kept.rows_affected() == 1)
 }
 
-/// Gives the lease back as if it had not been taken.
+/// Releases the lease without recording an attempt.
 pub async fn give_back(db: impl PgExecutor<'_>, claim: &OrderClaim) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE certificate_orders SET leased_until = NULL WHERE name = $1 AND turn = $2",
@@ -176,7 +175,7 @@ pub async fn give_back(db: impl PgExecutor<'_>, claim: &OrderClaim) -> Result<()
     .map(drop)
 }
 
-/// Says how far the work has got. Returns false when the lease has ended.
+/// Records the progress. Returns false when the lease was lost.
 pub async fn note_state(
     db: impl PgExecutor<'_>,
     claim: &OrderClaim,
@@ -198,7 +197,7 @@ pub async fn note_state(
     Ok(noted.rows_affected() == 1)
 }
 
-/// Notes the order under way. Returns false when the lease has ended: then nothing may become of the order.
+/// Records the pending order. Returns false when the lease was lost, in which case the order must be abandoned.
 pub async fn note_order(
     db: impl PgExecutor<'_>,
     claim: &OrderClaim,
@@ -220,7 +219,7 @@ pub async fn note_order(
     Ok(noted.rows_affected() == 1)
 }
 
-/// Notes the private key that the order is about to be finalized with, sealed. Returns false when the lease has ended.
+/// Seals and records the private key for finalizing the order. Returns false when the lease was lost.
 pub async fn note_key(
     db: impl PgExecutor<'_>,
     claim: &OrderClaim,
@@ -239,8 +238,8 @@ pub async fn note_key(
     Ok(noted.rows_affected() == 1)
 }
 
-/// Forgets the order under way, of which nothing can become. The next one says again what it replaces, unless this or an earlier
-/// call had it forgone since the name had its last certificate.
+/// Drops the pending order, which can no longer succeed. With `forgo_replaces`, orders omit `replaces` until the name
+/// has its next certificate.
 pub async fn drop_order(
     db: impl PgExecutor<'_>,
     claim: &OrderClaim,
@@ -259,21 +258,21 @@ pub async fn drop_order(
     Ok(dropped.rows_affected() == 1)
 }
 
-/// The next attempt at a row, and its reason.
+/// The next attempt at an order, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutOff {
-    /// The state that it waits in.
+    /// The state until then.
     pub state: DomainState,
     /// The obstacle, in one sentence.
     pub message: Option<String>,
-    /// The time of the next attempt; none when nothing is to be done.
+    /// The time of the next attempt; `None` when there is nothing to do.
     pub at: Option<Timestamp>,
-    /// Failures at the authority in a row.
+    /// The number of consecutive failures at the authority.
     pub failures: i32,
 }
 
-/// Gives the lease back until another attempt; what was asked for meanwhile is done at once. Returns false when the lease has
-/// ended, or [`finish`] has ended the work.
+/// Releases the lease until the next attempt, which is immediate if the certificate was requested meanwhile. Returns
+/// false when the lease was lost or [`finish`] has ended the work.
 pub async fn put_off(
     db: impl PgExecutor<'_>,
     claim: &OrderClaim,
@@ -299,19 +298,19 @@ pub async fn put_off(
     Ok(noted.rows_affected() == 1)
 }
 
-/// The times of a certificate's renewal.
+/// A certificate's renewal times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenewalTimes {
-    /// The time at which the next one is ordered.
+    /// The time the next certificate is ordered.
     pub renew_at: Timestamp,
-    /// The time by which the next one should be there.
+    /// The time by which the next certificate is due.
     pub due_by: Timestamp,
-    /// The time at which the authority is asked about that; none for certificates of others.
+    /// The time the authority is next asked for a renewal window; `None` for certificates from elsewhere.
     pub ask_at: Option<Timestamp>,
 }
 
-/// Ends the work on a row: its name has this certificate, and is as `live` says. Returns false when the lease has
-/// ended: then the certificate may not be stored.
+/// Ends the work on an order, whose name now has this certificate; `live` gives its message and next attempt. Returns
+/// false when the lease was lost, in which case the certificate must not be stored.
 pub async fn finish(
     conn: &mut PgConnection,
     claim: &OrderClaim,
@@ -345,20 +344,20 @@ pub async fn finish(
     Ok(finished.rows_affected() == 1)
 }
 
-/// The state of a name, as a person sees it.
+/// The state of a name's certificate, as shown to people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderStatus {
-    /// Its progress.
+    /// The progress.
     pub state: DomainState,
     /// The obstacle, in one sentence.
     pub message: Option<String>,
-    /// The beginning of the state.
+    /// The time the state began.
     pub since: Timestamp,
-    /// The time of the next attempt; none while nothing is to be done.
+    /// The time of the next attempt; `None` when there is nothing to do.
     pub next_attempt_at: Option<Timestamp>,
 }
 
-/// Returns the state of a custom domain; none when nobody looks after a certificate for it.
+/// Returns the state of a custom domain; `None` when no certificate is managed for it.
 pub async fn status(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<OrderStatus>, sqlx::Error> {
     sqlx::query_as!(
         OrderStatus,
@@ -369,13 +368,13 @@ pub async fn status(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option
     .await
 }
 
-/// Returns the failures at authorities in a row of a custom domain.
+/// Returns the number of consecutive failures at authorities for a custom domain.
 pub async fn failures(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<i32, sqlx::Error> {
     let failures = sqlx::query_scalar!("SELECT failures FROM certificate_orders WHERE domain = $1", domain.as_str());
     Ok(failures.fetch_optional(db).await?.unwrap_or_default())
 }
 
-/// Returns how many names are in each state; a state that no name is in is left out.
+/// Returns the number of names in each state, leaving out states without names.
 pub async fn counts(db: impl PgExecutor<'_>) -> Result<Vec<(DomainState, i64)>, sqlx::Error> {
     let rows = sqlx::query!(r#"SELECT state, count(*) AS "count!" FROM certificate_orders GROUP BY state"#)
         .fetch_all(db)

@@ -1,14 +1,14 @@
-//! When certificates are renewed: what their authorities said, and what is due.
+//! Renewals of certificates: the windows that authorities suggest, and the renewals that are due.
 
 use std::time::Duration;
 
 use domain::{AcmeAccountId, CertificateId, Timestamp};
 use sqlx::PgExecutor;
 
-/// No question is put off for longer. A later time was noted by a clock that was wrong, and counts as past.
+/// The longest time that a window request is postponed. A later time comes from a wrong clock, and counts as past.
 const LONGEST_PAUSE: Duration = Duration::from_hours(2 * 24);
 
-/// A certificate about whose renewal its authority is to be asked.
+/// A certificate that is due for a request of its renewal window.
 #[derive(Debug, Clone)]
 pub struct WindowToAsk {
     /// The name of its order.
@@ -17,18 +17,18 @@ pub struct WindowToAsk {
     pub certificate_id: CertificateId,
     /// The account that it was issued to.
     pub account_id: AcmeAccountId,
-    /// Leaf first, PEM.
+    /// The chain as PEM, leaf first.
     pub chain_pem: String,
-    /// Valid from.
+    /// The start of the validity.
     pub not_before: Timestamp,
-    /// Valid until.
+    /// The end of the validity.
     pub not_after: Timestamp,
-    /// The time of its renewal, as far as is known.
+    /// The renewal time, if known.
     pub renew_at: Option<Timestamp>,
 }
 
-/// Takes at most `limit` certificates that are to be asked about, and puts the next question off to `next`: what is done with the
-/// answer may be cut off anywhere.
+/// Takes at most `limit` certificates whose window request is due, and postpones the next one to `next` because
+/// processing the response may be interrupted.
 pub async fn take_windows(
     db: impl PgExecutor<'_>,
     now: Timestamp,
@@ -54,21 +54,21 @@ pub async fn take_windows(
     .await
 }
 
-/// The answer of an authority to the question when a certificate is to be renewed.
+/// The renewal window that an authority suggests, with the times derived from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// The start of the window, from which on a renewal counts for no limit.
+    /// The start of the window, from which on a renewal is exempt from rate limits.
     pub starts_at: Timestamp,
-    /// The time of the renewal.
+    /// The renewal time.
     pub renew_at: Timestamp,
-    /// The time by which it should be done.
+    /// The time by which the renewal should be done.
     pub due_by: Timestamp,
-    /// The time of the next question.
+    /// The time of the next window request.
     pub ask_at: Timestamp,
 }
 
-/// Notes what an authority said of a certificate. Nothing is noted when the name has another certificate by now, or somebody
-/// has demanded its renewal since the authority was asked.
+/// Records the renewal window of a certificate, unless the name has another certificate by now or its renewal was
+/// demanded since the request.
 pub async fn note_window(db: impl PgExecutor<'_>, asked: &WindowToAsk, window: &Window) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE certificate_orders SET window_starts_at = $3, renew_at = $4, due_by = $5, ask_window_at = $6
@@ -86,7 +86,7 @@ pub async fn note_window(db: impl PgExecutor<'_>, asked: &WindowToAsk, window: &
     .map(drop)
 }
 
-/// Notes when an authority is to be asked again that did not say anything of a certificate.
+/// Schedules the next window request for a certificate about which the authority gave no window.
 pub async fn ask_later(db: impl PgExecutor<'_>, asked: &WindowToAsk, ask_at: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE certificate_orders SET ask_window_at = $3 WHERE name = $1 AND certificate_id = $2",
@@ -99,7 +99,7 @@ pub async fn ask_later(db: impl PgExecutor<'_>, asked: &WindowToAsk, ask_at: Tim
     .map(drop)
 }
 
-/// Begins at most `limit` renewals that are due, those first that should be done first, and returns how many there were.
+/// Begins at most `limit` due renewals, the most urgent first, and returns their number.
 pub async fn begin_due(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let begun = sqlx::query!(
         "WITH due AS MATERIALIZED (
@@ -115,7 +115,7 @@ pub async fn begin_due(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> R
     Ok(begun.rows_affected())
 }
 
-/// Has the certificate of a name renewed now. Returns false when no certificate is looked after for it.
+/// Makes the renewal of a name's live certificate due now. Returns false when it has none that is managed.
 pub async fn renew_now(db: impl PgExecutor<'_>, name: &str, now: Timestamp) -> Result<bool, sqlx::Error> {
     let renewed = sqlx::query!(
         "UPDATE certificate_orders SET renew_at = $2, due_by = $2 WHERE name = $1 AND state = 'live'",
@@ -127,7 +127,7 @@ pub async fn renew_now(db: impl PgExecutor<'_>, name: &str, now: Timestamp) -> R
     Ok(renewed.rows_affected() == 1)
 }
 
-/// Returns how many certificates should have been renewed by now.
+/// Returns the number of certificates whose renewal is overdue.
 pub async fn overdue(db: impl PgExecutor<'_>, now: Timestamp) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM certificate_orders WHERE certificate_id IS NOT NULL AND due_by <= $1"#,
@@ -142,11 +142,11 @@ pub async fn overdue(db: impl PgExecutor<'_>, now: Timestamp) -> Result<i64, sql
 pub struct Replaced {
     /// The account that it was issued to.
     pub account_id: AcmeAccountId,
-    /// Leaf first, PEM.
+    /// The chain as PEM, leaf first.
     pub chain_pem: String,
 }
 
-/// Returns a certificate that a later one can be said to replace: an authority issued it to an account of ours.
+/// Returns a certificate that an order may name in `replaces`: one that an authority issued to our account.
 pub async fn replaced(db: impl PgExecutor<'_>, id: &CertificateId) -> Result<Option<Replaced>, sqlx::Error> {
     sqlx::query_as!(
         Replaced,

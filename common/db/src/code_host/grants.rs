@@ -1,4 +1,4 @@
-//! What people granted us at the code host when they signed in: their tokens, sealed, and by when they are to be renewed.
+//! The sealed tokens that people granted us at the code host when they signed in, and their refresh.
 
 use domain::{Timestamp, UserId};
 use sqlx::{PgConnection, PgExecutor};
@@ -6,28 +6,28 @@ use sqlx::{PgConnection, PgExecutor};
 /// A person's tokens.
 #[derive(Debug)]
 pub struct Grant {
-    /// Access token and refresh token, sealed with the user's id.
+    /// The access token and refresh token, sealed with the user's id.
     pub sealed_tokens: Vec<u8>,
-    /// Expiry of the access token; `None` when it does not expire.
+    /// The expiry of the access token; `None` when it does not expire.
     pub expires_at: Option<Timestamp>,
-    /// Expiry of the refresh token.
+    /// The expiry of the refresh token.
     pub refresh_expires_at: Option<Timestamp>,
-    /// The number of the grant among those that followed one another.
+    /// The version of the grant, which increases with every replacement.
     pub version: i64,
 }
 
-/// New tokens to keep.
+/// New tokens to store.
 #[derive(Debug)]
 pub struct NewGrant<'a> {
-    /// Access token and refresh token, sealed with the user's id.
+    /// The access token and refresh token, sealed with the user's id.
     pub sealed_tokens: &'a [u8],
-    /// Expiry of the access token; `None` when it does not expire.
+    /// The expiry of the access token; `None` when it does not expire.
     pub expires_at: Option<Timestamp>,
-    /// Expiry of the refresh token.
+    /// The expiry of the refresh token.
     pub refresh_expires_at: Option<Timestamp>,
 }
 
-/// Stores the tokens of a sign-in in place of earlier ones.
+/// Stores the tokens of a sign-in, replacing earlier ones.
 pub async fn keep(
     conn: &mut PgConnection,
     user: &UserId,
@@ -65,7 +65,7 @@ pub async fn find(db: impl PgExecutor<'_>, user: &UserId) -> Result<Option<Grant
     .await
 }
 
-/// Forgets what the person with this account at the code host granted: they took it back there.
+/// Deletes the grant of the person with this code host account, who revoked it there.
 pub async fn revoke(conn: &mut PgConnection, vcs_id: &str) -> Result<(), sqlx::Error> {
     sqlx::query!("DELETE FROM code_host_grants g USING users u WHERE u.id = g.user_id AND u.vcs_id = $1", vcs_id)
         .execute(conn)
@@ -73,8 +73,7 @@ pub async fn revoke(conn: &mut PgConnection, vcs_id: &str) -> Result<(), sqlx::E
         .map(drop)
 }
 
-/// Takes the right to renew this version until `until`. Returns false when somebody else has it, or has renewed
-/// already.
+/// Acquires the right to refresh this version until `until`. Returns false when another holder has it or has refreshed.
 pub async fn begin_refresh(
     db: impl PgExecutor<'_>,
     user: &UserId,
@@ -95,7 +94,7 @@ pub async fn begin_refresh(
     Ok(taken.rows_affected() == 1)
 }
 
-/// Keeps renewed tokens, unless a sign-in has brought newer ones meanwhile.
+/// Stores refreshed tokens, unless a sign-in has brought newer ones meanwhile.
 pub async fn finish_refresh(
     db: impl PgExecutor<'_>,
     user: &UserId,
@@ -120,7 +119,7 @@ pub async fn finish_refresh(
     .map(drop)
 }
 
-/// Gives the right to renew back without having renewed. With `refused`, the refresh token is known to be used up.
+/// Releases the right to refresh without new tokens. With `refused`, the refresh token is known to be used up.
 pub async fn abandon_refresh(
     db: impl PgExecutor<'_>,
     user: &UserId,

@@ -1,16 +1,16 @@
-//! Installations of our app at the code host, and the orgs they are shared with.
+//! Installations of our app at the code host, and the orgs that they are shared with.
 
 use domain::{OrgId, OrgName, Timestamp, UserId};
 use sqlx::{PgConnection, PgExecutor};
 
 use crate::permits::{AtLeast, Member, OrgPermit, ProjectPermit};
 
-/// An installation, as the code host tells of it.
+/// An installation, as the code host reports it.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// The code host's id.
     pub id: i64,
-    /// The login of the account it is installed on.
+    /// The login of the account that it is installed on.
     pub account: String,
     /// That account's id.
     pub account_id: i64,
@@ -18,9 +18,9 @@ pub struct Seen {
     pub account_type: String,
     /// That account's picture.
     pub avatar_url: Option<String>,
-    /// Time of the installation.
+    /// The time of the installation.
     pub created_at: Timestamp,
-    /// Time of the suspension; `None` when it is not suspended.
+    /// The time of the suspension; `None` when it is not suspended.
     pub suspended_at: Option<Timestamp>,
 }
 
@@ -29,11 +29,11 @@ pub struct Seen {
 pub struct Shared {
     /// The code host's id.
     pub id: i64,
-    /// The login of the account it is installed on.
+    /// The login of the account that it is installed on.
     pub account: String,
     /// `User` or `Organization`.
     pub account_type: String,
-    /// Time of the installation.
+    /// The time of the installation.
     pub created_at: Timestamp,
     /// The org.
     pub org: OrgName,
@@ -43,7 +43,7 @@ pub struct Shared {
     pub shared_by_login: String,
 }
 
-/// Stores an installation as the code host describes it.
+/// Stores an installation as the code host reports it.
 pub async fn remember(conn: &mut PgConnection, seen: &Seen) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO installations (id, account, account_id, account_type, avatar_url, created_at, suspended_at)
@@ -64,7 +64,7 @@ pub async fn remember(conn: &mut PgConnection, seen: &Seen) -> Result<(), sqlx::
     .map(drop)
 }
 
-/// Reads what is shared `s` of installations `i`; the first argument continues the statement.
+/// Reads the shares `s` of installations `i`; the first argument continues the statement.
 macro_rules! select_shared {
     ($rest:literal, $($argument:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -81,7 +81,7 @@ macro_rules! select_shared {
     };
 }
 
-/// Returns the installations shared with any org that the user belongs to, newest first.
+/// Returns the installations shared with any of the user's orgs, newest first.
 pub async fn shared_with_user(db: impl PgExecutor<'_>, user: &UserId) -> Result<Vec<Shared>, sqlx::Error> {
     select_shared!(
         "JOIN org_members m ON m.org_id = s.org_id
@@ -92,8 +92,8 @@ pub async fn shared_with_user(db: impl PgExecutor<'_>, user: &UserId) -> Result<
     .await
 }
 
-/// Deletes an installation that is gone at the code host, with its sharing, and returns the org that it was shared
-/// with. Its links must have ended: see [`super::repo_links::end_all`].
+/// Deletes an installation that was removed at the code host, and returns the org that it was shared with. The caller
+/// has ended its links with [`super::repo_links::end_all`].
 pub async fn forget(conn: &mut PgConnection, id: i64) -> Result<Option<(OrgId, OrgName)>, sqlx::Error> {
     let org = sqlx::query!(
         "SELECT o.id, o.name
@@ -106,12 +106,12 @@ pub async fn forget(conn: &mut PgConnection, id: i64) -> Result<Option<(OrgId, O
     Ok(org.map(|org| (org.id, org.name)))
 }
 
-/// Notes that the code host suspended the installation, or lifted the suspension.
+/// Records that the code host suspended the installation or lifted the suspension.
 pub async fn set_suspended(conn: &mut PgConnection, id: i64, at: Option<Timestamp>) -> Result<(), sqlx::Error> {
     sqlx::query!("UPDATE installations SET suspended_at = $2 WHERE id = $1", id, at).execute(conn).await.map(drop)
 }
 
-/// Follows the account of an installation to its new login and picture.
+/// Updates the login and picture of an installation's account.
 pub async fn rename(
     conn: &mut PgConnection,
     id: i64,
@@ -129,8 +129,8 @@ pub async fn rename(
     .map(drop)
 }
 
-/// Returns the picture that stands for an org without an icon: of the owner of a repository that one of its projects is
-/// linked to, else of an account whose installation is shared with it; the oldest of each.
+/// Returns the picture for an org without an icon: that of the owner of a repository that one of its projects is linked
+/// to, otherwise of an account whose installation is shared with it. The oldest link or share decides.
 pub async fn avatar_of_org(db: impl PgExecutor<'_>, org: &OrgId) -> Result<Option<String>, sqlx::Error> {
     let found = sqlx::query_scalar!(
         r#"SELECT url AS "url!" FROM (

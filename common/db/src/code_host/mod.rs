@@ -1,6 +1,6 @@
-//! What the code host is to us: grants, installations of our app, linked repositories, and pushes that wait.
+//! The code host: grants, installations of our app, linked repositories, and pending pushes.
 //!
-//! Calls to the code host are admin's; signing in with it is in the folder `sign_in`. Start with [`installations`].
+//! Calls to the code host are in admin; signing in with it is in the folder `sign_in`. Start with [`installations`].
 
 pub mod grants;
 pub mod installations;

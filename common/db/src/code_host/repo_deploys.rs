@@ -1,7 +1,7 @@
-//! Pushes that wait to be deployed: the newest of each link. Whoever works on one has leased it, and what they made
-//! goes live only if no newer push has come meanwhile: see [`finish`].
+//! Pushes that wait to be deployed: the newest of each link. A worker leases a push, and its result goes live only if
+//! no newer push has arrived meanwhile: see [`finish`].
 //!
-//! Rows are locked in one order everywhere: project, link, push.
+//! Rows are always locked in the order project, link, push.
 
 use domain::{
     Account, OrgId, PayingAccount, ProjectId, Timestamp, UserId,
@@ -11,7 +11,7 @@ use sqlx::{PgConnection, PgExecutor};
 
 use crate::permits::{self, Deploy, ProjectPermit};
 
-/// A push, as the code host tells of it.
+/// A push, as the code host reports it.
 #[derive(Debug)]
 pub struct Push<'a> {
     /// The installation that reported the push; `None` for a plain webhook.
@@ -26,10 +26,9 @@ pub struct Push<'a> {
     pub pusher: &'a str,
 }
 
-/// Queues a push for every living link to its branch, in place of earlier pushes that still wait. Returns the number of
-/// links.
+/// Queues a push for every live link to its branch, replacing earlier queued pushes. Returns the number of links.
 pub async fn queue(conn: &mut PgConnection, push: &Push<'_>, now: Timestamp) -> Result<u64, sqlx::Error> {
-    // Selected from locked links, so that one that is just being ended gives no row instead of a violated key.
+    // Select from locked links, so that a concurrently ended link yields no row instead of a foreign key violation.
     let queued = sqlx::query!(
         "WITH linked AS (
              SELECT l.project_id
@@ -66,15 +65,15 @@ pub struct Claim {
     pub sha: CommitSha,
     /// The login of the pusher.
     pub pusher: String,
-    /// Attempts so far.
+    /// The number of attempts.
     pub attempts: i32,
-    /// Whether it has waited for room already.
+    /// Whether it has already waited for quota.
     pub has_waited: bool,
     version: i64,
     leased_until: Timestamp,
 }
 
-/// Returns accounts that have pushes which are due, those first that have waited longest: at most `limit`.
+/// Returns at most `limit` accounts with due pushes, the longest waiting first.
 pub async fn due_accounts(
     db: impl PgExecutor<'_>,
     now: Timestamp,
@@ -96,7 +95,7 @@ pub async fn due_accounts(
     Ok(rows.into_iter().map(|row| PayingAccount::new(row.account, row.creator)).collect())
 }
 
-/// Leases a push of `account` that is due.
+/// Leases a due push of `account`.
 pub async fn claim(
     db: impl PgExecutor<'_>,
     account: &Account,
@@ -121,12 +120,12 @@ pub async fn claim(
     .await
 }
 
-/// A commit to deploy, and the people in whose name it may be read.
+/// A commit to deploy, and the people with whose access it may be read.
 #[derive(Debug)]
 pub struct Target {
-    /// The right to deploy there.
+    /// The permit to deploy to the project.
     pub permit: ProjectPermit<Deploy>,
-    /// The installation through which it is read.
+    /// The installation through which the repository is read.
     pub installation: i64,
     /// The code host's id of the repository.
     pub repo_id: i64,
@@ -136,26 +135,26 @@ pub struct Target {
     pub branch: Branch,
     /// The folder that is published.
     pub directory: Directory,
-    /// The commit that was deployed last, or failed to be.
+    /// The commit of the last deployment, successful or not.
     pub last_sha: Option<CommitSha>,
-    /// The people in whose name to read it, in this order.
+    /// The people with whose access to read it, in order of preference.
     pub readers: Vec<Reader>,
 }
 
-/// A person in whose name a repository may be read.
+/// A person with whose access a repository may be read.
 #[derive(Debug, Clone)]
 pub struct Reader {
     /// Our id.
     pub user: UserId,
     /// The code host's id of the account.
     pub vcs_id: String,
-    /// The login, as it was at the last sign-in.
+    /// The login at the last sign-in.
     pub login: String,
 }
 
-/// Returns what a push deploys; `None` when its link is no longer alive.
+/// Returns the deploy target of a project's push; `None` when its link has ended.
 pub async fn target(conn: &mut PgConnection, project: &ProjectId) -> Result<Option<Target>, sqlx::Error> {
-    // A person reads for an org only while they belong to it.
+    // A person reads for an org only while they are a member.
     let link = sqlx::query!(
         r#"SELECT p.name, l.installation_id, l.repo_id, l.repo, l.branch,
                   l.directory, l.last_sha,
@@ -193,9 +192,8 @@ pub async fn target(conn: &mut PgConnection, project: &ProjectId) -> Result<Opti
     }))
 }
 
-/// Ends the work on a push, in the transaction in which its outcome becomes visible: `sha` is what was deployed, or
-/// failed for good. Returns false when a newer push has come, or the link or the lease has ended: then nothing may
-/// become of it.
+/// Ends the work on a push, in the transaction that publishes its outcome; `sha` was deployed or failed permanently.
+/// Returns false when a newer push has arrived, or the link or the lease has ended: the outcome must then be discarded.
 pub async fn finish(conn: &mut PgConnection, claim: &Claim, sha: &CommitSha) -> Result<bool, sqlx::Error> {
     let project = claim.project.as_str();
     sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR UPDATE", project)
@@ -213,7 +211,7 @@ pub async fn finish(conn: &mut PgConnection, claim: &Claim, sha: &CommitSha) -> 
     Ok(true)
 }
 
-/// Ends the work on a push without remembering its commit: pushed again, it is tried again. False as in [`finish`].
+/// Ends the work on a push without recording its commit, so that it can be pushed again. Returns false like [`finish`].
 pub async fn give_up(conn: &mut PgConnection, claim: &Claim) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR UPDATE", claim.project.as_str())
         .fetch_optional(&mut *conn)
@@ -221,7 +219,7 @@ pub async fn give_up(conn: &mut PgConnection, claim: &Claim) -> Result<bool, sql
     remove(conn, claim).await
 }
 
-/// Ends the work on a push of which nothing is to become; when a newer one has come meanwhile, only the lease.
+/// Drops a push that must not be deployed; if a newer one has arrived, only releases the lease.
 pub async fn drop_claim(conn: &mut PgConnection, claim: &Claim) -> Result<(), sqlx::Error> {
     if remove(&mut *conn, claim).await? { Ok(()) } else { give_back(conn, claim).await }
 }
@@ -238,7 +236,7 @@ async fn remove(db: impl PgExecutor<'_>, claim: &Claim) -> Result<bool, sqlx::Er
     Ok(removed.rows_affected() == 1)
 }
 
-/// Gives the lease back. The push is tried again at `at`, with `error` noted; at once when a newer one has come.
+/// Releases the lease, and retries the push at `at`, with `error` recorded. A newer push is due immediately.
 pub async fn put_off(
     db: impl PgExecutor<'_>,
     claim: &Claim,
@@ -264,8 +262,8 @@ pub async fn put_off(
     .map(drop)
 }
 
-/// Gives the lease back. The push is tried again at `at`, however often it has waited for the same: `reason` says what for, to
-/// the project's people. At once when a newer one has come. Returns false when the lease has ended.
+/// Releases the lease, and retries the push at `at` without counting an attempt. `reason` tells the project's people
+/// what it waits for. A newer push is due immediately. Returns false when the lease was lost.
 pub async fn wait(db: impl PgExecutor<'_>, claim: &Claim, at: Timestamp, reason: &str) -> Result<bool, sqlx::Error> {
     let waits = sqlx::query!(
         "UPDATE repo_deploys
@@ -284,7 +282,7 @@ pub async fn wait(db: impl PgExecutor<'_>, claim: &Claim, at: Timestamp, reason:
     Ok(waits.rows_affected() == 1)
 }
 
-/// Gives the lease back as if it had not been taken: the program stops, or a newer push has come.
+/// Releases the lease without recording an attempt, at shutdown or when a newer push has arrived.
 pub async fn give_back(db: impl PgExecutor<'_>, claim: &Claim) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE repo_deploys SET leased_until = NULL WHERE project_id = $1 AND leased_until = $2",

@@ -1,20 +1,20 @@
-//! What linked branches point at, as far as it is known: by webhooks, and by asking. A head that no webhook told of is a push
-//! whose webhook was lost.
+//! The known heads of linked branches, from webhooks and from polling. A head that no webhook reported is a push whose
+//! webhook was lost.
 
 use domain::{ProjectId, Timestamp, repo::CommitSha};
 use sqlx::{PgConnection, PgExecutor};
 
-/// A link whose branch is to be asked about.
+/// A link whose branch is due for a check.
 #[derive(Debug)]
 pub struct DueCheck {
     /// The linked project.
     pub project: ProjectId,
-    /// What the branch pointed at when it was last heard of; `None` when nothing is known yet.
+    /// The last known head of the branch; `None` when it is unknown.
     pub known: Option<CommitSha>,
 }
 
-/// Takes at most `limit` living links that are due, the longest due first, and makes them due again at `next`. A link with a push
-/// that waits is left out: that push deploys what the branch points at.
+/// Takes at most `limit` live links that are due for a check, the longest due first, and makes them due again at
+/// `next`. Links with a queued push are skipped, because that push deploys the current head.
 pub async fn take_due(
     db: impl PgExecutor<'_>,
     now: Timestamp,
@@ -53,7 +53,7 @@ pub async fn put_off(db: impl PgExecutor<'_>, project: &ProjectId, until: Timest
     .map(drop)
 }
 
-/// Records what the branch points at, of which nothing was known: pushes are counted from there.
+/// Records the first known head of a branch, from which pushes are detected.
 pub async fn record_first(db: impl PgExecutor<'_>, project: &ProjectId, head: &CommitSha) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE repo_links SET head_sha = $2 WHERE project_id = $1 AND head_sha IS NULL",
@@ -65,8 +65,8 @@ pub async fn record_first(db: impl PgExecutor<'_>, project: &ProjectId, head: &C
     .map(drop)
 }
 
-/// Queues the push that moved the branch to `head`. Returns false when a webhook has told of a push since the check began, or one
-/// waits.
+/// Queues the push that moved the branch to `head`. Returns false when a webhook has reported a push since the check
+/// began, or a push is queued.
 pub async fn queue_missed(
     conn: &mut PgConnection,
     check: &DueCheck,

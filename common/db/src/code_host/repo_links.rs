@@ -1,5 +1,5 @@
-//! Which repository a project publishes. A link is alive while the project belongs to whom it belonged to when it was
-//! made, and the installation is still theirs or shared with them: everything here looks at living links only.
+//! Links of projects to repositories. A link is live while the project has the owner that it had when it was linked,
+//! and the installation still belongs to that owner or is shared with it. Everything here uses live links only.
 
 use domain::{
     Account, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
@@ -14,20 +14,20 @@ use crate::{
     permits::{AtLeast, Deploy, Member, ProjectPermit},
 };
 
-/// A link, as a project shows it.
+/// A link, as shown with its project.
 #[derive(Debug, Clone)]
 pub struct RepoLink {
-    /// `owner/name`, as it was called last.
+    /// The last known `owner/name`.
     pub repo: RepoName,
     /// The branch that deploys.
     pub branch: Branch,
     /// The folder that is published.
     pub directory: Directory,
-    /// What the newest push waits for, in words for people; `None` when it waits for nothing but its turn, or there is none.
+    /// The reason for the delay of the newest push, in words for people; `None` if it only waits its turn.
     pub waits_for: Option<String>,
 }
 
-/// A link to make.
+/// A link to create.
 #[derive(Debug)]
 pub struct NewLink<'a> {
     /// The installation through which the repository is read.
@@ -36,42 +36,42 @@ pub struct NewLink<'a> {
     pub repo_id: i64,
     /// `owner/name`.
     pub repo: &'a RepoName,
-    /// The picture of its owner.
+    /// The picture of the repository's owner.
     pub owner_avatar_url: Option<&'a str>,
     /// The branch that deploys.
     pub branch: &'a Branch,
     /// The folder that is published.
     pub directory: &'a Directory,
-    /// What the branch points at, git's null id when there is no such branch; `None` when the code host did not say.
+    /// The head of the branch, or git's null id if it does not exist; `None` if the code host did not report it.
     pub head: Option<&'a CommitSha>,
-    /// When the branch is asked about first.
+    /// The time of the first check of the branch.
     pub check_head_at: Timestamp,
     /// The person who links.
     pub by: &'a UserId,
 }
 
-/// Why a project was not linked.
+/// The reason a project was not linked.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The project was deleted, or moved, meanwhile.
     #[error("the project is gone")]
     Gone,
-    /// The installation is not, or no longer, shared with the project's org.
+    /// The installation is not shared with the project's org.
     #[error("the installation is not shared with the organization")]
     NotShared,
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Links the project, in place of what it was linked to. What waits to be deployed from there is forgotten.
+/// Links the project, replacing an earlier link and dropping its queued push.
 pub async fn link(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
     link: &NewLink<'_>,
     now: Timestamp,
 ) -> Result<(), LinkError> {
-    // Locked, so that a transfer at the same time comes before or after, and ends the link if it comes after.
+    // Lock the project, so that a concurrent transfer comes before this or ends the link after it.
     let org = sqlx::query_scalar!("SELECT org_id FROM projects WHERE id = $1 FOR UPDATE", project.id.as_str(),)
         .fetch_optional(&mut *conn)
         .await?
@@ -116,7 +116,7 @@ pub async fn unlink(
     end(conn, &project.id).await
 }
 
-/// Ends the project's link because the project changes hands.
+/// Ends the project's link because the project gets another owner.
 pub async fn end(conn: &mut PgConnection, project: &ProjectId) -> Result<bool, sqlx::Error> {
     let ended = sqlx::query!("DELETE FROM repo_links WHERE project_id = $1", project.as_str()).execute(conn).await?;
     Ok(ended.rows_affected() == 1)
@@ -139,7 +139,7 @@ pub async fn find(
     .await
 }
 
-/// Follows a repository to its new name.
+/// Updates the name of a repository.
 pub async fn rename(conn: &mut PgConnection, repo_id: i64, repo: &RepoName) -> Result<(), sqlx::Error> {
     sqlx::query!("UPDATE repo_links SET repo = $2 WHERE repo_id = $1 AND repo <> $2", repo_id, repo.as_str())
         .execute(conn)
@@ -147,7 +147,7 @@ pub async fn rename(conn: &mut PgConnection, repo_id: i64, repo: &RepoName) -> R
         .map(drop)
 }
 
-/// Follows the repositories of an installation whose account was called `from` and is called `to` now.
+/// Updates the repositories of an installation whose account was renamed.
 pub async fn rename_owner(conn: &mut PgConnection, installation: i64, from: &str, to: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE repo_links SET repo = $3 || '/' || split_part(repo, '/', 2)
@@ -161,8 +161,8 @@ pub async fn rename_owner(conn: &mut PgConnection, installation: i64, from: &str
     .map(drop)
 }
 
-/// Follows a repository to another account, whose installation is another one. Links of orgs with which that one is shared
-/// go on; all others end, because nobody has shown that they may read it there.
+/// Moves a repository to another account's installation. Links of orgs that share that installation continue; all
+/// others end, because nobody has shown that they may read the repository there.
 pub async fn transfer(conn: &mut PgConnection, repo_id: i64, installation: i64) -> Result<Vec<Ended>, sqlx::Error> {
     sqlx::query!(
         "UPDATE repo_links l SET installation_id = s.installation_id
@@ -197,7 +197,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Makes the entry of the audit log.
+    /// Returns the audit log entry.
     pub fn entry(&self) -> Entry {
         let entry = Entry::of_personal(Action::RepoUnlink, self.owner.clone(), &self.project, &self.name);
         match self.org.as_ref().zip(self.org_name.as_ref()) {
@@ -207,7 +207,7 @@ impl Ended {
     }
 }
 
-/// Ends links through an installation, or any; of an org's projects, or of all; to these repositories, or to all.
+/// Ends links, optionally only those through an installation, of an org's projects, or to some repositories.
 pub async fn end_all(
     conn: &mut PgConnection,
     installation: Option<i64>,

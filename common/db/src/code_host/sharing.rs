@@ -9,7 +9,7 @@ use super::{
 };
 use crate::permits::{AtLeast, Member, OrgPermit};
 
-/// Why an installation was not shared.
+/// The reason an installation was not shared.
 #[derive(Debug, thiserror::Error)]
 pub enum ShareError {
     /// Another org has it.
@@ -18,12 +18,12 @@ pub enum ShareError {
     /// The sharer left the org, or the org was deleted, meanwhile.
     #[error("the sharer belongs to the organization no more")]
     Gone,
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Shares one of the actor's own installations with the org. Returns false when it is shared with it already.
+/// Shares one of the actor's own installations with the org. Returns false when it is already shared with it.
 pub async fn share(
     conn: &mut PgConnection,
     org: &OrgPermit<impl AtLeast<Member>>,
@@ -47,34 +47,34 @@ pub async fn share(
         Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => return Err(ShareError::Gone),
         Err(error) => return Err(error.into()),
     }
-    // A statement of its own: it sees the row that stood in the way.
+    // A separate statement, so that it sees the row that caused the conflict.
     let holder = sqlx::query_scalar!("SELECT org_id FROM installation_shares WHERE installation_id = $1", seen.id,)
         .fetch_optional(conn)
         .await?;
     if holder.as_ref() == Some(&org.id) { Ok(false) } else { Err(ShareError::Elsewhere) }
 }
 
-/// Why an installation is still shared.
+/// The reason an installation is still shared.
 #[derive(Debug, thiserror::Error)]
 pub enum UnshareError {
     /// The installation is not shared with the org.
     #[error("the installation is not shared with the organization")]
     NotFound,
-    /// Somebody else shared it, and the actor is no admin.
+    /// Another member shared it, and the actor is not an admin.
     #[error("somebody else shared the installation")]
     Role,
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Ends the sharing and the links of the org's projects that depend on it. Returns those links.
+/// Stops sharing the installation, and ends and returns the links of the org's projects that depend on it.
 pub async fn unshare(
     conn: &mut PgConnection,
     org: &OrgPermit<impl AtLeast<Member>>,
     id: i64,
 ) -> Result<Vec<Ended>, UnshareError> {
-    // Locked, so that nobody links to it meanwhile.
+    // Lock the share, so that nobody links to it meanwhile.
     let shared_by = sqlx::query_scalar!(
         "SELECT shared_by FROM installation_shares
            WHERE installation_id = $1 AND org_id = $2 FOR UPDATE",

@@ -1,12 +1,12 @@
-//! Webhooks that were acted on: each counts once, however often it is delivered.
+//! Processed webhook deliveries: each is processed once, however often it is delivered.
 
 use domain::Timestamp;
 use sqlx::{PgConnection, PgExecutor};
 
-/// Notes a delivery, in the transaction that acts on it. False when it was acted on before; a repetition that comes
-/// while the first is still under way waits for its end.
+/// Records a delivery, in the transaction that processes it. Returns false when it was processed before; a concurrent
+/// repetition waits for the first to finish.
 ///
-/// The delivery's id comes in a header, which the signature does not cover: so the body counts once as well.
+/// The delivery's id is in a header that the signature does not cover, so the body is deduplicated as well.
 pub async fn note(
     conn: &mut PgConnection,
     id: &str,

@@ -1,47 +1,47 @@
-//! Changes that edges had applied and that the database lacks, since a copy or a backup took its place. Edges note them, admin tells the
-//! operator.
+//! Changes that edges had applied and that the database lacks, because a replica was promoted or a backup restored.
+//! Edges record them, and admin notifies the operator.
 
 use std::time::Duration;
 
 use domain::{Position, Timestamp};
 use sqlx::{PgConnection, PgExecutor};
 
-/// Time for which a loss is shown that nobody acknowledges.
+/// The time for which an unacknowledged loss is shown.
 pub const SHOWN_FOR: Duration = Duration::from_hours(30 * 24);
-/// Most losses that are shown.
+/// The maximum number of losses shown.
 pub const SHOWN: i64 = 20;
 
-/// Lost changes, as one edge knows of them.
+/// Lost changes, as one edge reports them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostChanges {
     /// The newest position of the database that lacks them, when the edge noticed.
     pub newest: Position,
-    /// The number that the first of them had.
+    /// The number of the first lost change.
     pub first_seq: i64,
-    /// The number that the last of them had.
+    /// The number of the last lost change.
     pub last_seq: i64,
-    /// What they touched, as far as the edge remembers.
+    /// The affected subjects that the edge remembers.
     pub subjects: Vec<String>,
 }
 
-/// What all edges say of one loss: the widest range, and everything that any of them remembers.
+/// The combined reports of all edges about one loss: the widest range, and every remembered subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
     /// The epoch that lacks the changes.
     pub epoch: String,
-    /// The number of the newest change that the database had, by the edge that noticed first.
+    /// The number of the newest change in the database, according to the first report.
     pub newest_seq: i64,
-    /// The number that the first lost change had.
+    /// The number of the first lost change.
     pub first_seq: i64,
-    /// The number that the last lost change had.
+    /// The number of the last lost change.
     pub last_seq: i64,
-    /// What the changes touched, as far as any edge remembers.
+    /// The affected subjects that any edge remembers.
     pub subjects: Vec<String>,
-    /// When the first edge noticed.
+    /// The time of the first report.
     pub noted_at: Timestamp,
 }
 
-/// Notes what an edge has found lost.
+/// Records an edge's report of lost changes.
 pub async fn note(db: impl PgExecutor<'_>, edge: &str, lost: &LostChanges) -> Result<(), sqlx::Error> {
     let LostChanges { newest, first_seq, last_seq, subjects } = lost;
     sqlx::query!(
@@ -58,7 +58,7 @@ pub async fn note(db: impl PgExecutor<'_>, edge: &str, lost: &LostChanges) -> Re
     .map(drop)
 }
 
-/// Returns the losses noted since `since` that the operator has not acknowledged, the latest first, at most `limit`.
+/// Returns at most `limit` unacknowledged losses recorded since `since`, the latest first.
 pub async fn unacknowledged(db: impl PgExecutor<'_>, since: Timestamp, limit: i64) -> Result<Vec<Loss>, sqlx::Error> {
     sqlx::query_as!(
         Loss,
@@ -76,8 +76,8 @@ pub async fn unacknowledged(db: impl PgExecutor<'_>, since: Timestamp, limit: i6
     .await
 }
 
-/// Returns the epochs of losses that the operator has not been told of, noted longer ago than `settled`: by then the other edges
-/// have noted what they know as well.
+/// Returns the epochs of losses without a notification to the operator that were recorded longer than `settled` ago, so
+/// that the other edges have reported as well.
 pub async fn untold(db: impl PgExecutor<'_>, settled: Duration, limit: i64) -> Result<Vec<String>, sqlx::Error> {
     sqlx::query_scalar!(
         "SELECT epoch FROM lost_changes WHERE told_at IS NULL
@@ -89,7 +89,7 @@ pub async fn untold(db: impl PgExecutor<'_>, settled: Duration, limit: i64) -> R
     .await
 }
 
-/// Marks the loss of an epoch as told. Returns whether the operator had been told of another edge's report of it before.
+/// Marks an epoch's loss as notified. Returns whether an earlier report of it was already notified.
 pub async fn mark_told(conn: &mut PgConnection, epoch: &str, now: Timestamp) -> Result<bool, sqlx::Error> {
     let was_told = sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM lost_changes WHERE epoch = $1 AND told_at IS NOT NULL) AS "was_told!""#,
@@ -103,7 +103,7 @@ pub async fn mark_told(conn: &mut PgConnection, epoch: &str, now: Timestamp) -> 
     Ok(was_told)
 }
 
-/// Marks every loss as seen to. Returns the number of reports of edges.
+/// Acknowledges every loss. Returns the number of reports.
 pub async fn acknowledge(db: impl PgExecutor<'_>, now: Timestamp) -> Result<u64, sqlx::Error> {
     let marked = sqlx::query!("UPDATE lost_changes SET acknowledged_at = $1 WHERE acknowledged_at IS NULL", now);
     Ok(marked.execute(db).await?.rows_affected())

@@ -1,7 +1,6 @@
-//! What edges read, and the record of changes by which they learn to read again.
+//! The rows that edges read, and the record of changes that invalidates their caches.
 //!
-//! What the gateway of an edge reads and writes is in the folder `gateway`. What an edge's role in the
-//! database may do is in [`roles`]. Start with [`routes`].
+//! The AI gateway's rows are in the folder `gateway`, the rights of an edge's role in [`roles`]. Start with [`routes`].
 
 pub mod lost_changes;
 pub mod positions;

@@ -1,21 +1,21 @@
-//! How far edges have come, as they record it in Postgres. Receipts are counted by heartbeats over Redis, which are quicker; that an edge is
-//! there is known by this, too.
+//! The positions of edges, recorded in Postgres. Receipts are counted by the faster heartbeats over Redis; these
+//! records also show that an edge is running.
 
 use std::time::Duration;
 
 use domain::{Epoch, Position};
 use sqlx::PgExecutor;
 
-/// An edge that recorded its position lately.
+/// An edge that has recorded its position recently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedEdge {
     /// The id of the edge process.
     pub id: String,
-    /// The position up to which it had applied every change.
+    /// The position up to which it has applied every change.
     pub position: Position,
 }
 
-/// Records that an edge runs and has applied every change up to a position, or that it leaves.
+/// Records that an edge is running and has applied every change up to a position, or that it is leaving.
 pub async fn record(
     db: impl PgExecutor<'_>,
     edge: &str,
@@ -28,7 +28,7 @@ pub async fn record(
         .map(drop)
 }
 
-/// Returns the edges that recorded their positions `within` the last moments by the clock of Postgres, at most `limit`.
+/// Returns at most `limit` edges that recorded their position `within` the last moments, by the clock of Postgres.
 pub async fn recorded(db: impl PgExecutor<'_>, within: Duration, limit: i64) -> Result<Vec<RecordedEdge>, sqlx::Error> {
     let rows = sqlx::query!(
         "SELECT edge_id, epoch, seq FROM edge_positions

@@ -1,63 +1,63 @@
-//! The roles that edges have in the database. What one may do stands in the tables `edge_grants` and `edge_functions`; a test runs
-//! edges under such a role.
+//! The database roles of edges, whose rights are in the tables `edge_grants` and `edge_functions`. A test runs edges as
+//! one.
 
 use sqlx::{PgConnection, PgExecutor};
 
-/// The error of [`grant`], of which an operator can make something.
+/// An error of [`grant`] that an operator can act on.
 #[derive(Debug, thiserror::Error)]
 pub enum GrantError {
-    /// The server has no such role, and this program's own may not make one.
+    /// The server has no such role, and this program's role may not create one.
     #[error(
         "there is no role {0}, and the one of postgres.url may not make it: run `CREATE ROLE {0} LOGIN PASSWORD '…'` as one that \
          may, and then this again"
     )]
     MayNotMake(String),
-    /// The role could do what an edge must not.
+    /// The role has rights that an edge must not have.
     #[error("the role {role} {}, so it may do more than an edge; run {}, or take another role", .excess.what.join(", "), .excess.remedies())]
     MayDoMore {
         /// The role.
         role: String,
-        /// What it may do.
+        /// The excess rights.
         excess: Excess,
     },
     /// The role is this program's own.
     #[error("the role {0} is admin's own (postgres.url); an edge needs another")]
     IsOwner(String),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// A role that was granted what edges need.
+/// A role with the rights of an edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EdgeRole {
     /// Its name.
     pub name: String,
-    /// Whether the server has it. Not after the database was restored at another server.
+    /// Whether the server has it; false after the database was restored on another server.
     pub is_there: bool,
-    /// Whether it has what edges need now.
+    /// Whether its rights are up to date.
     pub is_current: bool,
 }
 
-/// What a role may do that an edge must not, and the statements that take it away.
+/// The rights of a role that an edge must not have, and the statements that revoke them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excess {
-    /// What it is or belongs to, such as `SUPERUSER`.
+    /// Its attributes and memberships, such as `SUPERUSER`.
     pub what: Vec<String>,
     /// The statements.
     pub statements: Vec<String>,
 }
 
 impl Excess {
-    /// The statements as they are typed, one after the other.
+    /// Returns the statements as they are typed, one after the other.
     pub fn remedies(&self) -> String {
         self.statements.iter().map(|statement| format!("`{statement}`")).collect::<Vec<_>>().join(" and ")
     }
 }
 
-/// Returns what `role` may do beyond what can be granted to an edge: by its attributes, as owner of the database, and as a member of
-/// roles that read or write everything, get at the server's files or programs, have such attributes, or own the tables. `None` when
-/// there is nothing.
+/// Returns the rights of `role` that cannot be granted to an edge; `None` if there are none. They come from its
+/// attributes, from owning the database, or from membership of roles that read or write everything, access the server's
+/// files or programs, have such attributes, or own the tables.
 pub async fn excess(conn: &mut PgConnection, role: &str) -> Result<Option<Excess>, sqlx::Error> {
     let found = sqlx::query!(
         r#"WITH edge AS (SELECT * FROM pg_roles WHERE rolname::text = $1),
@@ -91,12 +91,12 @@ pub async fn excess(conn: &mut PgConnection, role: &str) -> Result<Option<Excess
     Ok((!what.is_empty()).then_some(Excess { what, statements }))
 }
 
-/// Whether the error says that the role of this connection lacks a right.
+/// Returns whether the error says that this connection's role lacks a right.
 pub fn is_denied(error: &sqlx::Error) -> bool {
     has_code(error, "42501")
 }
 
-/// Returns the roles of edges by name, at most `limit`.
+/// Returns at most `limit` roles of edges, by name.
 pub async fn list(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec<EdgeRole>, sqlx::Error> {
     sqlx::query_as!(
         EdgeRole,
@@ -109,23 +109,23 @@ pub async fn list(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec<EdgeRole>, 
     .await
 }
 
-/// Whether the server has a role of this name.
+/// Returns whether the server has a role of this name.
 pub async fn exists(conn: &mut PgConnection, role: &str) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(r#"SELECT EXISTS (SELECT FROM pg_roles WHERE rolname::text = $1) AS "exists!""#, role)
         .fetch_one(conn)
         .await
 }
 
-/// Makes a role that logs in with a password, or gives the role of edges that there is this password. Postgres gets what it would keep
-/// of it, its `verifier`, and never the password, which its log could show.
+/// Creates a role that logs in with a password, or changes the password of an existing edge role. Postgres receives
+/// only the `verifier` that it would store, because its log could show the password.
 pub async fn make(conn: &mut PgConnection, role: &str, verifier: &str) -> Result<(), GrantError> {
     let made = sqlx::query_scalar!("SELECT make_edge_role($1, $2)", role, verifier).fetch_one(conn).await;
     made.map(drop)
         .map_err(|error| if is_denied(&error) { GrantError::MayNotMake(role.to_owned()) } else { error.into() })
 }
 
-/// Grants a role what edges need, and takes everything else from it in this schema. What it has beyond that is refused. Migrations grant
-/// it anew from then on.
+/// Grants a role the rights of an edge, and revokes all others in this schema. Fails if the role has further rights.
+/// Migrations update the rights from then on.
 pub async fn grant(conn: &mut PgConnection, role: &str) -> Result<(), GrantError> {
     if let Some(excess) = excess(conn, role).await? {
         return Err(GrantError::MayDoMore { role: role.to_owned(), excess });
@@ -137,7 +137,7 @@ pub async fn grant(conn: &mut PgConnection, role: &str) -> Result<(), GrantError
     })
 }
 
-/// Grants every role of edges what has changed since it was granted.
+/// Updates the rights of every edge role.
 pub(crate) async fn grant_anew(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
     sqlx::query!("SELECT grant_edges_anew()").fetch_one(conn).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! Changes that the edges must learn of, in the order of their commits. See [`domain::changes`].
+//! Changes that the edges must apply, in the order of their commits. See [`domain::changes`].
 
 use domain::{
     Epoch, Position, Timestamp,
@@ -7,35 +7,35 @@ use domain::{
 };
 use sqlx::{PgConnection, PgExecutor};
 
-/// The most changes that one call of [`number`] gives numbers.
+/// The maximum number of changes that one call of [`number`] numbers.
 pub const NUMBERED_TOGETHER: usize = 1_000;
-/// The newest changes among which [`numbered`] looks for some.
+/// The number of newest changes that [`numbered`] searches.
 const LOOKED_THROUGH: i64 = 100_000;
 
-/// The name of a change that is recorded and has no number yet.
+/// The id of a recorded change without a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PendingId(i64);
 
-/// A change that was given its number.
+/// A numbered change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Numbered {
-    /// The name that it was recorded under.
+    /// The id that it was recorded under.
     pub id: PendingId,
     /// The change.
     pub change: RouteChange,
 }
 
-/// Records, in the transaction that makes it true, that edges must forget what they know of the touched subject. Once that is
-/// committed, [`number`] makes a [`RouteChange`] of it.
+/// Records, in the transaction of the change, that edges must forget the touched subject. After the commit, [`number`]
+/// turns it into a [`RouteChange`].
 ///
-/// Admin's `Change` calls it, and nothing else there does.
+/// In admin, only `Change` calls it.
 pub async fn record(conn: &mut PgConnection, touched: Touched, now: Timestamp) -> Result<PendingId, sqlx::Error> {
     let Touched { subject, hosts } = touched;
     let hosts: Vec<String> = hosts.iter().map(HostKey::label).collect();
     record_names(conn, subject, hosts, now).await
 }
 
-/// Does what [`record`] does of a subject whose hosts are names: those that a certificate covers.
+/// Records a change like [`record`], for a subject whose hosts are names: those that a certificate covers.
 pub(crate) async fn record_names(
     conn: &mut PgConnection,
     subject: Subject,
@@ -53,10 +53,10 @@ pub(crate) async fn record_names(
     Ok(PendingId(id))
 }
 
-/// Gives the committed changes that have none yet their numbers, at most [`NUMBERED_TOGETHER`], and returns them in the order of
-/// these. Whoever calls it sends them to the edges, whoever recorded them.
+/// Numbers at most [`NUMBERED_TOGETHER`] committed changes, and returns them in that order. The caller must send them
+/// to the edges, even those that other programs recorded.
 ///
-/// A trigger of the counter begins another epoch when the database's history is another than at the last number.
+/// A trigger on the counter begins a new epoch when the database's history has changed since the last number.
 pub async fn number(db: impl PgExecutor<'_>) -> Result<Vec<Numbered>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"SELECT pending_id AS "pending_id!", seq AS "seq!", subject AS "subject!: Subject", hosts AS "hosts!",
@@ -79,7 +79,7 @@ pub async fn number(db: impl PgExecutor<'_>) -> Result<Vec<Numbered>, sqlx::Erro
     Ok(numbered.collect())
 }
 
-/// Returns those of some changes that have their numbers, given by whatever program, lately.
+/// Returns those of the given changes that any program has numbered recently.
 pub async fn numbered(db: impl PgExecutor<'_>, ids: &[PendingId]) -> Result<Vec<Numbered>, sqlx::Error> {
     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
     let rows = sqlx::query!(
@@ -101,7 +101,7 @@ pub async fn numbered(db: impl PgExecutor<'_>, ids: &[PendingId]) -> Result<Vec<
     Ok(numbered.collect())
 }
 
-/// Whether a change that was recorded before `before` has no number: its program ended after the commit.
+/// Returns whether a change recorded before `before` has no number, because its program ended after the commit.
 pub async fn is_any_pending(db: impl PgExecutor<'_>, before: Timestamp) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM pending_route_changes WHERE created_at < $1) AS "is_any!""#,
@@ -111,17 +111,17 @@ pub async fn is_any_pending(db: impl PgExecutor<'_>, before: Timestamp) -> Resul
     .await
 }
 
-/// The changes that the database has, from one on.
+/// The changes of the database from some number on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// The position of the newest change.
     pub newest: Position,
-    /// The changes asked for, oldest first. Older ones were pruned when the first is not the one asked for.
+    /// The requested changes, oldest first. If the first one has another number than requested, older ones were pruned.
     pub changes: Vec<RouteChange>,
 }
 
-/// Returns the newest position and, of the same snapshot, at most `limit` changes from `seq` on, that one included. Without
-/// a `seq` it is the newest change alone.
+/// Returns the newest position and, from the same snapshot, at most `limit` changes starting with `seq`, or only the
+/// newest change without a `seq`.
 pub async fn from(db: impl PgExecutor<'_>, seq: Option<i64>, limit: i64) -> Result<Found, sqlx::Error> {
     let rows = sqlx::query!(
         r#"SELECT c.last_seq, c.epoch, r.seq AS "seq?", r.subject AS "subject?", r.hosts AS "hosts?", r.nonce AS "nonce?"
@@ -162,8 +162,8 @@ pub async fn mark_sent(db: impl PgExecutor<'_>, seqs: &[i64], now: Timestamp) ->
         .map(drop)
 }
 
-/// Deletes at most `limit` sent changes made before `before`, and returns how many there were. Keeps the newest: by it the edges
-/// tell that nothing was lost when the epoch has changed.
+/// Deletes at most `limit` sent changes made before `before`, and returns their number. Keeps the newest change, by
+/// which edges detect after an epoch change that nothing was lost.
 pub async fn prune(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let pruned = sqlx::query!(
         "DELETE FROM route_changes WHERE seq IN (

@@ -1,4 +1,4 @@
-//! What an edge may remember of a host, with the snapshot's place in the order of changes, so that the edge can tell
+//! The state of a host as edges cache it, with the snapshot's place in the order of changes, so that an edge can tell
 //! whether it has already applied a newer one.
 
 use domain::{
@@ -11,32 +11,31 @@ use domain::{
 };
 use sqlx::PgPool;
 
-/// A value that was read, and the last change that the reading included.
+/// A value with the changes that its snapshot includes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AsOf<T> {
     /// The value.
     pub value: T,
-    /// The changes that the reading includes.
+    /// The changes that the snapshot includes.
     pub extent: Extent,
 }
 
-/// The changes that a reading includes.
+/// The changes that a snapshot includes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extent {
-    /// It includes every change up to here.
+    /// The position up to which every change is included.
     pub position: Position,
-    /// It includes no change beyond this number. Greater than the position's while changes are committed that have no number.
+    /// The number beyond which no change is included; greater than the position's while changes have no number.
     pub end: i64,
 }
 
 impl Extent {
-    /// Makes one of the columns of a query.
     pub(crate) fn of((epoch, seq, end): (Epoch, i64, i64)) -> Self {
         Self { position: Position { epoch, seq }, end }
     }
 }
 
-/// The columns of a [`Site`]; all null when no project is there.
+/// The columns of a [`Site`], all null when there is no project.
 struct Row {
     epoch: Epoch,
     seq: i64,
@@ -55,10 +54,10 @@ struct Row {
     bandwidth_used_up: Option<time::Date>,
 }
 
-/// The site at `key`, if there is one. An expired share is still one: the edge judges expiry at each request.
+/// Returns the site at `key`. An expired share is included, because the edge checks expiry at each request.
 ///
-/// One query for every kind of host: a project is found by the one of its names that is not null, and is there only if the
-/// deployment that is asked for is. A project behind a share answers at its share's address only.
+/// One query serves every kind of host: the project is found by whichever of its names is not null, and only if the
+/// requested deployment exists. A project behind a share is served at its share's address only.
 pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sqlx::Error> {
     let (project, share, deployment, domain, kind) = match key {
         HostKey::Project(name) => (Some(name.as_str()), None, None, None, SiteKind::Live),
@@ -105,7 +104,7 @@ impl Row {
     fn into_site(self, kind: SiteKind) -> Option<Site> {
         let gate = match self.access_mode? {
             AccessMode::Public => Gate::Public,
-            // The table's CHECK keeps a hash beside this mode; without one nobody could know the password anyway.
+            // A CHECK constraint requires a hash in this mode; an empty one would match no password anyway.
             AccessMode::Password => Gate::Password(self.password_hash.unwrap_or_default().into()),
             AccessMode::Org => Gate::Org(self.org?),
         };
@@ -124,8 +123,8 @@ impl Row {
     }
 }
 
-/// Returns the deployments whose fingerprinted assets are lent to tabs that are still open, the one replaced last
-/// first. Deployments that went live under another gate than today's are left out.
+/// Returns the previous deployments whose fingerprinted assets are still served to open tabs, the last replaced first.
+/// Deployments that went live under another gate than the current one are left out.
 pub async fn recent(
     pool: &PgPool,
     project: &ProjectId,
@@ -152,7 +151,7 @@ pub async fn recent(
     Ok(AsOf { value: ids, extent: Extent::of((row.epoch, row.seq, row.end)) })
 }
 
-/// Whether there is a deployment that has files, so that its pack must be in the store.
+/// Returns whether the deployment exists and has files, so that its pack must be in the store.
 pub async fn has_files(pool: &PgPool, id: &DeploymentId) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM deployments WHERE id = $1 AND status IN ('live', 'superseded')) AS "has_files!""#,
@@ -162,7 +161,7 @@ pub async fn has_files(pool: &PgPool, id: &DeploymentId) -> Result<bool, sqlx::E
     .await
 }
 
-/// Returns how often `user` has signed out everywhere, if the person belongs to `org`.
+/// Returns the number of times that `user` has signed out everywhere, if the person is a member of `org`.
 pub async fn member(pool: &PgPool, org: &OrgId, user: &UserId) -> Result<AsOf<Option<i64>>, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT c.epoch, c.last_seq AS seq, c.last_seq + (EXISTS (SELECT FROM pending_route_changes))::int AS "end!", u.gate_version AS "gate_version?"
@@ -176,7 +175,7 @@ pub async fn member(pool: &PgPool, org: &OrgId, user: &UserId) -> Result<AsOf<Op
     Ok(AsOf { value: row.gate_version, extent: Extent::of((row.epoch, row.seq, row.end)) })
 }
 
-/// Returns the changes that a reading of this moment includes.
+/// Returns the changes that a snapshot of this moment includes.
 pub async fn newest(pool: &PgPool) -> Result<Extent, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT epoch, last_seq AS seq, last_seq + (EXISTS (SELECT FROM pending_route_changes))::int AS "end!"

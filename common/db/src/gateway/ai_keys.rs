@@ -1,4 +1,4 @@
-//! The gateway's keys: `ai` tokens, found by the hash of their secret.
+//! The keys of the AI gateway: `ai` tokens, found by the hash of their secret.
 
 use domain::{
     Account, Epoch, OrgId, PayingAccount, TokenId, UserId,
@@ -10,32 +10,32 @@ use sqlx::{PgPool, types::Json};
 
 use crate::edges::routes::{AsOf, Extent};
 
-/// An `ai` token that works.
+/// A working `ai` token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AiKey {
     /// The token.
     pub token: TokenId,
     /// The account that owns it.
     pub account: Account,
-    /// The account and who stands behind it, as who pays for what the key uses of an edge.
+    /// The account and its paying account, to which the key's use of an edge is attributed.
     pub payer: PayingAccount,
     /// The plan that the account is subscribed to; `None` without a subscription that entitles to one.
     pub subscribed: Option<String>,
-    /// The plan for which the account's present month was charged, when something was.
+    /// The plan that the account's current month was charged for, if any.
     pub charged: Option<String>,
-    /// The most that the key may cost in a month.
+    /// The maximum monthly cost of the key.
     pub limit: Option<Microcents>,
-    /// The most that all keys of the account may cost in a month, beside what its plan allows.
+    /// The maximum monthly cost of all the account's keys, in addition to the limit of its plan.
     pub account_limit: Option<Microcents>,
-    /// What the key may ask less of than its plan allows.
+    /// The key's own limits on requests, below those of its plan.
     pub asks: KeyLimits,
-    /// The names that the account has given to models.
+    /// The account's model aliases.
     pub aliases: ModelAliases,
-    /// Whether the operator has suspended the account, or all people who own it.
+    /// Whether the operator has suspended the account, or all its owners.
     pub is_suspended: bool,
 }
 
-/// Returns the `ai` token with this secret, unless it was revoked; with the reading's place in the order of changes.
+/// Returns the unrevoked `ai` token with this secret, and its snapshot's place in the order of changes.
 pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey>>, sqlx::Error> {
     // A function, because an edge's role may not read the table.
     let row = sqlx::query!(
@@ -63,7 +63,7 @@ pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey
         limit: row.limit_cents.map(Microcents::from),
         account_limit: row.account_limit_cents.map(Microcents::from),
         asks: KeyLimits { body_bytes: row.body_bytes, max_tokens: row.max_tokens },
-        // Those of a version with other rules are none here: the key works without them.
+        // Aliases from a version with other rules may be invalid here. They are ignored, and the key works.
         aliases: row.aliases.and_then(|Json(aliases)| aliases.try_into().ok()).unwrap_or_default(),
         is_suspended: row.is_suspended,
     });

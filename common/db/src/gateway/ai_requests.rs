@@ -1,4 +1,4 @@
-//! Single completions of the gateway, as an account may see them: what they were charged for, and never what they said.
+//! Single completions of the gateway, as shown to their account: their cost, and never their content.
 
 use domain::{
     CompletionId, Timestamp, TokenId, UserId,
@@ -8,32 +8,32 @@ use sqlx::PgPool;
 
 use crate::permits::{AtLeast, Member, OrgPermit};
 
-/// A completion that was charged.
+/// A charged completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedRequest {
     /// The completion.
     pub id: CompletionId,
     /// The time of its admission.
     pub created_at: Timestamp,
-    /// The key that it was asked for with.
+    /// The key of the request.
     pub token: TokenId,
     /// The model's id, `svc/…`.
     pub model: String,
     /// The provider that served it.
     pub provider: String,
-    /// Tokens read.
+    /// The number of prompt tokens.
     pub prompt_tokens: u64,
-    /// Tokens written.
+    /// The number of completion tokens.
     pub completion_tokens: u64,
-    /// The tokens by kind, and how it ended. Nothing where an older program has recorded it.
+    /// The tokens by kind, and the ending; empty if an older program has recorded it.
     pub details: UsageDetails,
     /// The price.
     pub cost: Microcents,
-    /// Whether the numbers of tokens are an estimate.
+    /// Whether the token counts are estimates.
     pub is_estimated: bool,
 }
 
-/// Returns the completions of a person's own keys since `since`, the newest first, those before `before`, at most `rows`.
+/// Returns at most `rows` completions of a person's own keys since `since` and before `before`, the newest first.
 pub async fn page_of_user(
     pool: &PgPool,
     user: &UserId,
@@ -44,7 +44,7 @@ pub async fn page_of_user(
     page(pool, user.as_str(), since, before, rows).await
 }
 
-/// Returns the completions of an organization's keys since `since`, the newest first, those before `before`, at most `rows`.
+/// Returns at most `rows` completions of an organization's keys since `since` and before `before`, the newest first.
 pub async fn page_of_org(
     pool: &PgPool,
     org: &OrgPermit<impl AtLeast<Member>>,
@@ -63,7 +63,7 @@ async fn page(
     rows: i64,
 ) -> Result<Vec<RecordedRequest>, sqlx::Error> {
     let first = CompletionId::first_of(since);
-    // Ids begin with the time of the admission. What used nothing is no request.
+    // Ids begin with the time of admission. Completions without usage are left out.
     let recorded = sqlx::query!(
         r#"SELECT id, created_at, token_id, model, provider, prompt_tokens, completion_tokens, cached_tokens,
                   cache_write_tokens, reasoning_tokens, images, assumed, ending, cost_microcents, estimated

@@ -1,4 +1,4 @@
-//! What the gateway's completions used: written once each, however often it is tried.
+//! The usage of the gateway's completions. Each is recorded once, however often the write is retried.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,8 +13,8 @@ use time::Date;
 use crate::permits::{AtLeast, Member, OrgPermit};
 
 const MINUTE: Duration = Duration::from_mins(1);
-/// Completions of the last minute that are looked for; a limit above it is not kept to the last in the minute after Redis
-/// has lost its memory.
+/// The number of completions of the last minute that are searched. A higher limit per minute is not fully enforced in
+/// the minute after Redis has lost its memory.
 const LAST_MINUTE: i64 = 10_000;
 
 /// The usage of one model by an account.
@@ -22,28 +22,28 @@ const LAST_MINUTE: i64 = 10_000;
 pub struct ModelUsage {
     /// The model's id, `svc/…`.
     pub model: String,
-    /// Number of completions.
+    /// The number of completions.
     pub requests: u64,
-    /// Tokens read.
+    /// The number of prompt tokens.
     pub prompt_tokens: u64,
-    /// Tokens written.
+    /// The number of completion tokens.
     pub completion_tokens: u64,
-    /// The part of the tokens read that providers had in their caches.
+    /// The prompt tokens that providers read from their caches.
     pub cached_tokens: u64,
-    /// The part of the tokens read that providers have put into their caches.
+    /// The prompt tokens that providers wrote to their caches.
     pub cache_write_tokens: u64,
-    /// The part of the tokens written that models have thought with.
+    /// The completion tokens that models used for reasoning.
     pub reasoning_tokens: u64,
-    /// Images read.
+    /// The number of input images.
     pub images: u64,
-    /// What all of it cost.
+    /// The total cost.
     pub cost: Microcents,
 }
 
-/// Records rows, each once; what is recorded already gives way only to what is known better. Returns the usage of the accounts
-/// and days of `rows`, except of accounts that another writer holds: nothing of theirs is recorded.
+/// Records each row once; a recorded row is replaced only by more certain figures. Returns the usage of the accounts
+/// and days of `rows`, except for accounts that another writer has locked, whose rows are skipped.
 ///
-/// It is one statement, committed by itself: whoever vanishes in the middle of it leaves no lock behind.
+/// It is a single statement with its own commit, so a client that vanishes in the middle leaves no lock behind.
 pub async fn record(pool: &PgPool, rows: &[UsageRow]) -> Result<Vec<DaySpent>, sqlx::Error> {
     let text = |column: fn(&UsageRow) -> &str| rows.iter().map(|row| column(row).to_owned()).collect::<Vec<_>>();
     let number = |column: fn(&UsageRow) -> u64| rows.iter().map(|row| whole(column(row))).collect::<Vec<_>>();
@@ -89,15 +89,15 @@ pub async fn record(pool: &PgPool, rows: &[UsageRow]) -> Result<Vec<DaySpent>, s
     Ok(spent.collect())
 }
 
-/// Whether [`record`] failed for the rows that it was given, so that others may be recorded all the same.
+/// Returns whether [`record`] failed because of the given rows, so that others may still be recorded.
 pub fn is_refusal(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    // Data that are no data, a constraint, a deadlock or a conflict; then a lock, or the statement, that took too long.
+    // Invalid data (22), a constraint (23), a deadlock or conflict (40); then a lock or statement timeout.
     code.is_some_and(|code| matches!(code.get(..2), Some("22" | "23" | "40")) || matches!(&*code, "55P03" | "57014"))
 }
 
-/// Returns the usage of an account on the day of `now`, in its month, and in the minute before, of which at most
-/// `per_minute` completions are wanted; and what `key` has cost in the month.
+/// Returns the usage of an account on the day of `now`, in its month, and in the minute before, for which at most
+/// `per_minute` completions are returned; and the cost of `key` in the month.
 pub async fn base(
     pool: &PgPool,
     account: &Account,
@@ -111,7 +111,7 @@ pub async fn base(
     if key.is_some() {
         sum_keys(pool, account, month).await?;
     }
-    // One statement: sums and ids are as of one moment. Ids begin with the time of the admission.
+    // A single statement, so that sums and ids are from one snapshot. Ids begin with the time of admission.
     let row = sqlx::query!(
         r#"SELECT COALESCE((SELECT version FROM ai_usage_versions WHERE account_id = $1), 0) AS "version!",
                   COALESCE(sum(prompt_tokens + completion_tokens) FILTER (WHERE day = $2), 0)::bigint AS "day_tokens!",
@@ -141,8 +141,8 @@ pub async fn base(
     })
 }
 
-/// Returns accounts with completions that were admitted since `since`, each with what its completions of the month cost: at
-/// most `rows`, in their order, behind `after`.
+/// Returns at most `rows` accounts after `after` that have completions admitted since `since`, in order, each with the
+/// cost of its completions of the month.
 pub async fn spent_lately(
     pool: &PgPool,
     month: Month,
@@ -169,8 +169,7 @@ pub async fn spent_lately(
     Ok(rows.into_iter().map(|row| (row.account, Microcents(count(row.cost)))).collect())
 }
 
-/// Completes the sums of an account's keys in a month, unless they are: usage that was recorded before there were any is in
-/// none.
+/// Completes the monthly sums of an account's keys, which lack usage recorded before these sums existed.
 pub async fn sum_keys(pool: &PgPool, account: &Account, month: Month) -> Result<(), sqlx::Error> {
     let summed =
         sqlx::query_scalar!("SELECT keys_summed FROM ai_usage_versions WHERE account_id = $1", account.as_str())
@@ -182,14 +181,14 @@ pub async fn sum_keys(pool: &PgPool, account: &Account, month: Month) -> Result<
     Ok(())
 }
 
-/// Returns accounts whose keys are still to be summed, at most `limit`.
+/// Returns at most `limit` accounts whose keys are not summed yet.
 pub async fn unsummed(pool: &PgPool, limit: i64) -> Result<Vec<Account>, sqlx::Error> {
     sqlx::query_scalar!("SELECT account_id FROM ai_usage_versions WHERE NOT keys_summed LIMIT $1", limit)
         .fetch_all(pool)
         .await
 }
 
-/// Returns what all of an organization's keys have cost in a month.
+/// Returns the cost of all an organization's keys in a month.
 pub async fn cost_of_org(
     db: impl PgExecutor<'_>,
     org: &OrgPermit<impl AtLeast<Member>>,

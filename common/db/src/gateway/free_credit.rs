@@ -1,21 +1,23 @@
-//! The AI credit that organizations without a subscription share: those of each creator have one free plan together. Each draws a part of
-//! the month's credit before it uses it, so that an edge judges every completion by its organization's own budget, and all parts together
-//! are never more than the credit. What an organization has drawn and not used goes back once no edge has asked for half an hour.
+//! The monthly AI credit that a creator's organizations without a subscription share.
+//!
+//! Each draws a part of the credit before using it, so an edge checks a completion against its organization's own
+//! budget, and the parts never exceed the credit. An unused part is returned after no edge has requested it for half an
+//! hour.
 
 use domain::{OrgId, Timestamp, month::Month, usage::Microcents};
 use sqlx::{PgExecutor, PgPool};
 
-/// What an organization's completions may cost in a month.
+/// The budget of an organization's completions in a month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrawnCredit {
-    /// The part of the credit that it has drawn; all of it when it shares with none.
+    /// The drawn part of the credit, or all of it when the organization shares with no other.
     pub part: Microcents,
-    /// Whether the credit is shared: the organization has no subscription, and a creator.
+    /// Whether the credit is shared, because the organization has a creator and no subscription.
     pub is_shared: bool,
 }
 
-/// Returns the part of the free plan's `credit` that an organization has drawn for a month, after it was raised by `step` as far as the
-/// others of its creator leave some.
+/// Raises an organization's part of the free plan's `credit` for a month by `step`, as far as the other organizations
+/// of its creator leave room, and returns the part.
 pub async fn draw(
     db: impl PgExecutor<'_>,
     org: &OrgId,
@@ -36,7 +38,7 @@ pub async fn draw(
     Ok(DrawnCredit { part: Microcents(u64::try_from(drawn.drawn).unwrap_or_default()), is_shared: drawn.is_shared })
 }
 
-/// Returns what all organizations that share the credit with `org` have cost in a month, itself included, and deleted ones.
+/// Returns the month's cost of all organizations that share the credit with `org`, including itself and deleted ones.
 pub async fn spent_together(pool: &PgPool, org: &OrgId, month: Month) -> Result<Microcents, sqlx::Error> {
     let since: Timestamp = month.start();
     let cost = sqlx::query_scalar!(

@@ -1,6 +1,6 @@
-//! The AI gateway's part of the database: its keys, what completions used, and the edges that have recorded all of theirs.
+//! The AI gateway's keys, usage, and edges with nothing left to settle.
 //!
-//! Budgets as the edges count them are in Redis, in the crate `live`. Start with [`ai_usage`].
+//! The budgets that edges count against are in Redis, in the crate `live`. Start with [`ai_usage`].
 
 pub mod ai_keys;
 pub mod ai_requests;

@@ -1,7 +1,7 @@
-//! The queue of usage for an operator's own system: the completions that were recorded since the system was configured, until it has
-//! taken them.
+//! The export queue for an operator's own system: completions since its configuration, until the system has received
+//! them.
 //!
-//! A trigger queues them, in the transaction that records them, so none is left out. One that is recorded again is queued again.
+//! A trigger queues a completion in the transaction that records it, so none is missed. Recording it again requeues it.
 
 use std::time::Duration;
 
@@ -11,34 +11,34 @@ use domain::{
 };
 use sqlx::PgPool;
 
-/// How sending stands.
+/// The state of the export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// Failures in a row.
+    /// The number of consecutive failures.
     pub failures: i32,
-    /// What the last of them was.
+    /// The error of the last failure.
     pub error: Option<String>,
-    /// When the next try is due.
+    /// The time of the next attempt.
     pub due_at: Timestamp,
 }
 
-/// A completion that waits to be sent.
+/// A completion in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queued {
-    /// Its place in the queue.
+    /// The position in the queue.
     pub number: i64,
-    /// Its id.
+    /// The completion's id.
     pub id: String,
-    /// The completion's row of usage; none if the row was deleted since.
+    /// The usage row; `None` if it was deleted since.
     pub usage: Option<Recorded>,
 }
 
-/// A completion as its row of usage has it.
+/// A completion's usage row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
     /// The completion.
     pub id: CompletionId,
-    /// The account, a person's or an organization's id.
+    /// The id of the person or organization.
     pub account: String,
     /// The key.
     pub token: TokenId,
@@ -46,31 +46,31 @@ pub struct Recorded {
     pub model: String,
     /// The provider.
     pub provider: String,
-    /// Tokens read.
+    /// The number of prompt tokens.
     pub prompt_tokens: i64,
-    /// Tokens written.
+    /// The number of completion tokens.
     pub completion_tokens: i64,
-    /// Tokens read that the provider had in its cache; none where it has not said so, or an older program has recorded it.
+    /// The prompt tokens that the provider read from its cache; `None` if unreported or recorded by an older program.
     pub cached_tokens: Option<i64>,
-    /// Tokens read that the provider has put into its cache, likewise.
+    /// The prompt tokens that the provider wrote to its cache; `None` if unreported or recorded by an older program.
     pub cache_write_tokens: Option<i64>,
-    /// Tokens that the model has thought with, likewise.
+    /// The completion tokens that the model used for reasoning; `None` if unreported or recorded by an older program.
     pub reasoning_tokens: Option<i64>,
-    /// Images read.
+    /// The number of input images.
     pub images: i64,
-    /// The kinds of tokens that were charged at the dearer price, because the provider has not reported them.
+    /// The kinds of tokens that were charged at the higher price because the provider did not report them.
     pub assumed: Assumed,
-    /// How it ended, where that was recorded.
+    /// The ending, if recorded.
     pub ending: Option<Ending>,
     /// The cost, in millionths of a cent.
     pub cost_microcents: i64,
-    /// How certain that is; see [`Certainty::number`](domain::usage::Certainty::number).
+    /// The certainty of the figures; see [`Certainty::number`](domain::usage::Certainty::number).
     pub certainty: i16,
-    /// When it was admitted.
+    /// The time of admission.
     pub at: Timestamp,
 }
 
-/// Begins to queue what is recorded, unless that has begun. Returns how sending stands.
+/// Begins to queue recorded usage, unless that has begun. Returns the state of the export.
 pub async fn begin(pool: &PgPool, now: Timestamp) -> Result<Standing, sqlx::Error> {
     sqlx::query!("INSERT INTO usage_export (since, due_at) VALUES ($1, $1) ON CONFLICT DO NOTHING", now as Timestamp)
         .execute(pool)
@@ -78,12 +78,12 @@ pub async fn begin(pool: &PgPool, now: Timestamp) -> Result<Standing, sqlx::Erro
     sqlx::query_as!(Standing, "SELECT failures, error, due_at FROM usage_export").fetch_one(pool).await
 }
 
-/// Returns how sending stands; none while nothing is sent.
+/// Returns the state of the export; `None` while it is off.
 pub async fn standing(pool: &PgPool) -> Result<Option<Standing>, sqlx::Error> {
     sqlx::query_as!(Standing, "SELECT failures, error, due_at FROM usage_export").fetch_optional(pool).await
 }
 
-/// Returns how many completions wait, as far as `most`.
+/// Returns the number of queued completions, counting up to `most`.
 pub async fn waiting(pool: &PgPool, most: i64) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (SELECT FROM usage_export_queue ORDER BY number LIMIT $1) AS queued"#,
@@ -93,7 +93,7 @@ pub async fn waiting(pool: &PgPool, most: i64) -> Result<i64, sqlx::Error> {
     .await
 }
 
-/// Whether anything is queued, or may be.
+/// Returns whether the export is on or has queued rows.
 pub async fn is_on(pool: &PgPool) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM usage_export) OR (SELECT min(number) FROM usage_export_queue) IS NOT NULL AS "is_on!""#
@@ -102,7 +102,7 @@ pub async fn is_on(pool: &PgPool) -> Result<bool, sqlx::Error> {
     .await
 }
 
-/// Ends the queueing, and forgets what waits: at most `limit` rows. Returns how many were forgotten.
+/// Ends the queueing, and deletes at most `limit` queued rows. Returns the number of deleted rows.
 pub async fn end(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
     sqlx::query!("DELETE FROM usage_export").execute(pool).await?;
     let forgotten = sqlx::query!(
@@ -112,7 +112,7 @@ pub async fn end(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
     Ok(forgotten.execute(pool).await?.rows_affected())
 }
 
-/// Returns the completions that wait for the longest time, at most `limit`, in their order.
+/// Returns at most `limit` queued completions, the longest queued first.
 pub async fn next(pool: &PgPool, limit: i64) -> Result<Vec<Queued>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"SELECT queued.number AS "number!", queued.id AS "queued_id!", usage.id AS "id?: CompletionId", usage.account_id AS "account?",
@@ -155,7 +155,7 @@ pub async fn next(pool: &PgPool, limit: i64) -> Result<Vec<Queued>, sqlx::Error>
     Ok(queued.collect())
 }
 
-/// Takes what was sent out of the queue, unless it was recorded again meanwhile.
+/// Removes sent completions from the queue, unless they were recorded again meanwhile.
 pub async fn sent(pool: &PgPool, queued: &[Queued], now: Timestamp) -> Result<(), sqlx::Error> {
     let (ids, numbers): (Vec<_>, Vec<_>) = queued.iter().map(|queued| (queued.id.clone(), queued.number)).unzip();
     let mut tx = pool.begin().await?;
@@ -173,7 +173,7 @@ pub async fn sent(pool: &PgPool, queued: &[Queued], now: Timestamp) -> Result<()
     tx.commit().await
 }
 
-/// Notes a failure, after which the next try is due in `pause`.
+/// Records a failure, and schedules the next attempt after `pause`.
 pub async fn failed(pool: &PgPool, error: &str, now: Timestamp, pause: Duration) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE usage_export SET failures = failures + 1, error = $1, due_at = $2",

@@ -1,11 +1,11 @@
-//! The most that all AI keys of an organization may cost in a month, which its owners set beside what its plan allows.
+//! The maximum monthly cost of an organization's AI keys, set by its owners in addition to the limit of its plan.
 
 use domain::usage::MonthlyLimit;
 use sqlx::{PgConnection, PgExecutor};
 
 use crate::permits::{AtLeast, LockedOrg, Member, OrgPermit, Owner};
 
-/// Returns the org's limit; `None` when it has set none.
+/// Returns the org's limit; `None` when none is set.
 pub async fn find(
     db: impl PgExecutor<'_>,
     org: &OrgPermit<impl AtLeast<Member>>,

@@ -5,7 +5,7 @@ use sqlx::{PgConnection, PgExecutor};
 
 use crate::permits::{Admin, AtLeast, LockedOrg};
 
-/// An icon as it is served.
+/// An icon to serve.
 #[derive(Debug, Clone)]
 pub struct Icon {
     /// The organization whose icon it is.
@@ -14,11 +14,11 @@ pub struct Icon {
     pub format: IconFormat,
     /// The bytes.
     pub image: Vec<u8>,
-    /// A text that changes with the bytes.
+    /// A string that changes with the bytes.
     pub version: String,
 }
 
-/// Stores an icon in place of an earlier one.
+/// Stores an icon, replacing an earlier one.
 pub async fn put(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Admin>>,
@@ -46,7 +46,7 @@ pub async fn remove(conn: &mut PgConnection, org: &LockedOrg<impl AtLeast<Admin>
     Ok(removed.rows_affected() == 1)
 }
 
-/// Returns the version of the icon of the org called `name`, for clients that have the icon already.
+/// Returns the version of the icon of the org called `name`, for conditional requests.
 pub async fn find_version(db: impl PgExecutor<'_>, name: &OrgName) -> Result<Option<String>, sqlx::Error> {
     sqlx::query_scalar!(
         "SELECT i.version FROM org_icons i JOIN orgs o ON o.id = i.org_id WHERE o.name = $1",
@@ -56,7 +56,7 @@ pub async fn find_version(db: impl PgExecutor<'_>, name: &OrgName) -> Result<Opt
     .await
 }
 
-/// Returns the icon of the org called `name`. Icons are public and take no permit.
+/// Returns the icon of the org called `name`. Icons are public and require no permit.
 pub async fn find(db: impl PgExecutor<'_>, name: &OrgName) -> Result<Option<Icon>, sqlx::Error> {
     sqlx::query_as!(
         Icon,

@@ -1,4 +1,4 @@
-//! Invites to organizations: found by the hash of their link's secret, which is all that is kept of it.
+//! Invites to organizations, found by the hash of their link's secret, which itself is not stored.
 
 use domain::{
     Account, EmailAddress, InviteId, OrgId, OrgName, Timestamp, UserId,
@@ -17,33 +17,33 @@ use crate::{
     sign_in::users::User,
 };
 
-/// A pending invite as the org's admins see it.
+/// A pending invite, as shown to the org's admins.
 #[derive(Debug, Clone)]
 pub struct Invite {
     /// The id.
     pub id: InviteId,
-    /// The address of the invited person.
+    /// The address of the invitee.
     pub email: EmailAddress,
     /// The role that the invite gives.
     pub role: InviteRole,
-    /// The login of the sender; `None` once that account is gone.
+    /// The login of the sender; `None` once that account is deleted.
     pub invited_by: Option<String>,
-    /// Time of creation.
+    /// The creation time.
     pub created_at: Timestamp,
-    /// Time of expiry.
+    /// The expiry time.
     pub expires_at: Timestamp,
 }
 
-/// Why an invite was not made.
+/// The reason an invite was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The org has as many pending invites as it may.
+    /// The org has reached the maximum number of pending invites.
     #[error("too many invites are pending")]
     TooMany,
-    /// The org's plan has no seat for it.
+    /// The org's plan has no free seat.
     #[error(transparent)]
     Quota(#[from] LimitReached),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
@@ -57,8 +57,8 @@ impl From<QuotaError> for CreateError {
     }
 }
 
-/// Invites `email` in the name of `sender`, who holds the permit, if the org's plan has a seat for whoever accepts. Of the org's invites that
-/// are over, the oldest beyond [`ENDED_INVITES`] are forgotten.
+/// Invites `email` in the name of `sender`, who holds the permit, if the org's plan has a free seat. Deletes the org's
+/// oldest ended invites beyond [`ENDED_INVITES`].
 #[expect(clippy::too_many_arguments, reason = "the row's columns, and the plans")]
 pub async fn create(
     conn: &mut PgConnection,
@@ -88,7 +88,7 @@ pub async fn create(
     )
     .execute(&mut *conn)
     .await?;
-    // The org is locked, which is its account's lock too.
+    // The lock on the org is also its account's lock.
     let allowance = plan::allowance(&mut *conn, plans, &Account::Org(org.id.clone())).await?;
     quotas::seats(&mut *conn, &org.id, &allowance, now).await?;
     let invite = Invite {
@@ -141,7 +141,7 @@ pub async fn page(
     .await
 }
 
-/// Revokes a pending invite, and returns the address it was for; `None` when the org has no such invite or it is over.
+/// Revokes a pending invite, and returns its address; `None` when the org has no such pending invite.
 pub async fn revoke(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Admin>>,
@@ -160,7 +160,6 @@ pub async fn revoke(
     .await
 }
 
-/// Revokes the invites of a member who may no longer invite.
 pub(crate) async fn revoke_of_sender(
     conn: &mut PgConnection,
     org: &OrgId,
@@ -178,22 +177,23 @@ pub(crate) async fn revoke_of_sender(
     .map(drop)
 }
 
-/// An invite as the holder of its link sees it.
+/// An invite, as shown to the holder of its link.
 #[derive(Debug, Clone)]
 pub struct Preview {
     /// The name of the org.
     pub org: OrgName,
-    /// The name in sentences.
+    /// The display name of the org.
     pub display_name: Option<DisplayName>,
     /// The role that the invite gives.
     pub role: InviteRole,
     /// The login of the sender.
     pub invited_by: Option<String>,
-    /// Time of expiry.
+    /// The expiry time.
     pub expires_at: Timestamp,
 }
 
-/// Returns the pending invite with this secret. While its sender is suspended there is none, so that nobody acts for them by it.
+/// Returns the pending invite with this secret. A suspended sender's invites are hidden, so that nobody acts through
+/// them.
 pub async fn preview(
     db: impl PgExecutor<'_>,
     secret_hash: &[u8; 32],
@@ -218,26 +218,25 @@ pub async fn preview(
 pub struct Joined {
     /// The org.
     pub org: Org,
-    /// The acceptor's role there now.
+    /// The new member's role.
     pub role: Role,
-    /// The invite; none when nothing changed, because the acceptor has that role, or a higher one, already. The invite
-    /// is still good then.
+    /// The invite; `None` if the person already has that role or a higher one, and the invite stays valid.
     pub invite: Option<InviteId>,
 }
 
-/// Why an invite was not accepted.
+/// The reason an invite was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
     /// The invite is unknown, accepted, revoked or expired, or its sender is suspended.
     #[error("no such invite")]
     NotFound,
-    /// The org has as many members as it may.
+    /// The org has reached the maximum number of members.
     #[error("the organization is full")]
     Full,
-    /// The org's plan has no seat any more: it has become a smaller one.
+    /// The org's plan has no free seat, after a downgrade.
     #[error(transparent)]
     Quota(#[from] LimitReached),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
@@ -251,7 +250,7 @@ impl From<QuotaError> for AcceptError {
     }
 }
 
-/// Accepts the pending invite with this secret: `user` joins, or rises to the invited role.
+/// Accepts the pending invite with this secret: `user` joins, or is promoted to the invited role.
 pub async fn accept(
     conn: &mut PgConnection,
     secret_hash: &[u8; 32],
@@ -266,7 +265,7 @@ pub async fn accept(
         now,
     );
     let org_id = found.fetch_optional(&mut *conn).await?.ok_or(AcceptError::NotFound)?;
-    // The org's lock comes before the invite's, here as everywhere.
+    // Lock the org before the invite, as everywhere.
     permits::lock_row(&mut *conn, &org_id).await?.ok_or(AcceptError::NotFound)?;
     let row = sqlx::query!(
         r#"SELECT o.name, o.display_name, p.version AS "icon?",

@@ -1,4 +1,4 @@
-//! Organizations from their creation to their deletion.
+//! The creation, renaming and deletion of organizations.
 
 use domain::{
     Account, OrgId, OrgName, Timestamp, UserId,
@@ -30,22 +30,22 @@ pub async fn count_projects(db: impl PgExecutor<'_>, org: &OrgPermit<impl Level>
         .await
 }
 
-/// Why an org was not made.
+/// The reason an org was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The name is taken.
+    /// The name is in use.
     #[error("the name is taken")]
     NameTaken,
-    /// Others gave the name up a short while ago, and may still take it again.
+    /// The name is reserved for its former owners for a while.
     #[error("the name is kept for its former owners")]
     NameKept,
     /// The creator's plan allows no more.
     #[error(transparent)]
     Quota(#[from] LimitReached),
-    /// The creator has deleted as many this month as the plan allows at a time.
+    /// The creator has deleted as many orgs this month as the plan allows to exist.
     #[error("too many organizations were deleted this month")]
     TooManyDeleted,
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
@@ -59,8 +59,8 @@ impl From<QuotaError> for CreateError {
     }
 }
 
-/// Makes an org, with `creator` as its owner, if their plan has room for it: those that they created and that exist count.
-/// The name of a deleted org is at once free for those who owned it then.
+/// Creates an org with `creator` as its owner, if their plan has room: existing orgs that they created count. Former
+/// owners may reuse the name of a deleted org immediately.
 pub async fn create(
     conn: &mut PgConnection,
     creator: &User,
@@ -103,8 +103,8 @@ pub async fn create(
     Ok(org)
 }
 
-/// Returns how many orgs that a person created were deleted in a month and are not forgotten. What a plan gives an org for a month, such
-/// as credit at the AI gateway, it would otherwise give as often as one is made.
+/// Returns the number of remembered orgs of a creator that were deleted in a month. They count because each new org
+/// would get its plan's monthly grants, such as AI credit, again.
 async fn count_deleted(db: impl PgExecutor<'_>, creator: &UserId, month: Month) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM deleted_orgs WHERE created_by = $1 AND deleted_at >= $2"#,
@@ -115,7 +115,7 @@ async fn count_deleted(db: impl PgExecutor<'_>, creator: &UserId, month: Month) 
     .await
 }
 
-/// Notes that an org is being deleted, unless it used nothing that its plan gives by the month.
+/// Records the deletion of an org, unless it used none of its plan's monthly grants.
 async fn note_deleted(conn: &mut PgConnection, id: &OrgId, now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO deleted_orgs (id, created_by, deleted_at)
@@ -132,7 +132,7 @@ async fn note_deleted(conn: &mut PgConnection, id: &OrgId, now: Timestamp) -> Re
     .map(drop)
 }
 
-/// Forgets at most `limit` orgs that were deleted before `before`, and returns their number.
+/// Deletes at most `limit` records of orgs deleted before `before`, and returns their number.
 pub async fn forget_deleted(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let forgotten = sqlx::query!(
         "DELETE FROM deleted_orgs WHERE id IN
@@ -161,33 +161,33 @@ pub async fn rename(
     .map(drop)
 }
 
-/// Why an org was not deleted.
+/// The reason an org was not deleted.
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
     /// The org has projects.
     #[error("the organization has projects")]
     NotEmpty,
-    /// The operator has suspended the org: its members would go on in another.
+    /// The operator has suspended the org; its members could otherwise continue in another.
     #[error(transparent)]
     Suspended(#[from] Suspended),
     /// The org has a subscription that entitles it to a plan.
     #[error("the organization has a subscription")]
     Subscribed,
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
 impl DeleteError {
-    /// A project that was made after the count stands in the way just as well.
+    /// Maps a violated constraint to [`Self::NotEmpty`]: a project was created after the count.
     fn of(error: sqlx::Error) -> Self {
         let by_project = error.as_database_error().is_some_and(|e| e.table() == Some("projects"));
         if by_project { Self::NotEmpty } else { error.into() }
     }
 }
 
-/// Deletes the org with its members, invites, tokens and icon. Its books stay, and its name is kept for its owners. A subscription that waits for its first
-/// payment ends: what is paid for it nevertheless is given back.
+/// Deletes the org with its members, invites, tokens and icon. Its billing records stay, and its name is reserved for
+/// its owners. A pending subscription ends, and a payment that still arrives for it is refunded.
 pub async fn delete(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Owner>>,
@@ -200,7 +200,7 @@ pub async fn delete(
     if count_projects(&mut *conn, org).await? > 0 {
         return Err(DeleteError::NotEmpty);
     }
-    // Rows that a payment is just being settled for are waited for: the subscription may have become active by it.
+    // The lock waits for payments that are being settled, which may activate the subscription.
     let subscriptions = subscriptions::lock(&mut *conn, &Account::Org(org.id.clone())).await?;
     for mut subscription in subscriptions {
         match subscription.status {

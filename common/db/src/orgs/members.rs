@@ -6,7 +6,7 @@ use sqlx::{PgConnection, PgExecutor};
 use super::{invites, membership};
 use crate::permits::{AtLeast, Level, LockedOrg, OrgPermit, Owner};
 
-/// A member as the others see them.
+/// A member, as shown to other members.
 #[derive(Debug, Clone)]
 pub struct MemberRow {
     /// The person.
@@ -15,7 +15,7 @@ pub struct MemberRow {
     pub login: String,
     /// The member's role.
     pub role: Role,
-    /// Time of joining.
+    /// The time of joining.
     pub joined_at: Timestamp,
 }
 
@@ -32,15 +32,15 @@ macro_rules! select_members {
     };
 }
 
-/// Returns the org's members in the order of joining.
+/// Returns the org's members in order of joining.
 pub async fn list(db: impl PgExecutor<'_>, org: &OrgPermit<impl Level>) -> Result<Vec<MemberRow>, sqlx::Error> {
     select_members!("WHERE m.org_id = $1 ORDER BY m.joined_at, u.id LIMIT $2", org.id.as_str(), ORG_MEMBERS,)
         .fetch_all(db)
         .await
 }
 
-/// Returns the member with this login, in any case of letters. A login that one account gave up and another took may
-/// stand with both until the first signs in again; then the newer account is meant.
+/// Returns the member with this login, ignoring case. After one account gives up a login and another takes it, both may
+/// have it until the first signs in again; the newer account is returned.
 pub async fn find(
     db: impl PgExecutor<'_>,
     org: &OrgPermit<impl Level>,
@@ -55,13 +55,13 @@ pub async fn find(
     .await
 }
 
-/// Why a membership stays as it is.
+/// The reason a membership was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// The org would have no owner.
     #[error("the organization would have no owner")]
     LastOwner,
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
@@ -84,7 +84,7 @@ pub async fn set_role(
     Ok(())
 }
 
-/// Ends a membership. The caller judges whether the actor may do so: see `DELETE /orgs/:name/members/:login`.
+/// Ends a membership. The caller checks whether the actor may do so: see `DELETE /orgs/:name/members/:login`.
 pub async fn remove(
     conn: &mut PgConnection,
     org: &LockedOrg<impl Level>,
@@ -95,12 +95,12 @@ pub async fn remove(
     sqlx::query!("DELETE FROM org_members WHERE org_id = $1 AND user_id = $2", org.id.as_str(), member.user.as_str(),)
         .execute(&mut *conn)
         .await?;
-    // They could come back by a link of their own.
+    // Otherwise they could come back by an invite of their own.
     invites::revoke_of_sender(conn, &org.id, &member.user, now).await?;
     Ok(())
 }
 
-/// Refuses when `member` is the only owner. Under the org's lock, so that nobody else ceases to be one meanwhile.
+/// Fails when `member` is the only owner. The caller holds the org's lock, so that the other owners stay owners.
 async fn keep_an_owner(conn: &mut PgConnection, org: &OrgId, member: &MemberRow) -> Result<(), ChangeError> {
     let others = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM org_members WHERE org_id = $1 AND role = 'owner' AND user_id <> $2"#,

@@ -1,9 +1,9 @@
-//! A person's place in an organization: the row that members, invites and permits are about.
+//! A person's membership of an organization: the row behind members, invites and permits.
 
 use domain::{OrgId, OrgName, Timestamp, UserId, role::Role};
 use sqlx::{PgConnection, PgExecutor};
 
-/// Proof that a user belongs to an organization. [`membership()`] makes one.
+/// Proof that a user is a member of an organization. Created by [`membership()`].
 #[derive(Debug, Clone)]
 pub struct Membership {
     org: OrgId,
@@ -28,7 +28,7 @@ impl Membership {
     }
 }
 
-/// Returns the user's membership of the organization called `name`; `None` for outsiders and unknown names alike.
+/// Returns the user's membership of the organization called `name`; `None` for non-members and unknown names alike.
 pub async fn membership(
     db: impl PgExecutor<'_>,
     user: &UserId,
@@ -45,7 +45,7 @@ pub async fn membership(
     .await
 }
 
-/// Returns the orgs that a user belongs to, with the role in each; at most `rows`.
+/// Returns at most `rows` of a user's orgs, with the role in each.
 pub async fn roles_of_user(
     db: impl PgExecutor<'_>,
     user: &UserId,
@@ -57,7 +57,7 @@ pub async fn roles_of_user(
     Ok(found.into_iter().map(|row| (row.org_id, row.role)).collect())
 }
 
-/// Adds a member. The caller holds the org's lock, or has just made the org.
+/// Adds a member. The caller holds the org's lock, or has just created the org.
 pub(crate) async fn insert(
     conn: &mut PgConnection,
     org: &OrgId,
@@ -77,7 +77,7 @@ pub(crate) async fn insert(
     .map(drop)
 }
 
-/// Writes a member's role. The caller holds the org's lock, and has judged whether there remains an owner.
+/// Updates a member's role. The caller holds the org's lock, and has checked that an owner remains.
 pub(crate) async fn write_role(
     conn: &mut PgConnection,
     org: &OrgId,

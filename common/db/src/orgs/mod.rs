@@ -1,7 +1,6 @@
 //! Organizations: their rows, members, invites, tokens and icons.
 //!
-//! Permits to act on an org are in the folder `permits`, installations that are shared with it in `code_host`. Start with
-//! [`Org`].
+//! Permits for an org are in the folder `permits`, installations shared with it in `code_host`. Start with [`Org`].
 
 pub mod ai_limit;
 pub mod icons;

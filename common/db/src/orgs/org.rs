@@ -8,17 +8,16 @@ use sqlx::PgExecutor;
 pub struct Org {
     /// The id.
     pub id: OrgId,
-    /// The name in addresses.
+    /// The name in URLs.
     pub name: OrgName,
-    /// The name in sentences.
+    /// The display name.
     pub display_name: Option<DisplayName>,
-    /// The version of its own icon.
+    /// The version of its uploaded icon.
     pub icon: Option<String>,
-    /// Time of creation.
+    /// The creation time.
     pub created_at: Timestamp,
 }
 
-/// An org, and the role in it of the person that was asked for.
 pub(crate) struct OrgAndRole {
     pub(crate) id: OrgId,
     pub(crate) name: OrgName,
@@ -35,7 +34,7 @@ impl OrgAndRole {
     }
 }
 
-/// Reads `orgs o` as members `m` of theirs see them; the first argument continues the statement.
+/// Reads `orgs o` joined with their members `m`; the first argument continues the statement.
 macro_rules! select_orgs {
     ($rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -72,7 +71,7 @@ pub async fn find_name(db: impl PgExecutor<'_>, id: &OrgId) -> Result<Option<Org
     sqlx::query_scalar!("SELECT name FROM orgs WHERE id = $1", id.as_str()).fetch_optional(db).await
 }
 
-/// Returns the id of the org called `name`, for what is public of it.
+/// Returns the id of the org called `name`, for public data.
 pub async fn find_id(db: impl PgExecutor<'_>, name: &OrgName) -> Result<Option<OrgId>, sqlx::Error> {
     sqlx::query_scalar!("SELECT id FROM orgs WHERE name = $1", name.as_str()).fetch_optional(db).await
 }

@@ -1,4 +1,4 @@
-//! Tokens that an organization owns. They belong to nobody else, so they survive who made them.
+//! Tokens that an organization owns. They outlive the accounts that created them.
 
 use domain::{
     Timestamp, TokenId,
@@ -23,47 +23,47 @@ use crate::{
 pub struct OrgToken {
     /// The id.
     pub id: TokenId,
-    /// The API that the token works against.
+    /// The API that the token is for.
     pub kind: TokenKind,
     /// The label that the org gave it.
     pub label: Option<String>,
-    /// Time of creation.
+    /// The creation time.
     pub created_at: Timestamp,
-    /// The login of its maker; `None` once that account is gone.
+    /// The login of its creator; `None` once that account is deleted.
     pub created_by: Option<String>,
-    /// The most that it may cost in a month.
+    /// The maximum monthly cost.
     pub limit: Option<MonthlyLimit>,
-    /// What it may ask less of than its plan allows.
+    /// The key's own limits on requests, below those of its plan.
     pub asks: KeyLimits,
-    /// What it has cost in the month that was asked for.
+    /// The cost in the requested month.
     pub month_cost: Microcents,
 }
 
-/// A token to make.
+/// A token to create.
 #[derive(Debug, Clone, Copy)]
 pub struct NewToken<'a> {
-    /// The API that the token works against: the gateway, or the deploy surface.
+    /// The API that the token is for: the gateway, or deployments.
     pub kind: TokenKind,
     /// The label.
     pub label: Option<&'a str>,
-    /// Its limits, if it is a key of the gateway.
+    /// The limits of a gateway key.
     pub limits: NewLimits,
-    /// Hash of the token's secret.
+    /// The hash of the token's secret.
     pub secret: &'a TokenHash,
 }
 
-/// Why a token was not made.
+/// The reason a token was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The org has as many working tokens as it may.
+    /// The org has reached the maximum number of working tokens.
     #[error("the organization has too many tokens")]
     TooMany,
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Makes a token of the org. Of those that were revoked, the oldest beyond [`REVOKED_TOKENS`] are forgotten.
+/// Creates a token of the org. Deletes its oldest revoked tokens beyond [`REVOKED_TOKENS`].
 pub async fn create(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Admin>>,
@@ -118,7 +118,7 @@ pub async fn create(
     Ok(token)
 }
 
-/// Reads working tokens of an org with what each has cost in a month; arguments after the first continue the statement.
+/// Reads working tokens of an org with their cost in a month; further arguments continue the statement.
 macro_rules! select_tokens {
     ($rest:literal, $org:expr, $month:expr $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -157,7 +157,7 @@ impl From<TokenRow> for OrgToken {
     }
 }
 
-/// Returns the org's working tokens, newest first: at most `rows`, older than `before`, with what each has cost in `month`.
+/// Returns the org's working tokens with their cost in `month`, newest first: at most `rows`, older than `before`.
 pub async fn page(
     db: impl PgExecutor<'_>,
     org: &OrgPermit<impl AtLeast<Admin>>,
@@ -175,7 +175,7 @@ pub async fn page(
     Ok(tokens.fetch_all(db).await?.into_iter().map(Into::into).collect())
 }
 
-/// Sets or removes limits of an org's key. Returns the token with what it has cost in `month`.
+/// Sets or removes limits of an org's key. Returns the token with its cost in `month`.
 pub async fn limit(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Admin>>,
@@ -195,7 +195,7 @@ pub async fn limit(
     Ok(token.into())
 }
 
-/// Revokes a token, and returns it; `None` when the org has no such token or it is revoked already.
+/// Revokes and returns a token; `None` when the org has no such working token.
 pub async fn revoke(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Admin>>,

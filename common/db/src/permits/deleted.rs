@@ -1,4 +1,4 @@
-//! Permits for projects that were deleted and can be restored.
+//! Permits for deleted projects that can be restored.
 
 use std::marker::PhantomData;
 
@@ -13,10 +13,10 @@ impl Resource for DeletedProject {
     type Actor = ();
 }
 
-/// A permit for a deleted project. [`deleted_project`] makes one.
+/// A permit for a deleted project. Created by [`deleted_project`].
 pub type DeletedProjectPermit<L> = Permit<DeletedProject, L>;
 
-/// Permits `user` to act on a project that was deleted, as they might before.
+/// Permits `user` to act on a deleted project as before its deletion.
 pub async fn deleted_project<L: Level>(
     db: impl PgExecutor<'_>,
     user: &UserId,

@@ -1,7 +1,7 @@
-//! Permits: the proof that somebody may act on a project or an org, carried as a value that the other queries demand.
+//! Permits: proof that somebody may act on a project or an org, as a value that other queries require.
 //!
-//! Only the queries of this folder make one. What is done with a permit is in the folders `projects` and `orgs`, how a
-//! refusal is answered in admin. Start with [`Permit`].
+//! Only the queries of this folder create permits. The folders `projects` and `orgs` use them, and admin turns a
+//! refusal into a response. Start with [`Permit`].
 
 mod deleted;
 mod org;
@@ -19,11 +19,11 @@ pub use self::{
 pub(crate) use self::{org::lock_row, project::linked_project};
 use crate::{orgs::org::Org, projects::project::Project};
 
-/// A row that permits are given for.
+/// A row that permits are issued for.
 pub trait Resource {
-    /// The kind of row, for refusals.
+    /// The kind of row, for errors.
     const KIND: ResourceKind;
-    /// The part of a permit about the actor, beside the level.
+    /// The part of a permit that describes the actor.
     type Actor: Debug;
 }
 
@@ -36,7 +36,7 @@ pub enum ResourceKind {
     Org,
 }
 
-/// Proof that the actor may act on this row at level `L`, with the row, to which it dereferences.
+/// Proof that the actor may act on a row at level `L`. Dereferences to the row.
 #[derive(Debug)]
 pub struct Permit<R: Resource, L> {
     row: R,
@@ -44,9 +44,9 @@ pub struct Permit<R: Resource, L> {
     level: PhantomData<L>,
 }
 
-/// A permit for a project. [`project()`] makes one.
+/// A permit for a project. Created by [`project()`].
 pub type ProjectPermit<L> = Permit<Project, L>;
-/// A permit for an org. [`org()`] makes one.
+/// A permit for an org. Created by [`org()`].
 pub type OrgPermit<L> = Permit<Org, L>;
 
 impl<R: Resource, L> Deref for Permit<R, L> {
@@ -56,8 +56,8 @@ impl<R: Resource, L> Deref for Permit<R, L> {
     }
 }
 
-/// A permit that was checked again under the row's lock: until the transaction ends, nobody else changes the row or what
-/// belongs to it, and the actor's role is what it was. [`lock`] makes one.
+/// A permit that was checked again under the row's lock. Until the transaction ends, nobody else changes the row, its
+/// dependents or the actor's role. Created by [`lock`].
 #[derive(Debug)]
 pub struct Locked<R: Resource, L>(Permit<R, L>);
 
@@ -71,16 +71,16 @@ impl<R: Resource, L> Deref for Locked<R, L> {
     }
 }
 
-/// A level of permission: what a permit allows.
+/// A level of permission.
 pub trait Level: Send + Sync + 'static {
-    /// The least role that has the level, in the org that is acted on or that owns the project. The owner of a personal
+    /// The minimum role for the level, in the org itself or in the project's owning org. The owner of a personal
     /// project has every level.
     const ROLE: Role;
-    /// Whether an org's deploy token has the level on the org's projects.
+    /// Whether an org's deploy tokens have the level on the org's projects.
     const DEPLOY_TOKENS: bool = false;
 }
 
-/// Looks at a project and publishes to it: any member, and deploy tokens.
+/// Views a project and publishes to it: any member, and deploy tokens.
 #[derive(Debug)]
 pub enum Deploy {}
 /// Works in the org and on its projects: any member.
@@ -107,7 +107,7 @@ impl Level for Owner {
     const ROLE: Role = Role::Owner;
 }
 
-/// `A: AtLeast<B>`: a permit at level `A` allows what a permit at level `B` allows.
+/// A level that includes `L`: with `A: AtLeast<B>`, a permit at level `A` allows everything that one at level `B` does.
 pub trait AtLeast<L>: Level {}
 impl<L: Level> AtLeast<L> for L {}
 impl AtLeast<Deploy> for Member {}
@@ -117,16 +117,16 @@ impl AtLeast<Member> for Admin {}
 impl AtLeast<Member> for Owner {}
 impl AtLeast<Admin> for Owner {}
 
-/// Why there is no permit.
+/// The reason a permit was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PermitError {
-    /// No such row, or none that the actor may know of.
+    /// There is no such row, or the actor may not know of it.
     #[error("no such {0:?}")]
     NotFound(ResourceKind),
-    /// The actor belongs to the org, but has a lesser role than this one, which the level takes.
+    /// The actor is a member of the org, but below this role, which the level requires.
     #[error("the role in the organization does not suffice: it takes {1}")]
     Role(ResourceKind, Role),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }

@@ -1,4 +1,4 @@
-//! Permits for orgs, and their check under the org's lock.
+//! Permits for orgs, and their re-check under the org's lock.
 
 use std::marker::PhantomData;
 
@@ -26,7 +26,7 @@ impl<L> Permit<Org, L> {
         &self.actor.user
     }
 
-    /// Returns the actor's role: that of the level, or a higher one.
+    /// Returns the actor's role, which is at least that of the level.
     pub fn role(&self) -> Role {
         self.actor.role
     }
@@ -53,25 +53,24 @@ fn grant<L: Level>(org: Org, user: UserId, role: Role) -> Result<OrgPermit<L>, P
     Ok(Permit { row: org, actor: OrgActor { user, role }, level: PhantomData })
 }
 
-/// Locks the org until the end of the transaction, and looks again whether the actor may still act: two owners who
-/// demote each other concurrently come one after the other, and the second is an owner no more.
+/// Locks the org until the end of the transaction, and checks again that the actor may act: if two owners demote each
+/// other concurrently, the second is no longer an owner.
 pub async fn lock<L: Level>(conn: &mut PgConnection, permit: OrgPermit<L>) -> Result<LockedOrg<L>, PermitError> {
     let role = lock_role(conn, &permit).await?;
     let Permit { row, actor, .. } = permit;
     grant(row, actor.user, role).map(Locked)
 }
 
-/// Does what [`lock`] does, for an act that may have to lock the org again in another transaction.
+/// Locks and checks like [`lock`], for an operation that may lock the org again in another transaction.
 pub async fn confirm<L: Level>(conn: &mut PgConnection, permit: &OrgPermit<L>) -> Result<(), PermitError> {
     let role = lock_role(conn, permit).await?;
     if role < L::ROLE { Err(PermitError::Role(ResourceKind::Org, L::ROLE)) } else { Ok(()) }
 }
 
-/// Locks the org, and returns the actor's present role.
 async fn lock_role<L>(conn: &mut PgConnection, permit: &OrgPermit<L>) -> Result<Role, PermitError> {
     const GONE: PermitError = PermitError::NotFound(ResourceKind::Org);
     lock_row(conn, &permit.id).await?.ok_or(GONE)?;
-    // A statement of its own: it sees what was committed while the lock was waited for.
+    // A separate statement, so that it sees everything committed while waiting for the lock.
     sqlx::query_scalar!(
         "SELECT role FROM org_members WHERE org_id = $1 AND user_id = $2",
         permit.id.as_str(),
@@ -82,7 +81,7 @@ async fn lock_role<L>(conn: &mut PgConnection, permit: &OrgPermit<L>) -> Result<
     .ok_or(GONE)
 }
 
-/// Locks the org's row against every other change of the org, but not against new rows that refer to it.
+/// Locks the org's row against changes, but not against new rows that refer to it.
 pub(crate) async fn lock_row(conn: &mut PgConnection, org: &OrgId) -> Result<Option<()>, sqlx::Error> {
     let found = sqlx::query_scalar!("SELECT id FROM orgs WHERE id = $1 FOR NO KEY UPDATE", org.as_str());
     Ok(found.fetch_optional(conn).await?.map(drop))

@@ -56,7 +56,7 @@ pub async fn project<L: Level>(
     Ok(Permit { row: project, actor: (), level: PhantomData })
 }
 
-/// Permits a push to deploy to the project that its repository is linked to. The caller has seen that the link is alive.
+/// Permits a push to deploy to its repository's linked project. The caller has checked that the link is live.
 pub(crate) async fn linked_project(
     db: impl PgExecutor<'_>,
     id: &ProjectId,

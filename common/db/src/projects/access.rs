@@ -1,4 +1,4 @@
-//! The access mode of a project's site, and its change.
+//! The access mode of a project's site.
 
 use domain::{access::AccessMode, changes::Touched};
 use sqlx::PgConnection;
@@ -10,38 +10,38 @@ use crate::permits::{AtLeast, Member, ProjectPermit};
 pub enum NewAccess {
     /// Every visitor may see the site; a stored password is kept for later.
     Public,
-    /// The stored password is deleted. Every visitor may see the site, unless its mode is another than the password's.
+    /// The stored password is deleted. Every visitor may see the site, unless it is restricted to the org's members.
     WithoutPassword,
-    /// Visitors who know the password may see the site: the one with this hash, or the stored one.
+    /// Visitors with the password may see the site: the one with this hash, or the stored one.
     Password(Option<String>),
     /// Members of the owning org may see the site.
     Org,
 }
 
-/// Why the access mode was not changed.
+/// The reason the access mode was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum SetAccessError {
-    /// The project was deleted in the meantime.
+    /// The project was deleted meanwhile.
     #[error("the project is gone")]
     Gone,
-    /// No password was given, and none is stored.
+    /// A password is required: none was given or stored.
     #[error("there is no password")]
     NoPassword,
     /// A personal project has no members.
     #[error("the project belongs to no organization")]
     Personal,
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Changes who may see the site. Every change ends the visits that a gate has let in.
+/// Changes who may see the site. Every change ends the sessions of visitors that a gate has let in.
 pub async fn set_access(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
     access: NewAccess,
 ) -> Result<(AccessMode, Touched), SetAccessError> {
-    // Locked, because the new state depends on the stored one.
+    // Lock the row, because the new state depends on the stored one.
     let stored = sqlx::query!(
         "SELECT access_mode, password_hash, org_id FROM projects
            WHERE id = $1 FOR UPDATE",
@@ -52,7 +52,7 @@ pub async fn set_access(
     .ok_or(SetAccessError::Gone)?;
     let (mode, password_hash) = match access {
         NewAccess::Public => (AccessMode::Public, stored.password_hash),
-        // What is open to members alone does not become public by a password that nobody was asked for.
+        // Deleting an unused password must not make a members-only site public.
         NewAccess::WithoutPassword if stored.access_mode == AccessMode::Org => (AccessMode::Org, None),
         NewAccess::WithoutPassword => (AccessMode::Public, None),
         NewAccess::Password(hash) => {

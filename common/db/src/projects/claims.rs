@@ -1,4 +1,4 @@
-//! Domains that change hands because somebody has proved that they are theirs.
+//! Domains that move to another project because somebody has proved ownership.
 
 use domain::{Account, Hostname, ProjectId, Timestamp, UserId, plans::Plans};
 use sqlx::{PgConnection, PgExecutor, PgPool};
@@ -14,18 +14,18 @@ use crate::{
     quotas,
 };
 
-/// A project's hold of a domain.
+/// A project's claim to a domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     /// The project.
     pub project: ProjectId,
-    /// The time from which on it has had the domain without a break.
+    /// The time since which it has had the domain without interruption.
     pub since: Timestamp,
-    /// Whether it has proved that the domain is its own.
+    /// Whether it has proved ownership of the domain.
     pub is_proven: bool,
 }
 
-/// Returns who has the domain.
+/// Returns the project that has the domain.
 pub async fn holder(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<Held>, sqlx::Error> {
     sqlx::query_as!(
         Held,
@@ -37,19 +37,19 @@ pub async fn holder(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option
     .await
 }
 
-/// A domain of others under the same registered domain.
+/// A domain of another account under the same registered domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Neighbour {
     /// The hostname.
     pub domain: Hostname,
     /// The project that has it.
     pub project: ProjectId,
-    /// The time from which on it has had the domain without a break.
+    /// The time since which it has had the domain without interruption.
     pub since: Timestamp,
 }
 
-/// Returns at most `limit` domains that are `registered`, or under it, of others: those who pay for them do not pay for this project, and
-/// `person` belongs to none of the accounts. Those with a certificate come first, then the oldest.
+/// Returns at most `limit` domains of others that are `registered` or under it: their payers do not pay for this
+/// project, and `person` belongs to none of their accounts. Those with a certificate come first, then the oldest.
 pub async fn neighbours(
     db: &PgPool,
     project: &ProjectPermit<impl AtLeast<Member>>,
@@ -59,7 +59,7 @@ pub async fn neighbours(
 ) -> Result<Vec<Neighbour>, sqlx::Error> {
     let accounts = accounts_of(&mut *db.acquire().await?, &project.owner, person).await?;
     let payer = project.payer();
-    // Read backwards, the names under a domain begin with it and a dot, and end before what begins with it and the next character.
+    // Reversed names of subdomains begin with that of the domain and a dot: a range that ends at the next character.
     let backwards: String = registered.chars().rev().collect();
     sqlx::query_as!(
         Neighbour,
@@ -80,8 +80,8 @@ pub async fn neighbours(
     .await
 }
 
-/// Moves the domain from its holder to this project, if its owner's plan has room for it, and returns the project that
-/// had it, for `person` who proved that it is theirs. Fails with [`AttachError::Taken`] when that one has it no more.
+/// Moves the domain from its holder to this project for `person`, who proved ownership, if the owner's plan has room.
+/// Returns the former holder. Fails with [`AttachError::Taken`] when it no longer has the domain.
 pub async fn take_over(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
@@ -96,7 +96,8 @@ pub async fn take_over(
     }
     let former = select_projects!("WHERE p.id = $1", from.project.as_str()).fetch_optional(&mut *conn).await?;
     let former = former.ok_or(AttachError::Taken)?;
-    // Others who prove it may take it from a suspended project, which may have it without right. Its own people may not.
+    // Others with proof may take the domain from a suspended project, perhaps without right to it; its own people may
+    // not.
     if let Some(suspended) = suspension::of_project(&mut *conn, &former.id).await?
         && (former.owner == owner || is_of(&mut *conn, person, &former.owner).await?)
     {
@@ -120,7 +121,6 @@ pub async fn take_over(
     if moved.rows_affected() == 0 { Err(AttachError::Taken) } else { Ok(former) }
 }
 
-/// Whether `account` is the person's, or an organization that they belong to.
 async fn is_of(conn: &mut PgConnection, person: &UserId, account: &Account) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT $1 = $2 OR EXISTS (SELECT FROM org_members WHERE user_id = $1 AND org_id = $2) AS "is_of!""#,

@@ -1,7 +1,7 @@
-//! Projects that were deleted and can be restored for some days.
+//! Deleted projects that can be restored for some days.
 //!
-//! The transaction that deletes a project keeps its rows as JSON, its variables in a table of their own (they are sealed), and
-//! its packs and statistics where they are. Restoring writes the rows again, column by column. Shares are not kept.
+//! The transaction that deletes a project keeps its rows as JSON and its sealed variables in a separate table; packs
+//! and statistics stay in place. Restoring inserts the rows again, column by column. Shares are not kept.
 
 use domain::{
     Account, DeploymentId, Hostname, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
@@ -28,9 +28,9 @@ use crate::{
 /// A project that can be restored.
 #[derive(Debug, Clone)]
 pub struct DeletedProject {
-    /// The id, which it has again once it is restored.
+    /// The id, which a restored project keeps.
     pub id: ProjectId,
-    /// The name that it had.
+    /// The former name.
     pub name: ProjectName,
     /// The account that owned it.
     pub owner: Account,
@@ -38,9 +38,9 @@ pub struct DeletedProject {
     pub org_id: Option<OrgId>,
     /// That org's name.
     pub org: Option<OrgName>,
-    /// The custom domains that it had.
+    /// The former custom domains.
     pub domains: Vec<Hostname>,
-    /// Time of the deletion.
+    /// The time of the deletion.
     pub deleted_at: Timestamp,
 }
 
@@ -53,7 +53,7 @@ impl DeletedProject {
 
 /// Keeps the rows of a project that is being deleted. The caller has locked it.
 pub(super) async fn keep(conn: &mut PgConnection, id: &ProjectId, now: Timestamp) -> Result<(), sqlx::Error> {
-    // An upload under way does not survive: it finds that its record is gone.
+    // A pending upload is not kept: it fails when it finds no record.
     sqlx::query!(
         "INSERT INTO deleted_projects
              (id, name, user_id, org_id, deleted_at, project, deployments, domains, repo_link, public_stats, payer, bytes)
@@ -86,9 +86,8 @@ pub(super) async fn keep(conn: &mut PgConnection, id: &ProjectId, now: Timestamp
     .map(drop)
 }
 
-/// Forgets the oldest deleted projects of `owner`, and of all for whom `payer` pays, so that no more are left than a plan of `limits`
-/// allows projects, and their packs count with no more bytes than it allows to store. The packs of those that are forgotten are due for
-/// removal. Their removals are queued already.
+/// Forgets the oldest deleted projects of `owner` and of everybody for whom `payer` pays, beyond the numbers of
+/// projects and of stored bytes in `limits`. Their already queued pack removals become due.
 pub(super) async fn trim(
     conn: &mut PgConnection,
     owner: &Account,
@@ -119,7 +118,7 @@ pub(super) async fn trim(
     .map(drop)
 }
 
-/// Forgets the deleted projects of an organization that is being deleted. Their packs are due for removal: nobody can restore them.
+/// Forgets the restorable projects of an organization that is being deleted. Their pack removals become due.
 pub(crate) async fn forget_of_org(conn: &mut PgConnection, org: &OrgId, now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "WITH forgotten AS (DELETE FROM deleted_projects WHERE org_id = $1 RETURNING deployments)
@@ -134,7 +133,7 @@ pub(crate) async fn forget_of_org(conn: &mut PgConnection, org: &OrgId, now: Tim
     .map(drop)
 }
 
-/// Returns the projects that an account deleted and can restore, newest first: at most `rows`, older than `before`.
+/// Returns an account's restorable projects, newest deletion first: at most `rows`, older than `before`.
 pub async fn page(
     db: impl PgExecutor<'_>,
     owner: &Account,
@@ -160,16 +159,16 @@ pub async fn page(
     .await
 }
 
-/// Why a project was not restored.
+/// The reason a project was not restored.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// It was restored already, or its time is over.
+    /// The project was restored already, or its time is over.
     #[error("the project cannot be restored any more")]
     Gone,
-    /// The name is taken.
+    /// The name is in use.
     #[error("the name is taken")]
     NameTaken,
-    /// Somebody else gave the name up a short while ago, and may still take it again.
+    /// The name is reserved for another former owner for a while.
     #[error("the name is kept for its former owner")]
     NameKept,
     /// The operator has suspended the owner.
@@ -178,7 +177,7 @@ pub enum RestoreError {
     /// The owner's plan has no room for the project, its files or its domains.
     #[error(transparent)]
     Quota(#[from] LimitReached),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
@@ -197,14 +196,14 @@ impl From<QuotaError> for RestoreError {
 pub struct Restored {
     /// The project.
     pub project: Project,
-    /// The custom domains that it has again. Others were taken meanwhile.
+    /// The restored custom domains. Others were taken meanwhile.
     pub domains: Vec<Hostname>,
-    /// What the edges have to forget.
+    /// The subject and hosts for which edges must clear their caches.
     pub touched: Touched,
 }
 
-/// Restores a project, if its owner's plan has room for it: under the name that it had, or `name`. `restorer` is the person who
-/// does it. Domains that another project has taken meanwhile stay there, and a repository stays linked only if it still may be.
+/// Restores a project for `restorer`, under its former name or `name`, if its owner's plan has room. Domains that
+/// another project has taken stay there, and the repository link is restored only if it is still allowed.
 pub async fn restore(
     conn: &mut PgConnection,
     deleted: &DeletedProjectPermit<impl AtLeast<Admin>>,
@@ -239,7 +238,7 @@ pub async fn restore(
         names::end_retirement(&mut *conn, Name::Domain(domain)).await?;
     }
     insert_rest(&mut *conn, id).await?;
-    // They are counted with what was just inserted; an error rolls it back.
+    // The checks include the rows just inserted; an error rolls them back.
     quotas::stored_bytes(&mut *conn, &deleted.owner, 0, &allowance).await?;
     if !domains.is_empty() {
         quotas::domains(&mut *conn, &deleted.owner, 0, &allowance).await?;
@@ -255,7 +254,7 @@ pub async fn restore(
     Ok(Restored { project, domains, touched })
 }
 
-/// Inserts the project's own row. Whoever a gate had let in is asked again.
+/// Inserts the project's own row, with a new access version so that visitors must pass its gate again.
 async fn insert_project(conn: &mut PgConnection, id: &str, name: &ProjectName) -> Result<(), RestoreError> {
     let inserted = sqlx::query!(
         "INSERT INTO projects (id, name, user_id, org_id, active_deployment_id, access_mode, password_hash, access_version,
@@ -275,7 +274,6 @@ async fn insert_project(conn: &mut PgConnection, id: &str, name: &ProjectName) -
     if inserted.rows_affected() == 1 { Ok(()) } else { Err(RestoreError::NameTaken) }
 }
 
-/// Inserts the deployments, and returns them.
 async fn insert_deployments(conn: &mut PgConnection, id: &str) -> Result<Vec<DeploymentId>, sqlx::Error> {
     sqlx::query_scalar!(
         "INSERT INTO deployments (id, project_id, status, files, bytes, cli_version, git_sha, created_by, failure,
@@ -294,8 +292,8 @@ async fn insert_deployments(conn: &mut PgConnection, id: &str) -> Result<Vec<Dep
     .await
 }
 
-/// Inserts the custom domains that nobody has taken meanwhile, and that are kept for none but `accounts`, and returns them. What was
-/// retired before `retired_until` is kept for nobody.
+/// Inserts and returns the custom domains that nobody has taken and that are not reserved for accounts other than
+/// `accounts`. Reservations from before `retired_until` have expired.
 async fn insert_domains(
     conn: &mut PgConnection,
     id: &str,
@@ -320,8 +318,7 @@ async fn insert_domains(
     .await
 }
 
-/// Inserts the variables, the public link to the statistics, and the repository's link, if everything that it rests on still
-/// exists.
+/// Inserts the variables, the public statistics link and, if its requirements still exist, the repository link.
 async fn insert_rest(conn: &mut PgConnection, id: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO env_vars (project_id, key, sealed_value, scope, value_bytes, created_at, updated_at)
@@ -362,8 +359,7 @@ async fn insert_rest(conn: &mut PgConnection, id: &str) -> Result<(), sqlx::Erro
     .map(drop)
 }
 
-/// Forgets at most `limit` projects whose time to be restored is over by `now` and by the clock of Postgres, and returns their
-/// number.
+/// Forgets and counts at most `limit` projects that are no longer restorable by both `now` and the clock of Postgres.
 pub async fn forget(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let forgotten = sqlx::query!(
         "DELETE FROM deleted_projects WHERE id IN

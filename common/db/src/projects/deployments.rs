@@ -1,5 +1,5 @@
-//! Deployments and their states. What moves a project's pointer locks the project's row first, so that uploads,
-//! activations and deletions of one project follow one another. What jobs tidy of them is in `upkeep::deployments`.
+//! Deployments and their states. Every change of a project's active deployment first locks the project's row, so that
+//! uploads, activations and deletions of one project are serialized. Clean-up by jobs is in `upkeep::deployments`.
 
 use domain::{
     Account, DeploymentId, ProjectId, Timestamp,
@@ -25,9 +25,9 @@ pub struct Deployment {
     pub id: DeploymentId,
     /// The state.
     pub status: DeploymentStatus,
-    /// Number of regular files.
+    /// The number of regular files.
     pub files: i32,
-    /// Total size of the files, extracted, in bytes.
+    /// The total size of the extracted files, in bytes.
     pub bytes: i64,
     /// The client that uploaded it.
     pub cli_version: Option<String>,
@@ -35,25 +35,24 @@ pub struct Deployment {
     pub git_sha: Option<String>,
     /// The login or token label of the uploader.
     pub created_by: Option<String>,
-    /// The reason why the upload failed.
+    /// The reason the upload failed.
     pub failure: Option<String>,
-    /// Time at which the upload began.
+    /// The time the upload began.
     pub created_at: Timestamp,
-    /// Time at which another one took its place, if it was ever live.
+    /// The time another deployment replaced it, if it was ever live.
     pub superseded_at: Option<Timestamp>,
 }
 
-/// How far back a project's deployments are kept for their number.
+/// The newest deployments of a project that expire, because newer ones fill the number kept.
 #[derive(Debug, Clone)]
 pub struct KeptDeployments {
-    /// The newest deployment with files that is beyond the number.
     newest_beyond: Option<DeploymentId>,
-    /// The newest failed one that is.
+    /// The newest failed deployment beyond the number kept.
     newest_failed_beyond: Option<DeploymentId>,
 }
 
 impl KeptDeployments {
-    /// Returns the time at which a deployment expires; `None` while it is live, or one of those that are kept for their number.
+    /// Returns the time a deployment expires; `None` while it is live or within the number kept.
     pub fn expires_at(&self, deployment: &Deployment) -> Option<Timestamp> {
         let newest_beyond = match deployment.status {
             DeploymentStatus::Live | DeploymentStatus::Uploading => None,
@@ -79,16 +78,16 @@ pub struct Origin {
 /// The number and size of an upload's files.
 #[derive(Debug, Clone, Copy)]
 pub struct Content {
-    /// Number of regular files.
+    /// The number of regular files.
     pub files: u32,
-    /// Total size of the files, extracted, in bytes.
+    /// The total size of the extracted files, in bytes.
     pub bytes: u64,
-    /// The bytes that the store keeps of them.
+    /// The bytes that the store keeps for them.
     pub stored_bytes: u64,
 }
 
 impl Content {
-    /// Returns the bytes that it counts with in the store: what its pack takes on a disk, as a rule.
+    /// Returns the bytes that count against the plan: usually the size of the pack on disk.
     pub fn counted_bytes(self) -> u64 {
         self.stored_bytes.saturating_add(PACK_OVERHEAD_BYTES.unsigned_abs()).max(PACK_LEAST_BYTES.unsigned_abs())
     }
@@ -99,7 +98,7 @@ impl Content {
     }
 }
 
-/// Reads deployments; the first argument is the condition and what follows it.
+/// Reads deployments; the first argument is the condition with the rest of the statement.
 macro_rules! select_deployments {
     ($condition:literal, $($argument:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -128,7 +127,7 @@ pub async fn page(
     .await
 }
 
-/// Returns one deployment of the project; another project's is not found.
+/// Returns a deployment of the project; `None` for one of another project.
 pub async fn find(
     db: impl PgExecutor<'_>,
     project: &ProjectPermit<impl AtLeast<Deploy>>,
@@ -137,7 +136,7 @@ pub async fn find(
     select_deployments!("project_id = $1 AND id = $2", project.id.as_str(), id.as_str(),).fetch_optional(db).await
 }
 
-/// Returns how far back the newest `kept` of a project's deployments go. It is what [`crate::upkeep::deployments::expire`] goes by.
+/// Returns how far the newest `kept` deployments of a project go back, like [`crate::upkeep::deployments::expire`].
 pub async fn kept(
     db: impl PgExecutor<'_>,
     project: &ProjectPermit<impl AtLeast<Deploy>>,
@@ -156,7 +155,7 @@ pub async fn kept(
     .await
 }
 
-/// Returns the deployment that was made before another one of the project, of those whose files are kept.
+/// Returns the project's previous deployment before the given one, among those whose files are kept.
 pub async fn made_before(
     db: impl PgExecutor<'_>,
     project: &ProjectPermit<impl AtLeast<Deploy>>,
@@ -172,19 +171,19 @@ pub async fn made_before(
     .await
 }
 
-/// Why an upload could not begin or go live.
+/// The reason an upload could not begin or go live.
 #[derive(Debug, thiserror::Error)]
 pub enum UploadError {
-    /// The project, or this upload's record, is no longer there.
+    /// The project, or this upload's record, was deleted.
     #[error("the project is gone")]
     Gone,
-    /// The operator has suspended the project, or its owner.
+    /// The operator has suspended the project or its owner.
     #[error(transparent)]
     Suspended(#[from] Suspended),
     /// The plan of the project's owner has no room for it.
     #[error(transparent)]
     Quota(#[from] LimitReached),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
@@ -206,11 +205,11 @@ pub async fn begin(
     origin: &Origin,
     now: Timestamp,
 ) -> Result<(), UploadError> {
-    // Before anything is received. What is suspended meanwhile is refused by [`promote`].
+    // Check before anything is received. [`promote`] refuses a project that is suspended later.
     if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
         return Err(suspended.into());
     }
-    // Selected from the project, so that one that was just deleted gives no row instead of a violated key.
+    // Select from the project, so that a concurrent deletion yields no row instead of a foreign key violation.
     let begun = sqlx::query!(
         "INSERT INTO deployments (id, project_id, status, cli_version, git_sha, created_by, created_at)
          SELECT $1, p.id, 'uploading', $3, $4, $5, $6 FROM projects p WHERE p.id = $2 FOR KEY SHARE",
@@ -226,12 +225,12 @@ pub async fn begin(
     if begun.rows_affected() == 1 { Ok(()) } else { Err(UploadError::Gone) }
 }
 
-/// Records why an upload did not become a deployment. Nothing happens when it is no longer uploading. Of the project's failed
-/// uploads the newest [`FAILED_DEPLOYMENTS`] stay: whoever uploads what cannot be published leaves no more rows than that.
+/// Records why an upload failed, unless it is no longer uploading. Keeps the project's newest [`FAILED_DEPLOYMENTS`]
+/// failed uploads, to bound the rows of a client whose uploads always fail.
 pub async fn fail(db: impl PgExecutor<'_>, id: &DeploymentId, reason: &str, now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        // What was deleted may have left a part of a pack. The one that fails here is none of the failed ones that this statement
-        // sees, so one less of those stays. What another such statement is deleting is left to it.
+        // A deleted upload may have left a part of a pack. The statement's snapshot does not show the new failure, so
+        // it keeps one failed upload less. Rows that another such statement is deleting are skipped.
         "WITH failed AS (
              UPDATE deployments SET status = 'failed', failure = $2 WHERE id = $1 AND status = 'uploading'
              RETURNING project_id),
@@ -244,7 +243,7 @@ pub async fn fail(db: impl PgExecutor<'_>, id: &DeploymentId, reason: &str, now:
          INSERT INTO pack_removals (deployment_id, queued_at, next_attempt_at) SELECT id, $4, $4 FROM removed
          ON CONFLICT DO NOTHING",
         id.as_str(),
-        // A reason may quote a path of the archive; Postgres keeps no NUL.
+        // A reason may quote a path from the archive; Postgres stores no NUL.
         reason.replace('\0', "\u{fffd}"),
         FAILED_DEPLOYMENTS,
         now,
@@ -254,7 +253,7 @@ pub async fn fail(db: impl PgExecutor<'_>, id: &DeploymentId, reason: &str, now:
     .map(drop)
 }
 
-/// Promotes an upload whose pack is written, if its owner's plan has room for it: the project serves it from the commit on.
+/// Promotes an upload whose pack is written, if its owner's plan has room. The project serves it from the commit on.
 pub async fn promote(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Deploy>>,
@@ -289,7 +288,7 @@ pub async fn promote(
     Ok(go_live(conn, project, id, now).await?)
 }
 
-/// Why a deployment cannot be activated.
+/// The reason a deployment cannot be activated.
 #[derive(Debug, thiserror::Error)]
 pub enum ActivateError {
     /// The project has no such deployment.
@@ -298,16 +297,15 @@ pub enum ActivateError {
     /// The deployment is neither live nor superseded.
     #[error("a deployment that is {0:?} cannot be activated")]
     NotActivatable(DeploymentStatus),
-    /// The operator has suspended the project, or its owner.
+    /// The operator has suspended the project or its owner.
     #[error(transparent)]
     Suspended(#[from] Suspended),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Points the project at one of its deployments. The live one is activated again, so that a repeated request gets a
-/// receipt of its own.
+/// Activates one of the project's deployments, even the live one, so that a repeated request gets its own receipt.
 pub async fn activate(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Deploy>>,
@@ -325,25 +323,25 @@ pub async fn activate(
     Ok(go_live(conn, project, id, now).await?)
 }
 
-/// Why a deployment was not deleted.
+/// The reason a deployment was not deleted.
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
     /// The project has no such deployment.
     #[error("no such deployment")]
     NotFound,
-    /// The deployment is the one that the project serves.
+    /// The deployment is live.
     #[error("the deployment is live")]
     Live,
-    /// The operator has suspended the project, or its owner.
+    /// The operator has suspended the project or its owner.
     #[error(transparent)]
     Suspended(#[from] Suspended),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Deletes a deployment that is not live; its pack is queued for removal. One that is still being uploaded finds, when
-/// it would go live, that it is gone.
+/// Deletes a deployment that is not live, and queues its pack for removal. A pending upload fails when it would go
+/// live.
 pub async fn delete(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
@@ -380,7 +378,7 @@ pub async fn discard(db: impl PgExecutor<'_>, id: &DeploymentId) -> Result<(), s
         .map(drop)
 }
 
-/// Locks the project, and returns whose it is now; `None` when it is gone.
+/// Locks the project, and returns its current owner; `None` when it was deleted.
 pub(crate) async fn lock_project(conn: &mut PgConnection, id: &ProjectId) -> Result<Option<Account>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT COALESCE(org_id, user_id) AS "owner!: Account" FROM projects WHERE id = $1 FOR UPDATE"#,
@@ -404,14 +402,14 @@ async fn status(
     .await
 }
 
-/// The pointer flip. The project's row is locked, and the deployment's files are complete.
+/// Points the project at the deployment. The caller has locked the project, and the deployment's files are complete.
 async fn go_live<L>(
     conn: &mut PgConnection,
     project: &ProjectPermit<L>,
     id: &DeploymentId,
     now: Timestamp,
 ) -> Result<Touched, sqlx::Error> {
-    // In this order, because one project has one live deployment at every moment (deployments_one_live).
+    // In this order, because a project never has two live deployments (`deployments_one_live`).
     sqlx::query!(
         "UPDATE deployments SET status = 'superseded', superseded_at = $3
          WHERE project_id = $1 AND status = 'live' AND id <> $2",

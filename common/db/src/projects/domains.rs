@@ -1,4 +1,4 @@
-//! Custom domains: hostnames of people's own, each attached to one project.
+//! Custom domains: customers' own hostnames, each attached to one project.
 
 use domain::{
     Account, Hostname, OrgId, ProjectId, Timestamp, UserId,
@@ -25,21 +25,21 @@ use crate::{
 pub struct CustomDomain {
     /// The hostname.
     pub domain: Hostname,
-    /// Whether a stored certificate covers it, and is valid now.
+    /// Whether a stored, currently valid certificate covers it.
     pub tls_ready: bool,
-    /// The progress of its certificate; none when nobody looks after one.
+    /// The progress of its certificate; `None` when no certificate is managed for it.
     pub status: Option<OrderStatus>,
 }
 
 impl CustomDomain {
-    /// Whether its owner or the operator has to change something.
+    /// Returns whether its owner or the operator has to fix something.
     pub fn is_blocked(&self) -> bool {
         let status = self.status.as_ref();
         status.map_or(!self.tls_ready, |status| status.message.is_some() || status.state == DomainState::Blocked)
     }
 }
 
-/// Returns the project's domains, newest first. A plan bounds their number.
+/// Returns the project's domains, newest first. The plan bounds their number.
 pub async fn list(
     db: impl PgExecutor<'_>,
     project: &ProjectPermit<impl AtLeast<Deploy>>,
@@ -49,14 +49,13 @@ pub async fn list(
     Ok(domains.into_iter().map(|(_, domain)| domain).collect())
 }
 
-/// Returns the domains of these projects, newest first.
 pub(super) async fn of_projects(
     db: impl PgExecutor<'_>,
     projects: &[&str],
     now: Timestamp,
 ) -> Result<Vec<(ProjectId, CustomDomain)>, sqlx::Error> {
-    // A wildcard covers its children, and not theirs. Not EXISTS: PostgreSQL would read all certificates until it found one, which it
-    // takes for common.
+    // A wildcard covers one level of subdomains. Not `EXISTS`, for which PostgreSQL would scan all certificates until
+    // the first match, which it estimates to be common.
     let rows = sqlx::query!(
         r#"SELECT d.project_id, d.domain, (
                SELECT count(*) > 0 FROM certificates c
@@ -83,7 +82,7 @@ pub(super) async fn of_projects(
     Ok(domains.collect())
 }
 
-/// Whether a stored certificate covers `domain`, and is valid now: the `tls_ready` of [`CustomDomain`].
+/// Returns whether a stored, currently valid certificate covers `domain`, like `tls_ready` of [`CustomDomain`].
 pub async fn tls_ready(db: impl PgExecutor<'_>, domain: &Hostname, now: Timestamp) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT (
@@ -98,7 +97,7 @@ pub async fn tls_ready(db: impl PgExecutor<'_>, domain: &Hostname, now: Timestam
     .await
 }
 
-/// Whether the project has the domain.
+/// Returns whether the project has the domain.
 pub async fn is_attached(
     db: impl PgExecutor<'_>,
     project: &ProjectPermit<impl AtLeast<Member>>,
@@ -113,7 +112,7 @@ pub async fn is_attached(
     .await
 }
 
-/// Returns who owns the project that has the domain; `None` when no project has it.
+/// Returns the owner of the project that has the domain; `None` when no project has it.
 pub async fn owner(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<Account>, sqlx::Error> {
     let owner = sqlx::query_scalar!(
         r#"SELECT coalesce(p.org_id, p.user_id) AS "owner!: ::domain::Account"
@@ -126,34 +125,34 @@ pub async fn owner(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<
 /// The result of attaching a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attached {
-    /// The domain leads to the project from now on, and the edges must learn of it.
+    /// The domain was attached, and the edges must learn of it.
     Now,
-    /// The domain led to the project already, and nothing was changed.
+    /// The domain was already attached to the project, and nothing changed.
     Before,
 }
 
-/// Why a domain was not attached.
+/// The reason a domain was not attached.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// The project was deleted or moved in the meantime.
+    /// The project was deleted or moved meanwhile.
     #[error("the project is gone")]
     Gone,
-    /// The project is behind a share, which has no domains.
+    /// The project is behind a share, which cannot have domains.
     #[error("a share has no domains")]
     Share,
     /// Another project has the domain.
     #[error("the domain is attached to another project")]
     Taken,
-    /// A project had the domain until lately, and its owner may still attach it elsewhere.
+    /// The domain is reserved for its former owner for a while.
     #[error("the domain is kept for its former owner")]
     Kept,
-    /// The operator has suspended the project or its owner, or the project that has the domain, whose people want it elsewhere.
+    /// The operator has suspended the project or its owner, or the claimant's own project that has the domain.
     #[error(transparent)]
     Suspended(#[from] Suspended),
     /// The owner's plan allows no more.
     #[error(transparent)]
     Quota(#[from] LimitReached),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
@@ -167,16 +166,16 @@ impl From<QuotaError> for AttachError {
     }
 }
 
-/// Whether somebody may have a domain that is kept for its former owner.
+/// A claim to a domain that may be reserved for its former owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claimant<'a> {
-    /// This person does it: a domain that was theirs, of an organization of theirs, or of the project's owner, is theirs at once.
+    /// A person without proof. A reserved domain must have been theirs, their organization's or the project owner's.
     Person(&'a UserId),
-    /// Somebody who has proved that the domain is theirs.
+    /// Somebody who has proved ownership of the domain.
     Proven,
 }
 
-/// Attaches the domain to the project, if its owner's plan has room for it.
+/// Attaches the domain to the project, if the plan of the project's owner has room.
 pub async fn attach(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
@@ -206,7 +205,7 @@ pub async fn attach(
     )
     .execute(&mut *conn)
     .await?;
-    // While this project is locked, only another one can have been faster.
+    // This project is locked, so only another project can have been faster.
     if attached.rows_affected() == 0 {
         return Err(AttachError::Taken);
     }
@@ -223,7 +222,8 @@ pub async fn attach(
     Ok(Attached::Now)
 }
 
-/// Returns since when a domain that nobody has is kept for its former owner, who is neither the project's owner nor `person`.
+/// Returns the time since which a free domain is reserved for a former owner other than `person`, their organizations
+/// and the project's owner.
 pub async fn kept_since(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
@@ -235,8 +235,8 @@ pub async fn kept_since(
     names::domain_kept_since(conn, domain, &accounts, now).await
 }
 
-/// The accounts whose former domains `person` may attach to a project of `owner`: any member of an organization may detach one of its
-/// domains and attach it elsewhere.
+/// Returns the accounts whose former domains `person` may attach to a project of `owner`. They include the person's
+/// organizations, of which any member may detach a domain and attach it elsewhere.
 pub(super) async fn accounts_of(
     conn: &mut PgConnection,
     owner: &Account,
@@ -248,7 +248,7 @@ pub(super) async fn accounts_of(
     Ok(accounts)
 }
 
-/// Locks the project, and returns the account that a domain of its counts against.
+/// Locks the project, and returns the account that its domains count against.
 pub(super) async fn lock_owner(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
@@ -256,7 +256,7 @@ pub(super) async fn lock_owner(
     if project.share_name.is_some() {
         return Err(AttachError::Share);
     }
-    // Locked, and read again: the domain counts against whoever owns the project now.
+    // Read the owner again under the lock: the domain counts against the current one.
     let owner = sqlx::query!(
         "SELECT user_id, org_id FROM projects
            WHERE id = $1 AND org_id IS NOT DISTINCT FROM $2 FOR NO KEY UPDATE",
@@ -280,16 +280,16 @@ pub(crate) async fn count(db: impl PgExecutor<'_>, project: &ProjectId) -> Resul
     Ok(u64::try_from(count).unwrap_or_default())
 }
 
-/// Why a domain was not detached.
+/// The reason a domain was not detached.
 #[derive(Debug, thiserror::Error)]
 pub enum DetachError {
-    /// The project does not have it, or was deleted or moved in the meantime.
+    /// The project does not have it, or was deleted or moved meanwhile.
     #[error("the project does not have the domain")]
     NotFound,
-    /// The operator has suspended the project, or its owner: the domain would go on elsewhere.
+    /// The operator has suspended the project or its owner; the domain could otherwise be attached elsewhere.
     #[error(transparent)]
     Suspended(#[from] Suspended),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
@@ -306,7 +306,7 @@ impl From<AttachError> for DetachError {
     }
 }
 
-/// Detaches the domain, which is kept for the project's owner.
+/// Detaches the domain, and reserves it for the project's owner.
 pub async fn detach(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
@@ -328,7 +328,7 @@ pub async fn detach(
     if detached.rows_affected() == 1 { Ok(()) } else { Err(DetachError::NotFound) }
 }
 
-/// Detaches all the project's domains, and says which hosts cease to exist with them.
+/// Detaches all the project's domains, and returns the hosts that cease to exist.
 pub(crate) async fn end(conn: &mut PgConnection, project: &ProjectId) -> Result<Vec<HostKey>, sqlx::Error> {
     let domains =
         sqlx::query_scalar!("DELETE FROM custom_domains WHERE project_id = $1 RETURNING domain", project.as_str(),)

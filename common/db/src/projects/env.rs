@@ -10,19 +10,19 @@ use sqlx::{PgConnection, PgExecutor};
 
 use crate::permits::{AtLeast, Member, ProjectPermit};
 
-/// A variable as stored.
+/// A stored variable.
 #[derive(Debug, Clone)]
 pub struct Stored {
     /// The name.
     pub key: EnvKey,
-    /// The value, sealed.
+    /// The sealed value.
     pub sealed_value: Vec<u8>,
-    /// The scope in which the variable is seen.
+    /// The scope in which the variable is visible.
     pub scope: EnvScope,
 }
 
 impl Stored {
-    /// Opens the value. Fails when the stored bytes were damaged.
+    /// Opens the value. Fails when the stored bytes are damaged.
     pub fn open(&self, master: &MasterKey, project: &ProjectId) -> Result<EnvValue, OpenError> {
         let plain = master.open(Purpose::EnvValues, &identity(project, &self.key), &self.sealed_value)?;
         String::from_utf8(plain).ok().and_then(|text| EnvValue::try_from(text).ok()).ok_or(OpenError)
@@ -44,24 +44,24 @@ pub async fn list(
     .await
 }
 
-/// Why a variable was not set.
+/// The reason a variable was not set.
 #[derive(Debug, thiserror::Error)]
 pub enum SetError {
-    /// The project was deleted in the meantime.
+    /// The project was deleted meanwhile.
     #[error("the project is gone")]
     Gone,
-    /// The project has as many variables as it may.
+    /// The project has reached the maximum number of variables.
     #[error("the project has {ENV_VARS} variables already")]
     TooMany,
-    /// The project's values would be larger than they may be.
+    /// The project's values would exceed their maximum size.
     #[error("the values together would be larger than {ENV_TOTAL_BYTES} bytes")]
     TooLarge,
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Sets a variable, and returns its scope: the given one, else the stored one, else the default.
+/// Sets a variable, and returns its scope: the given one, otherwise the stored one, otherwise the default.
 pub async fn set(
     conn: &mut PgConnection,
     master: &MasterKey,
@@ -69,7 +69,7 @@ pub async fn set(
     (key, value, scope): (&EnvKey, &EnvValue, Option<EnvScope>),
     now: Timestamp,
 ) -> Result<EnvScope, SetError> {
-    // Locked before counting: two at once could pass the bounds.
+    // Lock before counting: two concurrent calls could exceed the limits.
     let found = sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR NO KEY UPDATE", project.id.as_str());
     found.fetch_optional(&mut *conn).await?.ok_or(SetError::Gone)?;
     let others = sqlx::query!(
@@ -120,8 +120,8 @@ pub async fn remove(
     Ok(removed.rows_affected() == 1)
 }
 
-/// The associated data of a row, and its name in [`crate::upkeep::sealed`]. Ids have one length and keys no slash: no two rows
-/// share one.
+/// Returns the associated data of a row, which is also its name in [`crate::upkeep::sealed`]. It is unique, because ids
+/// have a fixed length and keys no slash.
 fn identity(project: &ProjectId, key: &EnvKey) -> Vec<u8> {
     format!("{project}/{key}").into_bytes()
 }

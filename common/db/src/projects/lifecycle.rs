@@ -1,4 +1,4 @@
-//! Projects from their creation to their deletion.
+//! The creation and deletion of projects.
 
 use std::time::Duration;
 
@@ -25,16 +25,16 @@ use crate::{
     upkeep::{held_packs, pack_removals},
 };
 
-/// Why a project was not made.
+/// The reason a project was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The name is taken.
+    /// The name is in use.
     #[error("the name is taken")]
     NameTaken,
-    /// Somebody else gave the name up a short while ago, and may still take it again.
+    /// The name is reserved for another former owner for a while.
     #[error("the name is kept for its former owner")]
     NameKept,
-    /// The owner was deleted in the meantime.
+    /// The owner was deleted meanwhile.
     #[error("the owner is gone")]
     OwnerGone,
     /// The operator has suspended the owner.
@@ -43,7 +43,7 @@ pub enum CreateError {
     /// The owner's plan allows no more.
     #[error(transparent)]
     Quota(#[from] LimitReached),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(sqlx::Error),
 }
@@ -64,8 +64,8 @@ impl From<QuotaError> for CreateError {
     }
 }
 
-/// Makes a project that serves nothing yet, if its owner's plan has room for it. A name that `owner` or `creator` has given
-/// up is theirs at once.
+/// Creates a project without a deployment, if its owner's plan has room. A name reserved for `owner` or `creator` is
+/// free.
 pub async fn create(
     conn: &mut PgConnection,
     owner: &Account,
@@ -102,30 +102,30 @@ pub async fn create(
     Ok(project::find(conn, &id).await?)
 }
 
-/// Why a project was not deleted.
+/// The reason a project was not deleted.
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
-    /// The project was deleted or moved in the meantime.
+    /// The project was deleted or moved meanwhile.
     #[error("the project is gone")]
     Gone,
-    /// The operator has suspended the project, or its owner: with the project would go what is known of it.
+    /// The operator has suspended the project or its owner; deletion would also remove what is known about it.
     #[error(transparent)]
     Suspended(#[from] Suspended),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Deletes the project and all it owns; its name and its domains are kept for its owner, and for [`PROJECT_RESTORABLE`] it can be restored, unless it
-/// is behind a share. Its packs are queued for removal after that. Of an account's deleted projects the newest can be restored: as many as its
-/// plan allows projects, and as many bytes of packs as it allows to store.
+/// Deletes the project and everything it owns, and reserves its name and domains for its owner. Except behind a share,
+/// it can be restored for [`PROJECT_RESTORABLE`], after which its packs are removed. An account keeps its newest
+/// deleted projects, up to the numbers of projects and of stored bytes that its plan allows.
 pub async fn delete(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Admin>>,
     plans: &Plans,
     now: Timestamp,
 ) -> Result<Touched, DeleteError> {
-    // Who was permitted to delete it in one org may not delete it in the next.
+    // A permit to delete it in one org is not valid in the next.
     let org = project.org_id.as_ref().map(OrgId::as_str);
     let owner = sqlx::query_scalar!(
         r#"SELECT COALESCE(org_id, user_id) AS "owner!: Account" FROM projects
@@ -139,7 +139,7 @@ pub async fn delete(
     if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
         return Err(suspended.into());
     }
-    // What a share was called is made up, and is nobody's; and it was made to go.
+    // A share's generated name is not reserved, and a share is meant to disappear.
     let is_share = project.share_name.is_some();
     if !is_share {
         let limits = plan::limits(&mut *conn, plans, &owner).await?;
@@ -157,8 +157,8 @@ pub async fn delete(
     Ok(touched)
 }
 
-/// Deletes a project as [`delete`] does, without a permit and without keeping its rows: for the reaper of expired shares. Its packs
-/// are removed once `kept` has passed.
+/// Deletes an expired share's project like [`delete`], without a permit or kept rows. Its packs are removed after
+/// `kept`.
 pub(crate) async fn remove(
     conn: &mut PgConnection,
     id: &ProjectId,
@@ -166,7 +166,7 @@ pub(crate) async fn remove(
     now: Timestamp,
     kept: Duration,
 ) -> Result<Option<Touched>, sqlx::Error> {
-    // Locked first: an upload that goes live waits here, then finds nothing to go live in.
+    // Lock first: a concurrent promotion waits here, and then finds no project.
     let found = sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR UPDATE", id.as_str())
         .fetch_optional(&mut *conn)
         .await?;

@@ -1,9 +1,9 @@
-//! Projects by what belongs to them.
+//! Finds projects by their deployments.
 
 use domain::{Account, DeploymentId, OrgId, ProjectName, Timestamp, UserId};
 use sqlx::PgExecutor;
 
-/// Returns the name of the project that has the deployment, if `actor` may deploy to that project. An expired share is not found.
+/// Returns the name of the project that has the deployment, if `actor` may deploy to it. An expired share is not found.
 pub async fn project_of(
     db: impl PgExecutor<'_>,
     actor: &Account,

@@ -1,7 +1,7 @@
-//! Projects: their rows, deployments, variables, custom domains and shares, and what is kept of deleted ones.
+//! Projects: their rows, deployments, variables, custom domains and shares, and the data kept of deleted ones.
 //!
-//! Permits to act on a project are in the folder `permits`, its repository in `code_host`, what edges read of it in
-//! `edges`. Start with [`Project`].
+//! Permits are in the folder `permits`, repositories in `code_host`, the rows for edges in `edges`. Start with
+//! [`Project`].
 
 mod access;
 pub mod claims;

@@ -11,35 +11,35 @@ use sqlx::PgExecutor;
 pub struct Project {
     /// The id.
     pub id: ProjectId,
-    /// Its subdomain.
+    /// The name, which is its subdomain.
     pub name: ProjectName,
-    /// The account that owns it, and that it counts against.
+    /// The account that owns it and that it counts against.
     pub owner: Account,
     /// The owning org.
     pub org_id: Option<OrgId>,
     /// The owning org's name.
     pub org: Option<OrgName>,
-    /// The person who created the owning org; `None` once that account is gone.
+    /// The person who created the owning org; `None` once that account is deleted.
     pub org_creator: Option<UserId>,
-    /// The deployment that the project serves.
+    /// The live deployment.
     pub active_deployment_id: Option<DeploymentId>,
     /// The visitors who may see the site.
     pub access_mode: AccessMode,
-    /// The three words, when a share is behind it.
+    /// The three words of the share behind the project, if any.
     pub share_name: Option<ShareName>,
-    /// Time of expiry.
+    /// The expiry time.
     pub expires_at: Option<Timestamp>,
-    /// Time of creation.
+    /// The creation time.
     pub created_at: Timestamp,
 }
 
 impl Project {
-    /// Returns the owner as who pays for what the project uses.
+    /// Returns the account that pays for the project's usage.
     pub fn payer(&self) -> PayingAccount {
         PayingAccount::new(self.owner.clone(), self.org_creator.clone())
     }
 
-    /// Returns the host under which the active deployment is served.
+    /// Returns the host that serves the live deployment.
     pub fn host(&self) -> HostKey {
         self.share_name.clone().map_or_else(|| HostKey::Project(self.name.clone()), HostKey::Share)
     }
@@ -50,8 +50,7 @@ impl Project {
     }
 }
 
-/// Reads `projects p` with their orgs `o`: as [`Project`]s, or as records with `more` columns. The first argument continues
-/// the statement.
+/// Reads `projects p` with orgs `o` as [`Project`]s, or as records with `more` columns; the first argument continues.
 macro_rules! select_projects {
     (more $more:literal, $first:literal $(+ $rest:literal)* $(, $argument:expr)* $(,)?) => {
         $crate::projects::project::select_projects!(@ query!(), $more, $first $(+ $rest)* $(, $argument)*)
@@ -74,7 +73,6 @@ macro_rules! select_projects {
 }
 pub(crate) use select_projects;
 
-/// Returns the project that was just inserted.
 pub(super) async fn find(db: impl PgExecutor<'_>, id: &ProjectId) -> Result<Project, sqlx::Error> {
     select_projects!("WHERE p.id = $1", id.as_str()).fetch_one(db).await
 }
@@ -84,22 +82,22 @@ pub(super) async fn find(db: impl PgExecutor<'_>, id: &ProjectId) -> Result<Proj
 pub enum Owners<'o> {
     /// One account.
     Account(&'o Account),
-    /// A person and all organizations that the person belongs to.
+    /// A person and all organizations that the person is a member of.
     AllOf(&'o UserId),
 }
 
-/// The order of a list of projects, with the last project of the page before; none for the first page.
+/// The order of a list of projects, with the last project of the previous page; `None` for the first page.
 #[derive(Debug, Clone)]
 pub enum Order {
     /// Newest first.
     Newest(Option<ProjectId>),
     /// By name.
     Name(Option<ProjectName>),
-    /// By the deployment that they serve, newest first; those without one last, newest first.
+    /// By live deployment, newest first; projects without one come last, newest first.
     Deployed(Option<(Option<DeploymentId>, ProjectId)>),
 }
 
-/// Returns the owners' projects without shares in this order, at most `rows`: those with `search`, in lower case, in their names.
+/// Returns at most `rows` of the owners' projects, without shares, whose names contain `search` (in lower case).
 pub async fn page(
     db: impl PgExecutor<'_>,
     owners: Owners<'_>,
@@ -111,7 +109,7 @@ pub async fn page(
         Owners::Account(account) => (account.as_user(), account.as_org(), false),
         Owners::AllOf(person) => (Some(person), None, true),
     };
-    // The owner is compared in one shape, so that each order is one statement that an index of owners answers.
+    // One form of owner condition, so that each order is a single statement that an index on owners answers.
     macro_rules! select_owned {
         ($rest:literal $(, $argument:expr)* $(,)?) => {
             select_projects!(
@@ -150,14 +148,14 @@ pub async fn page(
     }
 }
 
-/// Returns the project that has a custom domain; `None` when none has.
+/// Returns the project that has a custom domain.
 pub async fn with_domain(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<Project>, sqlx::Error> {
     select_projects!("JOIN custom_domains d ON d.project_id = p.id WHERE d.domain = $1", domain.as_str())
         .fetch_optional(db)
         .await
 }
 
-/// Returns the projects for which the push of a commit to a branch is queued; at most `rows`.
+/// Returns at most `rows` projects for which the push of a commit to a branch is queued.
 pub async fn with_push(
     db: impl PgExecutor<'_>,
     repo_id: i64,

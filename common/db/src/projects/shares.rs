@@ -1,4 +1,4 @@
-//! Shares: ephemeral projects with three words for an address.
+//! Shares: ephemeral projects with an address of three words.
 
 use std::time::Duration;
 
@@ -29,19 +29,19 @@ pub struct Share {
     pub name: ShareName,
     /// The `tmp-…` project.
     pub project: ProjectName,
-    /// Time of expiry.
+    /// The expiry time.
     pub expires_at: Timestamp,
-    /// Time of creation.
+    /// The creation time.
     pub created_at: Timestamp,
-    /// Number of regular files.
+    /// The number of regular files.
     pub files: i32,
-    /// Total size of the files, extracted, in bytes.
+    /// The total size of the extracted files, in bytes.
     pub bytes: i64,
-    /// Whether the share asks for a password.
+    /// Whether visitors need a password.
     pub protected: bool,
 }
 
-/// A share to make, its pack written already.
+/// A share to create, whose pack is already written.
 #[derive(Debug)]
 pub struct NewShare<'a> {
     /// The owner.
@@ -54,13 +54,13 @@ pub struct NewShare<'a> {
     pub origin: &'a Origin,
     /// Number and size of the files.
     pub content: Content,
-    /// The password's hash, when it is to be asked for one.
+    /// The hash of the password, if visitors need one.
     pub password_hash: Option<&'a str>,
-    /// Time of expiry.
+    /// The expiry time.
     pub expires_at: Timestamp,
 }
 
-/// A share that was made.
+/// A created share.
 #[derive(Debug)]
 pub struct Created {
     /// The id of its project.
@@ -71,10 +71,10 @@ pub struct Created {
     pub touched: Touched,
 }
 
-/// Why a share was not made.
+/// The reason a share was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The three words, or the project's name, are in use: try others.
+    /// The three words or the project's name are in use; retry with others.
     #[error("the name is taken")]
     NameTaken,
     /// The operator has suspended the person.
@@ -83,7 +83,7 @@ pub enum CreateError {
     /// The person's plan allows no more shares, or no more files.
     #[error(transparent)]
     Quota(#[from] LimitReached),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
@@ -97,7 +97,7 @@ impl From<QuotaError> for CreateError {
     }
 }
 
-/// Makes a share that is live from the commit on, if the person's plan has room for it: project, deployment and pointer.
+/// Creates a share with its project and deployment, live from the commit on, if the person's plan has room.
 pub async fn create(
     conn: &mut PgConnection,
     new: NewShare<'_>,
@@ -195,7 +195,7 @@ pub async fn project_of(
     .await
 }
 
-/// Removes at most `limit` shares that have expired by `now` and by the clock of Postgres, with everything they own.
+/// Deletes at most `limit` shares, with everything they own, that have expired by both `now` and the clock of Postgres.
 pub async fn remove_expired(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Result<Vec<Touched>, sqlx::Error> {
     let expired = sqlx::query!(
         r#"SELECT id, share_name AS "name!" FROM projects

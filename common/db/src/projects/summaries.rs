@@ -1,4 +1,4 @@
-//! What a list shows of each project beside its row.
+//! The details that lists of projects show beyond each row.
 
 use std::collections::HashMap;
 
@@ -11,27 +11,27 @@ use sqlx::PgPool;
 
 use super::{Project, domains};
 
-/// What a list shows of a project.
+/// The details of a project in a list.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
-    /// The time of the deployment that is live; none before the first one.
+    /// The time of the live deployment; `None` before the first one.
     pub deployed_at: Option<Timestamp>,
     /// Whether the newest deployment failed.
     pub last_failed: bool,
-    /// The reason for which the operator has taken it down, or its owner.
+    /// The reason the operator has suspended it or its owner.
     pub suspended: Option<Suspension>,
-    /// Bytes that the project counts with in the store.
+    /// The bytes that the project counts with in the store.
     pub stored_bytes: u64,
-    /// Domains of which somebody has to change something.
+    /// The number of domains for which somebody has to fix something.
     pub domains_blocked: u32,
-    /// Domains that have no certificate yet, and of which nobody has to change anything.
+    /// The number of domains whose certificate is pending without anything to fix.
     pub domains_coming: u32,
-    /// Requests by hour, of the hours that had any, in order.
+    /// The requests by hour, in order, without hours that had none.
     pub requests: Vec<(Timestamp, u64)>,
 }
 
-/// Returns the summaries of projects that the caller was just allowed to list, with the requests of these hours. A page bounds the number
-/// of projects; each statement reads all of them by an index.
+/// Returns the summaries of projects that the caller may list, with the requests of these hours. A page bounds the
+/// number of projects, and each statement reads all of them by an index.
 pub async fn summaries(
     pool: &PgPool,
     listed: &[Project],

@@ -1,24 +1,24 @@
 //! The organizations of a person whom the operator suspends or resumes.
 //!
-//! An organization that has an owner who is not suspended goes on for them. Any other one keeps its sites, and nobody acts for it, until it
-//! is suspended with the person. Its row names them then, and ends with their suspension; that of an organization which was suspended by
-//! itself names nobody, and stays.
+//! An organization with an owner who is not suspended continues to work. Any other keeps its sites, but nobody can act
+//! for it, until it is suspended together with the person. Its suspension then names the person, and ends with theirs;
+//! that of an organization suspended on its own names nobody, and stays.
 
 use domain::{Account, OrgId, OrgName, Timestamp, UserId, changes::Touched, site::Suspension};
 use sqlx::{PgConnection, PgExecutor};
 
 use crate::quotas;
 
-/// An organization that a person owns, or has created.
+/// An organization that a person owns or has created.
 #[derive(Debug, Clone)]
 pub struct OrgOfPerson {
     /// The id.
     pub id: OrgId,
     /// The name.
     pub name: OrgName,
-    /// Whether the person owns it, rather than having created it and ceased to be an owner.
+    /// Whether the person is an owner, rather than only its creator.
     pub is_owner: bool,
-    /// Owners beside the person who are not suspended.
+    /// The number of other owners who are not suspended.
     pub other_owners: i64,
     /// Whether the operator has suspended it.
     pub is_suspended: bool,
@@ -43,8 +43,8 @@ pub async fn of_person(db: impl PgExecutor<'_>, person: &UserId) -> Result<Vec<O
     .await
 }
 
-/// Suspends an organization together with the person who owns it. Returns what the edges have to forget; `None` when it was suspended
-/// already, and stays so on its own terms.
+/// Suspends an organization with its owner. Returns what edges must forget; `None` if it was suspended, which stays
+/// unchanged.
 pub async fn suspend_with(
     conn: &mut PgConnection,
     person: &UserId,
@@ -67,7 +67,7 @@ pub async fn suspend_with(
     Ok((suspended.rows_affected() == 1).then(|| Touched::new(&account)))
 }
 
-/// Returns the organizations that were suspended together with a person, and still are.
+/// Returns the organizations that are suspended together with a person.
 pub async fn suspended_with(db: impl PgExecutor<'_>, person: &UserId) -> Result<Vec<(OrgId, OrgName)>, sqlx::Error> {
     let rows = sqlx::query!(
         "SELECT o.id, o.name FROM account_suspensions s JOIN orgs o ON o.id = s.account WHERE s.suspended_with = $1 ORDER BY o.name",

@@ -1,12 +1,13 @@
-//! Taking down a site, or all that an account has, and letting it be served again: the operator's, so without a permit. Owners see
-//! what is down.
+//! Suspension of a site or a whole account by the operator, and so without permits. Owners can see their suspensions.
 //!
-//! A site is suspended by its row, which its owner cannot delete meanwhile. An account is by a row of `account_suspensions`, which holds for
-//! whatever the account gets later: edges judge it with every site and every AI key that they read. [`of_project`] and [`of_account`]
-//! are asked, under the lock of what is changed, by every act that publishes, moves, gives up or deletes something.
+//! The suspension of a site is in its row, which its owner cannot delete meanwhile. That of an account is a row of
+//! `account_suspensions`, which also covers everything that the account gets later: edges check it with every site and
+//! AI key that they read. Every operation that publishes, moves, gives up or deletes something checks [`of_project`] or
+//! [`of_account`] under the lock of its subject.
 //!
-//! A suspended person acts nowhere: [`of_actor`] says so of them, and of the deploy tokens of organizations that only suspended people own.
-//! Such an organization's sites stay up until it is suspended too: see [`orgs`](super::suspended_orgs).
+//! A suspended person can act nowhere, and neither can deploy tokens of organizations that only suspended people own:
+//! see [`of_actor`]. The sites of such an organization stay up until it is suspended too: see
+//! [`orgs`](super::suspended_orgs).
 
 use domain::{
     Account, OrgId, ProjectId, ProjectName, ShareName, Timestamp, UserId, changes::Touched, limits::PROJECT_RESTORABLE,
@@ -17,16 +18,16 @@ use sqlx::{PgConnection, PgExecutor};
 use super::project::{Project, select_projects};
 use crate::{audit::Actor, quotas};
 
-/// Why something stays as it is.
+/// The suspension that forbids an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Suspended {
-    /// The operator has taken the site down.
+    /// The operator has suspended the site.
     #[error("the site is suspended")]
     Site(Suspension),
-    /// The operator has suspended the account that owns it, or that is to own it.
+    /// The operator has suspended the current or the future owner.
     #[error("the account is suspended")]
     Account(Suspension),
-    /// The operator has suspended everybody who owns the organization, for which a token or a push acts.
+    /// The operator has suspended all owners of the organization for which a token or a push acts.
     #[error("the organization's owners are suspended")]
     Owners(Suspension),
 }
@@ -40,7 +41,7 @@ impl Suspended {
     }
 }
 
-/// Returns whether the project, or its owner, is suspended.
+/// Returns the suspension of the project or its owner.
 pub async fn of_project(db: impl PgExecutor<'_>, project: &ProjectId) -> Result<Option<Suspended>, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT CASE WHEN p.suspended_at IS NOT NULL THEN COALESCE(p.suspended_for, 'abuse') END AS "site?: Suspension",
@@ -54,13 +55,12 @@ pub async fn of_project(db: impl PgExecutor<'_>, project: &ProjectId) -> Result<
     Ok(row.and_then(|row| row.site.map(Suspended::Site).or(row.account.map(Suspended::Account))))
 }
 
-/// Returns whether the account is suspended.
+/// Returns the suspension of the account.
 pub async fn of_account(db: impl PgExecutor<'_>, account: &Account) -> Result<Option<Suspended>, sqlx::Error> {
     Ok(find_account(db, account).await?.map(|found| Suspended::Account(found.reason)))
 }
 
-/// Returns whether somebody who acts is suspended: a person, or, for a deploy token of `org` and a push to its repository, all of the
-/// organization's owners.
+/// Returns the suspension of a person or, for a deploy token of `org` or a push to its repository, of all its owners.
 pub async fn of_actor(
     db: impl PgExecutor<'_>,
     actor: Actor<'_>,
@@ -73,7 +73,7 @@ pub async fn of_actor(
     }
 }
 
-/// Returns whether all owners of the organization are suspended.
+/// Returns the suspension of an organization's owners, if all are suspended.
 async fn of_owners(db: impl PgExecutor<'_>, org: &OrgId) -> Result<Option<Suspended>, sqlx::Error> {
     let reason = sqlx::query_scalar!(r#"SELECT find_suspension_of_owners($1) AS "reason: Suspension""#, org.as_str(),);
     Ok(reason.fetch_one(db).await?.map(Suspended::Owners))
@@ -84,7 +84,7 @@ async fn of_owners(db: impl PgExecutor<'_>, org: &OrgId) -> Result<Option<Suspen
 pub struct AccountSuspension {
     /// The reason.
     pub reason: Suspension,
-    /// Time of the suspension.
+    /// The time of the suspension.
     pub suspended_at: Timestamp,
 }
 
@@ -111,7 +111,7 @@ pub struct NamedAccount {
     pub name: String,
 }
 
-/// Returns the accounts that `name` is the id of, the login, or the name: one, unless a person and an organization have the same.
+/// Returns the accounts with this id, login or name: at most one, unless a person and an organization share it.
 pub async fn named(db: impl PgExecutor<'_>, name: &str) -> Result<Vec<NamedAccount>, sqlx::Error> {
     sqlx::query_as!(
         NamedAccount,
@@ -125,15 +125,15 @@ pub async fn named(db: impl PgExecutor<'_>, name: &str) -> Result<Vec<NamedAccou
     .await
 }
 
-/// Suspends an account for `reason`, or ends its suspension when there is none. Returns what the edges have to forget: all that they
-/// remember of the account's sites and AI keys.
+/// Suspends an account for `reason`, or resumes it. Returns what edges must forget: all of the account's sites and AI
+/// keys.
 pub async fn set_account_suspended(
     conn: &mut PgConnection,
     account: &Account,
     reason: Option<Suspension>,
     now: Timestamp,
 ) -> Result<Touched, sqlx::Error> {
-    // Whatever the account is just making waits, and is refused, or was there before.
+    // A concurrent creation under this lock has finished, or waits and is then refused.
     quotas::lock(&mut *conn, account).await?;
     match reason {
         Some(reason) => {
@@ -155,7 +155,7 @@ pub async fn set_account_suspended(
     Ok(Touched::new(account))
 }
 
-/// Returns the owner of the project called `name` that was deleted last, if it can still be restored.
+/// Returns the owner of the last deleted project called `name`, if it can still be restored.
 pub async fn owner_of_deleted(
     db: impl PgExecutor<'_>,
     name: &ProjectName,
@@ -171,7 +171,7 @@ pub async fn owner_of_deleted(
     .await
 }
 
-/// A site that the operator has taken down.
+/// A suspended site.
 #[derive(Debug, Clone)]
 pub struct SuspendedSite {
     /// The project's id.
@@ -180,12 +180,12 @@ pub struct SuspendedSite {
     pub project: ProjectName,
     /// The reason.
     pub reason: Suspension,
-    /// Time of the suspension.
+    /// The time of the suspension.
     pub suspended_at: Timestamp,
 }
 
-/// Returns the owner's suspended sites, shares included, those of the newest projects first: at most `rows`, older than
-/// `before`. They are all sites of an owner that is suspended.
+/// Returns the owner's suspended sites, including shares, the newest project first: at most `rows`, older than
+/// `before`. For a suspended owner these are all their sites.
 pub async fn page(
     db: impl PgExecutor<'_>,
     owner: &Account,
@@ -213,9 +213,8 @@ pub async fn page(
     .await
 }
 
-/// Suspends a site for `reason`, or resumes it when there is none; a suspended site may be given another reason. It is that
-/// of the project called `name`, else the share of these words. Returns the project, and what the edges have to forget;
-/// `None` when there is no such site.
+/// Suspends a site for `reason`, replacing an earlier reason, or resumes it without one. `name` is that of a project,
+/// otherwise the words of a share. Returns the project and what edges must forget; `None` when there is no such site.
 pub async fn set_suspended(
     conn: &mut PgConnection,
     name: Option<&ProjectName>,
@@ -223,7 +222,7 @@ pub async fn set_suspended(
     reason: Option<Suspension>,
     now: Timestamp,
 ) -> Result<Option<(Project, Touched)>, sqlx::Error> {
-    // Three words may be the name of a project as well, which has a share of the same words as its neighbour then.
+    // A project may be named like a share, and then comes first.
     let project = select_projects!(
         "WHERE p.name = $1 OR p.share_name = $2
          ORDER BY p.share_name IS NOT NULL, p.id LIMIT 1 FOR NO KEY UPDATE OF p",

@@ -1,4 +1,4 @@
-//! A project's way to another owner.
+//! The transfer of a project to another owner.
 
 use domain::{
     Account, OrgId, UserId,
@@ -22,17 +22,17 @@ use crate::{
     stats::public,
 };
 
-/// The future owner of a project.
+/// The new owner of a project.
 #[derive(Debug, Clone, Copy)]
 pub enum Destination<'a> {
-    /// The person who moves it.
+    /// The person who transfers it.
     Personal(&'a UserId),
-    /// An org, of which the person who moves it is a member.
+    /// An org of which the person who transfers it is a member.
     Org(&'a Membership),
 }
 
 impl Destination<'_> {
-    /// Returns the account that is to own the project.
+    /// Returns the new owner's account.
     pub fn account(&self) -> Account {
         match self {
             Self::Personal(user) => Account::User((*user).clone()),
@@ -41,35 +41,35 @@ impl Destination<'_> {
     }
 }
 
-/// Why a project was not moved.
+/// The reason a project was not transferred.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// The project was deleted or moved in the meantime.
+    /// The project was deleted or moved meanwhile.
     #[error("the project is gone")]
     Gone,
-    /// The org was deleted meanwhile.
+    /// The org was deleted.
     #[error("the organization is gone")]
     OrgGone,
-    /// A share stays with who made it.
+    /// A share cannot be transferred.
     #[error("a share cannot be moved")]
     Share,
-    /// Only the org's members may see the site, and a personal project has none: it would have to become public.
+    /// The site is open to the org's members only, so that a personal project would have to become public.
     #[error("the site is open to the organization's members only")]
     OrgGated,
-    /// The operator has suspended the project, who owns it, or who is to own it.
+    /// The operator has suspended the project, its owner, or its new owner.
     #[error(transparent)]
     Suspended(#[from] Suspended),
-    /// The plan of who is to own it has no room for the project, for its files, or for its domains.
+    /// The new owner's plan has no room for the project, its files or its domains.
     #[error(transparent)]
     Quota(#[from] LimitReached),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Moves the project, whose files and custom domains go with it and have to fit into its new owner's plan. Returns
-/// `None` when it is there already. Every move ends the visits that a gate has let in, the link to a repository and the
-/// public link to the statistics.
+/// Transfers the project with its files and custom domains, which must fit the new owner's plan; `None` if it is
+/// already there. Ends the sessions of visitors that a gate has let in, the repository link and the public statistics
+/// link.
 pub async fn transfer(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Admin>>,
@@ -79,7 +79,7 @@ pub async fn transfer(
     if project.share_name.is_some() {
         return Err(TransferError::Share);
     }
-    // Locked, and read again: who was permitted to move it out of one org may not move it out of the next.
+    // Read again under the lock: a permit to move it out of one org is not valid in the next.
     let stored = sqlx::query!(
         "SELECT access_mode, user_id FROM projects
            WHERE id = $1 AND org_id IS NOT DISTINCT FROM $2 FOR UPDATE",
@@ -99,7 +99,7 @@ pub async fn transfer(
     if org.is_none() && stored.access_mode == AccessMode::Org {
         return Err(TransferError::OrgGated);
     }
-    // Neither by a move of its subject nor by one to a subject does a suspension end, or begin for somebody else's site.
+    // A transfer must neither end a suspension nor move the site of another account into one.
     if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
         return Err(suspended.into());
     }
@@ -127,8 +127,7 @@ pub async fn transfer(
         Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => return Err(TransferError::OrgGone),
         moved => moved?,
     };
-    // Whose installation it was read through is not the new owner's business, and who has the link to its statistics is
-    // nobody whom the new owner has given it.
+    // The new owner may not read through the former owner's installation, and has given nobody the statistics link.
     repo_links::end(&mut *conn, &project.id).await?;
     public::end(conn, &project.id).await?;
     let moved = Project {

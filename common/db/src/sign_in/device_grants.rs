@@ -1,4 +1,4 @@
-//! Device flows under way. Our own device code is kept as its hash only.
+//! Pending device flows. Our own device code is stored only as a hash.
 
 use domain::{Timestamp, UserId};
 use sqlx::{PgConnection, PgPool};
@@ -9,30 +9,30 @@ use crate::sign_in::users::User;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "lowercase")]
 pub enum GrantState {
-    /// The person has not answered.
+    /// The person has not answered yet.
     Pending,
-    /// The person said yes; the next poll gets the token.
+    /// The person approved; the next poll gets the token.
     Approved,
-    /// The person said no.
+    /// The person declined.
     Denied,
-    /// The token was handed out.
+    /// The token was issued.
     Used,
 }
 
-/// A flow under way.
+/// A pending flow.
 #[derive(Debug, Clone)]
 pub struct Grant {
     /// The state.
     pub state: GrantState,
-    /// The code host's device code, sealed; none for the local kind.
+    /// The code host's device code, sealed; `None` for local accounts.
     pub sealed_device_code: Option<Vec<u8>>,
-    /// Seconds to leave between polls.
+    /// The seconds to wait between polls.
     pub interval_seconds: i32,
-    /// The person who said yes.
+    /// The person who approved.
     pub user_id: Option<UserId>,
-    /// Expiry of both codes.
+    /// The expiry of both codes.
     pub expires_at: Timestamp,
-    /// Time of the client's last poll before this one.
+    /// The time of the client's previous poll.
     pub last_polled_at: Option<Timestamp>,
 }
 
@@ -45,13 +45,13 @@ pub struct NewGrant<'a> {
     pub user_code: &'a str,
     /// The code host's device code, sealed.
     pub sealed_device_code: Option<&'a [u8]>,
-    /// Seconds to leave between polls.
+    /// The seconds to wait between polls.
     pub interval_seconds: i32,
-    /// Expiry of both codes.
+    /// The expiry of both codes.
     pub expires_at: Timestamp,
 }
 
-/// Begins a flow. Returns false when the user code is taken by one that has not expired: make up another.
+/// Begins a flow. Returns false when an unexpired flow has the same user code: retry with another.
 pub async fn insert(pool: &PgPool, grant: &NewGrant<'_>, now: Timestamp) -> Result<bool, sqlx::Error> {
     let inserted = sqlx::query!(
         "INSERT INTO device_grants AS g
@@ -74,8 +74,7 @@ pub async fn insert(pool: &PgPool, grant: &NewGrant<'_>, now: Timestamp) -> Resu
     Ok(inserted.rows_affected() == 1)
 }
 
-/// Returns the flow of a device code as it was, and notes that its client asks now; in one step, so that of two
-/// concurrent polls one is the first.
+/// Returns a flow as it was before this poll, and records the poll, atomically so that concurrent polls are ordered.
 pub async fn poll(pool: &PgPool, device_code_hash: &[u8; 32], now: Timestamp) -> Result<Option<Grant>, sqlx::Error> {
     sqlx::query_as!(
         Grant,
@@ -91,7 +90,7 @@ pub async fn poll(pool: &PgPool, device_code_hash: &[u8; 32], now: Timestamp) ->
     .await
 }
 
-/// Makes the client leave more time between polls.
+/// Sets the interval between polls.
 pub async fn set_interval(pool: &PgPool, device_code_hash: &[u8; 32], seconds: i32) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE device_grants SET interval_seconds = greatest(interval_seconds, $2) WHERE device_code_hash = $1",
@@ -103,7 +102,7 @@ pub async fn set_interval(pool: &PgPool, device_code_hash: &[u8; 32], seconds: i
     .map(drop)
 }
 
-/// Notes that the code host's person said no.
+/// Records that the person declined at the code host.
 pub async fn deny(pool: &PgPool, device_code_hash: &[u8; 32]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE device_grants SET state = 'denied' WHERE device_code_hash = $1 AND state = 'pending'",
@@ -114,7 +113,7 @@ pub async fn deny(pool: &PgPool, device_code_hash: &[u8; 32]) -> Result<(), sqlx
     .map(drop)
 }
 
-/// Uses the device code up. Returns false when somebody was faster: no second token.
+/// Uses up the device code. Returns false when a concurrent poll did, so that there is no second token.
 pub async fn redeem(conn: &mut PgConnection, device_code_hash: &[u8; 32]) -> Result<bool, sqlx::Error> {
     let used = sqlx::query!(
         "UPDATE device_grants SET state = 'used' WHERE device_code_hash = $1 AND state IN ('pending', 'approved')",
@@ -125,8 +124,7 @@ pub async fn redeem(conn: &mut PgConnection, device_code_hash: &[u8; 32]) -> Res
     Ok(used.rows_affected() == 1)
 }
 
-/// Records the person's answer on the local page: yes as `user`, or no. Returns false when no flow waits under
-/// `user_code`.
+/// Records the answer on the local page: approved as `user`, or declined. Returns false if `user_code` is not pending.
 pub async fn answer(
     conn: &mut PgConnection,
     user_code: &str,

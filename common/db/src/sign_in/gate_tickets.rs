@@ -1,4 +1,4 @@
-//! Tickets into gated sites: issued by the console to members, redeemed once by an edge.
+//! Tickets into gated sites: issued to members by the console, redeemed once by an edge.
 
 use domain::{OrgId, ProjectId, Timestamp, UserId, site::Site};
 use sqlx::PgExecutor;
@@ -10,16 +10,15 @@ pub struct NewTicket<'a> {
     pub secret_hash: &'a [u8; 32],
     /// SHA-256 of the secret in the visitor's cookie at the site.
     pub visitor_hash: &'a [u8; 32],
-    /// The host that the visitor wants to see.
+    /// The requested host.
     pub host: &'a str,
-    /// The person whom the ticket lets in.
+    /// The admitted person.
     pub user: &'a UserId,
-    /// Time of expiry.
+    /// The expiry time.
     pub expires_at: Timestamp,
 }
 
-/// Issues a ticket into `site`, whose gate is `org`'s. Returns false when the user is no member of it, or the site's
-/// gate has changed meanwhile.
+/// Issues a ticket into `site`, gated by `org`. Returns false if the user is not a member, or the gate has changed.
 pub async fn issue(
     db: impl PgExecutor<'_>,
     ticket: NewTicket<'_>,
@@ -45,26 +44,26 @@ pub async fn issue(
     Ok(issued.rows_affected() == 1)
 }
 
-/// A ticket that was presented.
+/// A redeemed ticket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
     /// SHA-256 of the secret in the cookie of the visitor that it was issued to.
     pub visitor_hash: Vec<u8>,
-    /// The host it is for.
+    /// The host that it is for.
     pub host: String,
-    /// The project it is for.
+    /// The project that it is for.
     pub project: ProjectId,
-    /// The project's access version that it is for.
+    /// The access version of the project when it was issued.
     pub access_version: i64,
-    /// The person whom the ticket lets in.
+    /// The admitted person.
     pub user: UserId,
     /// The number of times that the person has signed out everywhere.
     pub gate_version: i64,
-    /// Time of expiry.
+    /// The expiry time.
     pub expires_at: Timestamp,
 }
 
-/// Takes a ticket out, whoever presents it. It is worth nothing afterwards.
+/// Removes and returns a ticket, which nobody can redeem again.
 pub async fn take(db: impl PgExecutor<'_>, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, sqlx::Error> {
     sqlx::query_as!(
         Ticket,
@@ -78,7 +77,7 @@ pub async fn take(db: impl PgExecutor<'_>, secret_hash: &[u8; 32]) -> Result<Opt
     .await
 }
 
-/// Deletes at most `limit` tickets that nobody presented in time, and returns their number.
+/// Deletes at most `limit` expired tickets, and returns their number.
 pub async fn delete_expired(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let deleted = sqlx::query!(
         "DELETE FROM gate_tickets WHERE secret_hash IN

@@ -1,6 +1,6 @@
-//! People, and what shows that somebody is one of them: tokens, sessions, device grants, sign-ins under way, tickets.
+//! People and their credentials: tokens, sessions, device grants, pending sign-ins, gate tickets.
 //!
-//! What a person may do is in the folder `permits`; an org's own tokens are in `orgs`. Start with [`users`].
+//! Permissions are in the folder `permits`; an org's own tokens are in `orgs`. Start with [`users`].
 
 pub mod device_grants;
 pub mod gate_tickets;

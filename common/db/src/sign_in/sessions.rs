@@ -1,4 +1,4 @@
-//! Sessions on the web: found by the hash of their secret, which is all that is kept of it.
+//! Web sessions, found by the hash of their secret, which itself is not stored.
 
 use domain::{
     SessionId, Timestamp, UserId,
@@ -9,16 +9,16 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use crate::sign_in::users::User;
 
-/// A session as its owner sees it.
+/// A session, as shown to its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     /// The id.
     pub id: SessionId,
-    /// The browser it was begun with.
+    /// The browser that started it.
     pub browser: String,
-    /// Time of the sign-in.
+    /// The time of the sign-in.
     pub created_at: Timestamp,
-    /// Time of the last use, to within a few minutes.
+    /// The time of the last use, to within a few minutes.
     pub last_used_at: Timestamp,
 }
 
@@ -54,7 +54,7 @@ pub async fn create(
     Ok(id)
 }
 
-/// Returns the session behind a secret and its user, and notes its use; `None` when there is none or it has ended.
+/// Returns the unended session with a secret and its user, and records its use.
 pub async fn find(
     pool: &PgPool,
     secret_hash: &[u8; 32],
@@ -94,7 +94,7 @@ pub async fn find(
     Ok(Some((session, user)))
 }
 
-/// Returns a user's sessions, newest first; at most [`SESSIONS_PER_USER`].
+/// Returns at most [`SESSIONS_PER_USER`] sessions of a user, newest first.
 pub async fn list_of_user(db: impl PgExecutor<'_>, user: &UserId, now: Timestamp) -> Result<Vec<Session>, sqlx::Error> {
     sqlx::query_as!(
         Session,
@@ -127,7 +127,7 @@ pub async fn replace(db: impl PgExecutor<'_>, secret_hash: &[u8; 32]) -> Result<
     Ok(())
 }
 
-/// Whether a session has not ended.
+/// Returns whether a session is still valid.
 pub async fn is_live(db: impl PgExecutor<'_>, id: &SessionId, now: Timestamp) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM sessions WHERE id = $1 AND expires_at > $2) AS "live!""#,
@@ -138,7 +138,7 @@ pub async fn is_live(db: impl PgExecutor<'_>, id: &SessionId, now: Timestamp) ->
     .await
 }
 
-/// Signs a user out everywhere: on the console, and on every gated site that let them in.
+/// Signs a user out everywhere: of the console, and of every gated site that admitted them.
 pub async fn end_all(conn: &mut PgConnection, user: &UserId) -> Result<Touched, sqlx::Error> {
     sqlx::query!("DELETE FROM sessions WHERE user_id = $1", user.as_str()).execute(&mut *conn).await?;
     end_visits(conn, user).await
@@ -153,7 +153,7 @@ async fn end_visits(conn: &mut PgConnection, user: &UserId) -> Result<Touched, s
     Ok(Touched::new(user))
 }
 
-/// Deletes at most `limit` sessions that are over, and returns their number.
+/// Deletes at most `limit` ended sessions, and returns their number.
 pub async fn delete_expired(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let deleted = sqlx::query!(
         "DELETE FROM sessions WHERE id IN

@@ -1,18 +1,18 @@
-//! Sign-ins under way at the code host: from the person's leaving to their return.
+//! Pending sign-ins at the code host, from the redirect there to the person's return.
 
 use domain::Timestamp;
 use sqlx::PgExecutor;
 
-/// A sign-in under way.
+/// A pending sign-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignIn {
     /// SHA-256 of the secret in the browser's cookie.
     pub browser_hash: Vec<u8>,
-    /// The PKCE verifier, sealed.
+    /// The sealed PKCE verifier.
     pub sealed_verifier: Vec<u8>,
     /// The address to which the person returns.
     pub return_to: String,
-    /// Time until which the person may come back.
+    /// The time until which the person may return.
     pub expires_at: Timestamp,
 }
 
@@ -32,7 +32,7 @@ pub async fn insert(db: impl PgExecutor<'_>, state_hash: &[u8; 32], sign_in: &Si
     .map(drop)
 }
 
-/// Takes a sign-in out, so that nobody gets it a second time.
+/// Removes and returns a sign-in, so that it is used only once.
 pub async fn take(db: impl PgExecutor<'_>, state_hash: &[u8; 32]) -> Result<Option<SignIn>, sqlx::Error> {
     sqlx::query_as!(
         SignIn,
@@ -44,7 +44,7 @@ pub async fn take(db: impl PgExecutor<'_>, state_hash: &[u8; 32]) -> Result<Opti
     .await
 }
 
-/// Deletes at most `limit` sign-ins that nobody came back from, and returns their number.
+/// Deletes at most `limit` abandoned sign-ins, and returns their number.
 pub async fn delete_expired(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let deleted = sqlx::query!(
         "DELETE FROM sign_ins WHERE state_hash IN

@@ -1,4 +1,4 @@
-//! Tokens: found by the hash of their secret, which is all that is kept of it.
+//! Tokens, found by the hash of their secret, which itself is not stored.
 
 use domain::{
     Account, OrgId, OrgName, Patch, Timestamp, TokenId, UserId,
@@ -12,64 +12,64 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use crate::{quotas, sign_in::users::User};
 
-/// A token as its owner sees it.
+/// A token, as shown to its owner.
 #[derive(Debug, Clone)]
 pub struct Token {
     /// The id.
     pub id: TokenId,
-    /// The API that the token works against.
+    /// The API that the token is for.
     pub kind: TokenKind,
     /// The label that its owner gave it.
     pub label: Option<String>,
-    /// Time of creation.
+    /// The creation time.
     pub created_at: Timestamp,
-    /// Time of the revocation; `None` while the token works.
+    /// The time of the revocation; `None` while the token works.
     pub revoked_at: Option<Timestamp>,
-    /// The most that it may cost in a month.
+    /// The maximum monthly cost.
     pub limit: Option<MonthlyLimit>,
-    /// What it may ask less of than its plan allows.
+    /// The key's own limits on requests, below those of its plan.
     pub asks: KeyLimits,
 }
 
-/// The limits of a new key of the gateway.
+/// The limits of a new gateway key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NewLimits {
-    /// The most that it may cost in a month.
+    /// The maximum monthly cost.
     pub month: Option<MonthlyLimit>,
-    /// What it may ask less of than its plan allows.
+    /// The key's own limits on requests, below those of its plan.
     pub asks: KeyLimits,
 }
 
 /// A change of a key's limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LimitChange {
-    /// The most that it may cost in a month.
+    /// The maximum monthly cost.
     pub month: Patch<MonthlyLimit>,
-    /// Bytes of a request.
+    /// The maximum size of a request in bytes.
     pub body_bytes: Patch<BodyLimit>,
-    /// Tokens of a choice.
+    /// The maximum number of tokens per choice.
     pub max_tokens: Patch<TokenLimit>,
 }
 
-/// A user's token, and what it has cost.
+/// A user's token with its cost.
 #[derive(Debug, Clone)]
 pub struct TokenAndCost {
     /// The token.
     pub token: Token,
-    /// What it has cost in the month that was asked for.
+    /// The cost in the requested month.
     pub month_cost: Microcents,
 }
 
-/// Why a token's limit was not changed.
+/// The reason a token's limit was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum LimitError {
     /// There is no such token, or it is revoked.
     #[error("there is no such token")]
     NotFound,
-    /// It is no key of the gateway: nothing is paid for what it does.
+    /// The token is not a gateway key, and costs nothing.
     #[error("a {} token has no limit", .0.as_str())]
     NotAKey(TokenKind),
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
@@ -79,7 +79,7 @@ pub enum LimitError {
 pub struct Bearer {
     /// The token.
     pub token: Token,
-    /// Its owner.
+    /// The owner.
     pub owner: Owner,
 }
 
@@ -94,14 +94,14 @@ pub enum Owner {
         id: OrgId,
         /// The name.
         name: OrgName,
-        /// Time of creation.
+        /// The creation time.
         created_at: Timestamp,
-        /// The person who created it; `None` once that account is gone.
+        /// The person who created it; `None` once that account is deleted.
         creator: Option<UserId>,
     },
 }
 
-/// Whether a token exists and was not revoked.
+/// Returns whether a token exists and was not revoked.
 pub async fn is_live(db: impl PgExecutor<'_>, id: &TokenId) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM tokens WHERE id = $1 AND revoked_at IS NULL) AS "live!""#,
@@ -111,8 +111,8 @@ pub async fn is_live(db: impl PgExecutor<'_>, id: &TokenId) -> Result<bool, sqlx
     .await
 }
 
-/// Returns the token with this secret and its owner, also when it is revoked. The timing of a look-up by hash reveals
-/// nothing that helps to find a secret.
+/// Returns the token with this secret and its owner, even if it is revoked. A look-up by hash has no timing side
+/// channel that helps to find a secret.
 pub async fn find_bearer(pool: &PgPool, secret: &TokenHash) -> Result<Option<Bearer>, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT t.id, t.kind, t.label, t.created_at,
@@ -152,19 +152,19 @@ pub async fn find_bearer(pool: &PgPool, secret: &TokenHash) -> Result<Option<Bea
     }))
 }
 
-/// Why a token was not made.
+/// The reason a token was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The person has as many working tokens as they may.
+    /// The person has reached the maximum number of working tokens.
     #[error("there are {USER_TOKENS} working tokens; revoke some that are no longer used")]
     TooMany,
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Makes a user's token, if they have fewer than [`USER_TOKENS`] that work. Of those that were revoked, the oldest beyond
-/// [`REVOKED_TOKENS`] are forgotten.
+/// Creates a token for a user with fewer than [`USER_TOKENS`] working tokens. Deletes their oldest revoked tokens
+/// beyond [`REVOKED_TOKENS`].
 pub async fn create_for_user(
     conn: &mut PgConnection,
     user: &UserId,
@@ -174,7 +174,7 @@ pub async fn create_for_user(
     secret: &TokenHash,
     now: Timestamp,
 ) -> Result<Token, CreateError> {
-    // Locked before counting: two that come together could both find room for the last one.
+    // Lock before counting: two concurrent calls could exceed the limit.
     quotas::lock(&mut *conn, &Account::User(user.clone())).await?;
     let working = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM tokens WHERE user_id = $1 AND revoked_at IS NULL"#,
@@ -215,7 +215,7 @@ pub async fn create_for_user(
     Ok(token)
 }
 
-/// Reads tokens of users with what each has cost in a month, the second argument; the first continues the statement.
+/// Reads tokens of users with their cost in a month, the second argument; the first continues the statement.
 macro_rules! select_tokens {
     ($rest:literal, $month:expr $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -252,7 +252,7 @@ impl From<TokenRow> for TokenAndCost {
     }
 }
 
-/// Returns at most `rows` of a user's tokens, newest first, those before `before` only, with what each has cost in `month`.
+/// Returns at most `rows` of a user's tokens from before `before`, newest first, with their cost in `month`.
 pub async fn list_of_user(
     pool: &PgPool,
     user: &UserId,
@@ -270,7 +270,7 @@ pub async fn list_of_user(
     Ok(tokens.fetch_all(pool).await?.into_iter().map(Into::into).collect())
 }
 
-/// Sets or removes limits of a user's key. Returns the token with what it has cost in `month`.
+/// Sets or removes limits of a user's key. Returns the token with its cost in `month`.
 pub async fn limit_of_user(
     conn: &mut PgConnection,
     user: &UserId,
@@ -290,7 +290,7 @@ pub async fn limit_of_user(
     Ok(token.into())
 }
 
-/// Changes the limits of a token that is locked and of `kind`, if it is there and a key of the gateway.
+/// Changes the limits of a locked token of `kind`, if it exists and is a gateway key.
 pub(crate) async fn set_limits(
     conn: &mut PgConnection,
     id: &TokenId,
@@ -320,16 +320,16 @@ pub(crate) async fn set_limits(
     Ok(())
 }
 
-/// A token that was revoked.
+/// A revoked token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revoked {
-    /// The API that it worked against.
+    /// The API that it was for.
     pub kind: TokenKind,
     /// The label that its owner gave it.
     pub label: Option<String>,
 }
 
-/// Revokes a user's token, and returns it; `None` when the user has no such token or it is revoked already.
+/// Revokes and returns a user's token; `None` when the user has no such working token.
 pub async fn revoke_of_user(
     conn: &mut PgConnection,
     user: &UserId,

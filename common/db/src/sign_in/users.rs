@@ -8,13 +8,13 @@ use sqlx::PgConnection;
 pub struct User {
     /// Our id.
     pub id: UserId,
-    /// The code host's id: it stays when the login changes.
+    /// The code host's id, which is stable when the login changes.
     pub vcs_id: String,
-    /// The code host's login, as it was at the last sign-in.
+    /// The code host's login at the last sign-in.
     pub vcs_login: String,
-    /// The address the code host gave.
+    /// The address from the code host.
     pub email: Option<String>,
-    /// Time of the first sign-in.
+    /// The time of the first sign-in.
     pub created_at: Timestamp,
 }
 
@@ -23,13 +23,13 @@ pub struct User {
 pub struct Identity {
     /// The code host's id of the account.
     pub vcs_id: String,
-    /// The present login.
+    /// The current login.
     pub login: String,
-    /// The primary address, if the code host tells it.
+    /// The primary address, if the code host discloses it.
     pub email: Option<String>,
 }
 
-/// Follows an account of the code host to its new login.
+/// Updates the login of a code host account.
 pub async fn rename(conn: &mut PgConnection, vcs_id: &str, login: &str) -> Result<(), sqlx::Error> {
     sqlx::query!("UPDATE users SET vcs_login = $2 WHERE vcs_id = $1 AND vcs_login <> $2", vcs_id, login)
         .execute(conn)
@@ -37,7 +37,7 @@ pub async fn rename(conn: &mut PgConnection, vcs_id: &str, login: &str) -> Resul
         .map(drop)
 }
 
-/// Returns the user behind `identity`, who is created at the first sign-in and updated at every later one.
+/// Creates or updates the user with `identity` at a sign-in, and returns it.
 pub async fn upsert(conn: &mut PgConnection, identity: &Identity, now: Timestamp) -> Result<User, sqlx::Error> {
     sqlx::query_as!(
         User,

@@ -1,16 +1,16 @@
-//! What operators publish of their agents: the networks that they ask from, and the keys that they sign with.
+//! Data that operators publish about their agents: the networks that they send requests from, and their signing keys.
 
 use domain::Timestamp;
 use sqlx::PgPool;
 
-/// Networks of one source.
+/// The networks of one source.
 #[derive(Debug, Clone)]
 pub struct AgentNetworks {
     /// The name of the source, as in the table of agents.
     pub source: String,
     /// The networks, as addresses or `address/prefix`.
     pub networks: Vec<String>,
-    /// The time of reading.
+    /// The time they were read.
     pub read_at: Timestamp,
 }
 
@@ -23,7 +23,7 @@ pub struct AgentKey {
     pub agent: String,
     /// The Ed25519 key.
     pub public_key: Vec<u8>,
-    /// The end of its validity.
+    /// The expiry.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -38,14 +38,14 @@ pub async fn networks(pool: &PgPool, limit: i64) -> Result<Vec<AgentNetworks>, s
     .await
 }
 
-/// Returns the networks of one source, if they were ever read.
+/// Returns the networks of one source; `None` if they were never read.
 pub async fn networks_of(pool: &PgPool, source: &str) -> Result<Option<AgentNetworks>, sqlx::Error> {
     sqlx::query_as!(AgentNetworks, "SELECT source, networks, read_at FROM agent_networks WHERE source = $1", source)
         .fetch_optional(pool)
         .await
 }
 
-/// Puts the networks of a source in the place of its last ones.
+/// Replaces the networks of a source.
 pub async fn keep_networks(pool: &PgPool, read: &AgentNetworks) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO agent_networks (source, networks, read_at) VALUES ($1, $2, $3)
@@ -72,7 +72,7 @@ pub async fn keys(pool: &PgPool, now: Timestamp, limit: i64) -> Result<Vec<Agent
     .await
 }
 
-/// Puts the keys of an agent in the place of its last ones. A key that another agent has stays that one's.
+/// Replaces the keys of an agent. A key that another agent already has stays with that agent.
 pub async fn keep_keys(pool: &PgPool, agent: &str, keys: &[AgentKey]) -> Result<(), sqlx::Error> {
     let ids: Vec<String> = keys.iter().map(|key| key.key_id.clone()).collect();
     let public_keys: Vec<Vec<u8>> = keys.iter().map(|key| key.public_key.clone()).collect();
@@ -96,7 +96,7 @@ pub async fn keep_keys(pool: &PgPool, agent: &str, keys: &[AgentKey]) -> Result<
     tx.commit().await
 }
 
-/// Returns those of `urls` whose time to be read has come, and how often in a row reading them has failed.
+/// Returns those of `urls` that are due to be read, each with its number of consecutive failures.
 pub async fn due(pool: &PgPool, urls: &[String], now: Timestamp) -> Result<Vec<(String, i32)>, sqlx::Error> {
     let due = sqlx::query!(
         r#"SELECT given.url AS "url!", coalesce(source.failures, 0) AS "failures!"
@@ -110,7 +110,7 @@ pub async fn due(pool: &PgPool, urls: &[String], now: Timestamp) -> Result<Vec<(
     Ok(due.into_iter().map(|row| (row.url, row.failures)).collect())
 }
 
-/// Notes when a URL is read again, after so many failures in a row.
+/// Records the next time to read a URL, and its number of consecutive failures.
 pub async fn note(pool: &PgPool, url: &str, read_again: Timestamp, failures: i32) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO agent_sources (url, read_again, failures) VALUES ($1, $2, $3)

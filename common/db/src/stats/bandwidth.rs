@@ -1,15 +1,15 @@
-//! Bandwidth of accounts: the bytes that their sites sent to people, by calendar month. Agents and automation do not count.
+//! The bandwidth of accounts: the bytes that their sites sent to people, by calendar month. Agents and automation do
+//! not count.
 //!
-//! Traffic is charged to the owner of its project when an edge's batch comes in (the SQL function `append_traffic`), and added up
-//! when it is folded into hours. So what an account has used stays with it: deleting a project gives nothing back, and
-//! whoever gets one pays for what it sends from then on. What comes after a project's deletion is charged to its last owner
-//! as long as [`delete_former_owners`] leaves that one known. Within the hour of a move, what comes after it is the new
-//! owner's.
+//! Traffic is charged to the owner of its project when an edge's batch arrives (the SQL function `append_traffic`), and
+//! summed when it is folded into hours. So deleting a project returns nothing, and a new owner pays for traffic from
+//! the transfer on. Traffic that arrives after a project's deletion is charged to its last owner until
+//! [`delete_former_owners`] deletes that record; within the hour of a transfer, later traffic is the new owner's.
 
 use domain::{Account, Timestamp, month::Month};
 use sqlx::{PgExecutor, PgPool};
 
-/// Returns the bytes that the account's sites have sent to people within a month: what its plan is compared with.
+/// Returns the bytes that the account's sites have sent to people in a month, for comparison with its plan.
 pub async fn of_month(pool: &PgPool, account: &Account, month: Month) -> Result<u64, sqlx::Error> {
     let bytes = sqlx::query_scalar!(
         r#"SELECT (COALESCE((SELECT people_bytes FROM bandwidth_months WHERE month = $2 AND account = $1), 0)
@@ -25,7 +25,7 @@ pub async fn of_month(pool: &PgPool, account: &Account, month: Month) -> Result<
     Ok(u64::try_from(bytes).unwrap_or(0))
 }
 
-/// Deletes at most `limit` accounts' sums of months before `month`, and returns their number.
+/// Deletes at most `limit` monthly sums from before `month`, and returns their number.
 pub async fn delete_before(db: impl PgExecutor<'_>, month: Month, limit: i64) -> Result<u64, sqlx::Error> {
     let deleted = sqlx::query!(
         "DELETE FROM bandwidth_months WHERE ctid = ANY(ARRAY(
@@ -38,7 +38,7 @@ pub async fn delete_before(db: impl PgExecutor<'_>, month: Month, limit: i64) ->
     Ok(deleted.rows_affected())
 }
 
-/// Forgets at most `limit` accounts' ownerships of projects that ended before `before`, and returns their number.
+/// Deletes at most `limit` former ownerships of projects that ended before `before`, and returns their number.
 pub async fn delete_former_owners(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let deleted = sqlx::query!(
         "DELETE FROM former_owners WHERE ctid = ANY(ARRAY(

@@ -1,8 +1,8 @@
-//! Statistics of sites: what the edges counted, by hour and by day.
+//! Statistics of sites, as counted by the edges, by hour and by day.
 //!
-//! [`traffic`] is what they write, [`report`] what people read, [`public`] who else may, [`bandwidth`] what plans read,
-//! [`upkeep`] and [`months`] what jobs do with it, [`salts`] what keeps visitors unknown, and [`agents`] what is published of agents. The
-//! counting itself is in the edge. Start with [`traffic::record`].
+//! Edges write [`traffic`], people read [`report`] and share it by [`public`], and plans read [`bandwidth`]. Jobs
+//! maintain it with [`upkeep`] and [`months`]. [`salts`] keep visitors anonymous, and [`agents`] has published data
+//! about agents. Counting is in the edge. Start with [`traffic::record`].
 
 pub mod agents;
 pub mod bandwidth;

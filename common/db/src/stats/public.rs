@@ -16,8 +16,8 @@ pub async fn token(
         .await
 }
 
-/// Gives the project a link with this token, unless it has one. Returns the token that holds, and whether it is the new
-/// one; none when the project is gone.
+/// Gives the project a link with this token, unless it has one. Returns the valid token and whether it is new, if the
+/// project exists.
 pub async fn enable(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Admin>>,
@@ -25,8 +25,8 @@ pub async fn enable(
     created_by: &str,
     now: Timestamp,
 ) -> Result<Option<(String, bool)>, sqlx::Error> {
-    // Selected from the project, so that one that was just deleted gives no row instead of a violated key. The update
-    // of what is there already changes nothing, and returns it.
+    // Select from the project, so that a concurrent deletion yields no row instead of a foreign key violation. The
+    // update changes nothing, but `RETURNING` needs it to return an existing row.
     let row = sqlx::query!(
         r#"INSERT INTO public_stats AS known (project_id, token, created_at, created_by)
            SELECT p.id, $2, $3, $4 FROM projects p WHERE p.id = $1 FOR KEY SHARE
@@ -42,7 +42,7 @@ pub async fn enable(
     Ok(row.map(|row| (row.token, row.is_new)))
 }
 
-/// Takes the project's link away. Returns whether it had one.
+/// Removes the project's link. Returns whether it had one.
 pub async fn disable(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Admin>>,
@@ -50,7 +50,7 @@ pub async fn disable(
     end(conn, &project.id).await
 }
 
-/// Does what [`disable`] does, because the project changes hands.
+/// Removes the link like [`disable`], because the project gets another owner.
 pub(crate) async fn end(conn: &mut PgConnection, project: &ProjectId) -> Result<bool, sqlx::Error> {
     let gone = sqlx::query!("DELETE FROM public_stats WHERE project_id = $1", project.as_str()).execute(conn).await?;
     Ok(gone.rows_affected() == 1)

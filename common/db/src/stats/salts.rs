@@ -1,18 +1,18 @@
-//! Salts of days: the keys under which all edges hash visitors, and which nobody has once the day is over.
+//! Daily salts: the keys under which all edges hash visitors, destroyed when the day is over.
 
 use sqlx::PgPool;
 use time::Date;
 
-/// Length of a salt, in bytes.
+/// The length of a salt, in bytes.
 const LENGTH: usize = 32;
 
-/// Returns the salt of a UTC day: the one that some edge has given it, else `new`, which must be random.
+/// Returns the salt of a UTC day: the one that an edge has already set, otherwise `new`, which must be random.
 pub async fn of(pool: &PgPool, day: Date, new: [u8; LENGTH]) -> Result<[u8; LENGTH], sqlx::Error> {
     let salt = sqlx::query_scalar!(r#"SELECT visitor_salt($1, $2) AS "salt!""#, day, &new).fetch_one(pool).await?;
     salt.try_into().map_err(|_| sqlx::Error::Decode("a salt of another length".into()))
 }
 
-/// Destroys the salts of days before `day`. Returns their number.
+/// Deletes the salts of days before `day`, and returns their number.
 pub async fn delete_before(pool: &PgPool, day: Date) -> Result<u64, sqlx::Error> {
     let deleted = sqlx::query!("DELETE FROM visitor_salts WHERE day < $1", day).execute(pool).await?;
     Ok(deleted.rows_affected())

@@ -1,4 +1,4 @@
-//! Batches of traffic that edges counted: added once each, however often they are sent.
+//! Batches of traffic from edges. Each is recorded once, however often it is sent.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -8,11 +8,11 @@ use domain::{
 };
 use sqlx::PgPool;
 
-/// Adds the batch `number` of an edge, whose numbers rise and which sends one at a time. Returns false when it was added
-/// before.
+/// Records the batch `number` of an edge, whose numbers rise and which sends one batch at a time. Returns false when it
+/// was already recorded.
 ///
-/// It is one statement, committed by itself: whoever vanishes in the middle of it leaves no lock behind, and may send the same
-/// batch again.
+/// It is a single statement with its own commit, so an edge that vanishes in the middle leaves no lock behind, and may
+/// send the same batch again.
 pub async fn record(pool: &PgPool, edge: &str, number: i64, traffic: &[HourTraffic]) -> Result<bool, sqlx::Error> {
     let hours: Vec<Timestamp> = traffic.iter().map(|part| part.hour).collect();
     let projects: Vec<String> = traffic.iter().map(|part| part.project.as_str().to_owned()).collect();
@@ -37,7 +37,7 @@ pub async fn record(pool: &PgPool, edge: &str, number: i64, traffic: &[HourTraff
         })
         .map(whole)
         .collect();
-    // Postgres counts from 1.
+    // Postgres arrays begin at 1.
     let entries: Vec<(i32, &Entry)> =
         (1..).zip(traffic).flat_map(|(number, part)| part.entries.iter().map(move |entry| (number, entry))).collect();
     let entry_parts: Vec<i32> = entries.iter().map(|(number, _)| *number).collect();
@@ -69,16 +69,16 @@ pub async fn record(pool: &PgPool, edge: &str, number: i64, traffic: &[HourTraff
     .await
 }
 
-/// The name under which an edge sends traffic of one site ahead of its batches, numbered by the last of these that the traffic was in.
-/// Within a batch up to that number the site has been sent.
+/// Returns the name under which an edge sends a site's traffic ahead of its batches. The number of such a batch is that
+/// of the last regular batch that included the traffic: regular batches up to it must leave out the site.
 pub fn sent_ahead_by(edge: &str, project: &ProjectId) -> String {
     format!("{edge}:{project}")
 }
 
-/// Returns the sites whose traffic an edge has sent ahead of its batches, each with the number of the last batch that it was in.
+/// Returns the sites sent ahead of an edge's batches, each with the number of the last regular batch that included it.
 pub async fn sent_ahead(pool: &PgPool, edge: &str) -> Result<HashMap<ProjectId, i64>, sqlx::Error> {
     let name = format!("{edge}:");
-    // A semicolon follows the colon.
+    // The semicolon is the character after the colon.
     let after = format!("{edge};");
     let sent =
         sqlx::query!("SELECT edge_id, last_batch FROM traffic_edges WHERE edge_id > $1 AND edge_id < $2", name, after)
@@ -88,8 +88,8 @@ pub async fn sent_ahead(pool: &PgPool, edge: &str) -> Result<HashMap<ProjectId, 
     Ok(sent.iter().filter_map(|row| Some((parse(&row.edge_id)?, row.last_batch))).collect())
 }
 
-/// Whether Postgres is still at work on a batch that this role sent at least `age` ago: what it adds is not seen before its end. A
-/// statement goes on after its client has died.
+/// Returns whether Postgres is still recording a batch that this role sent at least `age` ago, because a statement
+/// continues after its client has died. Its rows are invisible until it ends.
 pub async fn is_being_recorded(pool: &PgPool, age: Duration) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT EXISTS (
@@ -103,10 +103,10 @@ pub async fn is_being_recorded(pool: &PgPool, age: Duration) -> Result<bool, sql
     .await
 }
 
-/// Whether [`record`] failed for the rows that it was given, so that it always will.
+/// Returns whether [`record`] failed because of the given rows, so that a retry would fail too.
 pub fn is_refusal(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    // Data that are no data, or a constraint.
+    // Class 22 is invalid data, class 23 a constraint violation.
     code.is_some_and(|code| matches!(code.get(..2), Some("22" | "23")))
 }
 

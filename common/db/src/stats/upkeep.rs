@@ -1,5 +1,4 @@
-//! What jobs do with traffic: batches are added to hours, days are made of hours, and what is old or of deleted projects
-//! goes.
+//! The clean-up of traffic by jobs: folding batches into hours, rolling hours up into days, and deleting old traffic.
 
 use std::collections::HashMap;
 
@@ -10,7 +9,7 @@ use domain::{
 use sqlx::{PgConnection, PgPool};
 use time::Date;
 
-/// Adds at most `most` parts of batches to their hours, of the projects in one shard of `shards`. Returns their number.
+/// Folds at most `most` parts of batches into hours, for projects in one shard of `shards`. Returns their number.
 pub async fn fold(pool: &PgPool, most: i64, shard: i32, shards: i32) -> Result<u64, sqlx::Error> {
     let folded = sqlx::query_scalar!(r#"SELECT fold_traffic($1, $2, $3) AS "folded!""#, most, shard, shards)
         .fetch_one(pool)
@@ -18,8 +17,8 @@ pub async fn fold(pool: &PgPool, most: i64, shard: i32, shards: i32) -> Result<u
     Ok(folded.unsigned_abs())
 }
 
-/// Makes days of the hours before `until`, a UTC midnight, that no day has yet: of `most` hours and the others of their
-/// days. Returns the number of days made.
+/// Rolls up hours before `until`, a UTC midnight, that are in no day yet: `most` hours and all others of their days.
+/// Returns the number of days created.
 pub async fn roll(pool: &PgPool, until: Timestamp, most: i64) -> Result<u64, sqlx::Error> {
     let mut tx = pool.begin().await?;
     let rolled = sqlx::query!(
@@ -36,7 +35,7 @@ pub async fn roll(pool: &PgPool, until: Timestamp, most: i64) -> Result<u64, sql
     Ok(rolled.len().try_into().unwrap_or(u64::MAX))
 }
 
-/// Estimates the visitors of these days of projects, where there is a sketch of them.
+/// Estimates the visitors of these days of projects, where there is a sketch.
 async fn count_visitors(conn: &mut PgConnection, days: &[Date], projects: &[&str]) -> Result<(), sqlx::Error> {
     let sketches = sqlx::query!(
         "SELECT seen.day, seen.project_id, seen.registers
@@ -71,19 +70,19 @@ async fn count_visitors(conn: &mut PgConnection, days: &[Date], projects: &[&str
     .map(drop)
 }
 
-/// A table that lies in partitions.
+/// A partitioned table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Divided {
-    /// What hours are made of, in partitions of a day.
+    /// The entries of hours, in daily partitions.
     HourEntries,
-    /// Hours, in partitions of a day.
+    /// Hours, in daily partitions.
     Hours,
-    /// Days, in partitions of a month.
+    /// Days, in monthly partitions.
     Days,
 }
 
 impl Divided {
-    /// Every such table. An hour goes after what it is made of.
+    /// All partitioned tables, in order of deletion: entries before their hours.
     pub const ALL: [Self; 3] = [Self::HourEntries, Self::Hours, Self::Days];
 
     const fn as_str(self) -> &'static str {
@@ -95,24 +94,24 @@ impl Divided {
     }
 }
 
-/// Makes the partition in which `day` lies. Returns whether it did: not when there is one, or when the default partition
-/// holds more of its rows than may be moved while others wait.
+/// Creates the partition for `day`. Returns false when it exists, or when the default partition holds more of its rows
+/// than may be moved while others wait.
 pub async fn add_partition(pool: &PgPool, table: Divided, day: Date) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(r#"SELECT add_traffic_partition($1, $2) AS "added!""#, table.as_str(), day)
         .fetch_one(pool)
         .await
 }
 
-/// Drops the oldest partition that lies wholly before `until`. Returns whether there was one. Hours that are in no day
-/// yet stay, and what they are made of.
+/// Drops the oldest partition before `until`, except hours that are in no day yet, and their entries. Returns whether
+/// it did.
 pub async fn drop_partition(pool: &PgPool, table: Divided, until: Timestamp) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(r#"SELECT drop_traffic_partition($1, $2) AS "dropped!""#, table.as_str(), until)
         .fetch_one(pool)
         .await
 }
 
-/// Deletes at most `limit` rows of each table that lie in no partition of their own: of hours before `hours`, where all of
-/// these are in their days, and of days before `days`. Returns the number of rows of one table, the highest.
+/// Deletes at most `limit` rows of each table's default partition: hours before `hours` if all of these are in days,
+/// and days before `days`. Returns the highest number of rows deleted from one table.
 pub async fn delete_undivided(pool: &PgPool, hours: Timestamp, days: Date, limit: i64) -> Result<u64, sqlx::Error> {
     let deleted = sqlx::query_scalar!(
         r#"WITH entries AS (
@@ -143,7 +142,7 @@ pub async fn delete_undivided(pool: &PgPool, hours: Timestamp, days: Date, limit
     Ok(deleted.unsigned_abs())
 }
 
-/// Deletes at most `limit` rows of sketches of the visitors of days before `until`.
+/// Deletes at most `limit` visitor sketches of days before `until`.
 pub async fn delete_visitors(pool: &PgPool, until: Date, limit: i64) -> Result<u64, sqlx::Error> {
     let deleted = sqlx::query!(
         "DELETE FROM traffic_visitors WHERE ctid = ANY(ARRAY(
@@ -156,7 +155,7 @@ pub async fn delete_visitors(pool: &PgPool, until: Date, limit: i64) -> Result<u
     Ok(deleted.rows_affected())
 }
 
-/// Deletes at most `limit` counts of the keys that payers had in hours before `until`.
+/// Deletes at most `limit` counts of payers' keys in hours before `until`.
 pub async fn delete_payer_hours(pool: &PgPool, until: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let deleted = sqlx::query!(
         "DELETE FROM traffic_payer_hours WHERE ctid = ANY(ARRAY(
@@ -169,7 +168,7 @@ pub async fn delete_payer_hours(pool: &PgPool, until: Timestamp, limit: i64) -> 
     Ok(deleted.rows_affected())
 }
 
-/// Forgets at most `limit` edges that have sent nothing since `before`.
+/// Deletes at most `limit` edges that have sent nothing since `before`.
 pub async fn delete_edges(pool: &PgPool, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let deleted = sqlx::query!(
         "DELETE FROM traffic_edges WHERE edge_id = ANY(ARRAY(
@@ -182,11 +181,11 @@ pub async fn delete_edges(pool: &PgPool, before: Timestamp, limit: i64) -> Resul
     Ok(deleted.rows_affected())
 }
 
-/// Deletes traffic of the project that was deleted first, of `hours` and `days`: all that may be there. First at most
-/// `limit` parts of batches, then at most `most_hours` hours, each with all its entries, then the days and months. A
-/// project without rows is done with once it was deleted before `settled`: until then an edge may still be writing its
-/// last. What parts of batches are charged to stays charged. Returns the number of rows deleted, entries left out, and of
-/// projects done with.
+/// Deletes traffic of the project that was deleted first. `hours` and `days` must include all that may be stored.
+///
+/// Deletes at most `limit` parts of batches, whose charges stay, then at most `most_hours` hours with all their
+/// entries, then days and months. A project without rows is finished if it was deleted before `settled`; until then an
+/// edge may still send its last traffic. Returns the number of deleted rows, without entries, plus finished projects.
 pub async fn delete_removed(
     pool: &PgPool,
     hours: &[Timestamp],

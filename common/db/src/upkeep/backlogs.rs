@@ -1,15 +1,15 @@
-//! What waits for a job, counted: so that somebody is told when a queue stands still.
+//! The lengths of job queues, so that somebody is notified when a queue stalls.
 //!
-//! Counted by one admin for all, and never further than [`MOST_ROWS`]: a queue that long has been reported for hours.
+//! One admin counts for all, and only up to [`MOST_ROWS`]: a queue that long has been reported for hours.
 
 use domain::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::PgPool;
 
-/// Rows of a queue that are counted at most.
+/// The maximum number of rows counted per queue.
 const MOST_ROWS: i64 = 1_000_000;
 
-/// What waits.
+/// The lengths of all queues.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Backlogs {
@@ -17,25 +17,25 @@ pub struct Backlogs {
     pub traffic_rows: i64,
     /// Pushes of linked repositories that are not deployed yet.
     pub pushes: i64,
-    /// Since when the first of them is due.
+    /// The time since which the first of them is due.
     pub pushes_since: Option<Timestamp>,
-    /// Packs that are to be removed.
+    /// Packs to be removed.
     pub pack_removals: i64,
-    /// Since when the first of them is due.
+    /// The time since which the first of them is due.
     pub pack_removals_since: Option<Timestamp>,
-    /// Changes that edges were not told of.
+    /// Changes that were not sent to edges yet.
     pub unsent_changes: i64,
-    /// When the first of them was made.
+    /// The time the first of them was made.
     pub unsent_changes_since: Option<Timestamp>,
-    /// The end of the certificate in use that ends first.
+    /// The earliest expiry of a certificate in use.
     pub certificate_end: Option<Timestamp>,
-    /// Certificates in use that end before the time that was asked for.
+    /// Certificates in use that expire before the requested time.
     pub certificates_ending: i64,
 }
 
-/// Counts what waits. Certificates count that end before `ending_before`.
+/// Counts the queues, and the certificates that expire before `ending_before`.
 pub async fn count(pool: &PgPool, ending_before: Timestamp) -> Result<Backlogs, sqlx::Error> {
-    // A certificate is in use while a name has it by an order, or it did not come from an authority, and no newer one covers its names.
+    // In use: it belongs to an order, or did not come from an authority and has no newer one that covers its names.
     sqlx::query_as!(
         Backlogs,
         r#"SELECT (SELECT count(*) FROM (SELECT FROM traffic_recent LIMIT $2) AS counted) AS "traffic_rows!",

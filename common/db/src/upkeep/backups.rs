@@ -1,4 +1,4 @@
-//! What a backup takes from the database: a snapshot that `pg_dump` shares, the packs that it wants, and a note that it was made.
+//! The database's part of a backup: a snapshot shared with `pg_dump`, the list of packs, and the record of the backup.
 
 use domain::{DeploymentId, Timestamp};
 use secrets::master_key::TAG_LEN;
@@ -6,12 +6,12 @@ use sqlx::{PgExecutor, PgPool, Postgres, pool::PoolConnection};
 
 use super::sealed::Column;
 
-/// The lease under which backups are made and pruned, one at a time.
+/// The lease for making and pruning backups, one at a time.
 pub const BACK_UP: &str = "back up";
-/// The lease of the job that moves packs to the trash. A backup holds it, so that the packs of its snapshot stay.
+/// The lease of the job that moves packs to the trash. A backup holds it, so that the packs of its snapshot are kept.
 pub const TRASH_PACKS: &str = "move packs to the trash";
 
-/// A snapshot of the database: a transaction that sees what was committed when it began. It lasts as long as the value.
+/// A snapshot of the database, as a transaction that sees everything committed before it began and ends with the value.
 pub struct Snapshot {
     conn: PoolConnection<Postgres>,
     id: String,
@@ -20,45 +20,45 @@ pub struct Snapshot {
 /// A snapshot's description of the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
-    /// The database's own name; see [`database::name`](super::database::name).
+    /// The database's name; see [`database::name`](super::database::name).
     pub name: String,
     /// The newest migration.
     pub schema: i64,
     /// The major version of the server.
     pub server: i32,
-    /// The leading bytes of the sealed values, which name the keys that they need.
+    /// The key tags of the sealed values, which identify the keys needed to open them.
     pub sealed_by: Vec<[u8; TAG_LEN]>,
-    /// The roles, other than the owner, that hold rights on tables, functions and the schema.
+    /// The roles, other than the owner, with rights on tables, functions and the schema.
     pub roles: Vec<String>,
 }
 
-/// A backup that was made.
+/// A completed backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MadeBackup {
-    /// The backup's name at its place.
+    /// The backup's name at its location.
     pub name: String,
     /// The time of its snapshot.
     pub began_at: Timestamp,
-    /// The time at which it was complete.
+    /// The time it was complete.
     pub ended_at: Timestamp,
-    /// The address of the place.
+    /// The URL of the location.
     pub place: String,
-    /// Packs in it.
+    /// The number of packs.
     pub packs: i64,
-    /// Bytes of its packs and its dump.
+    /// The size of its packs and its dump in bytes.
     pub bytes: i64,
-    /// Bytes of these that were not at the place before.
+    /// The bytes that were not at the location before.
     pub copied_bytes: i64,
 }
 
 impl Snapshot {
-    /// Begins a snapshot, which others can share by its [id](Self::id).
+    /// Begins a snapshot, which other sessions can share by its [id](Self::id).
     pub async fn begin(pool: &PgPool) -> Result<Self, sqlx::Error> {
         let mut conn = pool.acquire().await?;
-        // Its settings are its own from now on, and its transaction ends with it.
+        // The connection gets settings of its own, and the transaction ends with it.
         conn.close_on_drop();
         crate::connections::take_any_time(&mut conn).await?;
-        // It says nothing while `pg_dump` works.
+        // The session is idle while `pg_dump` works.
         sqlx::query!(r#"SELECT set_config('idle_in_transaction_session_timeout', '0', false) AS "idle!""#)
             .fetch_one(&mut *conn)
             .await?;
@@ -67,7 +67,7 @@ impl Snapshot {
         Ok(Self { conn, id })
     }
 
-    /// The id by which another session shares the snapshot.
+    /// Returns the id by which another session shares the snapshot.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -102,7 +102,7 @@ impl Snapshot {
         Ok(Described { name, schema, server, sealed_by, roles })
     }
 
-    /// Returns the deployments whose packs are wanted, in the order of their ids.
+    /// Returns the deployments whose packs are needed, ordered by id.
     pub async fn packs(&mut self) -> Result<Vec<DeploymentId>, sqlx::Error> {
         sqlx::query_scalar!("SELECT id FROM deployments WHERE status IN ('live', 'superseded') ORDER BY id")
             .fetch_all(&mut *self.conn)
@@ -118,11 +118,11 @@ impl std::fmt::Debug for Snapshot {
 
 /// Returns the newest migration of the database; `None` before the first.
 pub async fn schema(db: impl PgExecutor<'_>) -> Result<Option<i64>, sqlx::Error> {
-    // Not checked when it is compiled: the table is the migrator's own.
+    // Not checked at compile time, because the table belongs to the migrator.
     sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success").fetch_one(db).await
 }
 
-/// Notes that a backup was made.
+/// Records a completed backup.
 pub async fn note(db: impl PgExecutor<'_>, made: &MadeBackup) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO backups (name, began_at, ended_at, place, packs, bytes, copied_bytes)
@@ -145,7 +145,7 @@ pub async fn last(db: impl PgExecutor<'_>) -> Result<Option<Timestamp>, sqlx::Er
     sqlx::query_scalar!("SELECT began_at FROM backups ORDER BY began_at DESC LIMIT 1").fetch_optional(db).await
 }
 
-/// Forgets backups that are noted and older than `before`, but for the last one.
+/// Deletes the records of backups older than `before`, except the last one.
 pub async fn forget(db: impl PgExecutor<'_>, before: Timestamp) -> Result<u64, sqlx::Error> {
     let forgotten = sqlx::query!(
         "DELETE FROM backups WHERE began_at < $1 AND began_at < (SELECT max(began_at) FROM backups)",

@@ -1,20 +1,20 @@
-//! What tells this database from others, and a copy that took its place from the one that was lost.
+//! The identity of the database: its name, its history, and the id that distinguishes it from its copies.
 
 use std::fmt;
 
 use sqlx::PgPool;
 
-/// Returns the name that the database was given when its tables were made. A copy of the database has the same.
+/// Returns the name that the database got when its tables were created. Copies of the database have the same name.
 pub async fn name(pool: &PgPool) -> Result<String, sqlx::Error> {
     sqlx::query_scalar!("SELECT name FROM database_name").fetch_one(pool).await
 }
 
-/// Returns the history that the database's commits go into: another one after a copy was promoted or a backup restored, which may
-/// lack the last commits of the former. Returns nothing from a server that only follows another.
+/// Returns the id of the database's commit history, in letters, digits and dashes; `None` on a replica. It changes when
+/// a replica is promoted or a backup restored, which may lack the last commits of the former.
 ///
-/// In letters, digits and dashes. PostgreSQL allows every role to ask for it.
+/// By default, PostgreSQL lets every role read it.
 pub async fn history(pool: &PgPool) -> Result<Option<String>, sqlx::Error> {
-    // A segment of the log is named by its timeline first. That of the last checkpoint may be a former one for some minutes.
+    // A WAL segment's name begins with its timeline. That of the last checkpoint may be outdated for some minutes.
     sqlx::query_scalar!(
         "SELECT CASE WHEN pg_is_in_recovery() THEN NULL
                      ELSE system_identifier::text || '-' || left(pg_walfile_name(pg_current_wal_lsn()), 8) END
@@ -24,35 +24,35 @@ pub async fn history(pool: &PgPool) -> Result<Option<String>, sqlx::Error> {
     .await
 }
 
-/// Whether [`history`] failed because this server keeps it from this role.
+/// Returns whether [`history`] failed because this server does not let this role read it.
 pub fn is_denied(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    // The role may not, or there is no such function.
+    // The role may not call the function, or there is no such function.
     code.is_some_and(|code| matches!(&*code, "42501" | "42883"))
 }
 
-/// What tells a database from its copies: the identifier of its server, and its number there. A server that was promoted in the place of
-/// another keeps both; a dump that is restored elsewhere, or beside the original, has another one.
+/// The id of a database among its copies: the identifier of its server, and its number there. A promoted replica keeps
+/// both; a dump restored elsewhere, or next to the original, has another id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyId {
-    /// The server's identifier; `None` where Postgres keeps it from this role.
+    /// The server's identifier; `None` where Postgres does not let this role read it.
     system: Option<String>,
     oid: i64,
 }
 
 impl CopyId {
-    /// Reads what `Display` wrote.
+    /// Parses the output of `Display`.
     pub fn parse(text: &str) -> Option<Self> {
         let (system, oid) = text.rsplit_once('-')?;
         Some(Self { system: (!system.is_empty()).then(|| system.to_owned()), oid: oid.parse().ok()? })
     }
 
-    /// Whether both are the same database. Where one of them does not know its server, the number decides.
+    /// Returns whether both are the same database. If either server is unknown, the number decides.
     pub fn is_same(&self, other: &Self) -> bool {
         self.oid == other.oid && (self.system.is_none() || other.system.is_none() || self.system == other.system)
     }
 
-    /// Whether both are databases of one server, which both know.
+    /// Returns whether both are databases of the same server, which both know.
     pub fn is_beside(&self, other: &Self) -> bool {
         self.system.is_some() && self.system == other.system
     }
@@ -64,7 +64,7 @@ impl fmt::Display for CopyId {
     }
 }
 
-/// Returns what tells this database from its copies.
+/// Returns this database's id among its copies.
 pub async fn copy_id(pool: &PgPool) -> Result<CopyId, sqlx::Error> {
     let oid =
         sqlx::query_scalar!(r#"SELECT oid::bigint AS "oid!" FROM pg_database WHERE datname = current_database()"#)
@@ -80,7 +80,7 @@ pub async fn copy_id(pool: &PgPool) -> Result<CopyId, sqlx::Error> {
     }
 }
 
-/// Whether the server has the database of this number. Ask for one that is [beside](CopyId::is_beside) this one.
+/// Returns whether the server has the database `copy`, which must be [beside](CopyId::is_beside) this one.
 pub async fn is_there(pool: &PgPool, copy: &CopyId) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(r#"SELECT EXISTS (SELECT FROM pg_database WHERE oid::bigint = $1) AS "is_there!""#, copy.oid)
         .fetch_one(pool)

@@ -1,4 +1,4 @@
-//! Deployments that are kept no longer, and uploads whose program died.
+//! The expiry of deployments, and uploads whose program died.
 
 use domain::{
     DeploymentId, ProjectId, Timestamp,
@@ -13,9 +13,9 @@ use crate::projects::{
     project::{Project, select_projects},
 };
 
-/// Returns the next projects in the order of their ids, those after `after`: the last id of at most `rows` that were looked at,
-/// and those of them that have `least` deployments which are not live, the oldest old enough to expire. Each project takes an
-/// index scan that ends after `least` rows.
+/// Scans the next `rows` projects after `after`, ordered by id. Returns the last id, and those projects that have at
+/// least `least` superseded or failed deployments, the oldest old enough to expire. Each project takes an index scan
+/// that ends after `least` rows.
 pub async fn crowded_projects(
     db: &PgPool,
     least: u32,
@@ -50,9 +50,10 @@ pub async fn crowded_projects(
     Ok((Some(last), crowded))
 }
 
-/// Deletes a project's oldest deployments beyond the newest `kept`, which include the live one, and its oldest failed ones
-/// beyond as many; at most `rows`. Those that were made or served within [`DEPLOYMENT_KEPT`] stay, by `now` and by the clock of Postgres. Their packs are queued
-/// for removal. Returns their ids, and what the edges have to forget.
+/// Deletes at most `rows` of a project's oldest deployments beyond the newest `kept`, which include the live one, and
+/// of its oldest failed ones beyond the same number, and queues their packs for removal. Keeps those made or served
+/// within [`DEPLOYMENT_KEPT`], by either `now` or the clock of Postgres. Returns the deleted ids, and what edges must
+/// forget.
 pub async fn expire(
     conn: &mut PgConnection,
     project: &Project,
@@ -94,7 +95,7 @@ pub async fn expire(
     Ok((expired, nothing.with_hosts(hosts)))
 }
 
-/// Fails uploads that began before `before`, whose program must have died. Returns their number.
+/// Marks uploads that began before `before`, whose program must have died, as failed. Returns their number.
 pub async fn fail_stuck(
     conn: &mut PgConnection,
     before: Timestamp,

@@ -1,34 +1,34 @@
-//! The packs of deleted deployments that the store still has, by the account that pays for them: [`payer`]. They count against no
-//! plan, and are bounded by it all the same: an account may have as much in the trash and in projects that can be restored as its plan
-//! allows it to store. Beyond that its oldest packs in the trash are deleted early.
+//! The packs of deleted deployments that are still in the store, by paying account ([`payer`]). They do not count
+//! against the plan, but are bounded by it: an account may have as many bytes in the trash and in restorable projects
+//! as its plan allows it to store. Beyond that, its oldest packs in the trash are deleted early.
 
 use domain::{Account, DeploymentId, Timestamp};
 use sqlx::PgExecutor;
 
-/// Returns the account that pays for what `owner` deletes: the owner, or the creator of an organization without a subscription.
+/// Returns the payer of deleted packs: `owner`, or the creator of an organization without a subscription.
 pub async fn payer(db: impl PgExecutor<'_>, owner: &Account) -> Result<Account, sqlx::Error> {
     sqlx::query_scalar!(r#"SELECT payer_of($1) AS "payer!: Account""#, owner.as_str()).fetch_one(db).await
 }
 
-/// The bytes of deleted deployments that the store has for an account.
+/// The bytes of an account's deleted deployments in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldBytes {
-    /// Those of packs in the trash.
+    /// The bytes of packs in the trash.
     pub trashed: u64,
-    /// Those of packs that are on their way to the trash by the time that was asked for.
+    /// The bytes of packs that are due to be moved to the trash.
     pub due: u64,
-    /// Those of packs whose project can be restored.
+    /// The bytes of packs whose project can be restored.
     pub restorable: u64,
 }
 
 impl HeldBytes {
-    /// Returns all of them.
+    /// Returns the total.
     pub fn in_all(self) -> u64 {
         self.trashed.saturating_add(self.due).saturating_add(self.restorable)
     }
 }
 
-/// Returns what the store has of an account's deleted deployments at `now`.
+/// Returns the bytes of an account's deleted deployments in the store at `now`.
 pub async fn of(db: impl PgExecutor<'_>, payer: &Account, now: Timestamp) -> Result<HeldBytes, sqlx::Error> {
     let held = sqlx::query!(
         r#"SELECT (SELECT COALESCE(sum(bytes), 0)::bigint FROM trashed_packs WHERE payer = $1) AS "trashed!",
@@ -56,7 +56,7 @@ pub async fn payers(db: impl PgExecutor<'_>, ids: &[DeploymentId]) -> Result<Vec
     .await
 }
 
-/// Returns the account's packs that have been in the trash longest, at most `limit`, each with its bytes.
+/// Returns at most `limit` of the account's packs that have been in the trash longest, each with its bytes.
 pub async fn oldest_trashed(
     db: impl PgExecutor<'_>,
     payer: &Account,

@@ -1,4 +1,4 @@
-//! Answers to requests with an `Idempotency-Key`. A row without an answer is a request under way.
+//! Stored responses to requests with an `Idempotency-Key`. A row without a response is a pending request.
 
 use domain::Timestamp;
 use sqlx::PgPool;
@@ -6,36 +6,36 @@ use sqlx::PgPool;
 /// The result of claiming a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// The key was free. It is the claimant's, who runs the request.
+    /// The key was free. The claimant now holds it, and runs the request.
     Fresh,
-    /// Another request holds it and has not been answered yet.
+    /// Another request holds the key and is still pending.
     Running {
         /// The hash of that request.
         request: Vec<u8>,
     },
-    /// A request was answered under it.
+    /// A request with this key has a response.
     Answered {
         /// The hash of that request.
         request: Vec<u8>,
-        /// The status of the answer.
+        /// The status of the response.
         status: i16,
-        /// The rest of the answer, sealed.
+        /// The rest of the response, sealed.
         sealed_answer: Vec<u8>,
     },
-    /// The key was given up at this moment; the caller claims again.
+    /// The key was released just now; the caller claims it again.
     Released,
 }
 
-/// The ages up to which rows count.
+/// The times before which rows are ignored.
 #[derive(Debug, Clone, Copy)]
 pub struct Horizon {
-    /// Older answers are forgotten.
+    /// Older responses have expired.
     pub answered: Timestamp,
-    /// Requests under way that showed no life since have died with their process.
+    /// Pending requests without a sign of life since then have died with their process.
     pub running: Timestamp,
 }
 
-/// Claims `scope` for `request`, if nobody holds it.
+/// Claims `scope` for `request`, unless another request holds it.
 pub async fn claim(
     pool: &PgPool,
     scope: &[u8; 32],
@@ -63,7 +63,7 @@ pub async fn claim(
     holder(pool, scope).await
 }
 
-/// Reads what holds `scope`: [`Claim::Released`] when nothing does. An answer may be older than it counts.
+/// Returns the holder of `scope`, or [`Claim::Released`] if there is none. An expired response is included.
 pub async fn holder(pool: &PgPool, scope: &[u8; 32]) -> Result<Claim, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT request_hash AS "request_hash!", status, sealed_answer FROM idempotency_keys WHERE scope_hash = $1"#,
@@ -80,7 +80,7 @@ pub async fn holder(pool: &PgPool, scope: &[u8; 32]) -> Result<Claim, sqlx::Erro
     })
 }
 
-/// Notes that the request that claimed `scope` at `claimed_at` is under way still.
+/// Records that the request that claimed `scope` at `claimed_at` is still pending.
 pub async fn keep_alive(
     pool: &PgPool,
     scope: &[u8; 32],
@@ -98,7 +98,7 @@ pub async fn keep_alive(
     .map(drop)
 }
 
-/// Keeps the answer to the request that claimed `scope` at `claimed_at`, unless somebody took it over since.
+/// Stores the response to the request that claimed `scope` at `claimed_at`, unless another one has taken over.
 pub async fn remember(
     pool: &PgPool,
     scope: &[u8; 32],
@@ -119,7 +119,7 @@ pub async fn remember(
     .map(drop)
 }
 
-/// Gives the key back: the request failed in a way that a retry may mend.
+/// Releases the key, because the request failed in a way that a retry may fix.
 pub async fn release(pool: &PgPool, scope: &[u8; 32], claimed_at: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "DELETE FROM idempotency_keys WHERE scope_hash = $1 AND created_at = $2 AND sealed_answer IS NULL",
@@ -131,7 +131,7 @@ pub async fn release(pool: &PgPool, scope: &[u8; 32], claimed_at: Timestamp) -> 
     .map(drop)
 }
 
-/// Deletes at most `limit` answers from before `before`, and returns their number.
+/// Deletes at most `limit` responses from before `before`, and returns their number.
 pub async fn delete_expired(pool: &PgPool, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let deleted = sqlx::query!(
         "DELETE FROM idempotency_keys WHERE scope_hash IN

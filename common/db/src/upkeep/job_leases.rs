@@ -1,4 +1,4 @@
-//! Leases of background jobs: of all admins, one runs a job at a time, and a job runs once in its interval.
+//! Leases of background jobs: one admin runs a job at a time, and a job runs once per interval.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ pub struct Lease {
     until: Timestamp,
 }
 
-/// Makes the row of a job's lease unless it exists.
+/// Creates the row of a job's lease unless it exists.
 pub async fn register(db: impl PgExecutor<'_>, job: &str) -> Result<(), sqlx::Error> {
     sqlx::query!("INSERT INTO job_leases (job) VALUES ($1) ON CONFLICT DO NOTHING", job).execute(db).await.map(drop)
 }
 
-/// Takes the lease for `length`, unless somebody holds it or the job ran later than `not_since`.
+/// Acquires the lease for `length`, unless it is held or the job ran after `not_since`.
 pub async fn take(
     db: impl PgExecutor<'_>,
     job: &'static str,
@@ -26,7 +26,7 @@ pub async fn take(
     length: Duration,
 ) -> Result<Option<Lease>, sqlx::Error> {
     let until = now + length;
-    // Skipping a locked row, because another admin is just taking it.
+    // Skip a locked row, because another admin is acquiring the lease.
     let taken = sqlx::query!(
         "UPDATE job_leases SET leased_until = $4, last_run_at = $2
          WHERE job = (SELECT job FROM job_leases WHERE job = $1 AND (leased_until IS NULL OR leased_until <= $2)
@@ -41,7 +41,7 @@ pub async fn take(
     Ok((taken.rows_affected() == 1).then_some(Lease { job, until }))
 }
 
-/// Holds the lease for `length` from now on. Returns false when it ran out meanwhile and is somebody else's.
+/// Extends the lease to `length` from now. Returns false when it expired and has another holder.
 pub async fn extend(
     db: impl PgExecutor<'_>,
     lease: &mut Lease,
@@ -61,7 +61,7 @@ pub async fn extend(
     Ok(extended.rows_affected() == 1)
 }
 
-/// Gives the lease back, with what went wrong; a lease that ran out meanwhile stays with its next holder.
+/// Releases the lease and records the error, unless the lease expired and has another holder.
 pub async fn give_back(db: impl PgExecutor<'_>, lease: &Lease, error: Option<&str>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE job_leases SET leased_until = NULL, last_error = $3 WHERE job = $1 AND leased_until = $2",
@@ -79,13 +79,13 @@ pub async fn give_back(db: impl PgExecutor<'_>, lease: &Lease, error: Option<&st
 pub struct FailingJob {
     /// The job's name.
     pub job: String,
-    /// What went wrong.
+    /// The error.
     pub error: String,
-    /// When the run began.
+    /// The start of the run.
     pub last_run_at: Option<Timestamp>,
 }
 
-/// Returns the jobs whose last run failed, at most `limit`.
+/// Returns at most `limit` jobs whose last run failed.
 pub async fn failing(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec<FailingJob>, sqlx::Error> {
     sqlx::query_as!(
         FailingJob,
@@ -97,14 +97,13 @@ pub async fn failing(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec<FailingJ
     .await
 }
 
-/// Returns what [`move_cursor`] stored last for the job.
+/// Returns the job's cursor, as stored by [`move_cursor`].
 pub async fn cursor(db: impl PgExecutor<'_>, job: &str) -> Result<Option<String>, sqlx::Error> {
     let cursor = sqlx::query_scalar!("SELECT cursor FROM job_leases WHERE job = $1", job).fetch_optional(db).await?;
     Ok(cursor.flatten())
 }
 
-/// Stores how far the job is through what it goes through in several batches, so that the next run goes on there; `None`
-/// begins again.
+/// Stores the job's cursor, from which the next run resumes; `None` starts again.
 pub async fn move_cursor(db: impl PgExecutor<'_>, job: &str, cursor: Option<&str>) -> Result<(), sqlx::Error> {
     sqlx::query!("UPDATE job_leases SET cursor = $2 WHERE job = $1", job, cursor).execute(db).await.map(drop)
 }

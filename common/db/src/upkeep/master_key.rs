@@ -1,4 +1,4 @@
-//! Whether a master key is this database's: whether it opens the value that the first program sealed, or what else is sealed.
+//! Checks that a master key belongs to this database, by opening its check value or a sample of other sealed values.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ use super::{
     sealed::{Column, SealedRow},
 };
 
-/// The sealed text. What it says does not matter: it opens or it does not.
+/// The sealed text, whose content does not matter.
 const TEXT: &[u8] = b"svc";
-/// Most sealed values of each column that are tried when there is no such text, or it does not open.
+/// The maximum number of sealed values per column that are tried when the check value is missing or does not open.
 const SAMPLE: i64 = 20;
 
-/// A master key that does not open what the database has.
+/// The master key does not open the database's sealed values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it holds {}, and the database's values are sealed with {sealed_by}", .ids.join(", "))]
 pub struct WrongKey {
@@ -30,7 +30,7 @@ pub struct WrongKey {
 }
 
 impl WrongKey {
-    /// Says what is wrong with the key file `file` for the database at `url`, and what helps.
+    /// Explains what is wrong with the key file `file` for the database at `url`, and how to fix it.
     pub fn explain(&self, file: &Path, url: &str) -> String {
         format!(
             "the master key file {} (secrets.master_key_file) is not that of the database {} (postgres.url): {self}; put that key's \
@@ -40,7 +40,7 @@ impl WrongKey {
         )
     }
 
-    /// Says what is wrong with `file`, an edge's keys, for the database at `url`, and what helps.
+    /// Explains what is wrong with `file`, an edge's keys, for the database at `url`, and how to fix it.
     pub fn explain_edge(&self, file: &Path, url: &str) -> String {
         format!(
             "the file of this edge's keys {} (secrets.edge_key_file) is not of the master key of the database {} (postgres.url): {self}; \
@@ -51,10 +51,10 @@ impl WrongKey {
     }
 }
 
-/// Checks that `master` is the key of this database. With `may_write`, the sealed value is written where there is none.
+/// Checks that `master` is the key of this database. With `may_write`, writes the check value if there is none.
 ///
-/// A database of a version without that value has other sealed values, which are tried instead. They are tried as well when the value
-/// does not open: a `certs rotate-key` of such a version leaves it as it was.
+/// If the check value is missing, as in a database of an older version, other sealed values are tried. They are also
+/// tried when it does not open, because `certs rotate-key` of such a version does not reseal it.
 pub async fn check(db: &PgPool, master: &MasterKey, may_write: bool) -> Result<Option<WrongKey>, sqlx::Error> {
     let sealed = match identity::sealed_check(db).await? {
         Some(sealed) if opens(master, &sealed) => return Ok(None),
@@ -64,7 +64,7 @@ pub async fn check(db: &PgPool, master: &MasterKey, may_write: bool) -> Result<O
     let ids = || master.keys().iter().map(Key::id).collect::<Vec<_>>();
     let anew = master.seal(Purpose::MasterKeyCheck, CHECK.as_bytes(), TEXT);
     let Some(sealed) = sealed else {
-        // A few values may have been sealed by a program that had a wrong key, when nothing kept it from that.
+        // A few values may have been sealed with a wrong key before there was a check.
         if sample.closed > sample.opened {
             return Ok(Some(wrong(&ids(), &sample.first_closed)));
         }
@@ -72,7 +72,7 @@ pub async fn check(db: &PgPool, master: &MasterKey, may_write: bool) -> Result<O
             return Ok(None);
         }
         identity::write_check(db, &anew).await?;
-        // Somebody else may have been first, with another key.
+        // Another program may have been first, with another key.
         let written = identity::sealed_check(db).await?.unwrap_or(anew);
         return Ok((!opens(master, &written)).then(|| wrong(&ids(), &written)));
     };
@@ -86,7 +86,7 @@ pub async fn check(db: &PgPool, master: &MasterKey, may_write: bool) -> Result<O
     Ok(None)
 }
 
-/// Does what [`check`] does with an edge's keys, which open that value and the keys of certificates. Writes nothing.
+/// Checks an edge's keys like [`check`]: they open the check value and the keys of certificates. Writes nothing.
 pub async fn check_edge(db: &PgPool, key: &EdgeKey) -> Result<Option<WrongKey>, sqlx::Error> {
     let sealed = identity::sealed_check(db).await?;
     if sealed.as_ref().is_some_and(|sealed| key.open_check(CHECK.as_bytes(), sealed).is_ok()) {
@@ -110,7 +110,6 @@ fn wrong(ids: &[String], sealed: &[u8]) -> WrongKey {
     WrongKey { ids, sealed_by }
 }
 
-/// The key that is checked.
 #[derive(Clone, Copy)]
 enum Opener<'a> {
     Master(&'a MasterKey),
@@ -118,7 +117,7 @@ enum Opener<'a> {
 }
 
 impl Opener<'_> {
-    /// Whether values of the column, other than the one for this check, are opened with the key.
+    /// Returns whether the key opens values of the column, other than the check value.
     fn is_for(self, column: Column) -> bool {
         match self {
             Self::Master(_) => column != Column::MasterKeyChecks,
@@ -135,7 +134,7 @@ impl Opener<'_> {
     }
 }
 
-/// Some of the sealed values, as they open.
+/// The outcome of opening some of the sealed values.
 #[derive(Default)]
 struct Sample {
     opened: usize,
@@ -150,7 +149,7 @@ impl Sample {
             if !key.is_for(column) {
                 continue;
             }
-            // No key has this tag: rows of every key are read.
+            // A tag that is not in use, so that rows of every key are read.
             for row in column.stale(db, &[0; TAG_LEN], "", SAMPLE).await? {
                 if key.opens(column, &row) {
                     sample.opened += 1;

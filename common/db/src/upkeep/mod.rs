@@ -1,6 +1,5 @@
-//! Upkeep of the service: leases of jobs, answers that are kept for repetition, deployments that expire,
-//! packs to remove, in the trash, with faults, and those that were copied, sealed columns, the database's identity and whose the
-//! parts beside it are, backups and restores, what waits.
+//! Upkeep of the service: job leases, stored idempotent responses, expiring deployments, packs (removals, trash,
+//! faults, copies), sealed columns, the database's identity and its store and keys, backups, restores, and backlogs.
 //!
 //! The jobs themselves are in admin. Start with [`job_leases`].
 

@@ -3,7 +3,7 @@
 use domain::{DeploymentId, Timestamp};
 use sqlx::PgExecutor;
 
-/// Returns deployments whose packs were not copied to `replica`, sorted, after the id `after`.
+/// Returns deployments after the id `after` whose packs were not copied to `replica`, sorted.
 pub async fn missing(
     db: impl PgExecutor<'_>,
     replica: &str,
@@ -23,7 +23,7 @@ pub async fn missing(
     .await
 }
 
-/// Notes that a pack was copied.
+/// Records that a pack was copied.
 pub async fn copied(
     db: impl PgExecutor<'_>,
     id: &DeploymentId,

@@ -1,9 +1,9 @@
-//! Packs that a look through the store found lost or damaged.
+//! Packs that a scan of the store found lost or damaged.
 
 use domain::{DeploymentId, Timestamp};
 use sqlx::PgExecutor;
 
-/// Whose deployment it is, for people to read.
+/// The owner of a deployment, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ownership {
     /// The project's name, or the three words of a share.
@@ -12,7 +12,7 @@ pub struct Ownership {
     pub owner: String,
 }
 
-/// Returns deployments whose packs must be in the store, sorted, after the id `after`: the live ones, or those that are not.
+/// Returns deployments after the id `after` whose packs must be in the store, sorted: the live ones, or the others.
 pub async fn page(
     db: impl PgExecutor<'_>,
     is_live: bool,
@@ -30,7 +30,7 @@ pub async fn page(
     .await
 }
 
-/// Returns about how many bytes all packs have together.
+/// Returns the approximate total size of all packs in bytes.
 pub async fn stored_bytes(db: impl PgExecutor<'_>) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT coalesce(sum(coalesce(stored_bytes, bytes)), 0)::bigint AS "bytes!" FROM deployments
@@ -40,7 +40,7 @@ pub async fn stored_bytes(db: impl PgExecutor<'_>) -> Result<i64, sqlx::Error> {
     .await
 }
 
-/// Returns whose a deployment is; none when it is gone, or has no files.
+/// Returns the owner of a deployment; `None` when it does not exist or has no files.
 pub async fn ownership(db: impl PgExecutor<'_>, id: &DeploymentId) -> Result<Option<Ownership>, sqlx::Error> {
     sqlx::query_as!(
         Ownership,
@@ -54,7 +54,7 @@ pub async fn ownership(db: impl PgExecutor<'_>, id: &DeploymentId) -> Result<Opt
     .await
 }
 
-/// Notes a fault, with the first of the files that have to do with it and their number.
+/// Records a fault, with the first affected file and the number of affected files.
 pub async fn found(
     db: impl PgExecutor<'_>,
     id: &DeploymentId,
@@ -80,7 +80,7 @@ pub async fn found(
     .map(drop)
 }
 
-/// Notes that a pack has no fault any more. Returns whether it had one.
+/// Records that a pack is repaired. Returns whether it had a fault.
 pub async fn repaired(db: impl PgExecutor<'_>, id: &DeploymentId, now: Timestamp) -> Result<bool, sqlx::Error> {
     let repaired = sqlx::query!(
         "UPDATE pack_faults SET repaired_at = $2 WHERE deployment_id = $1 AND repaired_at IS NULL",
@@ -92,7 +92,7 @@ pub async fn repaired(db: impl PgExecutor<'_>, id: &DeploymentId, now: Timestamp
     Ok(repaired.rows_affected() > 0)
 }
 
-/// Returns the deployments with faults, sorted, after the id `after`.
+/// Returns the faulty deployments after the id `after`, sorted.
 pub async fn open(
     db: impl PgExecutor<'_>,
     after: Option<&DeploymentId>,
@@ -117,7 +117,7 @@ pub async fn counts(db: impl PgExecutor<'_>) -> Result<Vec<(String, i64)>, sqlx:
     Ok(rows.into_iter().map(|row| (row.kind, row.count)).collect())
 }
 
-/// Counts the packs that are known to be lost or damaged.
+/// Counts the lost or damaged packs.
 pub async fn faulty(db: impl PgExecutor<'_>) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT count(DISTINCT deployment_id) AS "count!" FROM pack_faults WHERE repaired_at IS NULL"#

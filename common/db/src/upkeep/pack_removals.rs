@@ -1,4 +1,4 @@
-//! Packs whose deployment is gone: queued in the transaction that deletes it, moved to the store's trash by a job.
+//! Packs of deleted deployments, queued in the transaction of the deletion, and moved to the store's trash by a job.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::projects::deployments::Content;
 pub struct PackRemoval {
     /// The deployment that the pack belonged to.
     pub deployment_id: DeploymentId,
-    /// Attempts that failed so far.
+    /// The number of failed attempts.
     pub attempts: i32,
 }
 
-/// A deployment that is deleted, with the bytes that its pack counts with in the store.
+/// A deleted deployment, with the bytes that its pack counts with in the store.
 pub(crate) struct Deleted {
     pub(crate) id: DeploymentId,
     pub(crate) counted_bytes: i64,
 }
 
-/// Queues the packs of deployments of a project, which still exists. Its owner pays for them until they are gone.
+/// Queues the packs of deployments of an existing project. Its owner pays for them until they are deleted.
 pub(crate) async fn queue(
     conn: &mut PgConnection,
     project: &ProjectId,
@@ -49,7 +49,7 @@ pub(crate) async fn queue(
     .map(drop)
 }
 
-/// Queues the pack of a deployment that is still to be made by `user`, from `due` on, if the deployment is not made.
+/// Queues the removal at `due` of the pack of a deployment that `user` is about to create, in case it is not created.
 pub async fn queue_unmade(
     conn: &mut PgConnection,
     id: &DeploymentId,
@@ -70,7 +70,7 @@ pub async fn queue_unmade(
     .map(drop)
 }
 
-/// Notes the size of a pack that was queued by [`queue_unmade`] and is written now.
+/// Records the size of a pack that was queued by [`queue_unmade`] and is now written.
 pub async fn note_bytes(db: impl PgExecutor<'_>, id: &DeploymentId, content: Content) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE pack_removals SET bytes = $2 WHERE deployment_id = $1",
@@ -82,7 +82,7 @@ pub async fn note_bytes(db: impl PgExecutor<'_>, id: &DeploymentId, content: Con
     .map(drop)
 }
 
-/// Queues the packs of everything a project ever deployed. Those that could be restored with it wait for `kept`.
+/// Queues the packs of everything a project ever deployed. Packs that could be restored with it wait for `kept`.
 pub(crate) async fn queue_project(
     conn: &mut PgConnection,
     project: &ProjectId,
@@ -107,21 +107,20 @@ pub(crate) async fn queue_project(
     .map(drop)
 }
 
-/// Takes packs out of the queue whose deployments were restored.
+/// Removes packs from the queue whose deployments were restored.
 pub(crate) async fn unqueue(conn: &mut PgConnection, ids: &[String]) -> Result<(), sqlx::Error> {
     sqlx::query!("DELETE FROM pack_removals WHERE deployment_id = ANY($1)", ids).execute(conn).await.map(drop)
 }
 
-/// Takes the pack of a deployment out of the queue that was made after all. Returns false when it is not there any more: its
-/// removal may have begun.
+/// Removes a newly created deployment's pack from the queue. Returns false if its removal may have begun.
 pub async fn cancel(conn: &mut PgConnection, id: &DeploymentId) -> Result<bool, sqlx::Error> {
     let cancelled =
         sqlx::query!("DELETE FROM pack_removals WHERE deployment_id = $1", id.as_str()).execute(conn).await?;
     Ok(cancelled.rows_affected() == 1)
 }
 
-/// Returns at most `limit` packs that are due for removal: by `now`, and by the clock of Postgres, so that neither removes
-/// something early when it is wrong.
+/// Returns at most `limit` packs due for removal by both `now` and the clock of Postgres, so that one wrong clock does
+/// no harm.
 pub async fn due(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<Vec<PackRemoval>, sqlx::Error> {
     sqlx::query_as!(
         PackRemoval,
@@ -134,7 +133,7 @@ pub async fn due(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<
     .await
 }
 
-/// Notes that a pack is removed. When it is in the trash, `second` is for how many seconds that was watched so far.
+/// Records that a pack was removed; with `second`, that it is in the trash, watched for that many seconds so far.
 pub async fn done(db: impl PgExecutor<'_>, id: &DeploymentId, second: Option<i64>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "WITH removed AS (DELETE FROM pack_removals WHERE deployment_id = $1 RETURNING project, payer, bytes)
@@ -152,7 +151,7 @@ pub async fn done(db: impl PgExecutor<'_>, id: &DeploymentId, second: Option<i64
     .map(drop)
 }
 
-/// Notes that the pack could not be removed, and puts the next attempt off by `pause`.
+/// Records that the pack could not be removed, and postpones the next attempt by `pause`.
 pub async fn put_off(
     db: impl PgExecutor<'_>,
     id: &DeploymentId,

@@ -1,29 +1,29 @@
-//! What a restore asks of the database before and after `pg_restore` fills it.
+//! The database's part of a restore, before and after `pg_restore` fills it.
 
 use domain::{DeploymentId, ProjectName};
 use sqlx::{AssertSqlSafe, PgExecutor, PgPool};
 
-/// The database that is about to be filled.
+/// The database to restore into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Its name at the server.
+    /// The database's name at the server.
     pub name: String,
     /// The major version of the server.
     pub server: i32,
-    /// Whether there is a table in it.
+    /// Whether it has any table.
     pub has_tables: bool,
 }
 
-/// A deployment whose site is being served.
+/// A live deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Live {
     /// The deployment.
     pub id: DeploymentId,
-    /// Its project.
+    /// The project.
     pub project: ProjectName,
 }
 
-/// Looks at the database.
+/// Describes the database.
 pub async fn target(db: impl PgExecutor<'_>) -> Result<Target, sqlx::Error> {
     sqlx::query_as!(
         Target,
@@ -46,29 +46,29 @@ pub async fn missing_roles(db: impl PgExecutor<'_>, roles: &[String]) -> Result<
     .await
 }
 
-/// Moves everything that is in the database out of the way, into the schema `aside`, whose name consists of letters, digits and `_`.
+/// Moves everything in the database into the schema `aside`, whose name consists of letters, digits and `_`.
 pub async fn set_aside(pool: &PgPool, aside: &str) -> Result<(), sqlx::Error> {
-    // As a fresh database has it: every role may use the schema, and nobody but its owner may create in it.
+    // As in a fresh database, every role may use the schema, and only its owner may create in it.
     let sql =
         format!("ALTER SCHEMA public RENAME TO {aside}; CREATE SCHEMA public; GRANT USAGE ON SCHEMA public TO PUBLIC");
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(pool).await.map(drop)
 }
 
-/// Takes [`set_aside`] back.
+/// Undoes [`set_aside`].
 pub async fn put_back(pool: &PgPool, aside: &str) -> Result<(), sqlx::Error> {
     let sql = format!("DROP SCHEMA public CASCADE; ALTER SCHEMA {aside} RENAME TO public");
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(pool).await.map(drop)
 }
 
-/// Ends every lease of a job: they were somebody's when the snapshot was taken, the backup's own among them. Those of jobs that
-/// no version runs any more stay: migrations gave them to nobody, for years.
+/// Ends every job lease that was held at the time of the snapshot, including the backup's own. Leases of retired jobs,
+/// which migrations made permanent, are kept.
 pub async fn end_leases(db: impl PgExecutor<'_>) -> Result<(), sqlx::Error> {
     let ended =
         sqlx::query!("UPDATE job_leases SET leased_until = NULL WHERE leased_until < now() + interval '1 year'");
     ended.execute(db).await.map(drop)
 }
 
-/// Returns every deployment that is live.
+/// Returns all live deployments.
 pub async fn live(db: impl PgExecutor<'_>) -> Result<Vec<Live>, sqlx::Error> {
     sqlx::query_as!(
         Live,

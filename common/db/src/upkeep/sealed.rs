@@ -1,7 +1,7 @@
-//! Every column that is sealed with the master key, and how its rows are sealed anew. For the rotation of the key.
+//! The columns sealed with the master key, and how to reseal their rows when the key is rotated.
 //!
-//! A new column of the kind takes its place in [`Column`]: its table, the SQL expression that writes a row's key as text (`row`),
-//! and the condition that finds the row of such a text again (`is_row`). A test compares the list with the schema.
+//! A new sealed column must be added to [`Column`]: its table, the SQL expression for a row's key as text (`row`), and
+//! the condition that finds the row of such a text again (`is_row`). A test compares the list with the schema.
 
 use secrets::{
     Purpose,
@@ -9,7 +9,7 @@ use secrets::{
 };
 use sqlx::{PgConnection, PgPool};
 
-/// A sealed value, and the row it belongs to.
+/// A sealed value and its row.
 #[derive(Debug, Clone)]
 pub struct SealedRow {
     /// The row's key, as text.
@@ -52,8 +52,7 @@ macro_rules! columns {
                 match self { $(Self::$name => $identity(row),)+ }
             }
 
-            /// Returns rows that are not sealed by the key of this tag, in the order of their keys: at most `limit`,
-            /// after `after`.
+            /// Returns at most `limit` rows after `after`, by key, that are not sealed by the key with this tag.
             pub async fn stale(
                 self,
                 pool: &PgPool,
@@ -78,8 +77,7 @@ macro_rules! columns {
                 }
             }
 
-            /// Returns the leading bytes of the column's values, which name the keys that sealed them. Values from before there
-            /// were key ids begin with none.
+            /// Returns the tags of the keys that sealed the column's values. Values from before key ids have none.
             pub async fn tags(self, conn: &mut PgConnection) -> Result<Vec<[u8; TAG_LEN]>, sqlx::Error> {
                 let tags: Vec<Vec<u8>> = match self {
                     $(Self::$name => {
@@ -95,7 +93,7 @@ macro_rules! columns {
                 Ok(tags.filter(|tag: &[u8; TAG_LEN]| tag[0] == FORM).collect())
             }
 
-            /// Puts `new` in the place of `row`'s bytes. Returns false when somebody has changed them meanwhile.
+            /// Replaces the bytes of `row` with `new`. Returns false when they have changed meanwhile.
             pub async fn replace(self, pool: &PgPool, row: &SealedRow, new: &[u8]) -> Result<bool, sqlx::Error> {
                 match self {
                     $(Self::$name => {
@@ -144,7 +142,7 @@ columns! {
         row: "id",
         is_row: "id = $1",
     }
-    /// The code host's device codes, of sign-ins under way.
+    /// The code host's device codes, for pending sign-ins.
     DeviceGrants {
         table: "device_grants",
         column: "sealed_device_code",
@@ -153,7 +151,7 @@ columns! {
         row: "encode(device_code_hash, 'hex')",
         is_row: "device_code_hash = decode($1, 'hex')",
     }
-    /// The grants of people at the code host.
+    /// People's grants at the code host.
     CodeHostGrants {
         table: "code_host_grants",
         column: "sealed_tokens",
@@ -162,7 +160,7 @@ columns! {
         row: "user_id",
         is_row: "user_id = $1",
     }
-    /// The value by which programs find out whether they have the right master key.
+    /// The check value by which programs verify their master key.
     MasterKeyChecks {
         table: "master_key_checks",
         column: "sealed_check",
@@ -171,7 +169,7 @@ columns! {
         row: "id",
         is_row: "id = $1",
     }
-    /// The proofs of web sign-ins under way.
+    /// The PKCE verifiers of pending web sign-ins.
     SignIns {
         table: "sign_ins",
         column: "sealed_verifier",
@@ -189,7 +187,7 @@ columns! {
         row: r#"(project_id || '/' || key) COLLATE "C""#,
         is_row: "project_id = split_part($1, '/', 1) AND key = split_part($1, '/', 2)",
     }
-    /// Values of environment variables of projects that were deleted and can be restored.
+    /// Values of environment variables of deleted projects that can be restored.
     DeletedEnvVars {
         table: "deleted_env_vars",
         column: "sealed_value",
@@ -204,7 +202,7 @@ fn of_text(row: &str) -> Vec<u8> {
     row.as_bytes().to_vec()
 }
 
-/// The row's key is a hash, and its bytes are the identity.
+/// Decodes a row key that is a hash, whose bytes are the associated data.
 fn of_hex(row: &str) -> Vec<u8> {
     hex::decode(row).unwrap_or_default()
 }

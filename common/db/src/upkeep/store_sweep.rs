@@ -1,46 +1,46 @@
-//! What is known of the packs in the store: which of them the database wants, how far the sweep has looked, and what it has
-//! seen in the trash.
+//! The database's record of the packs in the store: which it wants, the progress of the sweep, and the packs in the
+//! trash.
 //!
-//! The sweep itself, and what it refuses to do, is in admin.
+//! The sweep itself, with its safety checks, is in admin.
 
 use std::time::Duration;
 
 use domain::{DeploymentId, Timestamp, deployment::DeploymentStatus};
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
-/// What the database says of a pack.
+/// The database's record of a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PackRecord {
-    /// A deployment has it, or is being uploaded.
+    /// It belongs to a deployment or a pending upload.
     Wanted,
-    /// Its removal is queued, and has not been done.
+    /// Its removal is queued.
     Queued,
     /// Its upload failed.
     Failed,
-    /// This database has had it deleted, and it was seen in the trash.
+    /// This database had it deleted, and it was seen in the trash.
     Deleted,
-    /// Nothing.
+    /// There is no record.
     Unknown,
 }
 
-/// How far the sweep has looked, and why it stopped.
+/// The progress of the sweep, and the reason it stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SweepState {
-    /// The database knew every pack that was written before. `None` until the store was first looked at.
+    /// The time before which the database knew every pack written; `None` until the first scan of the store.
     pub in_step_until: Option<Timestamp>,
-    /// The last pack that this round has looked at; `None` at its beginning.
+    /// The last pack scanned in this round; `None` at its beginning.
     pub position: Option<DeploymentId>,
-    /// The packs that this round has looked at.
+    /// The number of packs scanned in this round.
     pub looked: i64,
-    /// Those of them that the database does not know.
+    /// The number of scanned packs without a record.
     pub unknown: i64,
-    /// The last pack of the trash that was looked at.
+    /// The last pack scanned in the trash.
     pub trash_position: Option<DeploymentId>,
-    /// The seconds for which the trash was watched in all.
+    /// The total seconds that the trash has been watched.
     pub watched_seconds: i64,
-    /// Why the sweep moves nothing, in a word; `None` while it runs.
+    /// The reason the sweep is stopped, as one word; `None` while it runs.
     pub stopped_for: Option<String>,
-    /// Since when it moves nothing.
+    /// The time since which the sweep is stopped.
     pub stopped_at: Option<Timestamp>,
 }
 
@@ -65,7 +65,7 @@ pub async fn newest_deployment(db: impl PgExecutor<'_>) -> Result<Option<Deploym
     sqlx::query_scalar!("SELECT id FROM deployments ORDER BY id DESC LIMIT 1").fetch_optional(db).await
 }
 
-/// Says of each pack what the database says of it. Each is found by its key.
+/// Returns the database's record of each pack, looked up by key.
 pub async fn records(
     db: impl PgExecutor<'_>,
     ids: &[DeploymentId],
@@ -95,7 +95,7 @@ pub async fn records(
     Ok(records.collect())
 }
 
-/// Notes how far the sweep has come: it runs.
+/// Records the progress of the sweep, and that it runs.
 pub async fn advance(
     db: impl PgExecutor<'_>,
     in_step_until: Timestamp,
@@ -116,7 +116,7 @@ pub async fn advance(
     .map(drop)
 }
 
-/// Notes why the sweep has stopped. Returns false when it had stopped for that before.
+/// Records the reason the sweep has stopped. Returns false when it had already stopped for this reason.
 pub async fn stop(conn: &mut PgConnection, reason: &str, now: Timestamp) -> Result<bool, sqlx::Error> {
     let stopped = sqlx::query!(
         "UPDATE store_sweep SET stopped_for = $1, stopped_at = $2 WHERE stopped_for IS DISTINCT FROM $1",
@@ -128,8 +128,8 @@ pub async fn stop(conn: &mut PgConnection, reason: &str, now: Timestamp) -> Resu
     Ok(stopped.rows_affected() == 1)
 }
 
-/// Adds to the time for which the trash was watched what has passed since the last call, at most `most`. Returns the seconds
-/// in all.
+/// Adds the time since the last call, at most `most`, to the time that the trash has been watched. Returns the total
+/// seconds.
 pub async fn watch(db: impl PgExecutor<'_>, most: Duration) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         "UPDATE store_sweep SET watched_at = clock_timestamp(),
@@ -142,7 +142,7 @@ pub async fn watch(db: impl PgExecutor<'_>, most: Duration) -> Result<i64, sqlx:
     .await
 }
 
-/// Notes the last pack of the trash that was looked at; `None` begins again.
+/// Records the last pack scanned in the trash; `None` starts again.
 pub async fn move_in_trash(db: impl PgExecutor<'_>, position: Option<&DeploymentId>) -> Result<(), sqlx::Error> {
     sqlx::query!("UPDATE store_sweep SET trash_position = $1", position.map(DeploymentId::as_str))
         .execute(db)
@@ -155,15 +155,15 @@ pub async fn move_in_trash(db: impl PgExecutor<'_>, position: Option<&Deployment
 pub struct SeenPack {
     /// The deployment that it belonged to.
     pub deployment_id: DeploymentId,
-    /// The name of its project, when it is known.
+    /// The name of its project, if known.
     pub project: Option<String>,
-    /// Whether this database has had it deleted.
+    /// Whether this database had it deleted.
     pub is_deletion: bool,
-    /// The seconds for which the trash had been watched when it was first seen.
+    /// The seconds that the trash had been watched when it was first seen.
     pub seen_at_second: i64,
 }
 
-/// Notes packs that are in the trash; those that are noted already stay as they are. Returns what is noted of each.
+/// Records packs that are in the trash, keeping existing records. Returns the record of each.
 pub async fn see(pool: &PgPool, ids: &[DeploymentId], second: i64) -> Result<Vec<SeenPack>, sqlx::Error> {
     let texts: Vec<String> = ids.iter().map(DeploymentId::to_string).collect();
     sqlx::query!(
@@ -177,7 +177,7 @@ pub async fn see(pool: &PgPool, ids: &[DeploymentId], second: i64) -> Result<Vec
     seen(pool, ids).await
 }
 
-/// Returns what is noted of packs in the trash.
+/// Returns the records of packs in the trash.
 pub async fn seen(pool: &PgPool, ids: &[DeploymentId]) -> Result<Vec<SeenPack>, sqlx::Error> {
     let texts: Vec<String> = ids.iter().map(DeploymentId::to_string).collect();
     sqlx::query_as!(
@@ -189,17 +189,17 @@ pub async fn seen(pool: &PgPool, ids: &[DeploymentId]) -> Result<Vec<SeenPack>, 
     .await
 }
 
-/// Notes that a pack is not in the trash any more.
+/// Records that a pack is no longer in the trash.
 pub async fn forget(db: impl PgExecutor<'_>, id: &DeploymentId) -> Result<(), sqlx::Error> {
     sqlx::query!("DELETE FROM trashed_packs WHERE deployment_id = $1", id.as_str()).execute(db).await.map(drop)
 }
 
-/// Returns what told the database from its copies when it last ruled the store.
+/// Returns the database's copy id when it last was the store's ruler.
 pub async fn noted_copy(db: impl PgExecutor<'_>) -> Result<Option<String>, sqlx::Error> {
     sqlx::query_scalar!("SELECT copy FROM store_sweep").fetch_one(db).await
 }
 
-/// Notes what tells the database from its copies: it rules the store.
+/// Records the database's copy id, as the store's ruler.
 pub async fn note_copy(db: impl PgExecutor<'_>, copy: &str) -> Result<(), sqlx::Error> {
     sqlx::query!("UPDATE store_sweep SET copy = $1 WHERE copy IS DISTINCT FROM $1", copy).execute(db).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! Cross Industry Invoice (D16B), of the profile EN 16931: what stands in the PDF.
+//! Cross Industry Invoice (D16B) in the profile EN 16931, as embedded in the PDF.
 
 use en16931::En16931;
 use en16931_formats::Syntax;

@@ -1,5 +1,5 @@
-//! The invoice in the terms of EN 16931, whose numbers (BT, BG) stand beside what is not plain from the field's name. `cii.rs` and
-//! `ubl.rs` write it, each after the rules of its profile have passed.
+//! The invoice in the terms of EN 16931. Comments give its numbers (BT, BG) where a field's name is not clear. `cii.rs`
+//! and `ubl.rs` write the XML, each after checking the rules of its profile.
 
 pub(crate) mod cii;
 mod peppol;
@@ -24,33 +24,33 @@ use crate::{
     },
 };
 
-/// Why an invoice could not be written as XML.
+/// The reason an invoice could not be written as XML.
 #[derive(Debug, thiserror::Error)]
 pub enum EinvoiceError {
-    /// The standard's own rules refuse it.
+    /// The invoice breaks the standard's own rules.
     #[error("the invoice breaks the rules of {profile}: {rules}")]
     Rules {
         /// The profile.
         profile: &'static str,
-        /// The rules that it breaks, and where.
+        /// The broken rules, and where they are broken.
         rules: String,
     },
-    /// The syntax has no place for a part of it.
+    /// The syntax cannot represent a part of the invoice.
     #[error("the XML would lose a part of the invoice: {0}")]
     Loss(String),
-    /// A date or a number is one that the standard has no form for.
+    /// The standard cannot represent a date or a number.
     #[error("the standard has no form for {0}")]
     Form(&'static str),
 }
 
-/// Pieces, of UN/ECE recommendation 20.
+/// The unit "piece" in UN/ECE recommendation 20.
 const UNIT: &str = "C62";
-/// ISO 6523's number of the Dutch register of companies.
+/// The ISO 6523 scheme of the Dutch company register.
 const KVK: &str = "0106";
 /// The electronic address scheme of email.
 const EMAIL: &str = "EM";
 
-/// Writes an invoice that has passed the rules of its profile.
+/// Writes an invoice that was validated against its profile.
 fn write<P: ProfileMarker>(proof: &Validated<P>, syntax: Syntax) -> Result<String, EinvoiceError> {
     let written = en16931_formats::write(proof, syntax);
     match written.entries.iter().find(|entry| entry.is_loss()) {
@@ -59,7 +59,7 @@ fn write<P: ProfileMarker>(proof: &Validated<P>, syntax: Syntax) -> Result<Strin
     }
 }
 
-/// Returns the proof that an invoice keeps the rules of a profile, by whose name it goes from then on.
+/// Validates an invoice against a profile, whose name it carries from then on.
 fn prove<P: ProfileMarker>(mut invoice: Semantic) -> Result<Validated<P>, EinvoiceError> {
     invoice.specification_id = Some(P::PROFILE.specification_id.to_owned());
     Validated::new(invoice).map_err(|rejected| {
@@ -68,7 +68,6 @@ fn prove<P: ProfileMarker>(mut invoice: Semantic) -> Result<Validated<P>, Einvoi
     })
 }
 
-/// Returns the invoice in the standard's terms.
 fn semantic(invoice: &Invoice) -> Result<Semantic, EinvoiceError> {
     let untaxed = invoice.treatment == Treatment::OutsideScope;
     let mut it = Semantic::default();
@@ -85,7 +84,7 @@ fn semantic(invoice: &Invoice) -> Result<Semantic, EinvoiceError> {
     it.currency = Some(Code::new(CURRENCY));
     it.vat_point_date = invoice.tax_point.map(day).transpose()?;
     it.invoicing_period = Some(Period { start: Some(day(invoice.service.from)?), end: Some(day(invoice.service.to)?) });
-    // CII has an element for delivery in any case, which must not be empty.
+    // CII always has an element for delivery, which must not be empty.
     it.delivery = Some(Delivery { date: Some(day(invoice.service.to)?), ..Delivery::default() });
     it.buyer_reference.clone_from(&invoice.buyer_reference);
     it.notes = notes(invoice).into_iter().map(InvoiceNote::new).collect();
@@ -106,7 +105,7 @@ fn semantic(invoice: &Invoice) -> Result<Semantic, EinvoiceError> {
     Ok(it)
 }
 
-/// What the page says in words and the XML has no field for.
+/// Returns the parts of the page for which the XML has no field.
 fn notes(invoice: &Draft) -> Vec<String> {
     let mut notes = Vec::new();
     if invoice.play_money {
@@ -120,7 +119,7 @@ fn notes(invoice: &Draft) -> Vec<String> {
     notes
 }
 
-/// BG-4 or BG-7. Rule BR-O-02 forbids VAT numbers where nothing is subject to VAT.
+/// Builds BG-4 or BG-7. Rule BR-O-02 forbids VAT numbers where nothing is subject to VAT.
 fn trader(party: &Party, untaxed: bool) -> Trader {
     let address = &party.address;
     let mut lines = address.lines.iter().cloned();
@@ -146,7 +145,7 @@ fn trader(party: &Party, untaxed: bool) -> Trader {
     trader
 }
 
-/// BG-25.
+/// Builds BG-25.
 fn line(number: usize, line: &Line) -> Result<InvoiceLine, EinvoiceError> {
     let quantity: Quantity = line.quantity.to_string().parse().map_err(|_| EinvoiceError::Form("a quantity"))?;
     let net = InvoiceAmount::from_minor_units(line.net_cents);
@@ -157,7 +156,7 @@ fn line(number: usize, line: &Line) -> Result<InvoiceLine, EinvoiceError> {
         .with_price(price))
 }
 
-/// BG-23.
+/// Builds BG-23.
 fn breakdown(share: &VatShare) -> Result<VatBreakdown, EinvoiceError> {
     let (reason, code) = match share.category {
         VatCategory::Standard | VatCategory::Zero => (None, None),
@@ -174,7 +173,7 @@ fn breakdown(share: &VatShare) -> Result<VatBreakdown, EinvoiceError> {
     })
 }
 
-/// BG-22.
+/// Builds BG-22.
 fn totals(invoice: &Invoice) -> DocumentTotals {
     let totals = &invoice.totals;
     let net = InvoiceAmount::from_minor_units(totals.net_cents);
@@ -189,7 +188,7 @@ fn totals(invoice: &Invoice) -> DocumentTotals {
     }
 }
 
-/// BG-16. The codes are of those that the Netherlands allow between Dutch parties: bank card, or standing agreement.
+/// Builds BG-16, with codes that the Netherlands allow between Dutch parties: bank card, or standing agreement.
 fn payment(payment: &Payment) -> PaymentInstructions {
     let code = if payment.method == PaymentMethod::Card { "48" } else { "57" };
     PaymentInstructions {
@@ -200,7 +199,7 @@ fn payment(payment: &Payment) -> PaymentInstructions {
     }
 }
 
-/// BT-119 and BT-152: category `O` has no rate.
+/// Builds BT-119 and BT-152. Category `O` has no rate.
 fn rate(category: VatCategory, rate: VatRate) -> Result<Option<Percentage>, EinvoiceError> {
     if category == VatCategory::OutsideScope {
         return Ok(None);

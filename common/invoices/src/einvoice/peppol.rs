@@ -1,11 +1,11 @@
-//! Addresses in the Peppol network, which knows parties by their registration numbers and by no email address.
+//! Addresses in the Peppol network, which identifies parties by registration numbers and not by email addresses.
 
 use en16931::Identifier;
 
 use super::KVK;
 use crate::model::Party;
 
-/// Returns the address of a party: its number in the Dutch register of companies, or its VAT number.
+/// Returns the address of a party: its number in the Dutch company register, or its VAT number.
 pub(super) fn address(party: &Party) -> Option<Identifier> {
     if let Some(number) = kvk(party) {
         return Some(Identifier::schemed(number, KVK));
@@ -16,14 +16,14 @@ pub(super) fn address(party: &Party) -> Option<Identifier> {
     Some(Identifier::schemed(number, *scheme))
 }
 
-/// Returns the number in the Dutch register of companies, when it has the form of one.
+/// Returns the number in the Dutch company register, if it is well-formed.
 pub(super) fn kvk(party: &Party) -> Option<&str> {
     let number = party.registration_id.as_deref()?;
     let has_its_form = number.len() == 8 && number.bytes().all(|digit| digit.is_ascii_digit());
     (party.address.country.code() == "NL" && has_its_form).then_some(number)
 }
 
-/// Codes of the list "Electronic Address Scheme" for VAT numbers, by their prefix. Denmark, Finland and Sweden have other numbers there.
+/// The "Electronic Address Scheme" codes for VAT numbers, by prefix. Denmark, Finland and Sweden use other numbers.
 const SCHEMES: [(&str, &str); 25] = [
     ("AT", "9914"),
     ("BE", "9925"),

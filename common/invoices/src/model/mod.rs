@@ -1,8 +1,8 @@
-//! What an invoice says. A [`Draft`] is anybody's claim; an [`Invoice`] is a draft whose sums were proved, and the only thing that
-//! becomes a document.
+//! The content of an invoice. A [`Draft`] is an unchecked claim; an [`Invoice`] is a draft with proved sums, and only
+//! invoices become documents.
 //!
-//! Amounts are integer cents of a euro, rates hundredths of a per cent. There is no clock here and no database: every date is given.
-//! Start with [`Draft`]; `proof.rs` holds the rules between its parts.
+//! Amounts are integer cents of a euro, rates hundredths of a per cent. All dates are given: there is no clock and no
+//! database. Start with [`Draft`]; `proof.rs` holds the rules between its parts.
 
 mod proof;
 mod vat;
@@ -17,33 +17,34 @@ pub use vat::{Consultation, Treatment, VatCategory, VatRate, VatRateError, VatSh
 
 /// The currency of every document.
 pub const CURRENCY: &str = "EUR";
-/// Most lines that a document has.
+/// The maximum number of lines of a document.
 pub const MAX_LINES: usize = 1000;
-/// Most notes that a document has.
+/// The maximum number of notes of a document.
 pub const MAX_NOTES: usize = 10;
-/// Most lines of an address, without its postcode, city and country.
+/// The maximum number of lines of an address, without its postcode, city and country.
 pub const MAX_ADDRESS_LINES: usize = 3;
-/// Most characters of a name, a line of an address, a description.
+/// The maximum number of characters of a name, an address line or a description.
 pub const MAX_TEXT_CHARS: usize = 300;
-/// Most characters of a note.
+/// The maximum number of characters of a note.
 pub const MAX_NOTE_CHARS: usize = 1000;
-/// Largest amount of a line and of a document, which the columns of the page hold.
+/// The maximum amount of a line and of a document, which fits the columns of the page.
 pub const MAX_CENTS: i64 = 10_000_000_000;
-/// Largest quantity of a line.
+/// The maximum quantity of a line.
 pub const MAX_QUANTITY: i64 = 1_000_000;
 
-/// A document whose sums are proved: what it takes to [`render`](crate::render) one. It reads like its [`Draft`].
+/// A document with proved sums, ready to [`render`](crate::render). Dereferences to its [`Draft`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invoice(Draft);
 
 impl Invoice {
-    /// Proves a draft: its lines add up to its net amount, the VAT of each rate is that of the lines of the rate, rounded half up
-    /// once, net and VAT make the total, and the parties are such that the treatment is lawful. Text is cleaned of control characters.
+    /// Proves a draft, and removes control characters from its text. Its lines must add up to its net amount, the VAT
+    /// of each rate must be that of its lines, rounded half up once, net and VAT must add up to the total, and the
+    /// parties must make the treatment lawful.
     pub fn new(draft: Draft) -> Result<Self, InvoiceError> {
         proof::prove(draft).map(Self)
     }
 
-    /// Returns what kind of document this is, as a title.
+    /// Returns the kind of document, as a title.
     pub fn title(&self) -> &'static str {
         match self.kind {
             InvoiceKind::Invoice => "Invoice",
@@ -51,12 +52,12 @@ impl Invoice {
         }
     }
 
-    /// Returns whether the document takes an invoice back.
+    /// Returns whether the document reverses an invoice.
     pub fn is_credit_note(&self) -> bool {
         matches!(self.kind, InvoiceKind::CreditNote { .. })
     }
 
-    /// Returns the amount that is still to be paid, or refunded.
+    /// Returns the amount still to be paid or refunded.
     pub fn due_cents(&self) -> i64 {
         if self.payment.is_some() { 0 } else { self.totals.total_cents }
     }
@@ -69,61 +70,62 @@ impl Deref for Invoice {
     }
 }
 
-/// What a document is to say. Its amounts are those of the books, which [`Invoice::new`] calculates again and compares.
+/// The content of a document. Its amounts are those of the ledger, which [`Invoice::new`] calculates again and
+/// compares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
-    /// Whether money is asked for or given back. Amounts of a credit note are positive, too.
+    /// The kind of document. The amounts of a credit note are positive, too.
     pub kind: InvoiceKind,
-    /// Whether it is about a part of an invoice, whose VAT was split off its own: it may differ by less than one unit of the
-    /// currency from what the rate makes of the part's net amount (EN 16931, BR-CO-17).
+    /// Whether it covers a part of an invoice, with a part of that invoice's VAT. Its VAT may then differ from the rate
+    /// times its net amount, by less than one unit of the currency (EN 16931, BR-CO-17).
     pub is_part: bool,
     /// The document's number, without gaps in its series.
     pub number: String,
     /// The date of issue.
     pub issued: Date,
-    /// The date at which VAT became due; `None` when it is the date of issue.
+    /// The date VAT became due; `None` if it is the date of issue.
     pub tax_point: Option<Date>,
-    /// The days in which the service is rendered.
+    /// The period of service.
     pub service: Period,
-    /// Who sells.
+    /// The seller.
     pub seller: Party,
-    /// Who buys.
+    /// The buyer.
     pub buyer: Party,
-    /// What the buyer knows the document by, such as an order number or the name of its account. Peppol demands one.
+    /// The buyer's reference, such as an order number or the name of its account. Peppol requires one.
     pub buyer_reference: Option<String>,
-    /// What is sold.
+    /// The lines.
     pub lines: Vec<Line>,
     /// VAT by category and rate. [`VatShare::of`] calculates it from the lines.
     pub vat: Vec<VatShare>,
     /// The sums.
     pub totals: Totals,
-    /// Why VAT is charged, or not.
+    /// The reason VAT is charged or not.
     pub treatment: Treatment,
-    /// How the document was paid, or refunded; `None` while it is not.
+    /// The payment or refund; `None` while the document is unpaid.
     pub payment: Option<Payment>,
-    /// The name that stands as the logo.
+    /// The brand name, shown as the logo.
     pub brand: String,
-    /// Whether no money was moved: the document is plainly marked as not being an invoice.
+    /// Whether no real money moves: the document is then plainly marked as not being an invoice.
     pub play_money: bool,
-    /// What else is to be said, a paragraph each.
+    /// Further notes, one paragraph each.
     pub notes: Vec<String>,
 }
 
-/// Whether a document asks for money or gives it back.
+/// The kind of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvoiceKind {
     /// An invoice.
     Invoice,
-    /// The correction of an invoice.
+    /// A correction of an invoice.
     CreditNote {
-        /// The number of the invoice that is corrected.
+        /// The number of the corrected invoice.
         of: String,
-        /// Its date of issue.
+        /// The date of issue of the corrected invoice.
         of_date: Date,
     },
 }
 
-/// The days from one to another, both included.
+/// A range of days, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Period {
     /// The first day.
@@ -137,17 +139,17 @@ pub struct Period {
 pub struct Party {
     /// The name of the company or the person.
     pub name: String,
-    /// Where the party is established.
+    /// The address of establishment.
     pub address: Address,
     /// The VAT number with its prefix, such as `NL123456789B01`.
     pub vat_number: Option<String>,
-    /// The number in the register of companies, such as that of the Dutch chamber of commerce.
+    /// The number in the company register, such as that of the Dutch chamber of commerce.
     pub registration_id: Option<String>,
-    /// Where the party reads mail.
+    /// The email address.
     pub email: Option<String>,
 }
 
-/// A postal address. All but the country may be empty: of a consumer often no more is known.
+/// A postal address. Everything but the country may be empty, because often no more is known of a consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// Street and number, building, department.
@@ -160,20 +162,20 @@ pub struct Address {
     pub country: Country,
 }
 
-/// One thing that is sold.
+/// A line of a document: one item that is sold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// What it is.
+    /// The description of the item.
     pub description: String,
-    /// How many; negative when something is taken back.
+    /// The quantity; negative for returned items.
     pub quantity: i64,
-    /// The price of one, without VAT, never negative.
+    /// The price of one item without VAT, never negative.
     pub unit_price_cents: i64,
-    /// The price of all of them, without VAT.
+    /// The price of all items without VAT.
     pub net_cents: i64,
-    /// The VAT category of the line.
+    /// The VAT category.
     pub category: VatCategory,
-    /// The VAT rate of the line.
+    /// The VAT rate.
     pub rate: VatRate,
 }
 
@@ -184,22 +186,22 @@ pub struct Totals {
     pub net_cents: i64,
     /// The VAT.
     pub vat_cents: i64,
-    /// What is to be paid: net and VAT.
+    /// The payable amount: net plus VAT.
     pub total_cents: i64,
 }
 
-/// How a document was paid, or refunded.
+/// The payment or refund of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payment {
-    /// By which means.
+    /// The method.
     pub method: PaymentMethod,
-    /// On which day.
+    /// The date.
     pub on: Date,
-    /// How the payment provider calls the payment.
+    /// The payment provider's identifier of the payment.
     pub reference: String,
 }
 
-/// A means of payment.
+/// A payment method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PaymentMethod {
     /// A credit or debit card.
@@ -208,18 +210,18 @@ pub enum PaymentMethod {
     DirectDebit,
     /// A bank transfer.
     BankTransfer,
-    /// A transfer by iDEAL.
+    /// An iDEAL transfer.
     Ideal,
-    /// A transfer by Bancontact.
+    /// A Bancontact transfer.
     Bancontact,
     /// A `PayPal` account.
     PayPal,
-    /// Another one, by its name in a sentence.
+    /// Another method, by its name in a sentence.
     Other(String),
 }
 
 impl PaymentMethod {
-    /// Returns the method's name as it stands in a sentence: "paid by card".
+    /// Returns the method's name as used in a sentence: "paid by card".
     pub fn name(&self) -> &str {
         match self {
             Self::Card => "card",

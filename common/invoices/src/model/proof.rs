@@ -1,4 +1,4 @@
-//! The rules between the parts of a draft. Each that is broken has an error that names the part, what it should be and what it is.
+//! The rules between the parts of a draft. An error names the part, the expected value and the actual one.
 
 use std::fmt;
 
@@ -8,60 +8,60 @@ use super::{
 };
 use crate::text::clean;
 
-/// Why a draft is not an invoice.
+/// The reason a draft is not a valid invoice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvoiceError {
-    /// A text that must be there is empty.
+    /// A required text is empty.
     #[error("{0} is empty")]
     Empty(&'static str),
-    /// A text is longer than the page has room for.
+    /// A text is too long for the page.
     #[error("{field} is longer than {max} characters")]
     TooLong {
-        /// Which text.
+        /// The name of the text.
         field: &'static str,
-        /// How long it may be.
+        /// The maximum length.
         max: usize,
     },
     /// There are too few or too many of something.
     #[error("{what} must be {min} to {max}, not {found}")]
     Count {
-        /// What is counted.
+        /// The name of the counted things.
         what: &'static str,
-        /// How many there must be.
+        /// The minimum number.
         min: usize,
-        /// How many there may be.
+        /// The maximum number.
         max: usize,
-        /// How many there are.
+        /// The actual number.
         found: usize,
     },
     /// An amount or a quantity is out of bounds.
     #[error("{0} is out of bounds")]
     OutOfBounds(Amount),
-    /// An amount is not what the others make it.
+    /// An amount does not follow from the others.
     #[error("{what} is {stated} cents, but must be {proved}")]
     Sum {
-        /// Which amount.
+        /// The wrong amount.
         what: Amount,
         /// The amount that follows from the lines.
         proved: i64,
-        /// The amount of the draft.
+        /// The amount in the draft.
         stated: i64,
     },
-    /// The VAT by rate is not that of the lines.
+    /// The VAT by rate does not follow from the lines.
     #[error("VAT by rate is {stated:?}, but the lines make it {proved:?}")]
     VatShares {
         /// The VAT that follows from the lines.
         proved: Vec<VatShare>,
-        /// The VAT of the draft.
+        /// The VAT in the draft.
         stated: Vec<VatShare>,
     },
-    /// The rate or category of a line is not one of the treatment.
+    /// The rate or category of a line does not match the treatment.
     #[error("line {line}: its VAT category or rate is not one of the invoice's VAT treatment")]
     LineTreatment {
-        /// The line's number, from 1.
+        /// The line's number, starting at 1.
         line: usize,
     },
-    /// The parties are such that the treatment would be unlawful.
+    /// The treatment is unlawful between these parties.
     #[error("{0}")]
     Treatment(&'static str),
     /// The last day of service is before the first.
@@ -69,13 +69,13 @@ pub enum InvoiceError {
     Period,
 }
 
-/// Cents by which the VAT of a part may not differ from what the rate makes of it.
+/// The difference, in cents, that the VAT of a part must stay below.
 const PART_TOLERANCE: u64 = 100;
 
-/// An amount that is proved, by the name that errors give it.
+/// A proved amount, as named in errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
-    /// The net amount of a line, by its number from 1.
+    /// The net amount of a line, by its number starting at 1.
     Line(usize),
     /// The net amount of the document.
     Net,
@@ -100,7 +100,7 @@ impl fmt::Display for Amount {
 }
 
 impl Amount {
-    /// Adds amounts up, whose sum must be in bounds.
+    /// Adds up amounts, whose sum must be in bounds.
     pub(super) fn sum(self, cents: impl IntoIterator<Item = i64>) -> Result<i64, InvoiceError> {
         let sum = cents.into_iter().try_fold(0_i64, i64::checked_add);
         sum.filter(|sum| sum.abs() <= MAX_CENTS).ok_or(InvoiceError::OutOfBounds(self))
@@ -111,7 +111,7 @@ impl Amount {
     }
 }
 
-/// Returns the draft with its texts cleaned, when every rule holds.
+/// Returns the draft with cleaned texts, if every rule holds.
 pub(super) fn prove(mut draft: Draft) -> Result<Draft, InvoiceError> {
     clean_texts(&mut draft)?;
     if draft.service.to < draft.service.from {
@@ -151,7 +151,7 @@ fn prove_sums(draft: &Draft) -> Result<(), InvoiceError> {
     Amount::Vat.must_be(vat, draft.totals.vat_cents)?;
     let total = Amount::Total.sum([net, vat])?;
     Amount::Total.must_be(total, draft.totals.total_cents)?;
-    // Less than nothing is asked for by a credit note, whose amounts are positive.
+    // A negative total belongs on a credit note, whose amounts are positive.
     if total < 0 { Err(InvoiceError::OutOfBounds(Amount::Total)) } else { Ok(()) }
 }
 

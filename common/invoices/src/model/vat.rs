@@ -1,4 +1,4 @@
-//! VAT of an invoice: why it is charged or not, at which rate, and how much for each rate.
+//! The VAT of an invoice: the reason it is charged or not, its rate, and its amount for each rate.
 
 use std::fmt;
 
@@ -7,36 +7,36 @@ use time::Date;
 use super::{InvoiceError, Line, proof::Amount};
 use crate::Country;
 
-/// Why VAT is charged, or not.
+/// The reason VAT is charged or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Treatment {
     /// The VAT of the seller's country.
     Standard,
     /// The buyer, a business in another member state, accounts for VAT.
     ReverseCharge {
-        /// The proof that the buyer's number was valid, when VIES gave one.
+        /// The proof that the buyer's number was valid, if VIES gave one.
         consultation: Option<Consultation>,
     },
-    /// The VAT of the country where the buyer, a consumer, lives; declared by the one-stop shop.
+    /// The VAT of the country where the buyer, a consumer, lives; declared through the one-stop shop.
     ConsumerOfAnotherState {
-        /// Whose VAT is charged.
+        /// The country whose VAT is charged.
         country: Country,
     },
-    /// The service is rendered outside the European Union.
+    /// The service is supplied outside the European Union.
     OutsideScope,
 }
 
-/// The answer of VIES that a VAT number is valid.
+/// A response of VIES that a VAT number is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Consultation {
     /// The consultation number.
     pub number: String,
-    /// The date of the answer.
+    /// The date of the response.
     pub on: Date,
 }
 
 impl Treatment {
-    /// Returns the category of a line of such an invoice.
+    /// Returns the category of a line with this treatment.
     pub fn category(&self, rate: VatRate) -> VatCategory {
         match self {
             Self::Standard | Self::ConsumerOfAnotherState { .. } if rate == VatRate::ZERO => VatCategory::Zero,
@@ -46,7 +46,7 @@ impl Treatment {
         }
     }
 
-    /// Returns the note that the law wants on the document; `None` for ordinary VAT.
+    /// Returns the note that the law requires on the document; `None` for ordinary VAT.
     pub fn note(&self) -> Option<String> {
         match self {
             Self::Standard => None,
@@ -66,7 +66,7 @@ impl Treatment {
     }
 }
 
-/// A VAT category of the European standard, with its letters.
+/// A VAT category of the European standard, with its code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VatCategory {
     /// `S`: a rate above zero.
@@ -80,7 +80,7 @@ pub enum VatCategory {
 }
 
 impl VatCategory {
-    /// Returns the category's code of UNCL 5305.
+    /// Returns the category's code in UNCL 5305.
     pub fn code(self) -> &'static str {
         match self {
             Self::Standard => "S",
@@ -91,21 +91,21 @@ impl VatCategory {
     }
 }
 
-/// A VAT rate from 0 to 100 per cent, in hundredths of a per cent. It is shown as `21` or `5.5`.
+/// A VAT rate from 0 to 100 per cent, in hundredths of a per cent. Displayed as `21` or `5.5`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VatRate(u16);
 
-/// The number is not a VAT rate.
+/// The error for a number that is not a VAT rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a VAT rate is 0 to 10000 hundredths of a per cent")]
 pub struct VatRateError;
 
 impl VatRate {
-    /// No VAT.
+    /// The rate of zero.
     pub const ZERO: Self = Self(0);
     const WHOLE: u16 = 10_000;
 
-    /// Reads a rate in hundredths of a per cent: 2100 is 21%.
+    /// Creates a rate from hundredths of a per cent: 2100 is 21%.
     pub fn from_basis_points(points: u16) -> Result<Self, VatRateError> {
         if points <= Self::WHOLE { Ok(Self(points)) } else { Err(VatRateError) }
     }
@@ -115,7 +115,7 @@ impl VatRate {
         self.0
     }
 
-    /// Returns the VAT of a net amount, rounded half up (half away from zero when the amount is negative).
+    /// Returns the VAT of a net amount, rounded half up (half away from zero if the amount is negative).
     pub fn of(self, net_cents: i64) -> i64 {
         let exact = i128::from(net_cents) * i128::from(self.0);
         let half = i128::from(Self::WHOLE / 2) * exact.signum();
@@ -143,12 +143,12 @@ pub struct VatShare {
     pub rate: VatRate,
     /// The sum of the lines.
     pub net_cents: i64,
-    /// Their VAT, rounded once.
+    /// The VAT of the lines, rounded once.
     pub vat_cents: i64,
 }
 
 impl VatShare {
-    /// Returns the VAT of lines, the highest rate first.
+    /// Calculates the VAT of lines, the highest rate first.
     pub fn of(lines: &[Line]) -> Result<Vec<Self>, InvoiceError> {
         let mut shares: Vec<Self> = Vec::new();
         for line in lines {

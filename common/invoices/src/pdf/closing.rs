@@ -1,4 +1,4 @@
-//! What comes after the lines: the sums at the right, how it was paid and which VAT rules apply at the left, and notes.
+//! The part after the lines: the sums at the right, the payment and the applicable VAT rules at the left, and notes.
 
 use super::{
     compose::Composition,
@@ -13,9 +13,8 @@ use crate::{
     model::{Draft, Party, Treatment, VatCategory, VatShare},
 };
 
-/// Room that the sums want before a page is started for them.
+/// The height that the sums need; without it, a new page is started.
 const SUMS_HEIGHT: f32 = 130.0;
-/// Most lines of a paragraph at the left.
 const ASIDE_LINES: usize = 8;
 const MISSING_GLYPHS: &str =
     "Characters that this document's typefaces lack are drawn as □; the attached XML has them.";
@@ -43,7 +42,7 @@ pub(super) fn set(page: &mut Composition<'_>) {
     notes(page);
 }
 
-/// Payment and VAT, in sentences.
+/// Returns the payment and the VAT rules, in sentences.
 fn asides(invoice: &Invoice) -> Vec<(&'static str, String)> {
     let payment = match (&invoice.payment, invoice.is_credit_note()) {
         (Some(payment), is_refund) => {
@@ -116,7 +115,7 @@ fn notes(page: &mut Composition<'_>) {
     }
 }
 
-/// Every text of the document that others wrote.
+/// Returns every text of the document that others wrote.
 fn texts(invoice: &Draft) -> impl Iterator<Item = &str> {
     let parties = of_party(&invoice.seller).chain(of_party(&invoice.buyer));
     let lines = invoice.lines.iter().map(|line| &line.description);

@@ -1,5 +1,5 @@
-//! The page from top to bottom: what it opens with, and what each page repeats. `table.rs` sets the lines, `closing.rs` what comes
-//! after them.
+//! The page from top to bottom: its opening, and the parts repeated on each page. `table.rs` sets the lines,
+//! `closing.rs` the part after them.
 
 use super::{
     PLAY_MONEY, closing,
@@ -20,17 +20,16 @@ const BANNER_HEIGHT: f32 = 26.0;
 const BANNER: Style = Style { color: INK, ..STRONG };
 const LOGO: f32 = 20.0;
 const PILL_HEIGHT: f32 = 18.0;
-/// Where the columns of facts begin, as parts of the width. The second holds the longest period.
+/// The left edges of the columns of facts, as fractions of the width. The second column fits the longest period.
 const FACT_COLUMNS: [f32; 4] = [0.0, 0.17, 0.5, 0.76];
 
-/// A document of which everything above `y` is set.
+/// A document that is set down to `y`.
 pub(super) struct Composition<'a> {
     pub(super) invoice: &'a Invoice,
     pub(super) sheets: Sheets,
     pub(super) y: f32,
 }
 
-/// Lays out every page of an invoice.
 pub(super) fn compose(invoice: &Invoice) -> Sheets {
     let mut page = Composition { invoice, sheets: Sheets::new(), y: TOP };
     if invoice.play_money {
@@ -46,7 +45,7 @@ pub(super) fn compose(invoice: &Invoice) -> Sheets {
 }
 
 impl Composition<'_> {
-    /// Starts a page when the height does not fit on this one. Returns whether it did.
+    /// Starts a new page if the height does not fit on this one. Returns whether it did.
     pub(super) fn make_room(&mut self, height: f32) -> bool {
         if self.y + height <= BOTTOM {
             return false;
@@ -67,7 +66,7 @@ impl Composition<'_> {
         true
     }
 
-    /// Writes a paragraph in lines of the room, from x on; the first baseline is at y. Returns the baseline that would come next.
+    /// Writes a paragraph wrapped to `room` from x on, with its first baseline at y. Returns the next baseline.
     pub(super) fn paragraph(
         &mut self,
         node: Node,
@@ -96,7 +95,7 @@ impl Composition<'_> {
         self.y += BANNER_HEIGHT / 2.0;
     }
 
-    /// Logo, state, title and number.
+    /// Sets the logo, state, title and number.
     fn masthead(&mut self) {
         let (invoice, y) = (self.invoice, self.y);
         let letter: String = invoice.brand.chars().next().into_iter().flat_map(char::to_uppercase).take(1).collect();
@@ -127,7 +126,7 @@ impl Composition<'_> {
         self.y = y + 118.0;
     }
 
-    /// Dates, references and the total, between two lines.
+    /// Sets the dates, references and total, between two rules.
     fn facts(&mut self) {
         let invoice = self.invoice;
         let mut facts =
@@ -194,7 +193,7 @@ impl Composition<'_> {
         y
     }
 
-    /// Who sells, where the XML is, and the number of the page, at the foot of each.
+    /// Sets the footer of each page: the seller, the location of the XML, and the page number.
     fn footers(&mut self) {
         let seller = &self.invoice.seller;
         let vat = seller.vat_number.as_ref().map(|number| format!("VAT {number}"));
@@ -212,7 +211,6 @@ impl Composition<'_> {
     }
 }
 
-/// What the foot of each page says about the XML.
 const ATTACHED: &str =
     "This document carries itself as XML for bookkeeping software: factur-x.xml (EN 16931), attached to the PDF.";
 

@@ -1,7 +1,7 @@
-//! Typefaces, and text measured and set in them.
+//! Typefaces, and the measuring and setting of text.
 //!
-//! There is no shaper: a character becomes its glyph, one after the other, from the first face that has it. That is right for Latin,
-//! Greek, Cyrillic and for Chinese, Japanese and Korean; `fonts/README.md` says what becomes of the rest.
+//! There is no shaper: each character becomes a glyph, from the first face that has it. That is correct for Latin,
+//! Greek, Cyrillic and for Chinese, Japanese and Korean; `fonts/README.md` describes other scripts.
 
 use std::sync::LazyLock;
 
@@ -13,26 +13,25 @@ use skrifa::{
     metrics::GlyphMetrics,
 };
 
-/// How heavy a text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weight {
     Regular,
     SemiBold,
 }
 
-/// The glyphs of a text that come from one face.
+/// Consecutive glyphs of a text from one face.
 pub(super) struct Run {
     pub(super) font: Font,
     pub(super) glyphs: Vec<KrillaGlyph>,
-    /// In units of the font size.
+    /// The width, in units of the font size.
     pub(super) width: f32,
 }
 
-/// Stands for a character that no face has.
+/// The replacement for a character that no face has.
 const REPLACEMENT: char = '□';
 
-/// Returns the text in runs of one face each. Glyphs keep the place of their character, so that the text can be copied and searched
-/// for, also where a glyph only stands for it.
+/// Splits the text into runs of one face each. Glyphs keep the position of their character, so that the text can be
+/// copied and searched even where a glyph is a replacement.
 pub(super) fn set(text: &str, weight: Weight) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut last = None;
@@ -59,19 +58,17 @@ pub(super) fn set(text: &str, weight: Weight) -> Vec<Run> {
     runs
 }
 
-/// Returns how wide the text is, in units of the font size.
+/// Returns the width of the text, in units of the font size.
 pub(super) fn width(text: &str, weight: Weight) -> f32 {
     let advance =
         |c| find(c, weight).or_else(|| find(REPLACEMENT, weight)).map_or(0.0, |(face, glyph)| face.advance(glyph));
     text.chars().map(advance).sum()
 }
 
-/// Returns whether a face has each character of the text.
 pub(super) fn has_all(text: &str) -> bool {
     text.chars().all(|c| find(c, Weight::Regular).is_some())
 }
 
-/// Returns whether the typefaces could be read.
 pub(super) fn are_readable() -> bool {
     [&*REGULAR, &*SEMI_BOLD, &*FALLBACK].iter().all(|face| face.is_some())
 }

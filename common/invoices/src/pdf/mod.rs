@@ -1,7 +1,8 @@
-//! The invoice as a page to read: PDF/A-3 with the XML in it.
+//! The invoice as a page for people: PDF/A-3 with embedded XML.
 //!
-//! `compose.rs` places everything on `sheets.rs`, knowing no PDF; `paint.rs` paints the sheets with krilla, which refuses what the
-//! standards forbid; `xmp.rs` adds the metadata by which readers of Factur-X find the XML. Start with [`write()`].
+//! `compose.rs` places everything on `sheets.rs`, independent of PDF; `paint.rs` paints the sheets with krilla, which
+//! rejects what the standards forbid; `xmp.rs` adds the metadata by which Factur-X readers find the XML. Start with
+//! [`write()`].
 
 mod closing;
 mod compose;
@@ -27,25 +28,25 @@ use time::Date;
 
 use crate::Invoice;
 
-/// What marks a document for which no money was moved.
+/// The mark on a document for which no real money moves.
 pub(crate) const PLAY_MONEY: &str = "PLAY MONEY – not a real invoice";
 
-/// Why an invoice could not be painted. None of them is expected: the input was proved before.
+/// The reason an invoice could not be painted. Such an error is a bug, because the input was proved before.
 #[derive(Debug, thiserror::Error)]
 pub enum PdfError {
     /// A typeface of this crate could not be read.
     #[error("a typeface could not be read")]
     Typeface,
-    /// Something would have no place on the page.
+    /// Something does not fit on the page.
     #[error("the page has an impossible size or shape")]
     Geometry,
-    /// The name or the media type of the XML is not one.
+    /// The name or the media type of the XML is invalid.
     #[error("the XML could not be embedded")]
     Embedding,
-    /// The document would break one of the standards.
+    /// The document would violate one of the standards.
     #[error("the PDF would break its standards: {0}")]
     Standard(String),
-    /// The metadata could not be added to what was written.
+    /// The metadata could not be added to the PDF.
     #[error("the PDF has no metadata to add to")]
     Metadata,
 }
@@ -56,7 +57,7 @@ impl From<KrillaError> for PdfError {
     }
 }
 
-/// Writes the PDF of an invoice with its XML in it.
+/// Writes the PDF of an invoice with its XML embedded.
 pub(crate) fn write(invoice: &Invoice, cii: &str) -> Result<Vec<u8>, PdfError> {
     if !fonts::are_readable() {
         return Err(PdfError::Typeface);
@@ -95,7 +96,7 @@ fn embed(document: &mut Document, invoice: &Invoice, cii: &str) -> Result<(), Pd
         path: xmp::FILE_NAME.to_owned(),
         mime_type: Some(MimeType::new("text/xml").ok_or(PdfError::Embedding)?),
         description: Some("The invoice as XML of EN 16931 (Factur-X)".to_owned()),
-        // German authorities want `Alternative`: the XML is the invoice, too.
+        // German authorities expect `Alternative`, because the XML is the invoice, too.
         association_kind: AssociationKind::Alternative,
         data: cii.as_bytes().to_vec().into(),
         modification_date: Some(midnight(invoice.issued)),
@@ -105,7 +106,7 @@ fn embed(document: &mut Document, invoice: &Invoice, cii: &str) -> Result<(), Pd
     document.embed_file(file).ok_or(PdfError::Embedding)
 }
 
-/// The beginning of a day in UTC. The document is dated by the invoice, so that it is the same whenever it is rendered.
+/// Returns the beginning of a day in UTC. Documents are dated by their invoice, so that rendering is reproducible.
 fn midnight(date: Date) -> DateTime {
     let year = u16::try_from(date.year()).unwrap_or(0);
     DateTime::new(year).month(date.month().into()).day(date.day()).hour(0).minute(0).second(0).utc_offset_hour(0)

@@ -1,4 +1,4 @@
-//! Sheets painted as a PDF/A-3a that is accessible, too (PDF/UA-1).
+//! Paints sheets as an accessible PDF/A-3a (PDF/UA-1).
 
 use std::num::NonZeroU16;
 
@@ -22,7 +22,7 @@ use super::{
     style::{Color, PAGE, Style},
 };
 
-/// Returns an empty document of the standards.
+/// Creates an empty document that enforces the standards.
 pub(super) fn document() -> Result<Document, PdfError> {
     let configuration = ConfigurationBuilder::new()
         .with_archival_validator(Archival::A3_A)
@@ -32,7 +32,6 @@ pub(super) fn document() -> Result<Document, PdfError> {
     Ok(Document::new_with(SerializeSettings { configuration, ..SerializeSettings::default() }))
 }
 
-/// Paints every page and sets the structure.
 pub(super) fn paint(sheets: &Sheets, document: &mut Document) -> Result<(), PdfError> {
     let mut painted: Vec<Vec<Option<Identifier>>> = Vec::new();
     for marks in &sheets.pages {
@@ -87,7 +86,7 @@ fn fill([red, green, blue]: Color) -> Fill {
     Fill { paint: rgb::Color::new(red, green, blue).into(), ..Fill::default() }
 }
 
-/// A rectangle, its corners rounded by quadratic curves.
+/// Returns a rectangle with corners rounded by quadratic curves.
 fn rounded(x: f32, y: f32, (width, height): (f32, f32), radius: f32) -> Option<Path> {
     let mut path = PathBuilder::new();
     if radius <= 0.0 {

@@ -1,18 +1,16 @@
 //! Pages as lists of marks, and the structure that gives them their meaning.
 //!
-//! Everything is placed before anything is painted: only then is the number of pages known. What is read aloud belongs to a node of
-//! the structure; a mark without a node is decoration.
+//! Everything is placed before anything is painted, because only then the number of pages is known. Text for screen
+//! readers belongs to a node of the structure; a mark without a node is decoration.
 
 use super::{
     fonts,
     style::{Color, PAGE, Style},
 };
 
-/// A node of the structure, by its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Node(usize);
 
-/// What a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Document,
@@ -25,7 +23,7 @@ pub(super) enum Kind {
     Cell,
 }
 
-/// What belongs to a node, in the order in which it is read.
+/// A child of a node, in reading order.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Child {
     Node(Node),
@@ -33,7 +31,6 @@ pub(super) enum Child {
     Mark(usize, usize),
 }
 
-/// Something to be painted.
 #[derive(Debug)]
 pub(super) enum Mark {
     Text { x: f32, y: f32, text: String, style: Style, is_decoration: bool },
@@ -46,7 +43,6 @@ pub(super) struct Branch {
     pub(super) children: Vec<Child>,
 }
 
-/// The document while it is being laid out.
 #[derive(Debug)]
 pub(super) struct Sheets {
     pub(super) pages: Vec<Vec<Mark>>,
@@ -54,7 +50,6 @@ pub(super) struct Sheets {
 }
 
 impl Sheets {
-    /// The root of the structure.
     pub(super) const ROOT: Node = Node(0);
 
     pub(super) fn new() -> Self {
@@ -65,7 +60,7 @@ impl Sheets {
         self.pages.push(Vec::new());
     }
 
-    /// Adds a node as the last of its parent.
+    /// Adds a node as the last child of `parent`.
     pub(super) fn open(&mut self, parent: Node, kind: Kind) -> Node {
         let node = Node(self.branches.len());
         self.branches.push(Branch { kind, children: Vec::new() });
@@ -77,7 +72,7 @@ impl Sheets {
         &self.branches[node.0]
     }
 
-    /// Writes text on the last page, from x on.
+    /// Writes text on the last page, beginning at x.
     pub(super) fn text(&mut self, node: Node, x: f32, y: f32, text: &str, style: Style) {
         let page = self.pages.len() - 1;
         let mark = Child::Mark(page, self.pages[page].len());
@@ -85,12 +80,12 @@ impl Sheets {
         self.pages[page].push(Mark::Text { x, y, text: text.to_owned(), style, is_decoration: false });
     }
 
-    /// Writes text on the last page that ends at x.
+    /// Writes text on the last page, ending at x.
     pub(super) fn text_to(&mut self, node: Node, x: f32, y: f32, text: &str, style: Style) {
         self.text(node, x - measure(text, style), y, text, style);
     }
 
-    /// Writes text that is no part of the structure, such as what each page repeats.
+    /// Writes text outside of the structure, such as the parts repeated on each page.
     pub(super) fn decoration(&mut self, page: usize, x: f32, y: f32, text: &str, style: Style) {
         self.pages[page].push(Mark::Text { x, y, text: text.to_owned(), style, is_decoration: true });
     }
@@ -101,7 +96,6 @@ impl Sheets {
         }
     }
 
-    /// Draws a thin line across the page.
     pub(super) fn rule(&mut self, from: f32, to: f32, y: f32, thickness: f32, color: Color) {
         self.rectangle(from, y, (to - from, thickness), 0.0, color);
     }
@@ -112,7 +106,7 @@ impl Sheets {
     }
 }
 
-/// Returns how wide a text is, in points.
+/// Returns the width of a text, in points.
 pub(super) fn measure(text: &str, style: Style) -> f32 {
     fonts::width(text, style.weight) * style.size
 }

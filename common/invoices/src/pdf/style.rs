@@ -8,17 +8,15 @@ pub(super) const LEFT: f32 = 54.0;
 pub(super) const RIGHT: f32 = PAGE.0 - 54.0;
 pub(super) const WIDTH: f32 = RIGHT - LEFT;
 pub(super) const TOP: f32 = 54.0;
-/// Where the body ends, above the footer.
+/// The lower edge of the body, above the footer.
 pub(super) const BOTTOM: f32 = PAGE.1 - 92.0;
-/// The second of two columns: parties, and the sums.
+/// The left edge of the second column: parties, and the sums.
 pub(super) const MIDDLE: f32 = LEFT + WIDTH * 0.5;
 
-/// Between two columns.
 pub(super) const GUTTER: f32 = 16.0;
-/// Between two lines of text.
+/// The distance between two baselines.
 pub(super) const LEADING: f32 = 13.5;
 
-/// Red, green and blue.
 pub(super) type Color = [u8; 3];
 
 pub(super) const INK: Color = [17, 24, 39];
@@ -31,7 +29,6 @@ pub(super) const BROWN: Color = [133, 77, 14];
 pub(super) const PALE_YELLOW: Color = [254, 243, 199];
 pub(super) const YELLOW: Color = [250, 204, 21];
 
-/// A size, a weight and a colour.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Style {
     pub(super) size: f32,

@@ -1,4 +1,4 @@
-//! The lines of an invoice, over as many pages as it takes; each begins with the names of the columns.
+//! The table of an invoice's lines, which repeats its column names on every page.
 
 use super::{
     compose::Composition,
@@ -9,18 +9,17 @@ use super::{
 };
 use crate::model::{Line, VatCategory};
 
-/// Where the columns of numbers end.
+/// The right edges of the numeric columns.
 const QUANTITY: f32 = LEFT + WIDTH * 0.58;
 const PRICE: f32 = LEFT + WIDTH * 0.74;
 const VAT: f32 = LEFT + WIDTH * 0.83;
 const AMOUNT: f32 = RIGHT;
-/// How wide a description is.
 const DESCRIPTION: f32 = WIDTH * 0.47;
 const DESCRIPTION_LINES: usize = 6;
 const PADDING: f32 = 9.0;
 
 pub(super) fn set(page: &mut Composition<'_>) {
-    // The names of the columns, and a row under them.
+    // Enough for the column names and one row.
     page.make_room(60.0);
     let table = page.sheets.open(Sheets::ROOT, Kind::Table);
     head(page, Some(table));
@@ -60,7 +59,7 @@ fn row(page: &mut Composition<'_>, table: Node, line: &Line) {
     page.sheets.rule(LEFT, RIGHT, page.y, 0.5, HAIRLINE);
 }
 
-/// Writes the names of the columns: into the table, or as what a page repeats.
+/// Writes the column names: into the table, or as decoration on later pages.
 fn head(page: &mut Composition<'_>, table: Option<Node>) {
     let row = table.map(|table| page.sheets.open(table, Kind::Row));
     let last = page.sheets.pages.len() - 1;

@@ -1,23 +1,23 @@
-//! Amounts and dates as the page writes them.
+//! Formatting of amounts and dates for the page.
 
 use time::{Date, Month};
 
 use crate::model::Period;
 
-/// Returns an amount as `€1,234.56`, a negative one with a minus sign before it.
+/// Formats an amount as `€1,234.56`, with a leading minus sign if negative.
 pub(super) fn money(cents: i64) -> String {
     let sign = if cents < 0 { "−" } else { "" };
     let cents = cents.unsigned_abs();
     format!("{sign}€{}.{:02}", grouped(cents / 100), cents % 100)
 }
 
-/// Returns a quantity with its thousands apart.
+/// Formats a quantity with thousands separators.
 pub(super) fn quantity(number: i64) -> String {
     let sign = if number < 0 { "−" } else { "" };
     format!("{sign}{}", grouped(number.unsigned_abs()))
 }
 
-/// Returns a date as `3 Nov 2026`.
+/// Formats a date as `3 Nov 2026`.
 pub(super) fn date(date: Date) -> String {
     let month = match date.month() {
         Month::January => "Jan",
@@ -36,7 +36,7 @@ pub(super) fn date(date: Date) -> String {
     format!("{} {month} {}", date.day(), date.year())
 }
 
-/// Returns a period as `1 Nov 2026 – 30 Nov 2026`, and a single day as a date.
+/// Formats a period as `1 Nov 2026 – 30 Nov 2026`, and a single day as a date.
 pub(super) fn period(period: Period) -> String {
     if period.from == period.to { date(period.from) } else { format!("{} – {}", date(period.from), date(period.to)) }
 }

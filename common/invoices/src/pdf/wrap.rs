@@ -1,9 +1,9 @@
-//! Text broken into lines that fit a width.
+//! Line breaking of text to a width.
 
 use super::fonts::{Weight, width};
 
-/// Returns the text in at most `max` lines of the width, which is in units of the font size. It breaks at spaces, between characters
-/// of East Asian scripts, and within a word that is wider than a line; what does not fit ends in an ellipsis.
+/// Breaks the text into at most `max` lines of the width, in units of the font size: at spaces, between characters of
+/// East Asian scripts, and within a word that is wider than a line. Overflowing text ends in an ellipsis.
 pub(super) fn wrap(text: &str, weight: Weight, room: f32, max: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
@@ -41,7 +41,7 @@ pub(super) fn wrap(text: &str, weight: Weight, room: f32, max: usize) -> Vec<Str
     lines
 }
 
-/// Returns the text, or as much of its beginning as fits the width with an ellipsis.
+/// Returns the text, shortened with an ellipsis if it exceeds the width.
 pub(super) fn shorten(text: &str, weight: Weight, room: f32) -> String {
     if width(text, weight) <= room {
         return text.to_owned();
@@ -54,7 +54,7 @@ pub(super) fn shorten(text: &str, weight: Weight, room: f32) -> String {
     kept + "…"
 }
 
-/// Words with the spaces behind them; characters that a line may break before or after stand alone.
+/// Splits text into words with their trailing spaces; characters before or after which a line may break are separate.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -72,7 +72,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Chinese, Japanese and Korean, between whose characters lines may break.
+/// Returns whether a character is Chinese, Japanese or Korean, so that lines may break next to it.
 fn is_ideograph(c: char) -> bool {
     matches!(c, '\u{2e80}'..='\u{2fff}' | '\u{3040}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}')
 }

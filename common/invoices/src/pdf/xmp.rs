@@ -1,18 +1,18 @@
-//! The metadata of Factur-X, which krilla cannot write: an incremental update of the finished PDF that replaces its XMP packet.
+//! The metadata of Factur-X, which krilla cannot write: an incremental update of the PDF that replaces its XMP packet.
 //!
-//! It reads what krilla wrote and nothing else: a classic table of objects, an uncompressed packet, the bag of extension schemas that
-//! PDF/A wants. Where that is not so, there is an error, and a test that fails.
+//! It only reads the output of krilla: a classic cross-reference table, an uncompressed packet, and the bag of
+//! extension schemas that PDF/A requires. Anything else is an error, and fails a test.
 
 use std::ops::Range;
 
 use super::PdfError;
 
-/// The name under which readers look for the XML.
+/// The file name under which readers look for the XML.
 pub(super) const FILE_NAME: &str = "factur-x.xml";
 
 const NAMESPACE: &str = "urn:factur-x:pdfa:CrossIndustryDocument:invoice:1p0#";
 
-/// Returns the PDF with an update appended, in which its metadata says that it carries an invoice.
+/// Appends an update to the PDF, whose metadata declares the embedded invoice.
 pub(super) fn add_factur_x(mut pdf: Vec<u8>) -> Result<Vec<u8>, PdfError> {
     let (object, packet) = packet(&pdf).ok_or(PdfError::Metadata)?;
     let packet =
@@ -37,7 +37,7 @@ pub(super) fn add_factur_x(mut pdf: Vec<u8>) -> Result<Vec<u8>, PdfError> {
     Ok(pdf)
 }
 
-/// Returns the number of the metadata's object, and where its packet is.
+/// Returns the object number of the metadata, and the range of its packet.
 fn packet(pdf: &[u8]) -> Option<(u32, Range<usize>)> {
     let named = rfind(pdf, b"/Metadata ")? + b"/Metadata ".len();
     let object: u32 = number(&pdf[named..])?;
@@ -47,7 +47,7 @@ fn packet(pdf: &[u8]) -> Option<(u32, Range<usize>)> {
     Some((object, start..end + find(&pdf[end..], b"?>")? + b"?>".len()))
 }
 
-/// Returns the entries of the trailer, and where the table of objects is.
+/// Returns the entries of the trailer, and the offset of the cross-reference table.
 fn trailer(pdf: &[u8]) -> Option<(&str, usize)> {
     let start = rfind(pdf, b"\ntrailer")?;
     let reference = start + find(&pdf[start..], b"startxref")?;
@@ -57,7 +57,7 @@ fn trailer(pdf: &[u8]) -> Option<(&str, usize)> {
     Some((entries, table))
 }
 
-/// Adds the description of the schema to the bag that is there, and the properties after it.
+/// Adds the schema description to the existing bag, and the properties after it.
 fn extend(packet: &str) -> Option<String> {
     let (before, after) = packet.split_once("</rdf:Bag></pdfaExtension:schemas>")?;
     let (middle, end) = after.rsplit_once("</rdf:RDF>")?;
@@ -93,7 +93,6 @@ fn rfind(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).rposition(|window| window == wanted)
 }
 
-/// Reads a number after white space.
 fn number<N: std::str::FromStr>(bytes: &[u8]) -> Option<N> {
     let bytes = bytes.trim_ascii_start();
     let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,4 +1,4 @@
-//! Invoices of every kind, for tests that look at documents.
+//! Sample invoices of every kind.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a sample that cannot be made fails its test")]
 
 use invoices::{
@@ -10,7 +10,7 @@ use invoices::{
 };
 use time::{Date, Month};
 
-/// Every sample, by a name that a file can have.
+/// Returns every sample with a name that is valid as a file name.
 pub(crate) fn all() -> Vec<(&'static str, Invoice)> {
     vec![
         ("domestic", prove(domestic())),
@@ -50,7 +50,7 @@ pub(crate) fn reverse_charge() -> Draft {
     draft
 }
 
-/// A consumer in France, of whom little is known.
+/// A consumer in France, with few known details.
 pub(crate) fn consumer() -> Draft {
     let mut draft = base(
         Treatment::ConsumerOfAnotherState { country: country("FR") },
@@ -63,7 +63,7 @@ pub(crate) fn consumer() -> Draft {
     draft
 }
 
-/// A business outside of the European Union.
+/// A business outside the European Union.
 pub(crate) fn outside() -> Draft {
     let mut draft = base(Treatment::OutsideScope, vec![line("Business plan, monthly", 1, 9900, 0)]);
     draft.buyer = party("Lovelace Analytical, Inc.", &["500 Howard Street", "Suite 300"], "94105 San-Francisco US");
@@ -71,7 +71,7 @@ pub(crate) fn outside() -> Draft {
     draft
 }
 
-/// The first sample, taken back in part.
+/// A partial credit note of the first sample.
 pub(crate) fn credit_note() -> Draft {
     let mut draft = with_lines(domestic(), vec![line("Pro plan, 13 of 30 days not used", 1, 823, 2100)]);
     draft.kind = InvoiceKind::CreditNote { of: "2026-000117".to_owned(), of_date: day(2026, Month::November, 1) };
@@ -80,13 +80,13 @@ pub(crate) fn credit_note() -> Draft {
     draft
 }
 
-/// Nothing to pay: a plan that is given.
+/// A free plan, with nothing to pay.
 pub(crate) fn zero() -> Draft {
     let lines = vec![line("Pro plan, monthly", 1, 1900, 2100), line("Discount for open source", -1, 1900, 2100)];
     Draft { payment: None, ..with_lines(domestic(), lines) }
 }
 
-/// Not paid yet.
+/// An unpaid invoice.
 pub(crate) fn unpaid() -> Draft {
     Draft { payment: None, tax_point: Some(day(2026, Month::November, 30)), ..domestic() }
 }
@@ -142,12 +142,12 @@ pub(crate) fn extremes() -> Draft {
     draft
 }
 
-/// Fills in the sums that follow from the lines, and proves them.
+/// Fills in the sums that follow from the lines, and proves the draft.
 pub(crate) fn prove(draft: Draft) -> Invoice {
     Invoice::new(draft).expect("the sample is an invoice")
 }
 
-/// The draft with other lines and the sums that follow from them.
+/// Returns the draft with other lines and the sums that follow from them.
 pub(crate) fn with_lines(mut draft: Draft, lines: Vec<Line>) -> Draft {
     draft.lines = lines;
     for line in &mut draft.lines {
@@ -160,7 +160,7 @@ pub(crate) fn with_lines(mut draft: Draft, lines: Vec<Line>) -> Draft {
     draft
 }
 
-/// One line; its category follows from the draft's treatment.
+/// Returns a line, whose category follows from the draft's treatment.
 pub(crate) fn line(description: &str, quantity: i64, unit_price_cents: i64, points: u16) -> Line {
     Line {
         description: description.to_owned(),
@@ -172,7 +172,7 @@ pub(crate) fn line(description: &str, quantity: i64, unit_price_cents: i64, poin
     }
 }
 
-/// A party, its postcode, city and country given as the last line of its address.
+/// Returns a party, with its postcode, city and country given as the last line of its address.
 pub(crate) fn party(name: &str, lines: &[&str], place: &str) -> Party {
     let (place, code) = place.rsplit_once(' ').unwrap();
     let (postcode, city) = place.rsplit_once(' ').unwrap();

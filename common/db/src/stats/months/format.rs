@@ -1,5 +1,5 @@
-//! The form of a month's row: `MessagePack`, compressed with Zstandard. A list has each key once, and each day's counts by
-//! the key's place.
+//! The format of a month's row: `MessagePack`, compressed with Zstandard. A list stores each key once, and refers to it
+//! by index in each day's counts.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,12 +9,12 @@ use std::{
 use domain::traffic::Count;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// The level of compression: a month is compressed once, and read for a year.
+/// The compression level. A month is compressed once, and read for a year.
 const LEVEL: i32 = 9;
-/// The most bytes that are decompressed of a column: a month of lists that are as long as they can be.
+/// The maximum decompressed size of a column, enough for a month of full lists.
 const MOST_BYTES: u64 = 1 << 28;
 
-/// Lists that one report reads together, in a column of their own.
+/// A group of lists that one report reads together, stored in one column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::stats) enum Group {
     Audience,
@@ -25,11 +25,10 @@ pub(in crate::stats) enum Group {
 }
 
 impl Group {
-    /// Every group, in the order of the columns.
     pub(in crate::stats) const ALL: [Self; 5] =
         [Self::Audience, Self::Views, Self::Requests, Self::Errors, Self::Agents];
 
-    /// Returns the group of a list, by the list's stored name. A list that is not known is stored like one of requests.
+    /// Returns the group of a list, by the list's stored name. Unknown lists are stored with those of requests.
     pub(in crate::stats) fn of(list: &str) -> Self {
         match list {
             "page" | "referrer" | "view_country" => Self::Audience,
@@ -45,14 +44,14 @@ impl Group {
 #[derive(Serialize, Deserialize)]
 struct StoredDay(u8, Vec<i64>, i64);
 
-/// An entry of a list: the place of its key, requests, bytes.
+/// A list entry: the index of its key, requests, bytes.
 type StoredEntry = (u32, u64, u64);
 
-/// A list's name, its keys, and the entries of each day.
+/// A list: its name, its keys, and the entries of each day.
 #[derive(Default, Serialize, Deserialize)]
 struct StoredList(String, Vec<String>, Vec<(u8, Vec<StoredEntry>)>);
 
-/// A day's figures. Lists are by their stored name.
+/// A day's figures, with lists by their stored name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Day {
     sums: Vec<i64>,
@@ -61,23 +60,20 @@ pub(super) struct Day {
 }
 
 impl Day {
-    /// Reads a day as its row has it.
     pub(super) fn from_row(sums: Vec<i64>, visitors: i64, lists: &str) -> Result<Self, sqlx::Error> {
         let lists = serde_json::from_str(lists).map_err(|error| sqlx::Error::Decode(error.into()))?;
         Ok(Self { sums, visitors, lists })
     }
 
-    /// Requests and bytes, which only grow.
+    /// Returns requests and bytes, which only grow.
     fn size(&self) -> &[i64] {
         self.sums.get(..2).unwrap_or_default()
     }
 }
 
-/// The days of a month by their number.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct MonthDays(BTreeMap<u8, Day>);
 
-/// A month's columns.
 pub(super) struct Columns {
     days: Vec<u8>,
     groups: BTreeMap<Group, Vec<u8>>,
@@ -94,7 +90,7 @@ impl Columns {
 }
 
 impl MonthDays {
-    /// Adds a day, unless there is one with as much.
+    /// Adds a day, unless the existing one has at least as much traffic.
     pub(super) fn add(&mut self, number: u8, day: Day) {
         if self.0.get(&number).is_none_or(|known| known.size() < day.size()) {
             self.0.insert(number, day);
@@ -146,7 +142,7 @@ impl MonthDays {
     }
 }
 
-/// Reads the column of days: for each its number in the month, its sums as they are stored, and its visitors.
+/// Reads the column of days: for each its number in the month, its sums as stored, and its visitors.
 pub(in crate::stats) fn sums_of_days(column: &[u8]) -> Result<Vec<(u8, Vec<i64>, i64)>, sqlx::Error> {
     let days: Vec<StoredDay> = unpack(column)?;
     Ok(days.into_iter().map(|StoredDay(number, sums, visitors)| (number, sums, visitors)).collect())
@@ -171,7 +167,7 @@ pub(in crate::stats) fn each_of_group(
 
 fn pack(value: &impl Serialize) -> Result<Vec<u8>, sqlx::Error> {
     let packed = rmp_serde::to_vec(value).map_err(|error| sqlx::Error::Encode(error.into()))?;
-    // What could not be read again is not written: its days stay as they are.
+    // A column that could not be read again is not written, and its days keep their own rows.
     if packed.len() as u64 > MOST_BYTES {
         return Err(sqlx::Error::Encode(format!("a month of {} bytes is too large", packed.len()).into()));
     }

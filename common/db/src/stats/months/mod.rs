@@ -1,6 +1,6 @@
-//! Months: the days of a project in one row, once the month has been over for a while.
+//! Months: the days of a project in one row, written some time after the month has ended.
 //!
-//! [`condense`] makes them of days, without losing any figure; reports read them like days.
+//! [`condense`] makes them from days without losing a figure; reports read them like days.
 
 mod format;
 
@@ -11,7 +11,7 @@ use time::Date;
 use self::format::{Day, MonthDays};
 pub(super) use self::format::{Group, each_of_group, sums_of_days};
 
-/// A project's days of one month that are rows of their own.
+/// A month of a project whose days still have their own rows.
 #[derive(Debug, Clone)]
 pub struct Condensable {
     /// The project.
@@ -20,7 +20,7 @@ pub struct Condensable {
     pub month: Month,
 }
 
-/// Returns projects that have days in the oldest month with days before `until`, the first of a month: at most `limit`.
+/// Returns at most `limit` projects with days in the oldest month that has any before `until`, the first of a month.
 pub async fn condensable(pool: &PgPool, until: Date, limit: i64) -> Result<Vec<Condensable>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"SELECT day AS "day!", project_id AS "project!: ProjectId" FROM traffic_days
@@ -40,8 +40,8 @@ pub async fn condensable(pool: &PgPool, until: Date, limit: i64) -> Result<Vec<C
     Ok(found)
 }
 
-/// Moves a project's days of a month into the month's row, in one transaction. A day that is there already stays if it
-/// has as much: what comes now may be made of hours that have gone in part.
+/// Moves a project's days of a month into the month's row, in one transaction. A day that is already there stays if it
+/// has at least as much traffic, because the new one may be made from partly deleted hours.
 pub async fn condense(pool: &PgPool, wanted: &Condensable) -> Result<(), sqlx::Error> {
     let Condensable { project, month } = wanted;
     let mut tx = pool.begin().await?;
@@ -57,11 +57,11 @@ pub async fn condense(pool: &PgPool, wanted: &Condensable) -> Result<(), sqlx::E
     )
     .fetch_all(&mut *tx)
     .await?;
-    // Another admin has moved them meanwhile.
+    // Another admin has moved the days meanwhile.
     if rows.is_empty() {
         return Ok(());
     }
-    // Read after the days are locked: of two that move the same days, the second finds what the first has made of them.
+    // Read after locking the days, so that the second of two concurrent calls sees the result of the first.
     let mut days = stored(&mut tx, project, *month).await?;
     for row in rows {
         days.add(row.day.day(), Day::from_row(row.sums, row.visitors, &row.lists)?);
@@ -88,7 +88,7 @@ pub async fn condense(pool: &PgPool, wanted: &Condensable) -> Result<(), sqlx::E
     tx.commit().await
 }
 
-/// Returns what a month's row has, nothing if there is none, and keeps others from changing it.
+/// Locks and returns a month's row; empty if there is none.
 async fn stored(conn: &mut PgConnection, project: &ProjectId, month: Month) -> Result<MonthDays, sqlx::Error> {
     let row = sqlx::query!(
         "SELECT days, audience, views, requests, errors, agents FROM traffic_months
@@ -116,8 +116,7 @@ pub async fn delete_before(pool: &PgPool, until: Date, limit: i64) -> Result<u64
     Ok(deleted.rows_affected())
 }
 
-/// Drops the oldest partition of days that lies wholly before `until`, if all its days are in months. Returns whether
-/// there was one.
+/// Drops the oldest partition of days before `until`, if all its days are in months. Returns whether there was one.
 pub async fn drop_partition(pool: &PgPool, until: Date) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(r#"SELECT drop_condensed_partition($1) AS "dropped!""#, until).fetch_one(pool).await
 }

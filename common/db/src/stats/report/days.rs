@@ -1,4 +1,4 @@
-//! Days: each from its own row, from its month or, where those have more, from its hours.
+//! Traffic by day. Each day is read from its own row, from its month or, where they have more, from its hours.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::stats::months::{self, Group};
 
-/// Days whose lists are in memory at a time.
+/// The number of days whose lists are in memory at a time.
 const DAYS_AT_A_TIME: usize = 64;
 
 /// Consecutive UTC days.
@@ -38,33 +38,33 @@ impl From<DaySpan> for DayRange {
 }
 
 impl DayRange {
-    /// Returns one day.
+    /// Creates a range of one day.
     pub fn of(day: Date) -> Self {
         Self { first: day, last: day }
     }
 
-    /// Returns these days and so many before them.
+    /// Extends the range by a number of preceding days.
     #[must_use]
     pub fn and_before(self, days: u16) -> Self {
         Self { first: self.first.saturating_sub(Duration::days(days.into())), ..self }
     }
 
-    /// The beginning of the first day.
+    /// Returns the beginning of the first day.
     pub fn begin(self) -> Timestamp {
         midnight(self.first)
     }
 
-    /// The end of the last day.
+    /// Returns the end of the last day.
     pub fn end(self) -> Timestamp {
         next_midnight(midnight(self.last))
     }
 
-    /// The days, in order.
+    /// Returns the days, in order.
     pub fn days(self) -> impl Iterator<Item = Date> {
         std::iter::successors(Some(self.first), |day| day.next_day()).take_while(move |day| *day <= self.last)
     }
 
-    /// The hours of those days whose hours may be there.
+    /// Returns the hours of those days whose hours may still be stored.
     fn hours(self) -> Vec<Timestamp> {
         let (oldest, end) = (midnight(self.last) - HOURS_KEPT, self.end());
         std::iter::successors(Some(self.begin().max(oldest)), |hour| Some(*hour + HOUR))
@@ -78,15 +78,15 @@ impl DayRange {
 pub struct DayTraffic {
     /// The UTC day.
     pub day: Date,
-    /// The sums of the day.
+    /// The sums.
     pub sums: Sums,
-    /// The estimated number of visitors; 0 unless they were wanted.
+    /// The estimated number of visitors; 0 unless requested.
     pub visitors: u64,
     /// The table that the day is read from.
     pub(super) source: Source,
 }
 
-/// A place where a day is, those that are less to read last.
+/// The source of a day's figures, ordered from the most to the least data to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
     Hours,
@@ -94,7 +94,7 @@ pub(super) enum Source {
     Month,
 }
 
-/// The finest parts in which entries are told, where they are there in such.
+/// The finest resolution of entries, where stored at that resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grain {
     /// An hour.
@@ -103,24 +103,24 @@ pub enum Grain {
     Day,
 }
 
-/// The parts of days to read, beside their sums.
+/// The parts of days to read in addition to their sums.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'w> {
-    /// Lists.
+    /// The lists to read.
     pub lists: &'w [ListKind],
-    /// The finest parts in which the entries of lists are wanted.
+    /// The finest resolution of list entries.
     pub grain: Grain,
-    /// Whether the number of visitors is wanted.
+    /// Whether to estimate visitors.
     pub visitors: bool,
 }
 
 impl Wanted<'_> {
-    /// The sums alone.
+    /// Only the sums.
     pub const SUMS: Self = Self { lists: &[], grain: Grain::Day, visitors: false };
 }
 
-/// Returns the traffic of those of these days that had any, in order, and calls `take` with every entry of the wanted
-/// lists, in no order: all of one moment.
+/// Returns the traffic of those days that had any, in order, and calls `take` with every entry of the requested lists,
+/// in no order. All figures are from one snapshot.
 pub async fn days(
     pool: &PgPool,
     project: &Readable,
@@ -144,12 +144,11 @@ pub async fn days(
     Ok(found)
 }
 
-/// The days that are read from there.
 fn days_of(found: &[DayTraffic], source: Source) -> Vec<Date> {
     found.iter().filter(|day| day.source == source).map(|day| day.day).collect()
 }
 
-/// The hours that are read of these days.
+/// Returns the hours of the days that are read by hour.
 pub(super) fn by_hour(range: DayRange, found: &[DayTraffic]) -> Vec<Timestamp> {
     let mut hours = range.hours();
     hours.retain(|hour| {
@@ -159,10 +158,9 @@ pub(super) fn by_hour(range: DayRange, found: &[DayTraffic]) -> Vec<Timestamp> {
     hours
 }
 
-/// The sums of the days that had any, in order.
+/// Returns the sums of the days that had any traffic, in order.
 ///
-/// Of a day that is in several places, the one that knows most is right: a row lacks what came later, or the hours have
-/// gone in part.
+/// If a day has several sources, the largest is right: a row may lack later traffic, and hours may be partly deleted.
 pub(super) async fn sums(
     conn: &mut PgConnection,
     project: &Readable,
@@ -203,14 +201,13 @@ pub(super) async fn sums(
         })
         .collect();
     found.extend(sums_of_months(conn, project, range).await?);
-    // The best is the first of its day, and of equal ones the one that is less to read.
+    // Keep the largest of each day or, of equal ones, the one that is cheapest to read.
     let rank = |day: &DayTraffic| (day.sums.requests, day.sums.bytes, day.sums.pageviews, day.source);
     found.sort_by(|one, other| one.day.cmp(&other.day).then_with(|| rank(other).cmp(&rank(one))));
     found.dedup_by_key(|day| day.day);
     Ok(found)
 }
 
-/// The sums of those of these days that are in months.
 async fn sums_of_months(
     conn: &mut PgConnection,
     project: &Readable,
@@ -238,14 +235,13 @@ async fn sums_of_months(
     Ok(found)
 }
 
-/// The first days of the months of these days.
 fn months_of(days: impl Iterator<Item = Date>) -> Vec<Date> {
     let mut months: Vec<Date> = days.map(|day| Month::containing(day).first_day()).collect();
     months.dedup();
     months
 }
 
-/// Calls `take` with every entry of the lists of those days that are read from their own rows or their months.
+/// Calls `take` with every list entry of the days that are read from their own rows or their months.
 pub(super) async fn lists_of_days(
     conn: &mut PgConnection,
     project: &Readable,
@@ -354,7 +350,7 @@ async fn lists_of_hours(
     Ok(())
 }
 
-/// The sketches of the visitors of those days that are read by hour.
+/// Returns the visitor sketches of the days that are read by hour.
 async fn sketches(
     conn: &mut PgConnection,
     project: &Readable,

@@ -1,4 +1,4 @@
-//! The lists of a day, from its row or from the entries of its hours.
+//! The lists of a day, read from its row or from the entries of its hours.
 
 use std::{borrow::Cow, fmt};
 
@@ -16,15 +16,15 @@ use serde::{
 pub enum ListKind {
     /// Hostnames.
     Hostname,
-    /// Paths that the site has.
+    /// Paths that exist on the site.
     Path,
     /// Countries of all requests.
     Country,
-    /// Pages that people viewed, by path.
+    /// Pages viewed by people, by path.
     Page,
-    /// Hosts that led people here.
+    /// Hosts that referred people.
     Referrer,
-    /// Countries of people's views.
+    /// Countries of page views by people.
     ViewCountry,
     /// Views as [`ViewKey`]s.
     View,
@@ -32,7 +32,7 @@ pub enum ListKind {
     Error,
     /// Clients as [`AgentKey`](domain::traffic::AgentKey)s.
     Agent,
-    /// Pages that agents took, by the agent's name.
+    /// Pages requested by agents, by the agent's name.
     AgentPage,
     /// Requests that `robots.txt` disallows, by the agent's name.
     AgentDisallowed,
@@ -64,7 +64,7 @@ impl ListKind {
         }
     }
 
-    /// Returns the kind of the entries that the list is made of.
+    /// Returns the kind of the entries that make up the list.
     pub const fn entry_kind(self) -> EntryKind {
         match self {
             Self::Hostname => EntryKind::Hostname,
@@ -78,7 +78,7 @@ impl ListKind {
         }
     }
 
-    /// Returns what an entry with this key counts as in the list; none when it is not part of it.
+    /// Returns the list's key for an entry with this key; `None` when the entry is not part of the list.
     fn key_of(self, key: &str) -> Option<&str> {
         let part = |part: for<'k> fn(ViewKey<'k>) -> &'k str| match ViewKey::parse(key) {
             Some(view) => Some(part(view)).filter(|part| !part.is_empty()),
@@ -93,22 +93,22 @@ impl ListKind {
     }
 }
 
-/// An entry of a list, of a day or of one hour of it.
+/// A list entry, of a day or an hour.
 #[derive(Debug, Clone, Copy)]
 pub struct ListEntry<'e> {
     /// The beginning of the day or hour.
     pub begin: Timestamp,
-    /// The end of it.
+    /// The end of the day or hour.
     pub end: Timestamp,
     /// The list.
     pub kind: ListKind,
     /// The key, or [`OTHER`].
     pub key: &'e str,
-    /// Its count.
+    /// The count.
     pub count: Count,
 }
 
-/// Calls `take` with every entry of the lists of `kinds` in the lists of a day as its row has them.
+/// Calls `take` with every entry of the lists of `kinds` in a day's row.
 pub(super) fn each_stored(
     text: &str,
     kinds: &[ListKind],
@@ -119,7 +119,7 @@ pub(super) fn each_stored(
     read.map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
-/// Reads `{"<kind>": [[key, requests, bytes], …]}`. A list that is not wanted is passed over.
+/// Reads `{"<kind>": [[key, requests, bytes], …]}`, skipping lists that were not requested.
 struct StoredLists<'k, Take> {
     kinds: &'k [ListKind],
     take: Take,
@@ -157,7 +157,7 @@ impl<'de, Take: FnMut(ListKind, &str, Count)> Visitor<'de> for StoredLists<'_, T
     }
 }
 
-/// Calls `take` with what an entry of hours is in each of the lists of `kinds`.
+/// Calls `take` with an hour entry for each of the lists of `kinds` that it belongs to.
 pub(super) fn each_of_entry(kinds: &[ListKind], stored_kind: &str, key: &str, mut take: impl FnMut(ListKind, &str)) {
     for &kind in kinds.iter().filter(|kind| kind.entry_kind().as_str() == stored_kind) {
         if let Some(key) = kind.key_of(key) {
@@ -166,7 +166,6 @@ pub(super) fn each_of_entry(kinds: &[ListKind], stored_kind: &str, key: &str, mu
     }
 }
 
-/// Returns the kinds of entries that the lists of `kinds` are made of.
 pub(super) fn entry_kinds(kinds: &[ListKind]) -> Vec<String> {
     let mut words: Vec<_> = kinds.iter().map(|kind| kind.entry_kind().as_str().to_owned()).collect();
     words.sort_unstable();

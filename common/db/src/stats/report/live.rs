@@ -1,4 +1,4 @@
-//! The last hours.
+//! Traffic of the last hours.
 
 use domain::{
     Timestamp,
@@ -8,7 +8,7 @@ use sqlx::{PgExecutor, PgPool};
 
 use super::{ListKind, Readable, count, sums_of};
 
-/// Lists are cut to these lengths.
+/// The lengths to which lists are cut.
 #[derive(Debug, Clone, Copy)]
 pub struct TopLengths {
     /// Paths.
@@ -20,7 +20,7 @@ pub struct TopLengths {
 /// A project's traffic within some hours.
 #[derive(Debug, Clone, Default)]
 pub struct Live {
-    /// The hours that had any, in order.
+    /// The hours that had any traffic, in order.
     pub hours: Vec<(Timestamp, Sums)>,
     /// Hostnames, the most frequent first.
     pub hostnames: Vec<(String, Count)>,
@@ -28,13 +28,13 @@ pub struct Live {
     pub paths: Vec<(String, Count)>,
     /// The most frequent countries.
     pub countries: Vec<(String, Count)>,
-    /// Every [`AgentKey`](domain::traffic::AgentKey) as it is stored, and the key of those that found no room.
+    /// Every [`AgentKey`](domain::traffic::AgentKey) as stored, and the key of those that found no room.
     pub agents: Vec<(String, Count)>,
-    /// Whether some hostname, path or country found no room of its own.
+    /// Whether any hostname, path or country found no room of its own.
     pub is_truncated: bool,
 }
 
-/// Returns the traffic of these hours, all of one moment.
+/// Returns the traffic of these hours, from one snapshot.
 pub async fn live(
     pool: &PgPool,
     project: &Readable,
@@ -43,7 +43,7 @@ pub async fn live(
 ) -> Result<Live, sqlx::Error> {
     let mut snapshot = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
     let of_hours = hours_of(&mut *snapshot, project, hours).await?;
-    // A key beyond the length of its list is read no further; `(other)` is an entry of the agents' list only.
+    // Keys beyond the length of their list are cut off; `(other)` is an entry only in the list of agents.
     let entries = sqlx::query!(
         r#"SELECT kind AS "kind!", key AS "key!", requests AS "requests!", bytes AS "bytes!"
            FROM (SELECT kind, key, sum(requests)::bigint AS requests, sum(bytes)::bigint AS bytes,
@@ -99,7 +99,7 @@ pub async fn live(
     Ok(live)
 }
 
-/// Returns the sums of those of these hours that had any traffic, in order.
+/// Returns the sums of those hours that had any traffic, in order.
 pub async fn hours_of(
     db: impl PgExecutor<'_>,
     project: &Readable,
@@ -126,8 +126,8 @@ pub async fn hours_of(
     Ok(rows.into_iter().map(|row| (row.hour, sums_of(&row.sums))).collect())
 }
 
-/// Returns the traffic of one entry of a list, such as a hostname, within those of these hours that had any, in order. The
-/// list is one whose entries are stored as they are.
+/// Returns the traffic of one list entry, such as a hostname, for those hours that had any, in order. The list must be
+/// one whose entries are stored unchanged.
 pub async fn live_of(
     pool: &PgPool,
     project: &Readable,
@@ -157,21 +157,21 @@ pub async fn live_of(
     Ok(rows.into_iter().map(|row| (row.hour, count_of(row.requests, row.bytes))).collect())
 }
 
-/// The views that are asked for: those that have all of these, where there is one.
+/// A filter of page views: those that match every given field.
 #[derive(Debug, Clone, Default)]
 pub struct ViewFilter {
     /// The hostname.
     pub hostname: Option<String>,
     /// The path.
     pub page: Option<String>,
-    /// The host that led to it, or nothing for views that no other site led to.
+    /// The referring host, or an empty string for views that no other site referred.
     pub referrer: Option<String>,
     /// The country, as two letters.
     pub country: Option<String>,
 }
 
-/// Returns the views that are asked for, within those of these hours that had any, in order. The hours bound what is read:
-/// each has a bounded number of views.
+/// Returns the matching page views for those hours that had any, in order. The hours bound the rows that are read,
+/// because each has a bounded number of views.
 pub async fn views_by_hour(
     pool: &PgPool,
     project: &Readable,
@@ -206,7 +206,7 @@ pub async fn views_by_hour(
     Ok(rows.into_iter().map(|row| (row.hour, count(row.views))).collect())
 }
 
-/// Postgres keeps no NUL.
+/// Removes NUL, which Postgres does not store.
 fn without_nul(key: &str) -> String {
     key.replace('\0', "\u{fffd}")
 }

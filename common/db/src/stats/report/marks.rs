@@ -1,22 +1,22 @@
-//! Deployments that went live: marks on a line of time.
+//! Deployments that went live, as marks on a timeline.
 
 use domain::{AuditId, DeploymentId, Timestamp, audit::Action};
 use sqlx::PgPool;
 
 use super::Readable;
 
-/// A deployment went live: it was published, or the project was pointed at it again.
+/// A deployment that went live, because it was published or activated again.
 #[derive(Debug, Clone)]
 pub struct Mark {
     /// The deployment.
     pub deployment: DeploymentId,
-    /// Time at which it went live.
+    /// The time it went live.
     pub at: Timestamp,
-    /// The commit it was built from, while its record is there.
+    /// The commit it was built from, while its record exists.
     pub git_sha: Option<String>,
 }
 
-/// Returns the deployments that went live from `from` until `end`, in order: at most the newest `most`.
+/// Returns at most the newest `most` deployments that went live from `from` until `end`, in order.
 pub async fn marks(
     pool: &PgPool,
     project: &Readable,
@@ -46,7 +46,7 @@ pub async fn marks(
             Some(Mark { deployment: row.deployment.parse().ok()?, at: row.created_at, git_sha: row.git_sha })
         })
         .collect();
-    // Pointed at what is live already, a project serves what it did.
+    // Activating the live deployment changes nothing that visitors see.
     marks.dedup_by(|next, mark| next.deployment == mark.deployment);
     Ok(marks)
 }

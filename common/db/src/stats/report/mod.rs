@@ -1,7 +1,7 @@
 //! Reports on a project's traffic: hours, days, the lists of either, and the deployments that went live meanwhile.
 //!
-//! Every answer adds what was appended lately ([`traffic`](super::traffic)) to what the hours have. No query scans:
-//! hours and days are named one by one, together with the project. Start with [`live()`] and [`days()`].
+//! Every report includes the traffic that is not folded into hours yet ([`traffic`](super::traffic)). Queries do not
+//! scan: they list the hours and days, together with the project. Start with [`live()`] and [`days()`].
 
 mod days;
 mod lists;
@@ -20,7 +20,7 @@ pub use self::{
 };
 use crate::permits::{AtLeast, Member, ProjectPermit};
 
-/// Proof that a project's statistics may be read: by who may look at the project, or by its public link.
+/// Proof that a project's statistics may be read, by a permit for the project or by its public link.
 #[derive(Debug, Clone)]
 pub struct Readable(ProjectId);
 
@@ -31,18 +31,18 @@ impl<L: AtLeast<Member>> From<&ProjectPermit<L>> for Readable {
 }
 
 impl Readable {
-    /// The project.
+    /// Returns the project.
     pub fn project(&self) -> &ProjectId {
         &self.0
     }
 
-    /// The project of a public link, which the caller has looked up.
+    /// Creates a proof for the project of a public link that the caller has looked up.
     pub(super) fn by_link(project: ProjectId) -> Self {
         Self(project)
     }
 }
 
-/// Reads sums as they are stored: requests, bytes, hits, misses, five classes of status, page views, bytes to people.
+/// Reads stored sums: requests, bytes, hits, misses, five classes of status, page views, bytes to people.
 fn sums_of(stored: &[i64]) -> Sums {
     let at = |place: usize| stored.get(place).copied().map_or(0, count);
     Sums {

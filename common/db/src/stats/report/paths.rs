@@ -13,19 +13,19 @@ use super::{
     days::{by_hour, lists_of_days, sums},
 };
 
-/// A path was answered with a file or a redirect.
+/// A day or hour in which requests of a path got a file or a redirect.
 #[derive(Debug, Clone)]
 pub struct Answered {
     /// The path.
     pub path: String,
     /// The beginning of the day or hour.
     pub begin: Timestamp,
-    /// The end of it.
+    /// The end of the day or hour.
     pub end: Timestamp,
 }
 
-/// Returns when these paths were answered within these days: by hour where hours are there, by day elsewhere, as far as
-/// they are among a day's most frequent.
+/// Returns the hours, or days where hours are not stored, in which these paths were served. A day counts only if the
+/// path is among its most frequent.
 pub async fn answered(
     pool: &PgPool,
     project: &Readable,
