@@ -1,4 +1,4 @@
-//! Who may see a site.
+//! Access modes and passwords of sites.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub enum AccessMode {
 }
 
 impl AccessMode {
-    /// The word on the wire.
+    /// Returns the wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Public => "public",
@@ -36,7 +36,7 @@ impl AccessMode {
 #[cfg_attr(feature = "openapi", schema(value_type = String, min_length = 4, max_length = 128, pattern = "^[^\\x00]*$"))]
 pub struct SitePassword(secrecy::SecretString);
 
-/// The password is too short or too long, or has a NUL, which no browser can send back.
+/// The password is too short, too long, or contains a NUL, which no browser can send back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("password must be 4 to 128 characters")]
 pub struct PasswordError;

@@ -1,4 +1,4 @@
-//! Accounts: the persons and organizations that own projects, act on them and pay for what is used.
+//! Accounts: the people and organizations that own projects, act on them and pay for usage.
 
 use std::{fmt, str::FromStr};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{IdError, OrgId, UserId};
 
-/// A person or an organization, as an owner, an actor and a billing scope of its own. Written as its id, whose prefix tells the kind.
+/// A person or an organization, as owner, actor and billing scope. Serialized as its id, whose prefix gives the kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(untagged)]
 pub enum Account {

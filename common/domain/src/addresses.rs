@@ -1,9 +1,8 @@
-//! Addresses: from names to URLs, and from a request's host back to what it names.
+//! Conversion between names and URLs, and classification of a request's host.
 
 use super::{DeploymentId, Hostname, ProjectName, ShareName, hostname, ids};
 
-/// A host that may lead to a site: one under our domains, reduced to what it names, or a custom domain. The edge's
-/// memory and the database are keyed by it.
+/// A host that may lead to a site, under a platform domain or custom. Keys the edge's memory and the database.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HostKey {
     /// `<name>.{site_domain}`.
@@ -12,12 +11,12 @@ pub enum HostKey {
     Deployment(DeploymentId, ProjectName),
     /// `<three-words>.{share_domain}`.
     Share(ShareName),
-    /// A hostname of somebody's own, whether or not anybody has attached it.
+    /// A custom hostname, whether or not it is attached to a project.
     Domain(Hostname),
 }
 
 impl HostKey {
-    /// Returns the text that `route_changes.hosts` lists for this key. No two keys have the same label.
+    /// Returns the label of this key in `route_changes.hosts`. Labels are unique.
     pub fn label(&self) -> String {
         match self {
             Self::Project(name) => name.to_string(),
@@ -39,7 +38,7 @@ pub enum HostKind {
     Console,
     /// The AI gateway.
     Gateway,
-    /// Nothing can ever be there: neither a site of ours nor a hostname that could be somebody's custom domain.
+    /// A host that can be neither a platform site nor a custom domain.
     Unknown,
 }
 
@@ -52,11 +51,11 @@ pub struct Addresses {
     console_host: String,
     ai_host: String,
     dns_target: String,
-    /// `:8443`, or nothing when the platform is on the scheme's own port.
+    /// `:8443`, or empty for the scheme's default port.
     port_suffix: String,
 }
 
-/// The platform's domains and hosts, from which its [`Addresses`] are made.
+/// The platform's domains and hosts, from which [`Addresses`] is built.
 #[derive(Debug, Clone, Default)]
 pub struct PlatformHosts {
     /// Parent domain of projects and deployments.
@@ -69,14 +68,14 @@ pub struct PlatformHosts {
     pub console: String,
     /// Host of the AI gateway.
     pub gateway: String,
-    /// Host that the CNAME of a custom domain must point at.
+    /// Host that the CNAME record of a custom domain must point at.
     pub dns_target: String,
-    /// Port of every public URL, when it is not the scheme's own.
+    /// Port of every public URL, unless it is the scheme's default.
     pub port: Option<u16>,
 }
 
 impl Addresses {
-    /// Makes the addresses of a platform with these hosts.
+    /// Creates the addresses of a platform with these hosts.
     pub fn new(hosts: PlatformHosts) -> Self {
         Self {
             site_domain: hosts.site_domain,
@@ -104,27 +103,27 @@ impl Addresses {
         format!("https://{name}.{}{}", self.share_domain, self.port_suffix)
     }
 
-    /// Returns the host that a custom domain's CNAME must point at.
+    /// Returns the host that the CNAME record of a custom domain must point at.
     pub fn dns_target(&self) -> &str {
         &self.dns_target
     }
 
-    /// Whether `name` is the platform's: one of its hosts or domains, or under one of them. Nobody may attach it.
+    /// Returns whether `name` is a platform host or domain, or lies under one. Such names cannot be attached.
     pub fn is_own(&self, name: &Hostname) -> bool {
         self.is_own_host(name.as_str())
     }
 
-    /// Whether `host`, in lower case and without a port, is one of the platform's hosts or domains, or under one of
-    /// them.
+    /// Returns whether `host` (lower case, no port) is a platform host or domain, or lies under one.
     pub fn is_own_host(&self, host: &str) -> bool {
         [&self.site_domain, &self.share_domain, &self.api_host, &self.console_host, &self.ai_host, &self.dns_target]
             .into_iter()
             .any(|own| hostname::is_within(host, own))
     }
 
-    /// Whether a site of this name would stand in the way of one of the platform's hosts: it would have its address, or one above it. A
-    /// project that was named so before the host was is served on, at its name's address unless the API, the console or the gateway is
-    /// there, and at its custom domains in any case.
+    /// Returns whether a site of this name would have the address of a platform host, or a parent of it.
+    ///
+    /// Projects named before the host was configured are still served: at their own address unless the API, the console
+    /// or the gateway is there, and always at their custom domains.
     pub fn reserves(&self, name: &str) -> bool {
         let host = format!("{name}.{}", self.site_domain);
         [&self.share_domain, &self.api_host, &self.console_host, &self.ai_host, &self.dns_target]
@@ -132,7 +131,7 @@ impl Addresses {
             .any(|own| hostname::is_within(own, &host))
     }
 
-    /// Tells what `host` names. It must be in lower case, without a port and without a trailing dot.
+    /// Classifies `host`, which must be in lower case, without a port or a trailing dot.
     pub fn classify(&self, host: &str) -> HostKind {
         if host == self.api_host {
             return HostKind::Api;

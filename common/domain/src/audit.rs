@@ -1,20 +1,20 @@
-//! What the audit log records: one verb for every change of an org or a project.
+//! Audit log actions: one verb for every change to an org or a project.
 
 use super::role::Role;
 
 macro_rules! actions {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
-        /// A change that somebody made. The dotted word is stored and shown: never reuse or rename one.
+        /// A change that a person made. The dotted word is stored and shown: never reuse or rename one.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Action {
             $($(#[$doc])* $name,)+
         }
 
         impl Action {
-            /// Every action there is.
+            /// All actions.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
-            /// The word that is stored and shown.
+            /// Returns the word that is stored and shown.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)+
@@ -25,8 +25,7 @@ macro_rules! actions {
 }
 
 impl Action {
-    /// Returns the least role in an org whose holders are told of the action when it happens: that which may look at the
-    /// thing that it was done to.
+    /// Returns the lowest org role that is notified of the action: the lowest role that may view what was changed.
     pub const fn told_from(self) -> Role {
         match self {
             Self::InviteCreate
@@ -42,21 +41,20 @@ impl Action {
         }
     }
 
-    /// Whether every member of the org may see this detail of the action. The others are for whoever may read the audit
-    /// log; so is a detail that nobody has thought of here.
+    /// Returns whether every member of the org may see this detail. All others are only for readers of the audit log.
     pub fn is_open(self, detail: &str) -> bool {
         match detail {
             "deployment" | "deployments" | "git_sha" | "domain" | "key" | "scope" | "mode" | "reason" | "login"
             | "role" | "display_name" | "version" | "repo" | "branch" | "directory" | "installation" => true,
             "monthly_limit_cents" => matches!(self, Self::UsageLimit),
             "names" => matches!(self, Self::GatewayAliases),
-            // Of a transfer they name an org that not every member belongs to.
+            // In a transfer these name an org that not every member belongs to.
             "from" | "to" => matches!(self, Self::MemberRole),
             _ => false,
         }
     }
 
-    /// Whether the action changes who belongs to an org, or in which role.
+    /// Returns whether the action changes who belongs to an org, or in which role.
     pub const fn changes_members(self) -> bool {
         matches!(
             self,
@@ -71,43 +69,43 @@ impl Action {
 }
 
 actions! {
-    /// A project was made.
+    /// A project was created.
     ProjectCreate = "project.create",
-    /// A project was deleted with all it owned.
+    /// A project was deleted with everything it owned.
     ProjectDelete = "project.delete",
-    /// A project that was deleted was restored.
+    /// A deleted project was restored.
     ProjectRestore = "project.restore",
-    /// A project came to this org.
+    /// A project was transferred to this org.
     ProjectTransferIn = "project.transfer_in",
-    /// A project left this org.
+    /// A project was transferred out of this org.
     ProjectTransferOut = "project.transfer_out",
     /// The site's access mode was changed.
     ProjectAccess = "project.access",
     /// A site's password was set.
     ProjectPasswordSet = "project.password_set",
-    /// A site's password was forgotten.
+    /// A site's password was removed.
     ProjectPasswordRemove = "project.password_remove",
-    /// The operator took the site down.
+    /// The operator suspended the site.
     ProjectSuspend = "project.suspend",
-    /// The operator let the site be served again.
+    /// The operator lifted the suspension of the site.
     ProjectResume = "project.resume",
-    /// The operator suspended an account: all its sites and AI keys.
+    /// The operator suspended an account, with all its sites and AI keys.
     AccountSuspend = "account.suspend",
-    /// The operator ended the suspension of an account.
+    /// The operator lifted the suspension of an account.
     AccountResume = "account.resume",
     /// An upload went live.
     DeploymentUpload = "deployment.upload",
-    /// A project was pointed at a deployment.
+    /// A project was switched to another deployment.
     DeploymentActivate = "deployment.activate",
     /// A deployment was deleted.
     DeploymentDelete = "deployment.delete",
-    /// Old deployments expired, because the plan keeps no more.
+    /// Old deployments expired because the plan keeps no more.
     DeploymentExpire = "deployment.expire",
     /// An environment variable was set.
     EnvSet = "env.set",
     /// An environment variable was removed.
     EnvRemove = "env.remove",
-    /// A repository was linked: its pushes deploy.
+    /// A repository was linked; its pushes deploy.
     RepoLink = "repo.link",
     /// A repository was unlinked.
     RepoUnlink = "repo.unlink",
@@ -115,19 +113,19 @@ actions! {
     DomainAttach = "domain.attach",
     /// A custom domain was detached.
     DomainDetach = "domain.detach",
-    /// A custom domain was moved here from another project, by proof.
+    /// A custom domain was moved here from another project after proof of ownership.
     DomainClaim = "domain.claim",
-    /// A custom domain was moved to another project, whose members proved that it is theirs.
+    /// A custom domain was moved to another project, whose members proved ownership.
     DomainLose = "domain.lose",
-    /// A public link to a project's statistics was made.
+    /// A public link to a project's statistics was created.
     StatsPublish = "stats.publish",
-    /// The public link to a project's statistics was taken away.
+    /// The public link to a project's statistics was removed.
     StatsUnpublish = "stats.unpublish",
-    /// A share was made.
+    /// A share was created.
     ShareCreate = "share.create",
-    /// A share was deleted before its time.
+    /// A share was deleted before it expired.
     ShareDelete = "share.delete",
-    /// An org was made.
+    /// An org was created.
     OrgCreate = "org.create",
     /// An org's display name was changed.
     OrgUpdate = "org.update",
@@ -139,9 +137,9 @@ actions! {
     IconRemove = "icon.remove",
     /// Somebody was invited.
     InviteCreate = "invite.create",
-    /// An invite was withdrawn.
+    /// An invite was revoked.
     InviteRevoke = "invite.revoke",
-    /// An invite was accepted: its acceptor is a member now.
+    /// An invite was accepted, and its recipient became a member.
     InviteAccept = "invite.accept",
     /// A member's role was changed.
     MemberRole = "member.role",
@@ -149,7 +147,7 @@ actions! {
     MemberRemove = "member.remove",
     /// A member left.
     MemberLeave = "member.leave",
-    /// An org's token was made.
+    /// An org's token was created.
     TokenCreate = "token.create",
     /// An org's token was revoked.
     TokenRevoke = "token.revoke",
@@ -157,15 +155,15 @@ actions! {
     TokenLimit = "token.limit",
     /// The monthly limit of all AI keys of an org was changed.
     UsageLimit = "usage.limit",
-    /// The names that an org gives to models of the AI gateway were changed.
+    /// An org's model aliases for the AI gateway were changed.
     GatewayAliases = "gateway.aliases",
     /// A code-host installation was shared with the org.
     InstallationShare = "installation.share",
     /// A code-host installation is no longer shared with the org.
     InstallationUnshare = "installation.unshare",
-    /// The details for an org's invoices were changed.
+    /// The invoice details of an org were changed.
     BillingProfile = "billing.profile",
-    /// The EU's VAT registry said something else of an org's VAT number than before, or was silent for too long.
+    /// The EU's VAT registry changed its status for an org's VAT number, or did not answer for too long.
     BillingVatStatus = "billing.vat_status",
     /// An org's plan was chosen or changed.
     BillingPlan = "billing.plan",
@@ -173,7 +171,7 @@ actions! {
     BillingRenewal = "billing.renewal",
 }
 
-/// The kinds of actors.
+/// The kind of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
@@ -181,9 +179,9 @@ actions! {
 pub enum ActorKind {
     /// A person.
     User,
-    /// An org, by one of its deploy tokens.
+    /// An org, through one of its deploy tokens.
     DeployToken,
-    /// The code host, by a webhook.
+    /// The code host, through a webhook.
     CodeHost,
     /// The service itself.
     Platform,

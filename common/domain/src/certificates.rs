@@ -1,4 +1,4 @@
-//! The certificate of a custom domain, as the steps that a person sees.
+//! The progress of a custom domain's certificate, in the steps shown to people.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum DomainState {
-    /// Its DNS does not lead here yet.
+    /// Its DNS does not point here yet.
     WaitingForDns,
-    /// Its DNS leads here; the way through the public name is being tried.
+    /// Its DNS points here; a request through the public name is being tried.
     Checking,
     /// A certificate is being ordered.
     Ordering,
-    /// It has a certificate that is valid, and nothing is to be done.
+    /// It has a valid certificate, and no action is needed.
     Live,
-    /// It has a certificate that is valid, and the next is being ordered.
+    /// It has a valid certificate, and the next one is being ordered.
     Renewing,
-    /// Something is in the way that its owner or the operator has to change.
+    /// The owner or the operator has to change something.
     Blocked,
 }
 
 impl DomainState {
-    /// Every state.
+    /// All states.
     pub const ALL: &'static [Self] =
         &[Self::WaitingForDns, Self::Checking, Self::Ordering, Self::Live, Self::Renewing, Self::Blocked];
 
-    /// The word that is stored and shown.
+    /// Returns the word that is stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::WaitingForDns => "waiting_for_dns",
@@ -45,7 +45,7 @@ impl DomainState {
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
 pub enum CertificateSource {
-    /// An authority that speaks ACME.
+    /// An ACME authority.
     Acme,
     /// The local authority.
     Local,
@@ -54,7 +54,7 @@ pub enum CertificateSource {
 }
 
 impl CertificateSource {
-    /// The word that is stored and shown.
+    /// Returns the word that is stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Acme => "acme",

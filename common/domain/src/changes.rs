@@ -1,11 +1,11 @@
-//! Changes: what admin tells the edges to forget.
+//! Changes: invalidations that admin sends to the edges.
 //!
-//! A change is a row of the table `route_changes`, written in the transaction that makes it true. The messages that carry
-//! it are in the crate `live`, module `bus`.
+//! A change is a row of the table `route_changes`, written in the same transaction as the change itself. The messages
+//! that carry it are in the crate `live`, module `bus`.
 //!
-//! A `seq` alone does not say which change is meant: a promoted copy or a restored backup gives the numbers of lost commits
-//! out again. An [`Epoch`] names a stretch of the database's history in which each number was given once. The database begins
-//! another with its first change after anything that may have lost commits, a mere restart included.
+//! A `seq` alone does not identify a change: a promoted copy or a restored backup reuses the numbers of lost commits.
+//! An [`Epoch`] names a span of the database's history in which each number is used once. The database begins a new
+//! epoch with its first change after anything that may have lost commits, including a mere restart.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -13,38 +13,37 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Account, CertificateId, HostKey, IdError, OrgId, ProjectId, TokenId, UserId};
 
-/// One committed change.
+/// A committed change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteChange {
-    /// The change's place in the order of commits. The numbers have no gaps.
+    /// The position in commit order. Numbers have no gaps.
     pub seq: i64,
-    /// The thing that changed; an edge forgets everything that it remembers of it.
+    /// The thing that changed; an edge drops everything that it remembers about it.
     pub subject: Subject,
-    /// Labels ([`super::HostKey::label`]) of hosts that began or ceased to exist; an edge also forgets that they were
+    /// Labels ([`super::HostKey::label`]) of hosts that appeared or disappeared; edges also forget that they were
     /// unknown.
     pub hosts: Vec<String>,
-    /// The epoch that the database was in when the change was read from it. Absent from messages of versions that know of none.
+    /// The epoch of the database when the change was read. Absent from messages of versions that predate epochs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
-    /// A random number, by which the change is told from one that has its `seq` in another history. Absent from messages of
-    /// versions that know of none, and from rows that they wrote before the column was there.
+    /// A random number that tells apart changes with the same `seq`. Absent from messages and rows of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<i64>,
 }
 
 impl RouteChange {
-    /// Returns the change's position; `None` for a message of a version that knows of no epochs.
+    /// Returns the change's position, or `None` for a message of a version that predates epochs.
     pub fn position(&self) -> Option<Position> {
         self.epoch.clone().map(|epoch| Position { epoch, seq: self.seq })
     }
 }
 
-/// The name of a stretch of the database's history in which no `seq` was given twice. Made up at random by the database.
+/// The name of a span of the database's history in which no `seq` is used twice. Generated at random by the database.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Epoch(Arc<str>);
 
 impl Epoch {
-    /// The most characters of a name.
+    /// Maximum characters of an epoch's name.
     const MAX_LEN: usize = 64;
 
     /// Returns the text form.
@@ -82,16 +81,16 @@ impl<'de> Deserialize<'de> for Epoch {
 #[cfg(feature = "sqlx")]
 crate::column::text!(Epoch);
 
-/// A position in the order of changes. Positions of one epoch are ordered by `seq`; those of two are not comparable.
+/// A position in the order of changes, by `seq` within one epoch. Not comparable across epochs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
     /// The epoch.
     pub epoch: Epoch,
-    /// The number of the newest change up to here.
+    /// The number of the newest change up to this position.
     pub seq: i64,
 }
 
-/// Something that a transaction has changed and that edges may remember: at the commit it becomes a [`RouteChange`].
+/// Something changed by a transaction that edges may remember; it becomes a [`RouteChange`] at commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "edges go on serving what they remember until they are told"]
 pub struct Touched {
@@ -102,7 +101,7 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// Names a subject that changed while all hosts stay.
+    /// Creates a change of `subject` that affects no hosts.
     pub fn new(subject: impl Into<Subject>) -> Self {
         Self { subject: subject.into(), hosts: Vec::new() }
     }
@@ -120,30 +119,29 @@ impl From<Subject> for Touched {
     }
 }
 
-/// A thing that edges remember something of. Written as its id, whose prefix tells the kind.
+/// A thing that edges remember. Serialized as its id, whose prefix gives the kind.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Subject {
-    /// A project: what it serves, and who may see it.
+    /// A project: its content, and who may see it.
     Project(ProjectId),
     /// An organization: its members.
     Org(OrgId),
-    /// A token of the gateway: whether it works, and for which account.
+    /// A gateway token: whether it is valid, and for which account.
     Token(TokenId),
-    /// A person: whether their visits to gated sites go on.
+    /// A person: whether their sessions on gated sites stay valid.
     User(UserId),
     /// A certificate that was issued, renewed or removed.
     Certificate(CertificateId),
-    /// The plan of an account: what it allows.
+    /// The plan of an account, and so its limits.
     Plan(AccountPlan),
-    /// A thing of a kind that only a newer version knows, by its text. Found in messages and rows, and never parsed from
-    /// other text.
+    /// A thing of a kind that only a newer version knows, by its text. Only read from messages and rows.
     ///
-    /// This version remembers nothing of such a thing. A version that adds a kind and has with it changed what the one before
-    /// remembers names the hosts in the same change, or touches a subject of a known kind as well.
+    /// This version remembers nothing about such a thing. A version that adds a kind and thereby changes something that
+    /// its predecessor remembers must name the hosts in the same change, or touch a subject of a known kind as well.
     Unknown(Box<str>),
 }
 
-/// The plan of an account, as the subject of a change. Written `plan/` and the account's id.
+/// The plan of an account, as the subject of a change. Serialized as `plan/` and the account's id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AccountPlan {
     account: Account,
@@ -193,7 +191,7 @@ impl Subject {
         }
     }
 
-    /// Reads a subject that this or another version wrote, which may be newer.
+    /// Reads a subject written by this or another, possibly newer, version.
     fn written(text: &str) -> Self {
         text.parse().unwrap_or_else(|IdError| Self::Unknown(text.into()))
     }

@@ -1,11 +1,11 @@
-//! Time: one type for instants, and the clock that is passed in wherever time matters.
+//! Time: the type for instants, and the injected clock.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, UtcOffset};
 
-/// An instant in UTC, to the microsecond (what Postgres keeps). On the wire: RFC 3339 with `Z`.
+/// An instant in UTC, to the microsecond (the precision of Postgres). On the wire: RFC 3339 with `Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
@@ -13,7 +13,7 @@ use time::{OffsetDateTime, UtcOffset};
 pub struct Timestamp(#[serde(with = "time::serde::rfc3339")] OffsetDateTime);
 
 impl Timestamp {
-    /// Makes the instant that is `millis` milliseconds after the Unix epoch. A number out of range becomes the epoch.
+    /// Creates the instant `millis` milliseconds after the Unix epoch. An out-of-range number becomes the epoch.
     pub fn from_unix_millis(millis: i64) -> Self {
         let nanos = i128::from(millis) * 1_000_000;
         Self(OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap_or(OffsetDateTime::UNIX_EPOCH))
@@ -34,7 +34,7 @@ impl Timestamp {
         self.0
     }
 
-    /// Returns the time that has passed since `earlier`; zero when `earlier` is later.
+    /// Returns the time elapsed since `earlier`, or zero when `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::try_from(self.0 - earlier.0).unwrap_or(Duration::ZERO)
     }
@@ -67,18 +67,18 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// A source of the current time, passed in wherever time matters. Cheap to clone.
+/// A source of the current time, injected wherever time matters. Cheap to clone.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
-    /// Makes a clock that reads the machine's.
+    /// Creates a clock that reads the system time.
     pub fn system() -> Self {
         #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
         Self(Arc::new(|| OffsetDateTime::now_utc().into()))
     }
 
-    /// Makes a clock that calls `now`, for tests.
+    /// Creates a clock that calls `now`, for tests.
     pub fn from_fn(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }

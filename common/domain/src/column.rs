@@ -1,7 +1,7 @@
-//! Columns of text that hold a type of ours.
+//! Text columns that hold a domain type.
 
-/// Lets columns of text hold a type that has `as_str` and `FromStr`. What is read from a column is parsed, so it is known to be valid.
-/// With a second argument, that reads any text.
+/// Implements text columns for a type that has `as_str` and `FromStr`. Column values are parsed, so they are known to
+/// be valid. The optional second argument replaces the parser and accepts any text.
 macro_rules! text {
     ($name:ident) => {
         crate::column::text!(@implement $name, |text| text.parse()?);

@@ -1,4 +1,4 @@
-//! The states of a deployment.
+//! States of a deployment.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,19 +12,19 @@ pub enum DeploymentStatus {
     Uploading,
     /// The project's active deployment.
     Live,
-    /// The deployment was live; it can be activated again.
+    /// The deployment was live and can be activated again.
     Superseded,
     /// The upload did not become a deployment. Final.
     Failed,
 }
 
 impl DeploymentStatus {
-    /// Whether the project may be pointed at a deployment in this state.
+    /// Returns whether a project may be switched to a deployment in this state.
     pub fn is_activatable(self) -> bool {
         self.has_files()
     }
 
-    /// Whether the files of a deployment in this state are kept.
+    /// Returns whether the files of a deployment in this state are kept.
     pub fn has_files(self) -> bool {
         matches!(self, Self::Live | Self::Superseded)
     }

@@ -4,8 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// An address that mail can be sent to, of the form that browsers accept in a form (HTML's `<input type=email>`).
-/// ASCII only, and none of it can end a header line.
+/// A deliverable ASCII address in the form of HTML's `<input type=email>`. Contains nothing that ends a header line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
@@ -17,7 +16,7 @@ pub struct EmailAddress(String);
 #[error("email must be an address such as ada@example.com")]
 pub struct EmailError;
 
-/// RFC 5321, section 4.5.3.1, and its erratum 1690.
+/// The limit of RFC 5321, section 4.5.3.1, with its erratum 1690.
 const MAX_LEN: usize = 254;
 const LOCAL_MAX_LEN: usize = 64;
 const LABEL_MAX_LEN: usize = 63;
@@ -28,9 +27,11 @@ impl EmailAddress {
         &self.0
     }
 
-    /// Returns the mailbox that the address leads to, in one spelling: what is counted for a recipient is counted for it. Mail servers
-    /// ignore the case of an address, many of them a tag after `+`, and some of them dots; so two people whose addresses differ by a dot
-    /// are counted as one. No letter is sent to it: it may not be how its owner writes it.
+    /// Returns one canonical spelling of the mailbox, under which per-recipient limits are counted.
+    ///
+    /// Mail servers ignore the case of an address, many of them a tag after `+`, and some of them dots; so two people
+    /// whose addresses differ by a dot share a count. Never send mail to the result: its owner may write it
+    /// differently.
     #[must_use]
     pub fn mailbox(&self) -> Self {
         let whole = self.0.to_ascii_lowercase();

@@ -7,21 +7,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::limits::{ENV_KEY_CHARS, ENV_VALUE_CHARS};
 
-/// Why a variable was refused. The text is for the person who wrote it.
+/// The reason a variable was rejected. The text is shown to its author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EnvError {
-    /// The key is not a name that a shell accepts.
+    /// The key is not a valid shell variable name.
     #[error("key must be 1 to 128 letters, digits and underscores, and not begin with a digit")]
     Key,
     /// The value is too long.
     #[error("value must be at most 32768 characters")]
     Length,
-    /// The value has a NUL character, which no environment can hold.
+    /// The value contains a NUL character, which no environment can hold.
     #[error("value must not contain a NUL character")]
     Nul,
 }
 
-/// A variable's name, as POSIX has it: letters, digits and underscores, no digit first.
+/// A POSIX variable name: letters, digits and underscores, not starting with a digit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for EnvKey {
     }
 }
 
-/// A variable's value in the clear. Never printed; serialized for those who may read it.
+/// A variable's value in the clear. Never printed; serialized for authorized readers.
 #[derive(Clone)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = String, max_length = 32768, pattern = "^[^\\u0000]*$"))]
 pub struct EnvValue(SecretString);
@@ -103,23 +103,23 @@ impl<'de> Deserialize<'de> for EnvValue {
     }
 }
 
-/// The scope in which a variable is seen.
+/// The scope in which a variable is visible.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum EnvScope {
-    /// By what runs.
+    /// Visible at runtime.
     #[default]
     Runtime,
-    /// By what builds.
+    /// Visible to builds.
     Build,
-    /// By both.
+    /// Visible at runtime and to builds.
     Both,
 }
 
 impl EnvScope {
-    /// The word on the wire.
+    /// Returns the wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Runtime => "runtime",

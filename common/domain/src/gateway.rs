@@ -1,7 +1,7 @@
-//! How large a request to the AI gateway may be: its body, and the answer that it asks for. And the names that accounts give to models.
+//! Size limits of AI gateway requests (body and requested output), and model aliases.
 //!
-//! The contract's numbers are the defaults. A plan says what its accounts may, a key may say less, and a model never writes more
-//! than it can.
+//! The defaults are the contract's numbers. A plan sets the limits of its accounts, a key may lower them, and a model
+//! never writes more than it can.
 
 mod aliases;
 
@@ -27,11 +27,11 @@ macro_rules! bounded {
         pub struct $error;
 
         impl $name {
-            /// The smallest one.
+            /// The smallest value.
             pub const LEAST: i32 = *$range.start();
-            /// The largest one.
+            /// The largest value.
             pub const MOST: i32 = *$range.end();
-            /// The contract's number.
+            /// The contract's value.
             pub const DEFAULT: Self = Self($default);
 
             /// Returns the number.
@@ -88,30 +88,30 @@ macro_rules! bounded {
 }
 
 bounded! {
-    /// The largest body of a request, in bytes.
+    /// The maximum size of a request body, in bytes.
     BodyLimit, BodyLimitError, (1_024..=33_554_432), 65_536, "a whole number of bytes"
 }
 
 bounded! {
-    /// The most tokens that a choice of an answer may have.
+    /// The maximum number of tokens in one choice of a completion.
     TokenLimit, TokenLimitError, (1..=1_000_000), 4_096, "a whole number of tokens"
 }
 
 impl BodyLimit {
     /// Enough for a coding agent's long conversation, or for a few images.
     pub const EIGHT_MB: Self = Self(8_388_608);
-    /// The largest one.
+    /// The largest value.
     pub const LARGEST: Self = Self(Self::MOST);
 }
 
 impl TokenLimit {
-    /// As much as coding agents usually ask for.
+    /// The output that coding agents usually request.
     pub const LONG: Self = Self(32_768);
-    /// As much as the models that are shipped can write, mostly.
+    /// The output limit of most of the models shipped.
     pub const LONGEST: Self = Self(131_072);
 }
 
-/// Reads a number of bytes, or one of kilobytes or megabytes, such as `8 MB`.
+/// Parses a number of bytes, or of kilobytes or megabytes, such as `8 MB`.
 impl FromStr for BodyLimit {
     type Err = BodyLimitError;
     fn from_str(text: &str) -> Result<Self, BodyLimitError> {
@@ -135,12 +135,12 @@ impl FromStr for TokenLimit {
     }
 }
 
-/// What a key may ask beside what its plan says: less of it. `None` is as much as the plan allows.
+/// Limits of a key, which can only lower those of its plan. `None` means the plan's limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyLimits {
-    /// The largest body.
+    /// The maximum size of a request body.
     pub body_bytes: Option<BodyLimit>,
-    /// The most tokens of a choice.
+    /// The maximum number of tokens in one choice.
     pub max_tokens: Option<TokenLimit>,
 }
 

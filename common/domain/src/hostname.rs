@@ -1,4 +1,4 @@
-//! Hostnames that people point at us.
+//! Hostnames of custom domains.
 
 use std::{borrow::Cow, fmt, net::IpAddr, str::FromStr};
 
@@ -11,11 +11,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// The longest hostname, in its DNS form.
 const MAX_LEN: usize = 253;
 const LABEL_MAX_LEN: usize = 63;
-/// A longer text cannot become a hostname in any spelling worth the work.
+/// Inputs longer than this are rejected before they are normalized.
 const INPUT_MAX_LEN: usize = 4 * MAX_LEN;
 
-/// A hostname of at least two labels in the form in which DNS and TLS carry it: lower case, internationalized labels as
-/// `xn--…`, no trailing dot. Neither an address nor a wildcard.
+/// A hostname of at least two labels in the form of DNS and TLS: lower case, internationalized labels as `xn--…`, no
+/// trailing dot. Neither an IP address nor a wildcard.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
@@ -25,7 +25,7 @@ const INPUT_MAX_LEN: usize = 4 * MAX_LEN;
 ))]
 pub struct Hostname(String);
 
-/// Why a text is not a hostname. The message is for the person who gave it.
+/// The reason a text is not a hostname. The message is shown to its author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HostnameError {
     /// The text has a scheme or a path.
@@ -43,7 +43,7 @@ pub enum HostnameError {
     /// The text is a single label such as `localhost` or `com`.
     #[error("domain must have at least two labels, such as example.com")]
     SingleLabel,
-    /// The text is longer than a name in DNS may be.
+    /// The text is longer than a DNS name may be.
     #[error("domain is too long: at most {MAX_LEN} characters in all, and {LABEL_MAX_LEN} between two dots")]
     Length,
     /// The text is not a hostname for another reason.
@@ -60,13 +60,13 @@ impl Hostname {
         &self.0
     }
 
-    /// Takes `host` if it is in this type's form already. Looks at each byte once.
+    /// Returns `host` as a hostname if it is already in canonical form. Examines each byte once.
     pub fn from_canonical(host: &str) -> Option<Self> {
         is_canonical(host).then(|| Self(host.to_owned()))
     }
 }
 
-/// Whether `host` is `domain` or lies under it. Both must be in lower case.
+/// Returns whether `host` is `domain` or lies under it. Both must be in lower case.
 pub fn is_within(host: &str, domain: &str) -> bool {
     let rest = host.strip_suffix(domain);
     !domain.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -80,7 +80,7 @@ fn is_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
-/// As URLs are read: a host whose last label is a number can only be an IPv4 address, in one of its spellings.
+/// Returns whether the last label is a number, which URL parsers take for some spelling of an IPv4 address.
 fn ends_in_number(host: &str) -> bool {
     let last = host.rsplit('.').next().unwrap_or_default();
     let hex = last.strip_prefix("0x").is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
@@ -110,7 +110,7 @@ fn canonical(text: &str) -> Result<String, HostnameError> {
         return Err(Length);
     }
     let text = text.strip_suffix('.').unwrap_or(text);
-    // Hyphens in the third and fourth place are in use: r3---sn-x.example.com.
+    // Names in use have hyphens in the third and fourth place: r3---sn-x.example.com.
     let ascii = Uts46::new()
         .to_ascii(text.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast, DnsLength::Ignore)
         .map_err(|_| Form)?;
@@ -120,7 +120,7 @@ fn canonical(text: &str) -> Result<String, HostnameError> {
     if ascii.len() > MAX_LEN || ascii.split('.').any(|label| label.len() > LABEL_MAX_LEN) {
         return Err(Length);
     }
-    // Once more, for digits and dots of other scripts; and 127.1, 0x7f.1.
+    // Checked again for digits and dots of other scripts; and for 127.1, 0x7f.1.
     if ends_in_number(&ascii) {
         return Err(if ascii.contains('.') { IpAddress } else { SingleLabel });
     }

@@ -1,4 +1,4 @@
-//! Identifiers: a prefix that names the kind, then 20 characters of a-z0-9 that sort by time of creation.
+//! Identifiers: a prefix for the kind, then 20 characters of a-z0-9 that sort by creation time.
 
 use std::{fmt, str::FromStr};
 
@@ -9,29 +9,27 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::Timestamp;
 
 const ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
-/// Characters after the prefix: 9 of milliseconds since 1970 (good until the year 5188), 11 at random (56 bits).
+/// Characters after the prefix: 9 for milliseconds since 1970 (good until the year 5188), 11 random (56 bits).
 pub const BODY_LEN: usize = TIME_LEN + RANDOM_LEN;
 const TIME_LEN: usize = 9;
 const RANDOM_LEN: usize = 11;
-/// The number of different random parts.
 const RANDOM_PARTS: u64 = 36_u64.pow(11);
 const _: () = assert!(RANDOM_LEN == 11, "RANDOM_PARTS is 36 to the power of RANDOM_LEN");
 const PREFIX_LEN: usize = 4;
 
-/// The text of an id. It is stored inline, so that a copy allocates nothing: a request to the gateway makes some twenty.
+/// The text of an id. Stored inline so that a copy does not allocate: a gateway request makes about twenty.
 type Text = ArrayString<{ PREFIX_LEN + BODY_LEN }>;
 
-/// The text is not an id of the wanted kind.
+/// The text is not an id of the expected kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an id is a prefix that names its kind, such as tok_, then 20 characters of a-z and 0-9")]
 pub struct IdError;
 
-/// Whether `body` has the form of an id without its prefix.
+/// Returns whether `body` has the form of an id without its prefix.
 pub fn is_body(body: &str) -> bool {
     body.len() == BODY_LEN && body.bytes().all(|b| ALPHABET.contains(&b))
 }
 
-/// The id with this prefix and body.
 fn text(prefix: &str, body: impl IntoIterator<Item = u8>) -> Text {
     let mut text = Text::new();
     for byte in prefix.bytes().chain(body) {
@@ -48,7 +46,7 @@ fn random_part() -> [u8; RANDOM_LEN] {
     digits(rand::rng().random_range(0..RANDOM_PARTS))
 }
 
-/// The last `N` digits of `number`, in the base of the alphabet's length.
+/// Returns the last `N` digits of `number`, in the base of the alphabet's length.
 fn digits<const N: usize>(mut number: u64) -> [u8; N] {
     let mut digits = [b'0'; N];
     for digit in digits.iter_mut().rev() {
@@ -77,17 +75,17 @@ macro_rules! id {
             /// Prefix of every id of this kind.
             pub const PREFIX: &'static str = $prefix;
 
-            /// Makes a new id. Ids made later sort after it.
+            /// Creates a new id. Ids created later sort after it.
             pub fn new(now: Timestamp) -> Self {
                 Self(text($prefix, time_part(now).into_iter().chain(random_part())))
             }
 
-            /// Makes the lowest id of `time`: none that is made at `time` or later sorts before it.
+            /// Creates the lowest id of `time`: every id created at `time` or later sorts at or after it.
             pub fn first_of(time: Timestamp) -> Self {
                 Self(text($prefix, time_part(time).into_iter().chain([b'0'; RANDOM_LEN])))
             }
 
-            /// Returns the time at which it was made, to the millisecond.
+            /// Returns the creation time, to the millisecond.
             pub fn time(&self) -> Timestamp {
                 time_of(self.body())
             }
@@ -97,7 +95,7 @@ macro_rules! id {
                 &self.0[$prefix.len()..]
             }
 
-            /// Makes an id of `body`, which is an id without its prefix.
+            /// Creates an id from `body`, an id without its prefix.
             pub fn from_body(body: &str) -> Result<Self, IdError> {
                 if is_body(body) { Ok(Self(text($prefix, body.bytes()))) } else { Err(IdError) }
             }
@@ -158,11 +156,11 @@ id!(
     UserId, "usr_", "^usr_[a-z0-9]{20}$"
 );
 id!(
-    /// A person's session on the web: `ses_…`.
+    /// A web session: `ses_…`.
     SessionId, "ses_", "^ses_[a-z0-9]{20}$"
 );
 id!(
-    /// An account of ours at a certificate authority: `acm_…`.
+    /// An account at a certificate authority: `acm_…`.
     AcmeAccountId, "acm_", "^acm_[a-z0-9]{20}$"
 );
 id!(
@@ -194,7 +192,7 @@ id!(
     InvoiceId, "ivc_", "^ivc_[a-z0-9]{20}$"
 );
 id!(
-    /// A letter that waits to be sent, or was: `eml_…`.
+    /// A mail that is queued or was sent: `eml_…`.
     LetterId, "eml_", "^eml_[a-z0-9]{20}$"
 );
 

@@ -1,7 +1,7 @@
 //! The rules of the service, without IO: names, ids, states, limits, time.
 //!
-//! A value of one of these types is known to be valid; the constructors say what is wrong with the others. Not here: SQL,
-//! Redis, files, and the types of the API's requests and answers. Start with [`ids`] and [`names`].
+//! A value of one of these types is known to be valid; constructors report why other input is not. SQL, Redis, files
+//! and the API's request and response types are elsewhere. Start with [`ids`] and [`names`].
 
 pub mod access;
 pub mod account;
@@ -60,5 +60,5 @@ pub use paying_account::PayingAccount;
 pub use site::{Gate, Site, SiteKind};
 pub use size::size;
 
-/// The brand, wherever an identifier carries it: token prefix, `X-Svc-*` headers, model namespace, client name.
+/// The brand in identifiers: token prefix, `X-Svc-*` headers, model namespace, client name.
 pub const BRAND: &str = "svc";

@@ -1,12 +1,12 @@
-//! The limits of the contract. Bounds that the contract does not name stand in the crate that keeps them.
+//! The limits of the contract. Other bounds are in the crates that enforce them.
 
 use std::{ops::RangeInclusive, time::Duration};
 
-/// A kilobyte as the contract counts it.
+/// A kilobyte, as the contract counts it.
 pub const KB: u64 = 1024;
-/// A megabyte as the contract counts it.
+/// A megabyte, as the contract counts it.
 pub const MB: u64 = 1024 * KB;
-/// A gigabyte as the contract counts it, and as plans are written.
+/// A gigabyte, as the contract and the plans count it.
 pub const GB: u64 = 1024 * MB;
 
 /// Largest upload, compressed.
@@ -17,17 +17,17 @@ pub const FILE_BYTES: u64 = 25 * MB;
 pub const DEPLOYMENT_BYTES: u64 = 250 * MB;
 /// Regular files in an archive.
 pub const ARCHIVE_FILES: RangeInclusive<usize> = 1..=10_000;
-/// Largest tarball of a repository that is fetched from the code host: there may be more in it than is published.
+/// Largest repository tarball fetched from the code host: it may contain more than is published.
 pub const REPO_TARBALL_BYTES: u64 = 250 * MB;
-/// Largest webhook that is read: the code host sends no larger one.
+/// Largest webhook that is read: the code host's own maximum.
 pub const WEBHOOK_BYTES: u64 = 25 * MB;
 /// Characters of a token's label.
 pub const TOKEN_LABEL_CHARS: usize = 200;
 /// Characters of a site's password.
 pub const PASSWORD_CHARS: RangeInclusive<usize> = 4..=128;
-/// Days a share may live.
+/// Lifetime of a share, in days.
 pub const SHARE_TTL_DAYS: RangeInclusive<u32> = 1..=30;
-/// Days a share lives when the request names no number.
+/// Lifetime of a share in days when the request sets none.
 pub const SHARE_TTL_DEFAULT_DAYS: u32 = 7;
 /// Deployments shown in a project's detail.
 pub const DETAIL_DEPLOYMENTS: i64 = 20;
@@ -37,73 +37,72 @@ pub const ENV_KEY_CHARS: usize = 128;
 pub const ENV_VALUE_CHARS: usize = 32 * 1024;
 /// Environment variables of a project.
 pub const ENV_VARS: i64 = 200;
-/// All values of a project's environment variables together.
+/// Total bytes of a project's environment variable values.
 pub const ENV_TOTAL_BYTES: i64 = 512 * 1024;
-/// Rows of a page, at most and by default.
+/// Rows of a page: maximum and default.
 pub const PAGE_ROWS: i64 = 100;
-/// Files of a deployment on one page, at most and by default.
+/// Files of a deployment on one page: maximum and default.
 pub const FILE_PAGE_ROWS: usize = 1_000;
-/// Files that a comparison of two deployments names, of those added, changed and removed each.
+/// Files listed per kind (added, changed, removed) in a comparison of two deployments.
 pub const CHANGED_FILES: usize = 1_000;
 /// Largest JSON body the control plane reads.
 pub const JSON_BODY_BYTES: usize = 256 * 1024;
-/// Time for which an `Idempotency-Key` is remembered.
+/// Time that an `Idempotency-Key` is remembered.
 pub const IDEMPOTENCY_WINDOW: Duration = Duration::from_hours(24);
-/// Life of a device code.
+/// Lifetime of a device code.
 pub const DEVICE_CODE_LIFETIME: Duration = Duration::from_mins(15);
-/// Longest time that the API waits for the edges to acknowledge a change. Below the promised 2 s, so that the answer is
-/// not late.
+/// Longest wait of the API for edges to acknowledge a change. Below the promised 2 s, so the response is in time.
 pub const ACKNOWLEDGE_WAIT: Duration = Duration::from_millis(1_500);
 /// Deployments whose fingerprinted assets stay reachable for tabs that are still open.
 pub const RECENT_DEPLOYMENTS: i64 = 10;
-/// Time for which the assets of a replaced deployment stay reachable for tabs that are still open.
+/// Time that the assets of a replaced deployment stay reachable for tabs that are still open.
 pub const RECENT_DEPLOYMENTS_AGE: Duration = Duration::from_hours(7 * 24);
-/// Time for which a deployment is kept after it was made, and after it was last served, however many there are.
+/// Time that a deployment is kept after it was created and after it was last served, however many there are.
 pub const DEPLOYMENT_KEPT: Duration = Duration::from_hours(30 * 24);
-/// Deployments of one project, of those whose files are kept, for each that its owner's plan keeps of it. Beyond them nothing more
-/// is published until some were deleted, or have expired.
+/// Stored deployments of a project per deployment that its plan keeps. Beyond them the project cannot publish until
+/// some are deleted or expire.
 pub const DEPLOYMENTS_PER_KEPT: u32 = 10;
-/// Failed uploads of one project that are kept: enough to see what went wrong lately.
+/// Failed uploads kept per project, enough to diagnose recent failures.
 pub const FAILED_DEPLOYMENTS: i64 = 20;
-/// The bytes of deleted deployments that the store may have of an account at most, for each byte that its plan allows to store. Beyond half of
-/// it the oldest ones are removed early, so only an account that deletes faster than its packs are removed comes to it.
+/// Maximum bytes of an account's deleted deployments in the store, per byte of the plan's storage. Beyond half of it
+/// the oldest ones are removed early, so only an account that deletes faster than its packs are removed reaches it.
 pub const DELETED_PER_STORED: u64 = 2;
-/// What a deployment takes in the store beside the bytes of its pack: two files, each of which fills its last block of 4 KB half as
-/// a rule, and a folder.
+/// Storage of a deployment besides its pack's bytes: two files, whose last 4 KB block is half full on average, and a
+/// folder.
 pub const PACK_OVERHEAD_BYTES: i64 = 2 * 2_048 + 4_096;
-/// What a deployment takes in the store at least: a block for each of its two files, and one for its folder.
+/// Minimum storage of a deployment: a block for each of its two files, and one for its folder.
 pub const PACK_LEAST_BYTES: i64 = 3 * 4_096;
 /// Characters of an organization's display name.
 pub const DISPLAY_NAME_CHARS: usize = 100;
-/// Members of an organization, at most: all of them are shown at once.
+/// Maximum members of an organization, which are all shown on one page.
 pub const ORG_MEMBERS: i64 = 1_000;
-/// Invites of an organization that wait for an answer, at most.
+/// Maximum pending invites of an organization.
 pub const PENDING_INVITES: i64 = 500;
-/// Life of an invite.
+/// Lifetime of an invite.
 pub const INVITE_LIFETIME: Duration = Duration::from_hours(14 * 24);
-/// Invites of an organization that are over and still kept, at most; older ones are forgotten.
+/// Ended invites kept per organization; older ones are deleted.
 pub const ENDED_INVITES: i64 = 1_000;
-/// Working tokens of a person, at most.
+/// Maximum active tokens of a person.
 pub const USER_TOKENS: i64 = 100;
-/// Working tokens of an organization, at most.
+/// Maximum active tokens of an organization.
 pub const ORG_TOKENS: i64 = 1_000;
-/// Revoked tokens of a person or an organization that are still kept, at most; older ones are forgotten.
+/// Revoked tokens kept per person or organization; older ones are deleted.
 pub const REVOKED_TOKENS: i64 = 1_000;
 /// Largest icon of an organization, and of a site in its list.
 pub const ICON_BYTES: usize = 512 * 1024;
-/// Time for which a deleted project can be restored.
+/// Time that a deleted project can be restored.
 pub const PROJECT_RESTORABLE: Duration = Duration::from_hours(7 * 24);
-/// Time for which only the former owner may take the name of a deleted project or organization again.
+/// Time that the name of a deleted project or organization stays reserved for its former owner.
 pub const NAME_RETIREMENT: Duration = Duration::from_hours(30 * 24);
-/// Life of a session on the web that is not used.
+/// Lifetime of an idle web session.
 pub const SESSION_IDLE: Duration = Duration::from_hours(7 * 24);
-/// Longest life of a session on the web, however often it is used.
+/// Maximum lifetime of a web session, however often it is used.
 pub const SESSION_LIFE: Duration = Duration::from_hours(30 * 24);
-/// Precision of a session's last use: a use that comes sooner after the noted one is not written.
+/// Precision of a session's last use: a use within this interval of the recorded one is not written.
 pub const SESSION_USE_NOTED_EVERY: Duration = Duration::from_mins(5);
-/// Sessions of one person; a further sign-in ends the oldest.
+/// Sessions of one person; another sign-in ends the oldest.
 pub const SESSIONS_PER_USER: i64 = 50;
-/// Longest time that a sign-in at the code host may take.
+/// Maximum duration of a sign-in at the code host.
 pub const SIGN_IN_LIFE: Duration = Duration::from_mins(15);
-/// Life of a ticket into a gated site.
+/// Lifetime of a ticket to a gated site.
 pub const GATE_TICKET_LIFE: Duration = Duration::from_mins(1);

@@ -1,18 +1,20 @@
-//! One line of text, as people write it: labels, names, lines of an invoice. Every field of one line is read by [`checked`], so that
-//! the same text is taken or refused everywhere; what others sent and we only show goes through [`visible`].
+//! Single lines of text that people write: labels, names, lines of an invoice.
+//!
+//! Every single-line field is validated by [`checked`], so that all accept the same text; text from others that is only
+//! displayed goes through [`visible`].
 
-/// Why a text is no line.
+/// The reason a text is not a valid line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
-    /// It is too long.
+    /// The text is too long.
     #[error("the text is too long")]
     Length,
-    /// It has characters that break the line, turn its direction, or cannot be seen.
+    /// The text has characters that break the line, change its direction, or are invisible.
     #[error("the text is not one line without control characters and invisible ones")]
     Hidden,
 }
 
-/// Returns a text of at most `most` characters without the white space around it, which may leave nothing.
+/// Returns the text trimmed, possibly to nothing, if it has at most `most` characters.
 pub fn checked(text: &str, most: usize) -> Result<&str, LineError> {
     if text.chars().count() > most {
         return Err(LineError::Length);
@@ -21,13 +23,12 @@ pub fn checked(text: &str, most: usize) -> Result<&str, LineError> {
     if has_hidden(text) { Err(LineError::Hidden) } else { Ok(text) }
 }
 
-/// Returns at most `most` characters of a text that somebody else wrote, without those that break a line, turn its direction, or cannot
-/// be seen.
+/// Returns at most `most` characters of a foreign text, without those rejected by [`is_hidden`].
 pub fn visible(text: &str, most: usize) -> String {
     text.chars().filter(|&c| !is_hidden(c)).take(most).collect()
 }
 
-/// Returns whether mail programs may make a link of a part of a text: `https://…`, `www.…`, `evil.example`, `ada@example`.
+/// Returns whether mail programs may link a part of the text: `https://…`, `www.…`, `evil.example`, `ada@example`.
 pub fn has_link(text: &str) -> bool {
     let is_dotted = |word: &str| {
         let parts: Vec<&str> = word.split(is_dot).collect();
@@ -39,13 +40,13 @@ pub fn has_link(text: &str) -> bool {
     text.contains("://") || text.contains(['@', '\u{ff20}', '\u{fe6b}']) || text.split_whitespace().any(is_dotted)
 }
 
-/// The full stop, and characters that hostnames take for one (UTS #46).
+/// Returns whether `c` is the full stop or a character that hostnames treat as one (UTS #46).
 fn is_dot(c: char) -> bool {
     matches!(c, '.' | '\u{3002}' | '\u{ff0e}' | '\u{ff61}' | '\u{2024}' | '\u{fe52}')
 }
 
-/// Returns whether a text has characters that break the line, or that cannot be seen: with the latter a name could pretend to be
-/// another. Parts of a pictogram, which join it or say how it looks, are seen with it.
+/// Returns whether a text has characters that break the line or are invisible; the latter let one name imitate another.
+/// Emoji joiners and variation selectors are allowed within an emoji.
 pub fn has_hidden(text: &str) -> bool {
     let mut before = ' ';
     text.chars().any(|c| {
@@ -55,7 +56,7 @@ pub fn has_hidden(text: &str) -> bool {
     })
 }
 
-/// Returns whether a character breaks the line, turns the direction of text, or is invisible.
+/// Returns whether a character breaks the line, changes the direction of text, or is invisible.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -65,7 +66,7 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{13430}'..='\u{1343f}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The joiner, and the selectors of a form.
+/// Returns whether `c` is the joiner or a variation selector.
 fn is_part_of_pictogram(c: char) -> bool {
     matches!(c, '\u{200d}' | '\u{fe0e}' | '\u{fe0f}')
 }

@@ -1,4 +1,4 @@
-//! A calendar month in UTC: what credit and usage are counted by.
+//! Calendar months in UTC, by which credit and usage are counted.
 
 use std::{fmt, str::FromStr};
 
@@ -7,7 +7,7 @@ use time::{Date, PrimitiveDateTime, Time};
 
 use super::Timestamp;
 
-/// A month. Written `YYYY-MM`.
+/// A month, serialized as `YYYY-MM`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Month {
     first: Date,
@@ -19,12 +19,12 @@ pub struct Month {
 pub struct MonthError;
 
 impl Month {
-    /// Returns the month in which `instant` lies.
+    /// Returns the month that contains `instant`.
     pub fn of(instant: Timestamp) -> Self {
         Self::containing(instant.as_datetime().date())
     }
 
-    /// Returns the month in which `day` lies.
+    /// Returns the month that contains `day`.
     pub fn containing(day: Date) -> Self {
         Self { first: day.replace_day(1).unwrap_or(day) }
     }
@@ -34,25 +34,25 @@ impl Month {
         self.first
     }
 
-    /// Returns the month that follows.
+    /// Returns the following month.
     #[must_use]
     pub fn next(self) -> Self {
-        // No month has more than 31 days, so that many days after the first lie in the next.
+        // No month has more than 31 days, so 31 days after the first lie in the next month.
         Self::containing(self.first.checked_add(time::Duration::days(31)).unwrap_or(self.first))
     }
 
-    /// Returns the instant at which the month begins.
+    /// Returns the start of the month.
     pub fn start(self) -> Timestamp {
         midnight(self.first)
     }
 }
 
-/// Returns the instant at which the UTC day `day` begins.
+/// Returns the start of the UTC day `day`.
 pub fn midnight(day: Date) -> Timestamp {
     PrimitiveDateTime::new(day, Time::MIDNIGHT).assume_utc().into()
 }
 
-/// Returns the instant at which the UTC day of `instant` ends.
+/// Returns the end of the UTC day of `instant`.
 pub fn next_midnight(instant: Timestamp) -> Timestamp {
     let day = instant.as_datetime().date();
     midnight(day.next_day().unwrap_or(day))

@@ -1,4 +1,4 @@
-//! Names that people choose (projects, organizations) or that we make up (shares). A project's name is its subdomain.
+//! Names chosen by people (projects, organizations) or generated (shares). A project's name is its subdomain.
 
 use std::{fmt, str::FromStr};
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::ids;
 
-/// Names that nobody may take: they are, or may become, hosts of the platform itself.
+/// Names that cannot be taken: they are, or may become, hosts of the platform itself.
 pub const RESERVED: [&str; 9] = ["www", "api", "ai", "app", "admin", "dashboard", "status", "docs", "mail"];
-/// Names that nobody may newly take: a host of such a name would be taken for the platform's own: mailboxes (RFC 2142), and hosts that
-/// people and programs look for.
+/// Names that new projects and organizations cannot take, because such a host would look like the platform's own:
+/// mailboxes (RFC 2142), and hosts that people and programs look for.
 const WELL_KNOWN: [&str; 25] = [
     "abuse",
     "account",
@@ -43,19 +43,19 @@ pub const EPHEMERAL_PREFIX: &str = "tmp-";
 const MIN: usize = 3;
 const MAX: usize = 40;
 
-/// Why a name was refused. The text is for the person who chose it.
+/// The reason a name was rejected. The text is shown to its author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The name is too short or too long, or has a character outside a-z, 0-9 and `-`.
     #[error("name must be 3 to 40 characters of a-z, 0-9 and -")]
     Form,
-    /// The name begins or ends with a hyphen, as no label of a hostname may.
+    /// The name begins or ends with a hyphen, which a hostname label may not.
     #[error("name must not begin or end with a hyphen, because it becomes a hostname")]
     Hyphen,
-    /// The name begins like `xn--…` or `<20 characters>--…`, which mean something else in a hostname.
+    /// The name begins like `xn--…` or `<20 characters>--…`, which have another meaning in a hostname.
     #[error("name looks like an internationalized name or a deployment's address; choose one without --")]
     Lookalike,
-    /// The name is one of [`RESERVED`], or [`is_reserved`].
+    /// The name is one of [`RESERVED`], or is rejected by [`is_reserved`].
     #[error("name is reserved for the platform; choose another")]
     Reserved,
     /// The name begins with [`EPHEMERAL_PREFIX`].
@@ -89,8 +89,8 @@ fn check_chosen(name: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// Whether nobody may newly take a name, whatever the platform's hosts are called. Those are known to
-/// [`Addresses::reserves`](super::Addresses::reserves).
+/// Returns whether new projects and organizations cannot take a name, independent of how the platform's hosts are
+/// called. For those see [`Addresses::reserves`](super::Addresses::reserves).
 pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name) || WELL_KNOWN.contains(&name)
 }
@@ -140,16 +140,16 @@ macro_rules! name {
 }
 
 name!(
-    /// A name of an existing project, a share's `tmp-…` project included. To create one, use [`NewProjectName`].
+    /// The name of an existing project, including a share's `tmp-…` project. To create one, use [`NewProjectName`].
     ProjectName, check_form
 );
 name!(
-    /// A name that a person may give a new project: not reserved, not `tmp-…`.
+    /// The name of a new project: not reserved, not `tmp-…`.
     NewProjectName, check_new
 );
 name!(
     /// An organization's name; the same rules as a new project's.
-    // Those of `is_reserved` are refused where one is made: what was named before stays reachable.
+    // `is_reserved` is checked at creation only, so that earlier names stay reachable.
     OrgName, check_chosen
 );
 
@@ -160,7 +160,7 @@ impl From<NewProjectName> for ProjectName {
 }
 
 impl ProjectName {
-    /// Makes a name for the project behind a share: `tmp-` and 10 random characters.
+    /// Creates a name for the project behind a share: `tmp-` and 10 random characters.
     pub fn ephemeral() -> Self {
         use rand::RngExt as _;
         let mut rng = rand::rng();
@@ -168,7 +168,7 @@ impl ProjectName {
         Self(EPHEMERAL_PREFIX.chars().chain(tail).collect())
     }
 
-    /// Whether the name is that of a project behind a share.
+    /// Returns whether the name is that of a project behind a share.
     pub fn is_ephemeral(&self) -> bool {
         self.0.starts_with(EPHEMERAL_PREFIX)
     }
@@ -187,7 +187,7 @@ pub struct ShareName(String);
 pub struct ShareNameError;
 
 impl ShareName {
-    /// From words that are known to be good.
+    /// Creates a name from words that are known to be valid.
     pub(super) fn from_words(words: &str) -> Self {
         Self(words.to_owned())
     }
@@ -249,7 +249,7 @@ mod tests {
         ] {
             assert_eq!(bad.parse::<NewProjectName>(), Err(why), "{bad}");
         }
-        // What was named before stays reachable.
+        // Existing names stay reachable.
         assert!("support".parse::<ProjectName>().is_ok() && "support".parse::<OrgName>().is_ok());
         assert!(ProjectName::ephemeral().is_ephemeral());
         assert!(ProjectName::ephemeral().as_str().parse::<ProjectName>().is_ok());

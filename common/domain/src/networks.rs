@@ -1,4 +1,4 @@
-//! Sets of networks, as `edge.trusted_proxies` lists them, and which addresses the whole world can reach.
+//! Sets of networks, as `edge.trusted_proxies` lists them, and the check for globally reachable addresses.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -27,14 +27,14 @@ impl Networks {
         list.iter().map(network).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether `address` lies in one of them. An IPv4 address written as IPv6 counts as IPv4.
+    /// Returns whether one of the networks contains `address`. An IPv4 address written as IPv6 counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
     }
 }
 
-/// IPv4 networks that are not the world's (IANA's registry of special-purpose addresses, RFC 6890).
+/// IPv4 networks that are not globally reachable (IANA's registry of special-purpose addresses, RFC 6890).
 const SPECIAL_V4: [&str; 15] = [
     "0.0.0.0/8",
     "10.0.0.0/8",
@@ -52,8 +52,8 @@ const SPECIAL_V4: [&str; 15] = [
     "224.0.0.0/4",
     "240.0.0.0/4",
 ];
-/// Global unicast of IPv6, and what of it is kept for something else: protocol assignments, Teredo among them, and
-/// documentation. Everything beside global unicast is special.
+/// IPv6 global unicast, followed by its reserved parts: protocol assignments, including Teredo, and documentation.
+/// Every address outside global unicast is special.
 const GLOBAL_V6: &str = "2000::/3";
 const SPECIAL_V6: [&str; 3] = ["2001::/23", "2001:db8::/32", "3fff::/20"];
 /// NAT64 (RFC 6052): the last four bytes are an IPv4 address.
@@ -81,8 +81,8 @@ fn constants(list: &[&str]) -> Networks {
     Networks(list.iter().filter_map(|network| network.parse().ok()).collect())
 }
 
-/// Whether the whole world can reach `address`: it is in no network that IANA keeps for something else, in whatever form of
-/// IPv6 an IPv4 address is written (mapped, NAT64, 6to4).
+/// Returns whether `address` is globally reachable: not in a network that IANA reserves, whichever way an IPv4 address
+/// is written as IPv6 (mapped, NAT64, 6to4).
 pub fn is_global(address: IpAddr) -> bool {
     let special = &*SPECIAL;
     match address.to_canonical() {

@@ -1,5 +1,5 @@
-//! Secrets that one party hands out and gets back: of sessions, of sign-ins under way, of tickets. 32 random bytes in 43
-//! URL-safe characters; whoever has to know one again keeps its SHA-256 only.
+//! Opaque secrets for sessions, pending sign-ins and tickets: 32 random bytes in 43 URL-safe characters, stored as
+//! SHA-256.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use rand::RngExt as _;
@@ -8,18 +8,18 @@ use sha2::{Digest as _, Sha256};
 
 const BYTES: usize = 32;
 
-/// A secret without a meaning of its own. Its `Debug` output does not show it.
+/// A random secret. Its `Debug` output does not show it.
 #[derive(Debug, Clone)]
 pub struct OpaqueSecret(SecretString);
 
 impl OpaqueSecret {
-    /// Makes a new secret.
+    /// Creates a new secret.
     pub fn generate() -> Self {
         let bytes: [u8; BYTES] = rand::rng().random();
         Self(URL_SAFE_NO_PAD.encode(bytes).into())
     }
 
-    /// Reads `text` as a secret if it has the form of one.
+    /// Parses `text` if it has the form of a secret.
     pub fn parse(text: &str) -> Option<Self> {
         decode(text).map(|_| Self(text.to_owned().into()))
     }
@@ -29,20 +29,20 @@ impl OpaqueSecret {
         self.0.expose_secret()
     }
 
-    /// Returns the SHA-256 of the secret, which is stored and looked up by.
+    /// Returns the SHA-256 of the secret, for storage and lookup.
     pub fn hash(&self) -> [u8; 32] {
         Sha256::digest(self.expose()).into()
     }
 }
 
-/// Writes a hash as text for a URL.
+/// Encodes a hash for use in a URL.
 pub fn encode(hash: &[u8; 32]) -> String {
     URL_SAFE_NO_PAD.encode(hash)
 }
 
-/// Reads the text that [`encode`] makes.
+/// Decodes the output of [`encode`].
 pub fn decode(text: &str) -> Option<[u8; 32]> {
-    // Canonical: no other text stands for the same bytes.
+    // The encoding is canonical: no other text decodes to the same bytes.
     URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
 }
 
@@ -59,7 +59,7 @@ mod tests {
         assert!(!format!("{secret:?}").contains(secret.expose()));
         let (full, long) = ("A".repeat(43), "A".repeat(44));
         assert!(decode(&full).is_some());
-        // `B` at the end would stand for the same bytes as `A`.
+        // `B` at the end would decode to the same bytes as `A`.
         for bad in ["", "A", &full[..42], &long, &format!("{}B", &full[..42]), &format!("{full}="), &"é".repeat(43)] {
             assert!(decode(bad).is_none(), "{bad}");
         }

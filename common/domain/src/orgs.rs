@@ -1,4 +1,4 @@
-//! What people write about organizations.
+//! Display names and icons of organizations.
 
 use std::{fmt, str::FromStr};
 
@@ -9,7 +9,7 @@ use super::{
     line::{self, LineError},
 };
 
-/// An organization's display name: one line of text, without white space around it.
+/// An organization's display name: one line of text, without surrounding white space.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
@@ -19,13 +19,13 @@ use super::{
 ))]
 pub struct DisplayName(String);
 
-/// Why a display name was refused.
+/// The reason a display name was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DisplayNameError {
     /// The name is empty or too long.
     #[error("display_name must be 1 to 100 characters")]
     Length,
-    /// The name has characters that are invisible and change how the text around them looks.
+    /// The name has invisible characters that change the appearance of the text around them.
     #[error("display_name must be one line of text without control characters and invisible ones")]
     Control,
 }
@@ -36,7 +36,7 @@ impl DisplayName {
         &self.0
     }
 
-    /// Reads a display name; `None` when the text is nothing but white space.
+    /// Parses a display name, or returns `None` for nothing but white space.
     pub fn parse_or_blank(text: &str) -> Result<Option<Self>, DisplayNameError> {
         if text.trim().is_empty() { Ok(None) } else { text.parse().map(Some) }
     }
@@ -65,7 +65,7 @@ impl<'de> Deserialize<'de> for DisplayName {
     }
 }
 
-/// The format of an icon. SVG is not among them, because it can hold scripts.
+/// The format of an icon. SVG is excluded because it can hold scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]
 pub enum IconFormat {
@@ -80,7 +80,7 @@ pub enum IconFormat {
 }
 
 impl IconFormat {
-    /// Returns the `Content-Type` under which an icon of this format is served.
+    /// Returns the `Content-Type` for an icon of this format.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",

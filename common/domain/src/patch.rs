@@ -1,27 +1,28 @@
-//! A field of a change: left as it is, set, or removed.
+//! A field of an update: kept, set, or removed.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What becomes of a value that may be absent. In JSON a field that is left out, a value, or null; the field needs
-/// `#[serde(default, skip_serializing_if = "Patch::is_keep")]`.
+/// An update to an optional value. In JSON: an absent field, a value, or null.
+///
+/// The field needs `#[serde(default, skip_serializing_if = "Patch::is_keep")]`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Patch<T> {
-    /// It stays as it is.
+    /// Keeps the value.
     #[default]
     Keep,
-    /// It is removed.
+    /// Removes the value.
     Remove,
-    /// It becomes this.
+    /// Sets the value.
     Set(T),
 }
 
 impl<T> Patch<T> {
-    /// Whether it stays as it is.
+    /// Returns whether the value is kept.
     pub fn is_keep(&self) -> bool {
         matches!(self, Self::Keep)
     }
 
-    /// The new value; `None` where it is removed, or stays.
+    /// Returns the new value, or `None` if it is removed or kept.
     pub fn value(self) -> Option<T> {
         match self {
             Self::Set(value) => Some(value),
@@ -30,7 +31,7 @@ impl<T> Patch<T> {
     }
 }
 
-/// Of what it may become, `None` stands for nothing.
+/// `None` becomes `Remove`.
 impl<T> From<Option<T>> for Patch<T> {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Remove, Self::Set)

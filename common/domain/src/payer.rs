@@ -1,44 +1,46 @@
-//! The payer of each bound: the person, account or client under whose key it is counted. A key that is free to make bounds nothing, so
-//! every bound names its payer.
+//! The payer of each bound: the person, account or client under whose key usage is counted. A key that is free to
+//! create bounds nothing, so every bound names its payer.
 //!
-//! Three lists hold all of them: rates are `Bucket`s in `admin/src/rates.rs`, allowances of plans are [`Limit`](crate::plans::Limit)s, and
-//! rows that stay are [`TABLES`], which a test compares with the schema. The edge's own bounds are in `edge/src/limits`.
+//! Three lists hold them: rates are `Bucket`s in `admin/src/rates.rs`, plan allowances are
+//! [`Limit`](crate::plans::Limit)s, and persistent rows are [`TABLES`], which a test compares with the schema. The
+//! edge's own bounds are in `edge/src/limits`.
 
-/// The person, account, client or thing that a bound is counted for.
+/// The person, account, client or thing under which a bound is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Payer {
     /// A client's network: an IPv4 address, or an IPv6 /64.
     Client,
-    /// One credential: a token or a session. A person may have [`USER_TOKENS`](crate::limits::USER_TOKENS) and
-    /// [`SESSIONS_PER_USER`](crate::limits::SESSIONS_PER_USER) of them, so such a bound stands beside one of the account.
+    /// A token or a session. A person may have [`USER_TOKENS`](crate::limits::USER_TOKENS) and
+    /// [`SESSIONS_PER_USER`](crate::limits::SESSIONS_PER_USER) of them, so such a bound always accompanies one of the
+    /// account.
     Credential,
-    /// A person, whatever they do it with and in whose name: organizations are free to make.
+    /// A person, across all their credentials and organizations, because organizations are free to create.
     Person,
-    /// A person, or an organization with a subscription. Organizations without one count together, those of one creator: see `quotas` of
-    /// the crate `db`.
+    /// A person or a subscribed organization. Unsubscribed ones share one count per creator: see `quotas` of the crate
+    /// `db`.
     Account,
-    /// An organization. Its number is bounded by who creates it, so such a bound holds for one thing of one organization alone.
+    /// An organization. Its creator bounds their number, so such a bound applies to one thing of one organization only.
     Org,
     /// A project, whose number is bounded by its account's plan.
     Project,
-    /// The mailbox that a letter goes to, over everybody who sends some.
+    /// The mailbox that receives a letter, across all senders.
     Recipient,
-    /// A person and the mailbox that they have a letter sent to.
+    /// A person and the mailbox that they send a letter to.
     PersonAndRecipient,
-    /// Everybody together. Strangers can use such a bound up, so it may be in nobody's way who proves anything.
+    /// All callers together. Strangers can exhaust such a bound, so it must not block anybody who has proven something.
     Everybody,
-    /// The operator and the programs: no caller makes such a row by asking for it.
+    /// The operator and the programs: callers cannot create such rows by request.
     Platform,
 }
 
-/// The rows of a table, and what bounds their number.
+/// The rows of a table, and the bound on their number.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows {
     /// The table.
     pub table: &'static str,
     /// The payer of the rows.
     pub payer: Payer,
-    /// The bound, and where it is kept.
+    /// The bound, and where it is enforced.
     pub bound: &'static str,
 }
 
@@ -46,7 +48,7 @@ const fn rows(table: &'static str, payer: Payer, bound: &'static str) -> Rows {
     Rows { table, payer, bound }
 }
 
-/// Every table of the schema, without partitions.
+/// All tables of the schema, without partitions.
 pub const TABLES: &[Rows] = &[
     rows("account_suspensions", Payer::Platform, "one for each account that the operator suspends"),
     rows("acme_accounts", Payer::Platform, "one for each authority and key"),

@@ -1,11 +1,11 @@
-//! An account as somebody who pays.
+//! An account in its role as payer.
 
 use crate::{Account, UserId};
 
-/// An account together with the person who stands behind it: a person themselves, or who created the organization. Organizations are free to
-/// make, so what is kept by account is kept by person as well.
+/// An account together with the person behind it: the person themselves, or the creator of the organization.
 ///
-/// The person is unknown where an organization's creator has no account any more.
+/// Limits by account also apply by person, because organizations are free to create. The person is unknown if the
+/// organization's creator has no account any more.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PayingAccount {
     account: Account,
@@ -13,7 +13,7 @@ pub struct PayingAccount {
 }
 
 impl PayingAccount {
-    /// An account; if it is an organization's, with the person who created that.
+    /// Creates a payer from an account and, for an organization, its creator.
     pub fn new(account: Account, creator: Option<UserId>) -> Self {
         let person = account.as_user().cloned().or(creator);
         Self { account, person }
@@ -24,19 +24,18 @@ impl PayingAccount {
         &self.account
     }
 
-    /// Returns the person who stands behind the account.
+    /// Returns the person behind the account.
     pub fn person(&self) -> Option<&UserId> {
         self.person.as_ref()
     }
 
-    /// Returns the id under which everything is counted that the person uses, in whichever account; the organization's, if the person is
-    /// unknown.
+    /// Returns the id under which all usage of the person is counted: the organization's if the person is unknown.
     pub fn person_or_account(&self) -> &str {
         self.person.as_ref().map_or(self.account.as_str(), UserId::as_str)
     }
 }
 
-/// A person's account, or an organization's whose creator is not known.
+/// Creates a payer without a known creator.
 impl From<Account> for PayingAccount {
     fn from(account: Account) -> Self {
         Self::new(account, None)

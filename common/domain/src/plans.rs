@@ -1,6 +1,6 @@
-//! Plans: what an account may use, and what it pays.
+//! Plans: the limits of an account, and its price.
 //!
-//! An account is on the plan of its subscription, else on the cheapest. What its plan has room for is an [`Allowance`].
+//! An account is on the plan of its subscription, or else on the cheapest. [`Allowance`] checks usage against a plan.
 
 mod allowance;
 
@@ -16,7 +16,7 @@ use super::{
 
 pub use self::allowance::{Allowance, Limit, LimitReached};
 
-/// The plans of the configuration, by id.
+/// The configured plans, by id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Plans(BTreeMap<String, Plan>);
@@ -25,11 +25,11 @@ pub struct Plans(BTreeMap<String, Plan>);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Its name for people.
+    /// The display name.
     pub name: String,
-    /// A month's price, in euro cents without VAT.
+    /// The monthly price, in euro cents without VAT.
     pub price_cents: u32,
-    /// Its limits.
+    /// The limits.
     pub limits: PlanLimits,
 }
 
@@ -38,29 +38,29 @@ pub struct Plan {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlanLimits {
-    /// Organizations that one person may create. They have plans of their own; those without a subscription share one free plan, apart
+    /// Organizations that one person may create. Each has its own plan; unsubscribed ones share one free plan, apart
     /// from the person's.
     #[serde(default = "free::orgs")]
     pub orgs: u32,
-    /// Seats of an organization: its members, and its invites that are pending.
+    /// Seats of an organization: its members and pending invites.
     #[serde(default = "free::members")]
     pub members: u32,
-    /// Projects, shares not counted.
+    /// Projects, not counting shares.
     pub projects: u32,
-    /// Custom domains, over all projects.
+    /// Custom domains across all projects.
     pub domains: u32,
     /// Server apps that are kept ready. It limits nothing, because svc runs no server apps: sites are files.
     pub ready_apps: u32,
-    /// Bytes sent to people in a month. Beyond them sites are served at a bounded rate.
+    /// Bytes sent to people in a month. Beyond them sites are served at a limited rate.
     pub bandwidth_bytes: u64,
-    /// Most that the AI gateway may cost in a month, in euro cents.
+    /// Maximum cost of the AI gateway in a month, in euro cents.
     pub ai_credit_cents: u32,
-    /// Bytes that the store keeps of all deployments and shares, compressed variants included. Each counts with what it takes on a
+    /// Bytes in the store across all deployments and shares, with compressed variants. Each counts with its size on
     /// disk, 12 KB at least.
     #[serde(default = "free::storage_bytes")]
     pub storage_bytes: u64,
-    /// Deployments that a project keeps. Older ones expire, though never the live one nor one of the last 30 days; at ten times as many
-    /// nothing more is published until some were deleted or have expired.
+    /// Deployments that a project keeps. Older ones expire, except the live one and those of the last 30 days; at ten
+    /// times this number the project cannot publish until some are deleted or expire.
     #[serde(default = "free::deployments")]
     pub deployments: u32,
     /// Shares that have not expired.
@@ -70,13 +70,13 @@ pub struct PlanLimits {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = u32, minimum = 1024, maximum = 33_554_432))]
     pub gateway_body_bytes: BodyLimit,
-    /// Most that a request to the AI gateway may ask for as `max_tokens`, if the model can write as much. A key may have a lower limit.
+    /// Maximum `max_tokens` of an AI gateway request, if the model can write that much. A key may have a lower limit.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = u32, minimum = 1, maximum = 1_000_000))]
     pub gateway_max_tokens: TokenLimit,
 }
 
-/// The shipped free plan's values of limits that a configuration written before them leaves out.
+/// Values of the shipped free plan, for limits that an older configuration lacks.
 mod free {
     pub(super) const fn orgs() -> u32 {
         3
@@ -105,31 +105,29 @@ impl Plans {
         self.0.get(id)
     }
 
-    /// Returns all plans, the cheapest first.
+    /// Returns all plans, cheapest first.
     pub fn by_price(&self) -> Vec<(&str, &Plan)> {
         let mut plans: Vec<_> = self.0.iter().map(|(id, plan)| (id.as_str(), plan)).collect();
         plans.sort_by_key(|(id, plan)| (plan.price_cents, *id));
         plans
     }
 
-    /// Returns the plan of an account with a subscription to the plan `subscribed`, or with none; `None` when the
-    /// configuration has no plans.
+    /// Returns the plan of an account that is subscribed to `subscribed`, or to nothing; `None` if there are no plans.
     ///
-    /// A subscription to a plan that has left the configuration has the limits of the dearest one: what somebody pays for
-    /// is not taken away by an edit of a file. Prices are never read from here: see [`Plans::find`].
+    /// A subscription to a plan that was removed from the configuration gets the limits of the most expensive one:
+    /// editing a file must not take away what somebody pays for. Prices never come from here: see [`Plans::find`].
     pub fn plan_of(&self, subscribed: Option<&str>) -> Option<(&str, &Plan)> {
         let Some(id) = subscribed else { return self.default_plan() };
         self.0.get_key_value(id).map(|(id, plan)| (id.as_str(), plan)).or_else(|| self.by_price().pop())
     }
 
-    /// Returns what [`Plans::plan_of`] allows: nothing when the configuration has no plans.
+    /// Returns the limits of [`Plans::plan_of`], or [`PlanLimits::NOTHING`] when the configuration has no plans.
     pub fn limits_of(&self, subscribed: Option<&str>) -> PlanLimits {
         self.plan_of(subscribed).map_or(PlanLimits::NOTHING, |(_, plan)| plan.limits)
     }
 
-    /// Returns what [`Plans::limits_of`] does, with as much AI credit and as many organizations as were paid for: when the present month was charged for the
-    /// plan `charged`, and that is a cheaper one because the subscription was upgraded since, no more than that plan's. A plan that
-    /// has left the configuration cannot be compared.
+    /// Returns [`Plans::limits_of`], with AI credit and organizations capped by the plan `charged` for this month if
+    /// that is cheaper because of a later upgrade. A plan that was removed from the configuration is not compared.
     pub fn paid_limits_of(&self, subscribed: Option<&str>, charged: Option<&str>) -> PlanLimits {
         let limits = self.limits_of(subscribed);
         let plans = subscribed.and_then(|id| self.find(id)).zip(charged.and_then(|id| self.find(id)));
@@ -142,25 +140,25 @@ impl Plans {
         }
     }
 
-    /// Returns what is left to check of an account with a subscription to the plan `subscribed`, or with none, whose present month was
-    /// charged for the plan `charged`, and from its next month on to the plan `next`, if that is another.
+    /// Returns the allowance of an account that is subscribed to `subscribed`, or to nothing, was charged for the plan
+    /// `charged` this month, and moves to the plan `next`, if any, next month.
     pub fn allowance_of(&self, subscribed: Option<&str>, charged: Option<&str>, next: Option<&str>) -> Allowance<'_> {
         let limits = self.paid_limits_of(subscribed, charged);
         let next = next.and_then(|next| self.find(next));
         Allowance::new(self, next.map_or(limits, |next| limits.with_room_in(&next.limits)))
     }
 
-    /// Returns the fewest deployments that a project keeps on any plan.
+    /// Returns the smallest number of deployments that any plan keeps per project.
     pub fn least_deployments(&self) -> u32 {
         self.0.values().map(|plan| plan.limits.deployments).min().unwrap_or_default()
     }
 
-    /// Returns the most deployments that any of the plans `ids` keeps of a project; none for plans that are not there.
+    /// Returns the most deployments that any of the plans `ids` keeps per project; `None` if none is configured.
     pub fn most_deployments<'p>(&self, ids: impl IntoIterator<Item = &'p str>) -> Option<u32> {
         ids.into_iter().filter_map(|id| self.find(id)).map(|plan| plan.limits.deployments).max()
     }
 
-    /// Returns the plan of an account without a subscription: the cheapest.
+    /// Returns the plan of accounts without a subscription: the cheapest.
     pub fn default_plan(&self) -> Option<(&str, &Plan)> {
         self.by_price().into_iter().next()
     }
@@ -183,8 +181,7 @@ impl PlanLimits {
         gateway_max_tokens: TokenLimit::DEFAULT,
     };
 
-    /// Returns these limits, without what another plan has no room for. What is used up by the month is left as it is, and
-    /// so is the number of deployments that are kept.
+    /// Returns these limits, lowered to those of `other`, except for monthly usage and kept deployments.
     #[must_use]
     fn with_room_in(self, other: &Self) -> Self {
         Self {
@@ -198,13 +195,13 @@ impl PlanLimits {
         }
     }
 
-    /// Returns the credit in the unit that usage is counted in.
+    /// Returns the AI credit in the unit of usage.
     pub fn ai_credit(&self) -> Microcents {
         Microcents::from_cents(self.ai_credit_cents)
     }
 }
 
-/// The plans that are shipped: `billing.plans` replaces them whole.
+/// The shipped plans, which `billing.plans` replaces as a whole.
 impl Default for Plans {
     fn default() -> Self {
         let plan = |id: &str, name: &str, price_cents, limits| {
@@ -294,7 +291,7 @@ mod tests {
         let plans = Plans::default();
         let credit = |plan, charged| plans.paid_limits_of(Some(plan), charged).ai_credit_cents;
         assert_eq!((credit("business", Some("pro")), credit("business", Some("business"))), (3_000, 15_000));
-        // Nothing was charged, the plan is cheaper than what was, or one of them is not there any more.
+        // Nothing was charged, the plan is cheaper than the charged one, or one of them was removed.
         assert_eq!((credit("business", None), credit("pro", Some("business"))), (15_000, 3_000));
         assert_eq!((credit("business", Some("gone")), credit("gone", Some("pro"))), (15_000, 15_000));
         assert_eq!(plans.paid_limits_of(None, None), plans.limits_of(None));

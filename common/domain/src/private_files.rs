@@ -1,28 +1,29 @@
-//! Files that lie in folders which people publish, and that no visitor should read: known by their names, and keys by what they hold.
+//! Private files in published folders: recognized by name, and keys also by content.
 //!
-//! The client and the console leave out what is surely private ([`kind_of_path`], [`holds_key`]). The server, which cannot ask, publishes
-//! what it was sent and warns; also of what may be a page's own data ([`possible_kind_of_path`]). The console has the same names in
-//! `private.ts`, and both are held to the paths of `private_files/cases.txt`.
+//! The client and the console leave out what is surely private ([`kind_of_path`], [`holds_key`]). The server, which
+//! cannot ask, publishes everything it received and warns, including about possible page data
+//! ([`possible_kind_of_path`]). The console has the same names in `private.ts`; both are tested against the paths of
+//! `private_files/cases.txt`.
 
-/// What a private file holds.
+/// The content of a private file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PrivateKind {
-    /// Values that a program takes from its environment.
+    /// Environment variables of a program.
     Environment,
     /// Passwords and tokens of tools.
     Credentials,
     /// Private keys.
     Keys,
-    /// What a tool that builds infrastructure knows of it, passwords included.
+    /// The state of an infrastructure tool, including passwords.
     State,
-    /// What somebody typed.
+    /// Typed commands.
     History,
-    /// A repository, with all that was ever in it.
+    /// A repository with its whole history.
     Repository,
 }
 
 impl PrivateKind {
-    /// A noun in the plural for files of this kind.
+    /// Returns a plural noun for files of this kind.
     pub fn noun(self) -> &'static str {
         match self {
             Self::Environment => "environment variables",
@@ -35,14 +36,14 @@ impl PrivateKind {
     }
 }
 
-/// Bytes of a file that are searched for a private key. Certificates may stand before it.
+/// Bytes of a file that are searched for a private key, which may follow certificates.
 pub const KEY_SEARCH_BYTES: usize = 64 * 1024;
 
-/// What comes behind `.env` and the like in files that are made to be shown.
+/// Parts after `.env` and the like in files that are meant to be published.
 const EXAMPLES: [&str; 6] = ["example", "sample", "template", "dist", "defaults", "schema"];
-/// Beginnings of the names of files with environment variables, which may go on with a dot.
+/// Names of environment variable files, optionally followed by a dot and more.
 const ENVIRONMENTS: [&str; 2] = [".env", ".dev.vars"];
-/// What comes behind `.env-` and `env.`, for the sake of pages that are called like it.
+/// Parts accepted after `.env-` and `env.`. The list is closed because pages may have similar names.
 const STAGES: [&str; 16] = [
     "prod",
     "production",
@@ -66,7 +67,7 @@ const BACKUP_ENDINGS: [&str; 16] = [
     "~", ".bak", ".backup", ".old", ".orig", ".save", ".swp", ".swo", ".tmp", ".copy", " copy", "-copy", "_copy",
     "-backup", "_backup", "_bak",
 ];
-/// Endings of a name after which it may have others.
+/// Maximum number of backup endings removed from a name.
 const BACKUPS: usize = 3;
 const CREDENTIALS: [&str; 38] = [
     ".npmrc",
@@ -108,12 +109,12 @@ const CREDENTIALS: [&str; 38] = [
     ".lftprc",
     "application_default_credentials.json",
 ];
-/// Beginnings of names of credentials in JSON.
+/// Name prefixes of JSON credentials.
 const CREDENTIAL_BEGINNINGS: [&str; 2] = ["client_secret", "client-secret"];
-/// The name of the credentials of a cluster, alone or with something behind it, and the endings of it that are no page's.
+/// The name of a cluster's credentials, alone or with a suffix, and the extensions that no page would have.
 const KUBECONFIG: &str = "kubeconfig";
 const KUBECONFIG_ENDINGS: [&str; 6] = ["yaml", "yml", "json", "conf", "config", "txt"];
-/// Files of credentials whose names say so only together with their folder's.
+/// Credential files that are only recognizable together with their folder's name.
 const CREDENTIALS_IN: [(&str, &str); 12] = [
     (".cargo", "credentials"),
     (".cargo", "credentials.toml"),
@@ -128,7 +129,7 @@ const CREDENTIALS_IN: [(&str, &str); 12] = [
     ("gh", "hosts.yml"),
     ("config", "master.key"),
 ];
-/// Names of what may be credentials, or a page's own data.
+/// Names of files that may be credentials or a page's own data.
 const POSSIBLE_CREDENTIALS: [&str; 11] = [
     "credentials.json",
     "credentials.yml",
@@ -142,7 +143,7 @@ const POSSIBLE_CREDENTIALS: [&str; 11] = [
     "local.settings.json",
     "master.key",
 ];
-/// Beginnings of names in JSON that may be credentials.
+/// Name prefixes of JSON files that may be credentials.
 const POSSIBLE_BEGINNINGS: [&str; 3] = ["service-account", "service_account", "firebase-adminsdk"];
 const KEYS: [&str; 11] = [
     ".ssh",
@@ -157,11 +158,11 @@ const KEYS: [&str; 11] = [
     "secring.gpg",
     "wallet.dat",
 ];
-/// Endings of files that hold nothing but keys.
+/// Extensions of files that only hold keys.
 const KEY_ENDINGS: [&str; 6] = [".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk"];
-/// Endings of files that hold keys, certificates or something else.
+/// Extensions of files that hold keys, certificates or something else.
 const POSSIBLE_KEY_ENDINGS: [&str; 3] = [".pem", ".key", ".asc"];
-/// Endings of pages, code and media, in which a key is an example or nothing at all.
+/// Extensions of pages, code and media, where a key is an example or absent.
 const KEYLESS_ENDINGS: [&str; 36] = [
     ".html", ".htm", ".xhtml", ".js", ".mjs", ".cjs", ".css", ".map", ".svg", ".wasm", ".png", ".jpg", ".jpeg", ".gif",
     ".webp", ".avif", ".ico", ".woff", ".woff2", ".ttf", ".otf", ".eot", ".mp3", ".mp4", ".m4a", ".mov", ".ogg",
@@ -169,14 +170,14 @@ const KEYLESS_ENDINGS: [&str; 36] = [
 ];
 const REPOSITORIES: [&str; 5] = [".git", ".hg", ".svn", ".bzr", ".jj"];
 
-/// What the file or folder of this name, or the file of which it is a backup, surely holds that is private.
+/// Returns the kind of private content that a file or folder of this name, or the file it is a backup of, surely holds.
 pub fn kind_of_name(name: &str) -> Option<PrivateKind> {
-    // Disks of macOS and Windows take capitals for small letters.
+    // File systems of macOS and Windows ignore case.
     let name = &*name.to_ascii_lowercase();
     of_name_or_original(name, kind_of_original)
 }
 
-/// What the file at `path` surely or possibly holds that is private.
+/// Returns the kind of private content that the file at `path` surely or possibly holds.
 pub fn possible_kind_of_path(path: &str) -> Option<PrivateKind> {
     kind_of_path(path).or_else(|| {
         let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
@@ -189,19 +190,19 @@ pub fn possible_kind_of_path(path: &str) -> Option<PrivateKind> {
     })
 }
 
-/// Asks of a name, and of the name of the file of which it is an earlier version.
+/// Calls `ask` with a name, then with the name of the file that it is an earlier version of.
 fn of_name_or_original<T>(name: &str, ask: impl Fn(&str) -> Option<T>) -> Option<T> {
     ask(name).or_else(|| {
         let original = without_backup_marks(name);
         if original == name {
             return None;
         }
-        // Vim puts a point before the name.
+        // Vim puts a dot before the name.
         ask(original).or_else(|| ask(original.strip_prefix('.')?))
     })
 }
 
-/// A name, in small letters, without what marks an earlier version of a file: `~`, `.bak`, `(1)` and the like.
+/// Returns a lower-case name without the marks of an earlier version: `~`, `.bak`, `(1)` and the like.
 pub fn without_backup_marks(name: &str) -> &str {
     let mut name = name;
     if let Some(inner) = name.strip_prefix('#').and_then(|rest| rest.strip_suffix('#')) {
@@ -245,7 +246,7 @@ fn kind_of_original(name: &str) -> Option<PrivateKind> {
     }
 }
 
-/// What the file at `path` surely holds that is private: by its own name, or that of a folder in which it is.
+/// Returns the kind of private content that the file at `path` surely holds, by its name or a parent folder's.
 pub fn kind_of_path(path: &str) -> Option<PrivateKind> {
     let mut folder = "";
     path.split('/').find_map(|name| {
@@ -255,20 +256,21 @@ pub fn kind_of_path(path: &str) -> Option<PrivateKind> {
     })
 }
 
-/// What the file or folder of this name, in a folder of that name, surely holds that is private.
+/// Returns the kind of private content that the file or folder `name` surely holds when its parent is named `folder`.
 pub fn kind_in(folder: &str, name: &str) -> Option<PrivateKind> {
     let is_pair =
         |&(in_folder, file): &(&str, &str)| folder.eq_ignore_ascii_case(in_folder) && name.eq_ignore_ascii_case(file);
     kind_of_name(name).or_else(|| CREDENTIALS_IN.iter().any(is_pair).then_some(PrivateKind::Credentials))
 }
 
-/// Whether the file of this name may hold a private key, so that its content is asked ([`holds_key`]).
+/// Returns whether a file of this name may hold a private key, so that its content must be checked with [`holds_key`].
 pub fn may_hold_key(name: &str) -> bool {
     !has_one_of(&name.to_ascii_lowercase(), &KEYLESS_ENDINGS)
 }
 
-/// Whether the file of this name, with this beginning ([`KEY_SEARCH_BYTES`]), holds a private key. A text that is about keys has one
-/// in its midst; a file that is a key begins with it, or with certificates, unless its name says that it is one.
+/// Returns whether the file of this name and beginning ([`KEY_SEARCH_BYTES`]) holds a private key.
+///
+/// A key file begins with the key or certificates, unless its name marks it; a text about keys has one in the middle.
 pub fn holds_key(name: &str, beginning: &[u8]) -> bool {
     let name = name.to_ascii_lowercase();
     let original = without_backup_marks(&name);
@@ -285,7 +287,7 @@ pub fn holds_key(name: &str, beginning: &[u8]) -> bool {
         || text.starts_with(b"{") && has_key_in_json(text)
 }
 
-/// Whether JSON has a field of a private key, as the accounts of cloud services do.
+/// Returns whether JSON has a private key field, like service accounts of cloud providers.
 fn has_key_in_json(text: &[u8]) -> bool {
     const FIELD: &[u8] = b"\"private_key\"";
     text.windows(FIELD.len()).enumerate().filter(|(_, window)| *window == FIELD).any(|(at, _)| {
@@ -294,7 +296,7 @@ fn has_key_in_json(text: &[u8]) -> bool {
     })
 }
 
-/// Whether the beginning of a file has a private key, in the form that text files have.
+/// Returns whether the beginning of a file has a private key in text (PEM) form.
 fn has_private_key(beginning: &[u8]) -> bool {
     const BEGIN: &[u8] = b"-----BEGIN ";
     const KEY: &[u8] = b"PRIVATE KEY";
@@ -311,7 +313,7 @@ fn is_environment(name: &str, environment: &str) -> bool {
     rest.is_empty() || rest.starts_with('.') && !is_example() || is_stage()
 }
 
-/// Whether a name is one of environment variables without the point at its beginning: `prod.env`, `env.production`.
+/// Returns whether a name is that of an environment file without the leading dot: `prod.env`, `env.production`.
 fn is_named_environment(name: &str) -> bool {
     let is_example = |part: &str| EXAMPLES.contains(&part);
     let before = name.strip_suffix(".env").filter(|before| !before.is_empty() && !before.split('.').any(is_example));
@@ -340,7 +342,6 @@ fn has_one_of(name: &str, endings: &[&str]) -> bool {
 mod tests {
     use super::*;
 
-    /// The console is held to the same paths.
     const CASES: &str = include_str!("private_files/cases.txt");
 
     #[test]

@@ -1,4 +1,4 @@
-//! Repositories at the code host, and what of them a project publishes.
+//! Repositories at the code host, and the part of them that a project publishes.
 
 use std::{fmt, str::FromStr};
 
@@ -6,29 +6,29 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::line;
 
-/// The pusher's login where the code host names nobody.
+/// The pusher's login if the code host gives none.
 pub const UNNAMED_PUSHER: &str = "code host";
 
-/// Bytes of a branch's name, at most. Git's own bound is the file system's.
+/// Maximum bytes of a branch's name. Git's own bound is the file system's.
 const BRANCH_BYTES: usize = 255;
-/// Bytes of a directory, at most: a path of an archive may have as many.
+/// Maximum bytes of a directory, the same as for a path in an archive.
 const DIRECTORY_BYTES: usize = 1_024;
-/// Characters of an owner's or a repository's name, at most: GitHub's own bounds are 39 and 100.
+/// Maximum characters of an owner's or a repository's name; GitHub's own bounds are 39 and 100.
 const NAME_CHARS: usize = 100;
 
-/// Why a link to a repository was refused. The text is for the person who made it.
+/// The reason a repository link was rejected. The text is shown to the person who requested it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RepoError {
     /// The repository is not of the form `owner/name`.
     #[error("repo must be `owner/name`, as the code host shows it")]
     Name,
-    /// The branch is not a name that git accepts.
+    /// The branch is not a valid git branch name.
     #[error("branch must be the name of a branch, without refs/heads/")]
     Branch,
     /// The directory is not a folder within the repository.
     #[error("directory must be a folder within the repository, like `dist` or `site/public`, without `..`")]
     Directory,
-    /// The text is not the id of a commit.
+    /// The text is not a commit id.
     #[error("sha must be the id of a commit: 40 or 64 hexadecimal digits")]
     Sha,
 }
@@ -81,7 +81,7 @@ text!(
     read_branch
 );
 text!(
-    /// A folder of a repository in one spelling: `.` for the root, else `site/public`.
+    /// A folder of a repository in canonical form: `.` for the root, otherwise `site/public`.
     Directory,
     read_directory
 );
@@ -99,12 +99,12 @@ impl RepoName {
 }
 
 impl CommitSha {
-    /// Returns git's null id, which stands for no commit.
+    /// Returns git's null id, which means no commit.
     pub fn null() -> Self {
         Self("0".repeat(40))
     }
 
-    /// Whether this is git's null id, of whichever length.
+    /// Returns whether this is git's null id, of any length.
     pub fn is_null(&self) -> bool {
         self.0.bytes().all(|b| b == b'0')
     }
@@ -116,7 +116,7 @@ impl Directory {
         Self(".".to_owned())
     }
 
-    /// Returns the folders on the way there; none for the root.
+    /// Returns the folder names along the path; none for the root.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').filter(|segment| *segment != ".")
     }
@@ -130,7 +130,7 @@ fn read_name(text: &str) -> Result<String, RepoError> {
     if good(owner) && good(name) { Ok(text.to_owned()) } else { Err(RepoError::Name) }
 }
 
-/// The rules of `git check-ref-format`.
+/// Checks the rules of `git check-ref-format`.
 fn read_branch(text: &str) -> Result<String, RepoError> {
     let odd = |c: char| line::is_hidden(c) || c.is_whitespace() || "~^:?*[\\".contains(c);
     let bad_segment = |s: &str| {
@@ -159,7 +159,7 @@ fn read_directory(text: &str) -> Result<String, RepoError> {
     if bad {
         return Err(RepoError::Directory);
     }
-    // `/` in front means the repository's root, as people write it.
+    // People write a leading `/` for the repository's root.
     let segments: Vec<&str> = text.trim().split('/').filter(|segment| !matches!(*segment, "" | ".")).collect();
     Ok(if segments.is_empty() { ".".to_owned() } else { segments.join("/") })
 }

@@ -1,8 +1,8 @@
-//! Roles in an organization, from least to most.
+//! Roles in an organization, lowest to highest.
 
 use serde::{Deserialize, Serialize};
 
-/// The rights of a member. The order is the order of power.
+/// A member's role. Ordered by power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]
@@ -17,7 +17,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns the role's word on the wire.
+    /// Returns the wire name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Member => "member",
@@ -26,8 +26,7 @@ impl Role {
         }
     }
 
-    /// Whether somebody of this role may end the membership of another who has the role `other`. Everybody may end
-    /// their own.
+    /// Returns whether a member with this role may remove another with the role `other`. All members may leave.
     pub fn may_remove(self, other: Self) -> bool {
         match other {
             Self::Owner => self == Self::Owner,
@@ -42,7 +41,7 @@ impl std::fmt::Display for Role {
     }
 }
 
-/// The roles that an invite may give. Owners are made by owners, from members.
+/// The roles that an invite may grant. Only an owner can make a member an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]

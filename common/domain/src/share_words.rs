@@ -1,4 +1,4 @@
-//! The words of shares' addresses: a quality, a thing of nature, an animal. One list a line in `share_words.txt`.
+//! The words of share names: a quality, a thing of nature, an animal. `share_words.txt` has one list per line.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ static LISTS: LazyLock<Vec<Vec<&'static str>>> =
     LazyLock::new(|| include_str!("share_words.txt").lines().map(|line| line.split(' ').collect()).collect());
 
 impl ShareName {
-    /// Makes a name of three random words, one of some twenty million. It may be taken already.
+    /// Creates a name of three random words, out of some twenty million. It may be taken.
     pub fn random() -> Self {
         let mut rng = rand::rng();
         let words: Vec<&str> = LISTS.iter().filter_map(|list| list.choose(&mut rng).copied()).collect();

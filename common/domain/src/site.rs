@@ -1,4 +1,4 @@
-//! What an edge knows of a host: the site behind it, and who may see it.
+//! The edge's view of a host: the site behind it, and who may see it.
 
 use std::sync::Arc;
 
@@ -13,32 +13,32 @@ pub struct Site {
     pub project: ProjectId,
     /// The deployment that is served; `None` before the first one.
     pub deployment: Option<DeploymentId>,
-    /// The project's live deployment, whose `Basic-Auth` guards every address of the project; `None` before the first one.
+    /// The live deployment, whose `Basic-Auth` guards every address of the project; `None` before the first one.
     pub live: Option<DeploymentId>,
-    /// The kind of address that the host is.
+    /// The kind of address.
     pub kind: SiteKind,
     /// The visitors who may see the site.
     pub gate: Gate,
     /// The project's access version: the version a gate cookie must carry.
     pub access_version: i64,
-    /// Time from which the site is gone.
+    /// The time from which the site is no longer served.
     pub expires_at: Option<Timestamp>,
-    /// Why the operator has taken it down, or suspended its owner; `None` while it is served.
+    /// The reason the operator suspended the site or its owner; `None` while it is served.
     pub suspended: Option<Suspension>,
-    /// The account that owns the project, and who stands behind it.
+    /// The account that owns the project, and the person behind it.
     pub owner: PayingAccount,
-    /// The latest month whose bandwidth the owner has used up, on the plan that it still has.
+    /// The latest month whose bandwidth the owner has used up on its current plan.
     pub bandwidth_used_up: Option<Month>,
 }
 
 impl Site {
-    /// Returns whether the owner has used up the bandwidth of the month of `now()`, which is asked only where it matters.
+    /// Returns whether the owner has used up the month's bandwidth. Calls `now()` only when it matters.
     pub fn is_over_bandwidth(&self, now: impl FnOnce() -> Timestamp) -> bool {
         self.bandwidth_used_up.is_some_and(|month| month == Month::of(now()))
     }
 }
 
-/// A reason for which the operator takes a site down.
+/// The reason the operator suspends a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]
@@ -46,14 +46,14 @@ impl Site {
 pub enum Suspension {
     /// The site harms others, or breaks the operator's terms.
     Abuse,
-    /// A law or a court demands it.
+    /// Required by a law or a court.
     Legal,
-    /// Its owner has not paid.
+    /// The owner has not paid.
     Payment,
 }
 
 impl Suspension {
-    /// Returns the word that is stored, and that the operator writes.
+    /// Returns the word that is stored, and that the operator types.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Abuse => "abuse",
@@ -63,14 +63,14 @@ impl Suspension {
     }
 }
 
-/// The kinds of addresses that a project has.
+/// The kind of address of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SiteKind {
-    /// The project's subdomain or custom domain: the active deployment.
+    /// The project's subdomain or custom domain, serving the active deployment.
     Live,
-    /// One deployment's permanent address. Not for search engines.
+    /// The permanent address of one deployment. Not indexed by search engines.
     Deployment,
-    /// A share. Not for search engines.
+    /// A share. Not indexed by search engines.
     Share,
 }
 
@@ -79,7 +79,7 @@ pub enum SiteKind {
 pub enum Gate {
     /// Every visitor.
     Public,
-    /// Visitors who know the password, whose argon2id hash this is.
+    /// Visitors who know the password, with its argon2id hash.
     Password(Arc<str>),
     /// Members of the organization.
     Org(OrgId),

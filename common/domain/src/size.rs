@@ -1,17 +1,17 @@
-//! Sizes as people read them, in the unit of the contract's limits: a KB has 1,024 bytes, an MB 1,024 KB, a GB 1,024 MB.
+//! Human-readable sizes in the unit of the contract's limits: a KB has 1,024 bytes, an MB 1,024 KB, a GB 1,024 MB.
 
 use super::limits::{GB, KB, MB};
 
 const UNITS: [(u64, &str); 3] = [(GB, "GB"), (MB, "MB"), (KB, "KB")];
 
-/// Formats a number of bytes: `999 B`, `25 MB`, `1.5 GB`. What is not whole in its unit has a decimal, rounded to the nearest, as
-/// long as there are fewer than three digits before it. Nothing is larger than a GB.
+/// Formats bytes: `999 B`, `25 MB`, `1.5 GB`. Fractional sizes below 100 have one rounded decimal; GB is the largest
+/// unit.
 pub fn size(bytes: u64) -> String {
     for (place, (unit, name)) in UNITS.into_iter().enumerate() {
-        // Tenths of the unit, as whole numbers: a size is never as inexact as a floating point number may be.
+        // Tenths of the unit in integers, which avoids floating-point error.
         let tenths = (u128::from(bytes) * 10 + u128::from(unit) / 2) / u128::from(unit);
         let whole = (u128::from(bytes) + u128::from(unit) / 2) / u128::from(unit);
-        // What would be rounded up to 1,024 of the next smaller unit is one of this.
+        // A size that would round up to 1,024 of the next smaller unit is shown in this one.
         let is_next = place + 1 < UNITS.len() && {
             let smaller = u128::from(UNITS[place + 1].0);
             (u128::from(bytes) + smaller / 2) / smaller >= 1_024

@@ -1,4 +1,4 @@
-//! API tokens: their kinds, and the form of their secrets.
+//! API tokens: kinds, and the format of secrets.
 //!
 //! A secret is `svc_` and 43 URL-safe characters (32 random bytes). Only its SHA-256 is ever stored.
 
@@ -10,22 +10,22 @@ use sha2::{Digest as _, Sha256};
 
 use super::BRAND;
 
-/// The kind of a token: the API that it works against. Kinds are not interchangeable.
+/// The kind of a token, which determines the API that it works with. Kinds are not interchangeable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum TokenKind {
-    /// A user's, for the control plane.
+    /// A user's token for the control plane.
     Cli,
-    /// A user's or an org's, for the AI gateway only.
+    /// A user's or an org's token for the AI gateway only.
     Ai,
-    /// An org's, for five operations of the control plane.
+    /// An org's token for five operations of the control plane.
     Deploy,
 }
 
 impl TokenKind {
-    /// Returns the kind's word on the wire.
+    /// Returns the wire name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cli => "cli",
@@ -47,19 +47,19 @@ pub struct TokenSecret(SecretString);
 #[error("a token is `{BRAND}_` and 43 letters, digits, hyphens and underscores")]
 pub struct TokenError;
 
-/// SHA-256 of a bearer secret: what the database keeps.
+/// The SHA-256 of a bearer secret, as stored in the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TokenHash([u8; 32]);
 
 impl TokenSecret {
-    /// Makes a new secret.
+    /// Creates a new secret.
     pub fn generate() -> Self {
         let mut bytes = [0_u8; 32];
         rand::rng().fill(&mut bytes);
         Self(format!("{BRAND}_{}", URL_SAFE_NO_PAD.encode(bytes)).into())
     }
 
-    /// Reads `text` as a secret if it has the form of one.
+    /// Parses `text` if it has the form of a secret.
     pub fn parse(text: &str) -> Option<Self> {
         let tail = text.strip_prefix(BRAND)?.strip_prefix('_')?;
         let url_safe = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
@@ -71,7 +71,7 @@ impl TokenSecret {
         self.0.expose_secret()
     }
 
-    /// Returns the hash, which is stored and looked up by.
+    /// Returns the hash, for storage and lookup.
     pub fn hash(&self) -> TokenHash {
         TokenHash(Sha256::digest(self.expose()).into())
     }

@@ -1,4 +1,4 @@
-//! What a completion used, and what that costs.
+//! The usage of completions, and its price.
 
 mod amounts;
 mod ending;
@@ -16,27 +16,26 @@ pub use self::{
 };
 use super::{Account, CompletionId, Timestamp, TokenId, month::Month};
 
-/// How much is known of what a completion used. What is known better takes the place of what was assumed, and never the
-/// other way round.
+/// The accuracy of a completion's recorded usage. More accurate usage replaces less accurate, never the reverse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "WrittenCertainty", into = "WrittenCertainty")]
 pub enum Certainty {
-    /// Only what was reserved for it.
+    /// Only the reservation is known.
     Reserved,
-    /// The part of its answer that was seen.
+    /// Estimated from the part of the response that was seen.
     Seen,
-    /// What the provider has reported.
+    /// Reported by the provider.
     Reported,
-    /// It used nothing, because no provider was asked as far as is known. This takes the place of a reservation alone, and counts as no
+    /// Zero, because no provider is known to have been contacted. Replaces only a reservation; not counted as a
     /// request.
     Unused,
-    /// It used nothing, because the provider failed. This takes the place of a reservation alone, and counts as no request. It is
-    /// recorded even where there is no row to replace: what is left of a journal may have the completion's beginning alone.
+    /// Zero, because the provider failed. Replaces only a reservation; not counted as a request. Recorded even without
+    /// a row to replace, because a damaged journal may have only the completion's beginning.
     Failed,
 }
 
 impl Certainty {
-    /// The number that stands for it where usage is recorded.
+    /// Returns the number stored in usage records.
     pub fn number(self) -> i16 {
         match self {
             Self::Reserved => 0,
@@ -48,7 +47,7 @@ impl Certainty {
     }
 }
 
-/// The form in which programs of all versions write it. Those that know only estimates and reports read the first field.
+/// The serialized form, readable by all versions. Versions that know only estimates and reports read the first field.
 #[derive(Serialize, Deserialize)]
 struct WrittenCertainty {
     estimated: bool,
@@ -73,24 +72,23 @@ impl From<Certainty> for WrittenCertainty {
     }
 }
 
-/// What a completion is charged when nothing is heard of its end: as much of an answer as it can have, for a prompt of as many
-/// tokens as are likely.
+/// The charge for a completion whose end stays unknown: likely prompt tokens and the longest possible response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LikelyUsage {
     /// Tokens of the prompt.
     pub prompt: u64,
-    /// The price, with as many tokens of an answer as there can be.
+    /// The price, with the maximum number of completion tokens.
     pub cost: Microcents,
 }
 
-/// The kinds of a completion's tokens, and how it ended. Programs of the version before do not write these details, and skip them.
+/// The token kinds of a completion, and how it ended. The previous version does not write these details and skips them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsageDetails {
     /// The tokens by kind.
     #[serde(skip_serializing_if = "is_default")]
     pub kinds: TokenKinds,
-    /// The kinds that were charged at the dearer price, because the provider had not reported them.
+    /// The kinds that were charged at the higher price because the provider did not report them.
     #[serde(skip_serializing_if = "is_default")]
     pub assumed: Assumed,
     /// How the completion ended.
@@ -102,15 +100,15 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The usage of one completion, as it is recorded. Before the completion's end it says what the completion can use at
-/// most, which is what its budget has to have. It holds no word of the prompt or the completion.
+/// The recorded usage of one completion. Before its end, it is the maximum that the completion can use, which its
+/// budget must cover. It contains no text of the prompt or the completion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageRow {
-    /// The completion's id, made at admission. A row with the same id is recorded once.
+    /// The completion's id, created at admission. Rows with the same id are recorded once.
     pub id: CompletionId,
     /// The account that pays.
     pub account: Account,
-    /// The token that the completion was asked for with.
+    /// The token that authorized the completion.
     pub token: TokenId,
     /// The model's id, `svc/…`.
     pub model: Arc<str>,
@@ -120,35 +118,34 @@ pub struct UsageRow {
     pub prompt: u64,
     /// Tokens that the model wrote.
     pub completion: u64,
-    /// How much is known of the numbers of tokens.
+    /// The accuracy of the token counts.
     #[serde(flatten)]
     pub certainty: Certainty,
     /// The price.
     pub cost: Microcents,
-    /// What [`Self::set_unheard`] charges when the completion's end stays unknown. None once the end is known, and in rows of
-    /// versions that had no such field.
+    /// The charge that [`Self::set_unheard`] applies if the completion's end stays unknown. `None` once the end is
+    /// known, and in rows of versions without this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub likely: Option<LikelyUsage>,
-    /// The tokens by kind, and how the completion ended. Nothing before its end, and in rows of versions that had no such field.
+    /// The tokens by kind, and the ending. Empty before the end, and in rows of versions without this field.
     #[serde(default, skip_serializing_if = "is_default")]
     pub details: UsageDetails,
-    /// Time of the admission. Its UTC day and month are charged, whenever the completion ends.
+    /// Time of admission. Its UTC day and month are charged, whenever the completion ends.
     pub at: Timestamp,
 }
 
 impl UsageRow {
-    /// Returns the number of tokens that counts against the day's budget.
+    /// Returns the number of tokens that count against the day's budget.
     pub fn tokens(&self) -> u64 {
         self.prompt.saturating_add(self.completion)
     }
 
-    /// Whether the numbers of tokens are an estimate, because the provider did not report them or the edge died before
-    /// the report.
+    /// Returns whether the token counts are estimates, because the provider or the edge failed before reporting them.
     pub fn is_estimated(&self) -> bool {
         matches!(self.certainty, Certainty::Reserved | Certainty::Seen)
     }
 
-    /// Makes it say what is charged when nothing is heard of the completion's end, unless that is known.
+    /// Applies the charge for a completion that was never settled, unless its usage is known.
     pub fn set_unheard(&mut self) {
         if self.certainty == Certainty::Reserved {
             self.details.ending = Some(Ending::Lost);
@@ -160,24 +157,24 @@ impl UsageRow {
         }
     }
 
-    /// Makes it the row of a reservation that no request has come for yet: as long as nothing else is known, it used nothing.
+    /// Turns the row into a spare reservation, which has used nothing until a request takes it.
     pub fn set_spare(&mut self) {
         self.set_unused();
         self.certainty = Certainty::Reserved;
     }
 
-    /// Whether no request has come for the reservation yet. A request reserves some token at least.
+    /// Returns whether this is a spare reservation that no request has taken. A request reserves at least one token.
     pub fn is_spare(&self) -> bool {
         self.certainty == Certainty::Reserved && self.tokens() == 0
     }
 
-    /// Makes it say that the completion used nothing.
+    /// Marks the completion as having used nothing.
     pub fn set_unused(&mut self) {
         (self.likely, self.details) = (None, UsageDetails::default());
         (self.prompt, self.completion, self.cost, self.certainty) = (0, 0, Microcents(0), Certainty::Unused);
     }
 
-    /// Whether it says that the completion used nothing.
+    /// Returns whether the completion is known to have used nothing.
     pub fn is_unused(&self) -> bool {
         matches!(self.certainty, Certainty::Unused | Certainty::Failed)
     }
@@ -193,48 +190,48 @@ impl UsageRow {
     }
 }
 
-/// The usage of an account as Postgres holds it, for a Redis that does not know it.
+/// The usage of an account as stored in Postgres, to load into a Redis that lacks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
     /// The day.
     pub day: Date,
-    /// Number of the account's writes that this includes.
+    /// Number of the account's writes included.
     pub version: i64,
-    /// Tokens of the day.
+    /// Tokens used on the day.
     pub day_tokens: u64,
     /// Cost of the day's month.
     pub month_cost: Microcents,
-    /// The part of it that one key has cost, if that was asked for.
+    /// The part of the month's cost from one key, if requested.
     pub key_cost: Option<Microcents>,
-    /// Completions that were admitted in the last minute.
+    /// Completions admitted in the last minute.
     pub last_minute: Vec<CompletionId>,
 }
 
-/// The usage of an account as of one of its writes. Of two, the one with the higher version is the newer.
+/// The usage of an account as of one of its writes. A higher version is newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spent {
-    /// Number of the account's writes that this includes.
+    /// Number of the account's writes included.
     pub version: i64,
-    /// Tokens of the day.
+    /// Tokens used on the day.
     pub day_tokens: u64,
     /// Cost of the day's month.
     pub month_cost: Microcents,
 }
 
-/// The usage of an account on a day, after a write of ours.
+/// The usage of an account on a day, after one of our writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaySpent {
     /// The account.
     pub account: Account,
     /// The day.
     pub day: Date,
-    /// The usage of that day, and of its month.
+    /// The usage of the day and its month.
     pub spent: Spent,
-    /// The usage of the keys that the write was about.
+    /// The usage of the keys that the write affected.
     pub keys: Vec<KeySpent>,
 }
 
-/// What a key has cost in a month, after a write of its account's.
+/// The cost of a key in a month, after a write of its account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeySpent {
     /// The key.
@@ -278,7 +275,7 @@ mod tests {
             )
         );
         assert_eq!(serde_json::from_str::<UsageRow>(&json).unwrap(), row);
-        // What a later version may write.
+        // Possible output of a later version.
         let later = json
             .replace(r#""ending":"length""#, r#""ending":"later","more":[1]"#)
             .replace("\"cached\":5", "\"video\":5");

@@ -1,4 +1,4 @@
-//! Warnings about what was published and perhaps was not meant to be. They never keep anything from being published.
+//! Warnings about files that were probably published by mistake. They never block publishing.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use domain::private_files::{self, PrivateKind};
 
 use super::{archive::shown, manifest::RedirectRule, rules::path::RequestPath};
 
-/// Files of which a warning says that they came more than once; of more their number.
+/// Replaced files that warnings name; the rest are only counted.
 const REPLACED_NAMED: usize = 20;
-/// The page that answers a site's own address.
+/// The page at a site's own address.
 const INDEX: &str = "index.html";
-/// The page that answers every address without a file.
+/// The page for every address without a file.
 const FALLBACK: &str = "200.html";
 
-/// Files that came again with another content.
+/// Files that occurred again with different content.
 #[derive(Debug, Default)]
 pub(super) struct Replaced {
     paths: Vec<String>,
@@ -43,7 +43,7 @@ impl Replaced {
     }
 }
 
-/// Says that a site has nothing at its own address, and which folder was probably meant. `paths` are sorted.
+/// Warns if a site has nothing at its own address, and suggests the folder that was probably meant. `paths` are sorted.
 pub(super) fn missing_index<'p>(
     paths: impl Iterator<Item = &'p str> + Clone,
     redirects: &[RedirectRule],
@@ -70,7 +70,7 @@ pub(super) fn missing_index<'p>(
     Some(format!("{said}; {page} is there: was {folder} meant?"))
 }
 
-/// Says of files whose names look as if they carried a hash of their content that the content changed and the name did not.
+/// Warns about files whose names look like a hash of their content, if the content changed but the name did not.
 pub(super) fn changed_under_hash(mut paths: Vec<String>) -> Option<String> {
     paths.sort_unstable();
     let first = shown(paths.first()?.as_bytes());
@@ -83,7 +83,7 @@ pub(super) fn changed_under_hash(mut paths: Vec<String>) -> Option<String> {
     ))
 }
 
-/// Names files that no visitor should read: one warning for each kind. `has_key` tells of a file whether it has a private key.
+/// Returns one warning per kind of private file. The `bool` says whether the file contains a private key.
 pub(super) fn private_files<'p>(paths: impl Iterator<Item = (&'p str, bool)>) -> impl Iterator<Item = String> {
     let mut kinds: BTreeMap<PrivateKind, (&str, u64)> = BTreeMap::new();
     for (path, has_key) in paths {

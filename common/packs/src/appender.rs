@@ -1,4 +1,4 @@
-//! Appends to a file what may turn out not to be wanted.
+//! Appends drafts to a file, each of which may be discarded.
 
 use std::{
     fs::File,
@@ -8,37 +8,34 @@ use std::{
 
 use super::{Span, digest::BlockHasher};
 
-/// Bytes moved at once.
 const CHUNK_BYTES: usize = 128 * 1024;
 
-/// Writes drafts at the end of a file. A draft that is not kept is overwritten by the next.
+/// Writes drafts at the end of a file. A discarded draft is overwritten by the next.
 pub(super) struct Appender<'f> {
     file: &'f File,
     kept: u64,
     draft: u64,
-    /// Hashes the draft.
     hasher: BlockHasher,
-    /// The first write that failed: compressors swallow errors when they are closed, so [`Self::keep`] tells.
+    /// The first failed write. Compressors swallow errors on close, so [`Self::keep`] reports it.
     failed: Option<io::Error>,
 }
 
 impl<'f> Appender<'f> {
-    /// Appends to `file`, which is empty.
+    /// Creates an appender for `file`, which must be empty.
     pub(super) fn new(file: &'f File) -> Self {
         Self { file, kept: 0, draft: 0, hasher: BlockHasher::default(), failed: None }
     }
 
-    /// Appends whole bodies, of which the SHA-256 is asked for, to `file`, which is empty.
+    /// Creates an appender of whole bodies, which also computes their SHA-256, for `file`, which must be empty.
     pub(super) fn of_bodies(file: &'f File) -> Self {
         Self { hasher: BlockHasher::of_whole(), ..Self::new(file) }
     }
 
-    /// Bytes of the draft.
     pub(super) fn draft(&self) -> u64 {
         self.draft
     }
 
-    /// Keeps the draft. Returns its place and the digests of its blocks.
+    /// Keeps the draft. Returns its span and the digests of its blocks.
     pub(super) fn keep(&mut self) -> io::Result<(Span, String)> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -49,23 +46,21 @@ impl<'f> Appender<'f> {
         Ok((span, self.hasher.finish()))
     }
 
-    /// Ends a draft that is a whole body. Returns its SHA-256 and the digests of its blocks, if it has more than one.
+    /// Ends a draft that is a whole body. Returns its SHA-256 and, for several blocks, their digests.
     pub(super) fn finish_body(&mut self) -> ([u8; 32], String) {
         self.hasher.finish_whole()
     }
 
-    /// Forgets the draft.
     pub(super) fn discard(&mut self) {
         self.draft = 0;
         self.hasher.finish();
     }
 
-    /// The file, in which the kept drafts are.
     pub(super) fn file(&self) -> &'f File {
         self.file
     }
 
-    /// Cuts off what was written of a draft that was not kept: it would be billed and stored. Returns the file.
+    /// Truncates the file to the kept drafts, because a discarded draft would be stored and billed. Returns the file.
     pub(super) fn finish(&mut self) -> io::Result<&'f File> {
         self.draft = 0;
         self.file.set_len(self.kept)?;
@@ -94,7 +89,7 @@ impl Write for Appender<'_> {
     }
 }
 
-/// Moves bytes within a file towards its beginning.
+/// Moves bytes towards the beginning of a file.
 pub(super) fn move_down(file: &File, from: Span, to: u64) -> io::Result<()> {
     if from.offset == to {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Packs in an S3 bucket.
 //!
-//! Nothing here depends on conditional writes, which some servers ignore: ids are never used twice, and a pack that
-//! has no manifest does not exist.
+//! Conditional writes are not required, because some servers ignore them: ids are never reused, and a pack without a
+//! manifest does not exist.
 
 mod root;
 mod trash;
@@ -18,18 +18,18 @@ use object_store::{
 
 use super::{StoreError, blocking};
 
-/// Bytes of a part of a multipart upload; S3 wants at least 5 MiB.
+/// Bytes of a part of a multipart upload; S3 requires at least 5 MiB.
 const PART_BYTES: usize = 8 * 1024 * 1024;
-/// Parts under way at once.
+/// Maximum number of parts uploaded concurrently.
 const PARTS_AT_ONCE: usize = 2;
 
-/// How often a request is tried again, and for how long: a visitor is waiting.
+/// Retries of a request, and their total time. Short, because a visitor is waiting.
 const RETRIES: usize = 3;
 const RETRY_TIME: Duration = Duration::from_secs(10);
 
-/// Longest time for the bucket to take a part of an upload: one that hangs keeps nobody waiting.
+/// Timeout for the upload of one part.
 const PART_TIME: Duration = Duration::from_secs(20);
-/// Longest time to take back what the bucket has of an upload that failed. The search for orphans finds what stays.
+/// Timeout for removing a failed upload. The search for orphans finds what remains.
 const TAKE_BACK_TIME: Duration = Duration::from_secs(5);
 
 /// A bucket of packs. Cheap to clone.
@@ -38,7 +38,6 @@ pub(super) struct Bucket {
     s3: Arc<AmazonS3>,
     deployments: Path,
     trash: Path,
-    /// Where damaged packs are put aside.
     damaged: Path,
 }
 
@@ -50,7 +49,7 @@ impl Bucket {
         Ok(Self { s3, deployments, trash, damaged })
     }
 
-    /// A pack's manifest, of which the body is still to be read.
+    /// Opens a pack's manifest without reading its body.
     pub(super) async fn open_manifest(&self, id: &DeploymentId) -> Result<GetResult, StoreError> {
         Ok(self.s3.get(&self.manifest_path(id)).await?)
     }
@@ -65,7 +64,7 @@ impl Bucket {
             Ok(body) if body.len() as u64 == len => Ok(body),
             Ok(_) => Err(ends_early()),
             Err(error @ object_store::Error::NotFound { .. }) => Err(error.into()),
-            // A range that begins behind the end is refused by servers in different words.
+            // Servers report a range beyond the end in different ways.
             Err(error) => match self.data_len(id).await {
                 Ok(size) if size < end => Err(ends_early()),
                 _ => Err(error.into()),
@@ -73,12 +72,11 @@ impl Bucket {
         }
     }
 
-    /// Bytes of a pack's data.
     pub(super) async fn data_len(&self, id: &DeploymentId) -> Result<u64, StoreError> {
         Ok(head(&self.s3, &self.data_path(id)).await?.size)
     }
 
-    /// Copies what there is of a pack to a place aside, which is under a name of its own.
+    /// Copies the existing objects of a pack to `name` in the folder of damaged packs.
     pub(super) async fn copy_aside(&self, id: &DeploymentId, name: &str) -> Result<(), StoreError> {
         for (path, object) in [(self.data_path(id), "data"), (self.manifest_path(id), "manifest")] {
             match self.s3.copy(&path, &self.damaged.clone().join(name).join(object)).await {
@@ -89,20 +87,20 @@ impl Bucket {
         Ok(())
     }
 
-    /// Writes a pack over what there is of it. Each object is replaced as a whole.
+    /// Overwrites a pack. Each object is replaced atomically.
     pub(super) async fn put_over(&self, id: &DeploymentId, data: File, manifest: Vec<u8>) -> Result<(), StoreError> {
         self.put_data(id, data).await?;
         self.s3.put(&self.manifest_path(id), manifest.into()).await.map_err(put_error)?;
         Ok(())
     }
 
-    /// The manifest goes first: without it the pack does not exist, whatever happens next.
+    /// Deletes a pack, manifest first: without it the pack does not exist, whatever happens next.
     pub(super) async fn remove(&self, id: &DeploymentId) -> Result<(), StoreError> {
         self.delete(&self.manifest_path(id)).await?;
         self.delete(&self.data_path(id)).await
     }
 
-    /// Deletes an object. Succeeds when there is none.
+    /// Deletes an object. Succeeds if there is none.
     async fn delete(&self, path: &Path) -> Result<(), StoreError> {
         match self.s3.delete(path).await {
             Ok(()) => Ok(()),
@@ -110,7 +108,7 @@ impl Bucket {
         }
     }
 
-    /// Makes the pack of `id` from a file of bodies. Nothing stays behind when it fails.
+    /// Writes the pack of `id` from a file of bodies. Removes the partial pack on failure.
     pub(super) async fn put(&self, id: &DeploymentId, data: File, manifest: Vec<u8>) -> Result<(), StoreError> {
         let put = async {
             self.put_data(id, data).await?;
@@ -157,7 +155,7 @@ impl Bucket {
                 }
             }
         }
-        // The last parts, and the word that they are all.
+        // Uploads the last parts and completes the upload.
         in_time(2 * PART_TIME, upload.finish()).await?;
         Ok(())
     }
@@ -175,11 +173,11 @@ impl Bucket {
     }
 }
 
-/// Prepares requests to the bucket of the configuration. Returns its prefix, too.
+/// Creates the client for the configured bucket. Also returns the configured prefix.
 pub(super) fn connect(config: &config::Store) -> Result<(Arc<AmazonS3>, Path), StoreError> {
     let name = config.url.host_str().filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| StoreError::Config("`s3://bucket/prefix` needs a bucket".into()))?;
-    // What the configuration leaves out comes from the usual AWS_* variables or the machine's role.
+    // Settings missing from the configuration come from the usual AWS_* variables or the machine's role.
     let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_TIME, ..RetryConfig::default() };
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(name).with_retry(retry);
     if let Some(endpoint) = &config.endpoint {
@@ -197,14 +195,12 @@ pub(super) fn connect(config: &config::Store) -> Result<(Arc<AmazonS3>, Path), S
     Ok((Arc::new(s3), prefix))
 }
 
-/// The code by which a server says that the bucket itself is missing.
 const NO_BUCKET: &str = "NoSuchBucket";
-/// The error message for a missing bucket.
 const BUCKET_ABSENT: &str = "there is no such bucket";
 
 impl From<object_store::Error> for StoreError {
     fn from(error: object_store::Error) -> Self {
-        // A list fails otherwise than a read, and has the code in its text as well.
+        // A failed list returns another error variant than a read, but also has the code in its text.
         if error.to_string().contains(NO_BUCKET) {
             return Self::Absent(BUCKET_ABSENT.to_owned());
         }
@@ -215,7 +211,7 @@ impl From<object_store::Error> for StoreError {
     }
 }
 
-/// The error of a write. Nothing but the bucket can be missing.
+/// Converts the error of a write, where only the bucket itself can be missing.
 pub(super) fn put_error(error: object_store::Error) -> StoreError {
     match StoreError::from(error) {
         StoreError::NotFound => StoreError::Absent(BUCKET_ABSENT.to_owned()),
@@ -223,7 +219,7 @@ pub(super) fn put_error(error: object_store::Error) -> StoreError {
     }
 }
 
-/// Passes over an object that is not there, in a bucket that is.
+/// Ignores a missing object, but not a missing bucket.
 pub(super) fn found_or_absent(error: object_store::Error) -> Result<(), StoreError> {
     match StoreError::from(error) {
         StoreError::NotFound => Ok(()),
@@ -231,8 +227,8 @@ pub(super) fn found_or_absent(error: object_store::Error) -> Result<(), StoreErr
     }
 }
 
-/// Asks for an object's size and time. The answer to such a request has no body that could say what is missing, so that one which was
-/// not found is asked for again in full.
+/// Returns an object's size and time. The response to `HEAD` has no body that could say whether the object or the
+/// bucket is missing, so a missing object is requested again with `GET`.
 pub(super) async fn head(s3: &AmazonS3, path: &Path) -> Result<ObjectMeta, StoreError> {
     match s3.head(path).await {
         Ok(found) => Ok(found),
@@ -241,7 +237,6 @@ pub(super) async fn head(s3: &AmazonS3, path: &Path) -> Result<ObjectMeta, Store
     }
 }
 
-/// Gives up on `step` after `time`.
 async fn in_time<T, E: Into<StoreError>>(
     time: Duration,
     step: impl Future<Output = Result<T, E>>,
@@ -249,7 +244,6 @@ async fn in_time<T, E: Into<StoreError>>(
     tokio::time::timeout(time, step).await.map_err(|_| StoreError::Stalled)?.map_err(Into::into)
 }
 
-/// The part of `data` at `offset`.
 async fn part(data: &Arc<File>, offset: u64, len: u64) -> Result<Bytes, StoreError> {
     let data = Arc::clone(data);
     let bytes = usize::try_from(len - offset).unwrap_or(usize::MAX).min(PART_BYTES);

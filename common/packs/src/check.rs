@@ -1,7 +1,7 @@
-//! Reading a pack to find out whether all of it is there and is what was stored.
+//! Verification that a pack is complete and unchanged.
 //!
-//! A check goes through the data in its order, in steps that may be far apart in time, so that a store can be gone through at a
-//! bounded rate and the work be taken up again.
+//! A check reads the data in order, in steps that may be far apart in time, so that a store can be checked at a bounded
+//! rate and the work resumed.
 
 use std::{collections::BTreeMap, fs::File, os::unix::fs::FileExt as _, time::Duration};
 
@@ -11,29 +11,28 @@ use tokio::time::Instant;
 
 use super::{DIGEST_BLOCK_BYTES, Manifest, PackStore, Span, StoreError, StoredBody, blocking};
 
-/// Bytes of data read at a time.
 const READ_BYTES: u64 = 1024 * 1024;
-/// Files that are named of one damaged pack at most.
+/// Maximum number of files named per damaged pack.
 pub const FAULTY_PATHS: usize = 100;
 
-/// What is wrong with a pack.
+/// The kind of damage to a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultKind {
-    /// Its manifest is not in the store.
+    /// The manifest is not in the store.
     ManifestMissing,
-    /// Its manifest is not what was stored.
+    /// The manifest differs from what was stored.
     ManifestDamaged,
-    /// Its data is not in the store.
+    /// The data is not in the store.
     DataMissing,
-    /// Parts of its data are not what was stored, or are not there.
+    /// Parts of the data are missing or differ from what was stored.
     DataDamaged,
 }
 
 impl FaultKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::ManifestMissing, Self::ManifestDamaged, Self::DataMissing, Self::DataDamaged];
 
-    /// The kind's name, in the database and in metrics.
+    /// Returns the kind's name, in the database and in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ManifestMissing => "manifest_missing",
@@ -44,23 +43,23 @@ impl FaultKind {
     }
 }
 
-/// A fault of a pack.
+/// Damage to a pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackFault {
-    /// The kind of the fault.
+    /// The kind of damage.
     pub kind: FaultKind,
-    /// The files that have to do with it, [`FAULTY_PATHS`] at most; none when it is the manifest that names them.
+    /// The affected files, at most [`FAULTY_PATHS`]; empty if the manifest, which lists them, is affected.
     pub paths: Vec<String>,
 }
 
-/// The outcome of a step of a check.
+/// The outcome of one step of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckStep {
-    /// The fault that was met. The step ends the check then, and it is known of all of the pack.
+    /// The damage found. The step then continues to the end of the pack and ends the check.
     pub fault: Option<PackFault>,
-    /// Bytes that were read.
+    /// Bytes read.
     pub read: u64,
-    /// Where in the data the next step goes on; none when the check has come to its end.
+    /// The offset in the data at which the next step resumes; `None` when the check is complete.
     pub next: Option<u64>,
 }
 
@@ -73,12 +72,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A rate of so many bytes a second; as fast as the store gives them when none.
+    /// Creates a pace of at most this many bytes per second, or without a limit.
     pub fn new(bytes_per_second: Option<u64>) -> Self {
         Self { bytes_per_second: bytes_per_second.map(|rate| rate.max(1)), began: Instant::now(), read: 0 }
     }
 
-    /// Waits until so many bytes more may have been read.
+    /// Counts `bytes` as read and waits until the rate allows for them.
     pub(super) async fn after(&mut self, bytes: u64) {
         self.read += bytes;
         if let Some(rate) = self.bytes_per_second {
@@ -89,11 +88,11 @@ impl Pace {
     }
 }
 
-/// A piece of data that can be checked alone.
+/// A piece of data that can be verified on its own.
 struct Unit {
     span: Span,
     expected: StoredBody,
-    /// Where in that body the piece begins.
+    /// Offset of the piece within that body.
     start: u64,
 }
 
@@ -111,7 +110,7 @@ impl Unit {
     }
 }
 
-/// The pieces of a pack's data in their order, each once.
+/// Returns the pieces of a pack's data in order, each once.
 fn units(manifest: &Manifest) -> Vec<Unit> {
     let mut units = BTreeMap::new();
     for body in manifest.stored_files().flat_map(|(_, file)| file.bodies()).map(|(_, body)| body) {
@@ -127,7 +126,7 @@ fn units(manifest: &Manifest) -> Vec<Unit> {
     units.into_values().collect()
 }
 
-/// The files of which a stored form has to do with one of the `damaged` spans.
+/// Returns the files with a stored form that overlaps one of the `damaged` spans.
 fn paths(manifest: &Manifest, damaged: &[Span]) -> Vec<String> {
     let meets = |body: Span| {
         body.len > 0
@@ -138,8 +137,8 @@ fn paths(manifest: &Manifest, damaged: &[Span]) -> Vec<String> {
 }
 
 impl PackStore {
-    /// Reads what the pack of `id` has from `from` on, `most` bytes about, and says what is wrong with it. Each thing that seems
-    /// wrong is read a second time. An error is the store's, and says nothing of the pack.
+    /// Checks the pack of `id` from the offset `from` on, reading about `most` bytes. Anything that seems damaged is
+    /// read a second time. An error concerns the store, not the pack.
     pub async fn check(
         &self,
         id: &DeploymentId,
@@ -167,7 +166,7 @@ impl PackStore {
             let fault = PackFault { kind: FaultKind::DataMissing, paths: paths(&manifest, &[]) };
             return Ok(CheckStep { fault: Some(fault), read, next: None });
         }
-        // Each step gets on, however large the manifest is.
+        // Each step makes progress, however large the manifest is.
         let mut left = most;
         while let Some(first) = rest.first() {
             if left == 0 && damaged.is_empty() {
@@ -197,12 +196,12 @@ impl PackStore {
         Ok(CheckStep { fault, read, next: None })
     }
 
-    /// Checks all of a pack.
+    /// Checks a whole pack.
     pub async fn check_whole(&self, id: &DeploymentId, pace: &mut Pace) -> Result<CheckStep, StoreError> {
         self.check(id, 0, u64::MAX, pace).await
     }
 
-    /// The manifest and its length, read again when it seems to be damaged or not there.
+    /// Reads the manifest and its length, retrying once if it is damaged or missing.
     async fn manifest_twice(&self, id: &DeploymentId) -> Result<(Manifest, u64), StoreError> {
         let read = async || {
             let stored = self.open_manifest(id).await?;
@@ -215,13 +214,13 @@ impl PackStore {
         }
     }
 
-    /// Reads pieces of data that follow one another, and returns the spans of those that are wrong.
+    /// Reads adjacent pieces of data and returns the spans of the damaged ones.
     async fn check_units(&self, id: &DeploymentId, units: &[Unit]) -> Result<Vec<Span>, StoreError> {
         let (Some(first), Some(last)) = (units.first(), units.last()) else { return Ok(Vec::new()) };
         let begin = first.span.offset;
         let together = match self.read(id, begin, last.end() - begin).await {
             Ok(bytes) => bytes,
-            // Some may be there.
+            // Some pieces may be readable on their own.
             Err(StoreError::Damaged(_)) => Bytes::new(),
             Err(error) => return Err(error),
         };
@@ -242,7 +241,7 @@ impl PackStore {
     }
 }
 
-/// Refuses data that is not what `manifest` says.
+/// Fails if the data does not match `manifest`.
 pub(super) async fn check_file(manifest: Manifest, data: File) -> Result<File, StoreError> {
     blocking(move || {
         for unit in units(&manifest) {

@@ -1,7 +1,7 @@
-//! The compressed variants of a body: which bodies get them, and how they are made.
+//! Compressed variants of bodies: which bodies get them, and how they are made.
 //!
-//! The levels are the fast ones: they were chosen so that a documentation site of 60 MB is compressed three times over
-//! in about a second on two cores.
+//! The compression levels are fast ones, chosen so that a documentation site of 60 MB is compressed three times over in
+//! about a second on two cores.
 
 use std::{
     fs::File,
@@ -14,28 +14,27 @@ use flate2::{Compression, write::GzEncoder};
 
 use super::{Encoding, Span, appender::Appender};
 
-/// The codings that every compressible body is offered in.
+/// The encodings of every compressible body.
 pub(super) const ENCODINGS: [Encoding; 3] = [Encoding::Zstd, Encoding::Br, Encoding::Gzip];
 
-/// Smaller bodies fit the packet that carries the headers: compressing them saves nothing.
+/// Smaller bodies fit in the packet with the headers, so compressing them saves nothing.
 const SMALLEST: u64 = 256;
-/// Percent of the body that a variant may have at most, to be worth its place.
+/// Maximum size of a variant, in percent of the body, for it to be worth storing.
 const MOST_PERCENT: u64 = 90;
-/// Bytes read of a body at once.
 const CHUNK_BYTES: usize = 128 * 1024;
 
 const ZSTD_LEVEL: i32 = 3;
 const BROTLI_QUALITY: i32 = 3;
-/// 2^20 bytes of window: more costs memory and finds little in a page or a script.
+/// A window of 2^20 bytes: a larger one costs memory and finds little more in a page or a script.
 const BROTLI_WINDOW: i32 = 20;
 const GZIP_LEVEL: u32 = 5;
 
-/// Whether a body of this type and size gets variants.
+/// Returns whether a body of this type and size gets variants.
 pub(super) fn is_worth_it(content_type: &str, len: u64) -> bool {
     len >= SMALLEST && is_compressible(content_type)
 }
 
-/// Whether a variant is so much smaller than its body that it is kept.
+/// Returns whether a variant is small enough, compared to its body, to be kept.
 pub(super) fn is_kept(variant: u64, body: u64) -> bool {
     variant * 100 <= body * MOST_PERCENT
 }
@@ -73,7 +72,6 @@ fn is_compressible(content_type: &str) -> bool {
         )
 }
 
-/// One worker's compressors.
 pub(super) struct Compressor {
     chunk: Vec<u8>,
 }
@@ -83,7 +81,7 @@ impl Compressor {
         Self { chunk: vec![0; CHUNK_BYTES] }
     }
 
-    /// Appends the body at `span` of `data`, compressed, to `out`.
+    /// Compresses the body at `span` of `data` and appends it to `out`.
     pub(super) fn compress(
         &mut self,
         encoding: Encoding,
@@ -128,7 +126,6 @@ impl Compressor {
     }
 }
 
-/// A body, read from the data file.
 struct Body<'d> {
     data: &'d File,
     span: Span,

@@ -1,6 +1,6 @@
-//! Whole packs, taken to a replica of the store and back.
+//! Copies of whole packs, to a replica of the store and back.
 //!
-//! A copy is checked by its digests before any of it is written, so that damage is never copied.
+//! A copy is verified by its digests before any of it is written, so that damage is never copied.
 
 use std::{
     fs::File,
@@ -12,10 +12,9 @@ use domain::{DeploymentId, Timestamp};
 
 use super::{Pace, PackStore, Place, StoreError, blocking, check::check_file, listing};
 
-/// Bytes of data read at a time.
 const READ_BYTES: u64 = 4 * 1024 * 1024;
 
-/// A pack that was read whole and is what was stored. Its data is in a temporary file.
+/// A complete, verified pack, with its data in a temporary file.
 #[derive(Debug)]
 pub struct WholePack {
     data: File,
@@ -23,8 +22,8 @@ pub struct WholePack {
 }
 
 impl PackStore {
-    /// Reads all of a pack, at a pace. Fails with [`StoreError::NotFound`] or [`StoreError::Damaged`] unless all of it is there and
-    /// is what was stored.
+    /// Reads a whole pack. Fails with [`StoreError::NotFound`] or [`StoreError::Damaged`] unless complete and
+    /// unchanged.
     pub async fn fetch(&self, id: &DeploymentId, pace: &mut Pace) -> Result<WholePack, StoreError> {
         let json = self.manifest_json(id).await?;
         let manifest =
@@ -46,19 +45,19 @@ impl PackStore {
         Ok(WholePack { data: check_file(manifest, data).await?, manifest: json })
     }
 
-    /// Writes a copy of a pack, unless it is there.
+    /// Writes a copy of a pack unless it exists.
     pub async fn put_copy(&self, id: &DeploymentId, pack: WholePack) -> Result<(), StoreError> {
         match self.probe(id).await {
             Ok(()) => return Ok(()),
             Err(StoreError::NotFound) => {}
-            // A copy that was cut off, or is damaged.
+            // An incomplete or damaged copy.
             Err(StoreError::Damaged(_)) => self.remove(id).await?,
             Err(error) => return Err(error),
         }
         self.put_over(id, pack, None).await
     }
 
-    /// Puts a pack in the place of what there is of it, which is put aside, under `damaged/` in the store.
+    /// Replaces a pack. The existing one is moved to `damaged/` in the store.
     pub async fn replace(&self, id: &DeploymentId, pack: WholePack, now: Timestamp) -> Result<(), StoreError> {
         self.put_over(id, pack, Some(format!("{id}-{}", now.unix_seconds()))).await
     }
@@ -87,7 +86,7 @@ impl PackStore {
         }
     }
 
-    /// Looks whether a pack could be served: its manifest is there and is what was stored, and its data is there and long enough.
+    /// Checks that a pack can be served: its manifest is present and unchanged, and its data present and long enough.
     pub async fn probe(&self, id: &DeploymentId) -> Result<(), StoreError> {
         let json = self.manifest_json(id).await?;
         let end = blocking(move || listing::data_end(&json)).await?;
@@ -97,7 +96,6 @@ impl PackStore {
         Ok(())
     }
 
-    /// Bytes of a pack's data.
     pub(super) async fn data_len(&self, id: &DeploymentId) -> Result<u64, StoreError> {
         match &self.place {
             Place::Folder(folder) => {

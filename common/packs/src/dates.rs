@@ -1,4 +1,4 @@
-//! Since when files have had their contents: a file that an upload does not change keeps its date.
+//! Modification dates of files: a file that an upload does not change keeps its date.
 
 use std::{collections::HashMap, sync::mpsc::Receiver};
 
@@ -7,14 +7,13 @@ use serde::Deserialize;
 
 use super::{Manifest, PackStore, StoreError};
 
-/// Seconds that a pack's date may run ahead of the clock, so that it differs from the earlier one's. An earlier pack that is further
-/// ahead was written by a clock that was wrong.
+/// Seconds that a pack's date may be ahead of the clock in order to differ from the earlier pack's. An earlier pack
+/// further ahead was written with a wrong clock.
 const MOST_AHEAD: i64 = 60;
 
-/// The files of an earlier pack, by path: what they hold, and since when.
+/// The files of an earlier pack by path, with their content and its date.
 #[derive(Debug, Default)]
 pub(super) struct Dates {
-    /// The earlier pack's own date.
     created_at: Option<i64>,
     files: HashMap<String, Dated>,
 }
@@ -25,7 +24,6 @@ struct Dated {
     since: i64,
 }
 
-/// The part of a manifest that is read.
 #[derive(Deserialize)]
 struct DatedManifest {
     version: u32,
@@ -41,7 +39,6 @@ struct DatedEntry {
 }
 
 impl Dates {
-    /// Reads those of a stored manifest. One that cannot be read has none.
     fn of(manifest: &[u8]) -> Result<Self, StoreError> {
         let manifest: DatedManifest =
             serde_json::from_slice(manifest).map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))?;
@@ -57,14 +54,14 @@ impl Dates {
         Ok(Self { created_at: Some(manifest.created_at), files: files.collect() })
     }
 
-    /// Returns the date of a pack that is written at `now`, in seconds since 1970: later than the earlier pack's, so that two contents
-    /// of one path never share a date, however quickly they follow one another.
+    /// Returns the date, in seconds since 1970, of a pack written at `now`. It is later than the earlier pack's, so
+    /// that two contents of one path never share a date, however quickly they follow one another.
     pub(super) fn next(&self, now: i64) -> i64 {
         let next = self.created_at.and_then(|earlier| earlier.checked_add(1));
         next.filter(|next| *next <= now.saturating_add(MOST_AHEAD)).map_or(now, |next| next.max(now))
     }
 
-    /// The time since when `path` has had this content, if it had it before `now`. In seconds since 1970.
+    /// Returns the time, in seconds since 1970, since which `path` has had this content, if that is before `now`.
     pub(super) fn since(&self, path: &str, sha256: &[u8; 32], now: i64) -> Option<i64> {
         let before = self.files.get(path).filter(|before| before.sha256 == *sha256)?;
         Some(before.since).filter(|since| *since < now)
@@ -72,14 +69,13 @@ impl Dates {
 }
 
 impl Dates {
-    /// Whether `path` had another content.
     pub(super) fn is_changed(&self, path: &str, sha256: &[u8; 32]) -> bool {
         self.files.get(path).is_some_and(|before| before.sha256 != *sha256)
     }
 }
 
 impl PackStore {
-    /// Reads the dates of an earlier pack. An upload does not fail for them: without, its files are new.
+    /// Reads the dates of an earlier pack. If that fails, the files of the upload count as new.
     pub(super) async fn dates(&self, earlier: Option<&DeploymentId>) -> Dates {
         let Some(id) = earlier else { return Dates::default() };
         let read = async {
@@ -93,9 +89,9 @@ impl PackStore {
     }
 }
 
-/// Waits for dates that are read elsewhere.
+/// Waits for the dates from the task that reads them.
 pub(super) fn received(dates: &Receiver<Dates>) -> Dates {
-    // The reader sends something, unless it was dropped, and with it whatever wants the pack.
+    // The sender always sends, unless it was dropped together with the request for the pack.
     dates.recv().unwrap_or_default()
 }
 

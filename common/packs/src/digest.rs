@@ -1,4 +1,4 @@
-//! What the bytes of a stored body must hash to, block by block, so that a part of a large body can be checked alone.
+//! Digests of stored bodies, block by block, so that a part of a large body can be verified on its own.
 
 use std::{io::Read, sync::Arc};
 
@@ -6,47 +6,47 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Encoding, FileEntry, Span};
 
-/// Bytes of a block, each of which has a digest of its own: what an edge reads, keeps and sends at a time. Part of the form of
-/// manifests: another size needs another field.
+/// Bytes of a block with its own digest, which is also the unit that an edge reads, caches and sends. Part of the
+/// manifest format: another size needs another field.
 pub const DIGEST_BLOCK_BYTES: usize = 60 * 1024;
-/// Bytes of SHA-256 that are kept of a block. Damage is found by them, and a second content for the same digest is out of reach.
+/// Bytes of SHA-256 that are kept of a block: enough to detect damage and to rule out a second content.
 const DIGEST_BYTES: usize = 16;
-/// Bytes decoded at a time while a compressed body is checked by what it decodes to.
+/// Bytes decoded at a time to verify a compressed body by its decoded content.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The first bytes of a block's SHA-256.
+/// The truncated SHA-256 of a block.
 pub type Digest = [u8; DIGEST_BYTES];
 
-/// What the bytes of a stored body must hash to.
+/// The digests of a stored body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Digests {
-    /// The digest of a body of one block at most.
+    /// The digest of a body of at most one block.
     One(Digest),
     /// The digest of each block, in order.
     Blocks(Arc<[Digest]>),
-    /// The digest of a whole body of several blocks, in a pack that has none of blocks.
+    /// The digest of a whole body of several blocks, in a pack without block digests.
     Whole(Digest),
-    /// The digest and length of what a compressed body decodes to, in a pack that has no digest of compressed bodies.
+    /// The digest and length of a compressed body's decoded content, in a pack without digests of compressed bodies.
     Decoded(Encoding, Digest, u64),
 }
 
-/// A body of a pack: where it lies, and what it must hash to.
+/// A body of a pack, with its position and digests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredBody {
-    /// Its place in the pack's data.
+    /// The position in the pack's data.
     pub span: Span,
-    /// What its bytes must hash to.
+    /// The digests of its bytes.
     pub digests: Digests,
 }
 
 impl StoredBody {
-    /// Whether each block can be checked alone. Else only the whole body can.
+    /// Returns whether each block can be verified on its own, rather than only the whole body.
     pub fn is_checked_by_block(&self) -> bool {
         matches!(self.digests, Digests::One(_) | Digests::Blocks(_))
     }
 
-    /// Returns whether `bytes` are what was stored: whole blocks from the body's byte `start` on, which begins a block, or less
-    /// where the body ends. Always false for a body that can only be checked as a whole.
+    /// Returns whether `bytes` match the stored digests. They must be whole blocks starting at the body's byte `start`,
+    /// a block boundary, except for the last block. Always `false` for a body that can only be verified as a whole.
     pub fn has_blocks(&self, start: u64, bytes: &[u8]) -> bool {
         let digests = match &self.digests {
             Digests::One(digest) => std::slice::from_ref(digest),
@@ -62,13 +62,12 @@ impl StoredBody {
             && bytes.chunks(DIGEST_BLOCK_BYTES).all(|block| expected.next() == Some(&digest(block)))
     }
 
-    /// Returns whether a body with this SHA-256 is what was stored, where it can only be checked as a whole and is not compressed.
+    /// Returns whether an uncompressed body that can only be verified as a whole has this SHA-256.
     pub(super) fn is_whole(&self, hash: Sha256) -> bool {
         matches!(&self.digests, Digests::Whole(expected) if shortened(hash) == *expected)
     }
 
-    /// Returns whether `body` is what was stored, all of it. Takes as long as decoding it where a pack has no digests of
-    /// compressed bodies.
+    /// Returns whether `body` is the complete stored body. Decodes it if the pack has no digests of compressed bodies.
     pub fn is_body(&self, body: &[u8]) -> bool {
         if body.len() as u64 != self.span.len {
             return false;
@@ -82,7 +81,7 @@ impl StoredBody {
 }
 
 impl FileEntry {
-    /// The forms that the file is stored in, the uploaded one first.
+    /// Returns the stored forms of the file, the uploaded one first.
     pub fn bodies(&self) -> impl Iterator<Item = (Option<Encoding>, StoredBody)> + '_ {
         let whole = of_hex(self.sha256.get(..2 * DIGEST_BYTES).unwrap_or_default()).unwrap_or_default();
         let identity = {
@@ -101,7 +100,7 @@ impl FileEntry {
         std::iter::once(identity).chain(variants)
     }
 
-    /// The digests of a form's blocks, if the manifest has them.
+    /// Returns the digests of a form's blocks if the manifest has them.
     fn blocks(&self, form: usize, span: Span) -> Option<Digests> {
         let hex = self.digests.get(form)?;
         let blocks = usize::try_from(span.len.div_ceil(DIGEST_BLOCK_BYTES as u64)).ok()?;
@@ -117,7 +116,7 @@ impl FileEntry {
     }
 }
 
-/// Returns the digests of a body's blocks as a manifest has them: in hexadecimal, one after the other.
+/// Returns the digests of a body's blocks in manifest format: concatenated hexadecimal.
 pub fn block_digests(body: &[u8]) -> String {
     let mut hasher = BlockHasher::default();
     hasher.update(body);
@@ -130,7 +129,6 @@ fn of_hex(hex: impl AsRef<[u8]>) -> Result<Digest, hex::FromHexError> {
     Ok(digest)
 }
 
-/// The digest of a block.
 fn digest(block: &[u8]) -> Digest {
     shortened(Sha256::new_with_prefix(block))
 }
@@ -142,7 +140,7 @@ fn shortened(hash: Sha256) -> Digest {
     digest
 }
 
-/// Whether a compressed body decodes to `len` bytes with this digest.
+/// Returns whether a compressed body decodes to `len` bytes with this digest.
 fn decodes_to(encoding: Encoding, body: &[u8], expected: &Digest, len: u64) -> bool {
     let mut decoder: Box<dyn Read + '_> = match encoding {
         Encoding::Zstd => match zstd::Decoder::with_buffer(body) {
@@ -169,26 +167,23 @@ fn decodes_to(encoding: Encoding, body: &[u8], expected: &Digest, len: u64) -> b
     }
 }
 
-/// Hashes a body block by block while it is written.
+/// Hashes a body block by block as it is written.
 #[derive(Debug, Default)]
 pub(super) struct BlockHasher {
     block: Sha256,
-    /// Bytes of the block so far.
     filled: usize,
     digests: String,
-    /// The hash of the whole body, once it has more than one block: until then it is the block's.
+    /// The hash of the whole body, once it has more than one block. Until then it equals the block's.
     whole: Option<Sha256>,
-    /// Whether the hash of the whole body is asked for.
     is_whole: bool,
 }
 
 impl BlockHasher {
-    /// A hasher of blocks and of whole bodies.
+    /// Creates a hasher of blocks and of whole bodies.
     pub(super) fn of_whole() -> Self {
         Self { is_whole: true, ..Self::default() }
     }
 
-    /// The next bytes.
     pub(super) fn update(&mut self, mut bytes: &[u8]) {
         if let Some(whole) = &mut self.whole {
             whole.update(bytes);
@@ -209,7 +204,7 @@ impl BlockHasher {
         }
     }
 
-    /// The digests of what came, as a manifest has them; begins again.
+    /// Returns the digests of the body in manifest format, and resets the hasher.
     pub(super) fn finish(&mut self) -> String {
         if self.filled > 0 {
             self.end_block();
@@ -218,15 +213,14 @@ impl BlockHasher {
         std::mem::take(&mut self.digests)
     }
 
-    /// The SHA-256 of all that came, if it was asked for, and the digests of its blocks. A body of one block has none: its hash is
-    /// its block's, and small bodies are hashed once. Begins again.
+    /// Returns the SHA-256 of the body and the digests of its blocks, and resets the hasher. A body of one block has no
+    /// digests, because its hash is the block's; small bodies are thus hashed once.
     pub(super) fn finish_whole(&mut self) -> ([u8; 32], String) {
         let Some(whole) = self.whole.take() else {
             self.filled = 0;
             return (std::mem::take(&mut self.block).finalize().into(), String::new());
         };
         let digests = self.finish();
-        // Exactly one block.
         let is_one = digests.len() == 2 * DIGEST_BYTES;
         (whole.finalize().into(), if is_one { String::new() } else { digests })
     }

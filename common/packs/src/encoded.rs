@@ -1,7 +1,7 @@
-//! Files that are stored compressed and are sent so: `Content-Encoding` is part of what they are.
+//! Files that are stored and sent compressed, with `Content-Encoding` as part of their identity.
 //!
-//! The name says so for the forms that programs load (`app.wasm.br`, `logo.svgz`), and the site's `_headers` for any file. A
-//! download stays one: `data.csv.gz` is meant to be saved as it is.
+//! Recognized by name for files that programs load (`app.wasm.br`, `logo.svgz`), and by the site's `_headers` for any
+//! file. A download remains one: `data.csv.gz` is saved unchanged.
 
 use std::{
     fs::File,
@@ -20,29 +20,27 @@ use super::{
     },
 };
 
-/// The header field, as rules have it.
 pub(super) const FIELD: &str = "content-encoding";
-/// Bytes at the beginning of a file by which its coding is recognized.
+/// Bytes at the start of a file that are examined to recognize its encoding.
 const PROBED_BYTES: usize = 16 * 1024;
-/// Logarithm of the largest window, in bytes, with which Zstandard is decoded: what browsers take (RFC 9659).
+/// Binary logarithm of the largest Zstandard window for decoding, in bytes: the limit of browsers (RFC 9659).
 const WINDOW_LOG: u32 = 23;
-/// Extensions under which a `.br` file holds what a page loads.
+/// Extensions before `.br` of files that a page loads.
 const BROTLI_INNER: [&str; 7] = ["js", "mjs", "css", "wasm", "json", "svg", "data"];
-/// Extensions under which a `.gz` file does. Everything else that is called `.gz` is a download.
+/// Extensions before `.gz` of files that a page loads. All other `.gz` files are downloads.
 const GZIP_INNER: [&str; 5] = ["js", "mjs", "css", "wasm", "data"];
-/// Extension of the memory images that Unity's programs load, of which only a name beside a loader is one.
+/// Extension of the memory images of Unity programs, which are recognized only next to a loader.
 const UNITY_DATA: &str = "data";
 
-/// The coding that a file's name claims, and the name of what is inside.
+/// The encoding that a file's name claims, and the name of its content.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Claim<'p> {
     pub(super) encoding: Encoding,
-    /// The path by which its media type is found.
+    /// The path that determines the media type.
     pub(super) inner: &'p str,
 }
 
-/// Returns what the name of the file at `path` claims. `has_loader` tells whether the folder of that path holds a program of
-/// Unity's.
+/// Returns the claim in the name of the file at `path`. `has_loader` says whether a folder contains a Unity program.
 pub(super) fn claimed(path: &str, has_loader: impl Fn(&str) -> bool) -> Option<Claim<'_>> {
     let (inner, last) = path.rsplit_once('.')?;
     let (encoding, extensions): (_, &[&str]) = match &*last.to_ascii_lowercase() {
@@ -59,23 +57,21 @@ pub(super) fn claimed(path: &str, has_loader: impl Fn(&str) -> bool) -> Option<C
     is_loaded.then_some(Claim { encoding, inner })
 }
 
-/// Whether the name of the file at `path` claims anything.
 pub(super) fn is_claimed(path: &str) -> bool {
     claimed(path, |_| true).is_some()
 }
 
-/// Returns the folder of the file at `path`, if it is the loader or the framework of a program of Unity's.
+/// Returns the folder of the file at `path` if the file is the loader or the framework of a Unity program.
 pub(super) fn unity_folder(path: &str) -> Option<&str> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let name = name.strip_suffix(".br").or_else(|| name.strip_suffix(".gz")).unwrap_or(name);
     (name.ends_with(".loader.js") || name.ends_with(".framework.js")).then_some(folder)
 }
 
-/// The rules of a site's `_headers` that say a `Content-Encoding`, for whichever host.
+/// The rules of a site's `_headers` that set `Content-Encoding` on all hosts.
 pub(super) struct Sayings<'r>(Vec<(&'r HeaderRule, Encoding)>);
 
 impl<'r> Sayings<'r> {
-    /// Finds those among `rules`.
     pub(super) fn of(rules: &'r [HeaderRule]) -> Self {
         let said = rules.iter().filter(|rule| rule.pattern.host.is_none()).filter_map(|rule| {
             let (_, value) = rule.set.iter().find(|(name, _)| name == FIELD)?;
@@ -84,7 +80,7 @@ impl<'r> Sayings<'r> {
         Self(said.collect())
     }
 
-    /// Returns the coding said for an address of the file at `path`, as all headers go by addresses; the last rule counts.
+    /// Returns the encoding that the last matching rule sets for any address of the file at `path`.
     pub(super) fn of_path(&self, path: &str) -> Option<Encoding> {
         if self.0.is_empty() {
             return None;
@@ -97,7 +93,7 @@ impl<'r> Sayings<'r> {
     }
 }
 
-/// Whether the content at `span` of `data` begins as `encoding` does.
+/// Returns whether the content at `span` of `data` starts like `encoding`.
 pub(super) fn is_encoded(data: &File, span: Span, encoding: Encoding) -> io::Result<bool> {
     let len = usize::try_from(span.len).unwrap_or(usize::MAX).min(PROBED_BYTES);
     let mut beginning = vec![0; len];
@@ -109,8 +105,8 @@ pub(super) fn is_encoded(data: &File, span: Span, encoding: Encoding) -> io::Res
     })
 }
 
-/// Decodes a whole `body`, for a client that does not take its coding. None where it is not in that coding, or more than `most`
-/// bytes long once decoded.
+/// Decodes a whole `body` for a client that does not support its encoding. Returns `None` if it is not in that
+/// encoding, or decodes to more than `most` bytes.
 pub fn decoded(body: &[u8], encoding: Encoding, most: u64) -> Option<Vec<u8>> {
     let mut decoded = Vec::new();
     let most = most.checked_add(1)?;
@@ -127,7 +123,7 @@ pub fn decoded(body: &[u8], encoding: Encoding, most: u64) -> Option<Vec<u8>> {
     ((decoded.len() as u64) < most).then_some(decoded)
 }
 
-/// Brotli has no mark: what decodes to something is taken for it.
+/// Returns whether data decodes as Brotli, which has no magic number.
 fn is_brotli(beginning: &[u8], is_whole: bool) -> bool {
     let mut decoder = brotli::Decompressor::new(beginning, PROBED_BYTES);
     let mut decoded = [0; 1024];
@@ -136,7 +132,7 @@ fn is_brotli(beginning: &[u8], is_whole: bool) -> bool {
         match decoder.read(&mut decoded) {
             Ok(0) => return !beginning.is_empty(),
             Ok(read) => bytes += read,
-            // The beginning of a longer one ends too early, after something.
+            // A truncated beginning fails after it has decoded something.
             Err(_) => return !is_whole && bytes > 0,
         }
     }

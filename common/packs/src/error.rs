@@ -1,14 +1,14 @@
-//! Why the store, or an upload to it, failed.
+//! Errors of the store and of uploads.
 
 use super::ArchiveError;
 
-/// Why an operation of the store failed.
+/// The error of a store operation.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no such pack.
     #[error("no pack of this deployment in the store")]
     NotFound,
-    /// `store.url` and the keys beside it do not name a store.
+    /// `store.url` and its companion keys do not name a store.
     #[error("{0}")]
     Config(String),
     /// The pack exists and is damaged.
@@ -17,47 +17,47 @@ pub enum StoreError {
     /// A file could not be read or written.
     #[error("the folder: {0}")]
     Io(#[from] std::io::Error),
-    /// The bucket answered with an error, or not at all.
+    /// The bucket responded with an error or not at all.
     #[error("the bucket: {0}")]
     Bucket(object_store::Error),
     /// The whole store is missing: its bucket, or its folder.
     #[error("{0}")]
     Absent(String),
-    /// Nothing is removed before the store is known to be this database's.
+    /// Packs cannot be removed until the store is confirmed to belong to this database.
     #[error("the store is not known to be this database's yet")]
     Unconfirmed,
-    /// Another copy of this database rules the store, so that this one removes nothing.
+    /// Another copy of this database rules the store, so this one removes nothing.
     #[error("another copy of this database rules the store, so that this one moves and deletes nothing")]
     RuledElsewhere,
-    /// The bucket took nothing of an upload for too long.
+    /// The upload to the bucket stalled.
     #[error("the bucket does not answer")]
     Stalled,
-    /// A blocking task was cut off: the program is stopping.
+    /// A blocking task was cancelled because the program is stopping.
     #[error("the program is stopping")]
     Stopping,
 }
 
 impl StoreError {
-    /// Whether the same may succeed later: the store did not answer, or failed.
+    /// Returns whether a retry may succeed: the store did not answer, or failed.
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Io(_) | Self::Bucket(_) | Self::Absent(_) | Self::Stalled | Self::Stopping)
     }
 
-    /// Whether there is no such pack, or no such part of it.
+    /// Returns whether the pack or the part of it does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound)
     }
 
-    /// Whether the pack is at fault: it is not there, or damaged. Else the store did not answer.
+    /// Returns whether the pack itself is at fault (missing or damaged), rather than the store.
     pub fn is_of_pack(&self) -> bool {
         matches!(self, Self::NotFound | Self::Damaged(_))
     }
 }
 
-/// Why an upload did not become a pack.
+/// The reason an upload did not become a pack.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The archive was refused.
+    /// The archive was rejected.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// The store failed.

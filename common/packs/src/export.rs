@@ -1,6 +1,6 @@
-//! Archives of what was uploaded: a gzipped tarball or a zip archive, made while they are sent.
+//! Archives of uploaded files: a gzip-compressed tarball or a zip archive, generated while it is sent.
 //!
-//! The same files give the same bytes: they come sorted by path, with one date, one mode and no owner.
+//! Output is deterministic: files are sorted by path, and have one date, one mode and no owner.
 
 use std::{
     io::{self, Write},
@@ -21,41 +21,38 @@ use tokio::sync::mpsc::{self, error::SendTimeoutError};
 
 use super::{StoreError, UploadedFiles};
 
-/// Bytes that are compressed before others have their turn.
+/// Bytes compressed before the task yields.
 const SLICE_BYTES: usize = 32 * 1024;
-/// Bytes that are sent at a time, about.
+/// Approximate bytes sent at a time.
 const SENT_BYTES: usize = 64 * 1024;
-/// Bytes of a block of a tarball.
 const TAR_BLOCK: usize = 512;
-/// Bytes of a name in the head of a tarball's member.
 const TAR_NAME: usize = 100;
-/// The mode of every file.
 const MODE: u32 = 0o644;
-/// The bits of a zip archive that say that an entry is a file.
+/// The mode bits of a regular file in a zip archive.
 const REGULAR: u32 = 0o100_000;
 
-/// The form of an archive.
+/// The format of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArchiveForm {
-    /// A tarball, compressed by gzip.
+    /// A gzip-compressed tarball.
     TarGz,
     /// A zip archive.
     Zip,
 }
 
-/// Why an archive was not written to its end.
+/// The reason an archive was not fully written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The store failed, or has lost or damaged a file.
+    /// The store failed, or a file in it is missing or damaged.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Whoever was to have it has gone.
+    /// The receiver disconnected.
     #[error("nobody wants the archive any more")]
     Gone,
-    /// Nothing of it was taken for too long.
+    /// The receiver stalled.
     #[error("the archive is not being taken")]
     Stalled,
-    /// It could not be made.
+    /// The archive could not be generated.
     #[error("the archive cannot be made: {0}")]
     Form(io::Error),
 }
@@ -72,12 +69,12 @@ impl From<rawzip::Error> for ExportError {
     }
 }
 
-/// Where an archive is sent, part by part.
+/// The receiver of an archive, part by part.
 #[derive(Debug)]
 pub struct Sink {
-    /// Takes the parts.
+    /// The channel for the parts.
     pub to: mpsc::Sender<Bytes>,
-    /// Longest wait until a part is taken.
+    /// Maximum time to wait until a part is received.
     pub patience: Duration,
 }
 
@@ -90,8 +87,9 @@ impl Sink {
     }
 }
 
-/// Writes an archive of `files`, of the date `modified` in seconds since 1970. Takes some hundred kilobytes of memory, and for a zip
-/// archive that of its directory.
+/// Writes an archive of `files`, all dated `modified` in seconds since 1970.
+///
+/// Needs some hundred kilobytes of memory, plus the directory for a zip archive.
 pub async fn write_archive(
     files: &mut UploadedFiles,
     form: ArchiveForm,
@@ -133,7 +131,7 @@ async fn write_zip(files: &mut UploadedFiles, modified: i64, made: &Made, sink: 
         let (name, beside) = zip_name(&path);
         let mut entry = archive.new_file(name).compression_method(CompressionMethod::DEFLATE);
         if let Some(field) = beside {
-            // In the directory alone: unzip takes a file behind one that has it in both places for an overlapping one.
+            // Only in the directory: with the field in both places, unzip reports the next file as overlapping.
             entry = entry.extra_field(ExtraFieldId::INFO_ZIP_UNICODE_PATH, &field, At::CENTRAL)?;
         }
         let (mut entry, config) = entry.last_modified(date).unix_permissions(REGULAR | MODE).start()?;
@@ -153,7 +151,7 @@ async fn write_zip(files: &mut UploadedFiles, modified: i64, made: &Made, sink: 
     Ok(())
 }
 
-/// The head of a tarball's member, with an extended one before it where the name needs it: for a long one, and one that is not ASCII.
+/// Returns the header of a tar entry, preceded by an extended header if the name is long or not ASCII.
 fn tar_head(path: &str, len: u64, modified: i64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(TAR_BLOCK);
     if path.len() > TAR_NAME || !path.is_ascii() {
@@ -182,7 +180,7 @@ fn tar_block(path: &str, kind: EntryType, len: u64, modified: i64) -> Header {
     header
 }
 
-/// A record of an extended head: its length, which counts itself, the key and the value.
+/// Returns a record of an extended header: its length, which includes itself, the key and the value.
 fn pax_record(key: &str, value: &str) -> Vec<u8> {
     let rest = key.len() + value.len() + " =\n".len();
     let mut len = rest;
@@ -192,8 +190,9 @@ fn pax_record(key: &str, value: &str) -> Vec<u8> {
     format!("{len} {key}={value}\n").into_bytes()
 }
 
-/// The name of an entry of a zip archive, and the field that says beside it how the name reads. Rules of the zip writer would bring
-/// some names into another form, such as one with a colon; those are written as they are, and a field says that they are UTF-8.
+/// Returns the name of a zip entry, and an extra field with it if it needs one. The zip writer would normalize some
+/// names, such as one with a colon; those are written verbatim, with a field that marks them as UTF-8 if they are not
+/// ASCII.
 fn zip_name(path: &str) -> (EntryPath<'_>, Option<Vec<u8>>) {
     if ZipFilePath::from_str(path).as_str() == path {
         return (EntryPath::conformant(path), None);
@@ -205,12 +204,12 @@ fn zip_name(path: &str) -> (EntryPath<'_>, Option<Vec<u8>>) {
     (EntryPath::verbatim(path.as_bytes()), beside)
 }
 
-/// What was made of an archive and is to be sent.
+/// Generated bytes that are not sent yet.
 #[derive(Debug, Clone, Default)]
 struct Made(Arc<Mutex<Vec<u8>>>);
 
 impl Made {
-    /// Sends what was made, once it is enough, and lets others have their turn.
+    /// Sends the generated bytes once there are enough, and yields.
     async fn pass_on(&self, sink: &Sink) -> Result<(), ExportError> {
         if self.len() >= SENT_BYTES {
             sink.send(self.take()).await?;

@@ -1,6 +1,6 @@
-//! What a file's name says of it.
+//! Classification of files by name.
 
-/// Whether the file at `path` is a page, by its name.
+/// Returns whether the file at `path` is a page, by its name.
 pub(super) fn is_page(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let extension = name.rsplit_once('.').map(|(_, extension)| extension);

@@ -1,7 +1,7 @@
-//! Packs in a folder of this machine (or one that is mounted on all of them).
+//! Packs in a folder of this machine, or in one that is mounted on all of them.
 //!
-//! A pack is written under a name of its own beside the finished ones, synced, and renamed into its place as a whole:
-//! it is there entirely or not at all, also after a power cut.
+//! A pack is written under a temporary name next to the finished ones, synced, and renamed into place: it exists
+//! completely or not at all, even after a power cut.
 
 mod root;
 mod trash;
@@ -20,13 +20,11 @@ use rustix::io::Errno;
 
 use super::StoreError;
 
-/// Prefix of packs that are being written.
+/// Name prefix of unfinished packs.
 const INCOMING: &str = ".incoming-";
-/// The pack's bodies.
 const DATA: &str = "data";
-/// What lies where in them.
+/// The file that locates them.
 const MANIFEST: &str = "manifest";
-/// The folder of damaged packs that were put aside.
 const DAMAGED: &str = "damaged";
 
 /// A folder of packs. Cheap to clone.
@@ -36,7 +34,7 @@ pub(super) struct Folder {
     trash: Arc<Path>,
 }
 
-/// A pack that is being written; removed when it is dropped before [`Incoming::finish`].
+/// An unfinished pack, removed if it is dropped before [`Incoming::finish`].
 #[derive(Debug)]
 pub(super) struct Incoming {
     folder: PathBuf,
@@ -53,15 +51,15 @@ impl Folder {
         Ok(Self { deployments: path.join("deployments").into(), trash: path.join("trash").into() })
     }
 
-    /// Makes the folder where there is none.
+    /// Creates the folder if it does not exist.
     pub(super) fn make(&self) -> Result<(), StoreError> {
         DirBuilder::new().recursive(true).mode(0o750).create(&self.deployments).map_err(|error| {
             StoreError::Config(format!("the folder {} cannot be made: {error}", self.deployments.display()))
         })
     }
 
-    /// Fails when the folder of all packs is not there, so that a pack which is not found is not taken for one that was lost. Asked
-    /// where something was not found.
+    /// Fails if the folder of all packs does not exist. Called after something was not found, so that a pack is not
+    /// reported as lost when the whole store is missing.
     pub(super) fn require(&self) -> Result<(), StoreError> {
         match fs::metadata(&self.deployments) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -72,7 +70,6 @@ impl Folder {
         }
     }
 
-    /// A pack's manifest and its length.
     pub(super) fn open_manifest(&self, id: &DeploymentId) -> Result<(File, u64), StoreError> {
         let file = self.open_file(&self.place(id).join(MANIFEST))?;
         let len = file.metadata()?.len();
@@ -85,7 +82,6 @@ impl Folder {
         file.read_exact_at(body, offset).map_err(read_error)
     }
 
-    /// Bytes of a pack's data.
     pub(super) fn data_len(&self, id: &DeploymentId) -> Result<u64, StoreError> {
         Ok(self.open_file(&self.place(id).join(DATA))?.metadata()?.len())
     }
@@ -100,7 +96,6 @@ impl Folder {
         Ok(())
     }
 
-    /// Begins the pack of `id`.
     pub(super) fn begin(&self, id: &DeploymentId) -> Result<Incoming, StoreError> {
         let folder = self.incoming(id);
         self.require()?;
@@ -108,7 +103,7 @@ impl Folder {
         Ok(Incoming { folder, place: self.place(id), finished: false })
     }
 
-    /// Begins the pack of `id` anew where a copy of it was not finished.
+    /// Starts writing the pack of `id`, removing an unfinished copy of it.
     pub(super) fn begin_again(&self, id: &DeploymentId) -> Result<Incoming, StoreError> {
         match fs::remove_dir_all(self.incoming(id)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
@@ -116,12 +111,11 @@ impl Folder {
         }
     }
 
-    /// The place of a damaged pack that was put aside, which is under a name of its own.
+    /// Returns the location for a damaged pack that is set aside as `name`.
     pub(super) fn aside(&self, name: &str) -> PathBuf {
         self.deployments.with_file_name(DAMAGED).join(name)
     }
 
-    /// The folder of all packs.
     pub(super) fn path(&self) -> &Path {
         &self.deployments
     }
@@ -146,22 +140,22 @@ impl Folder {
 }
 
 impl Incoming {
-    /// The folder in which it is being written.
+    /// Returns the temporary folder of the pack.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The file of the pack's bodies, empty.
+    /// Creates the file of the pack's bodies.
     pub(super) fn data(&self) -> Result<File, StoreError> {
         Ok(OpenOptions::new().read(true).write(true).create_new(true).open(self.folder.join(DATA))?)
     }
 
-    /// Puts the pack in its place, durably.
+    /// Moves the pack into place, durably.
     pub(super) fn finish(self, data: &File, manifest: &[u8]) -> Result<(), StoreError> {
         self.finish_over(data, manifest, None)
     }
 
-    /// Puts the pack in its place, durably. What is there goes to `aside`.
+    /// Moves the pack into place, durably. An existing pack is moved to `aside`.
     pub(super) fn finish_over(mut self, data: &File, manifest: &[u8], aside: Option<&Path>) -> Result<(), StoreError> {
         data.sync_all()?;
         let mut file = File::create_new(self.folder.join(MANIFEST))?;
@@ -177,7 +171,7 @@ impl Incoming {
                 _ => {}
             }
         }
-        // Fails when the place is taken: a pack is never overwritten.
+        // Fails if a pack exists: packs are never overwritten.
         fs::rename(&self.folder, &self.place)?;
         self.finished = true;
         if let Some(parent) = self.place.parent() {
@@ -197,7 +191,7 @@ impl Drop for Incoming {
     }
 }
 
-/// A failed read. What ends too early, or cannot be read from the disk, is damaged: to ask again does not help.
+/// Converts a failed read. Data that ends too early or is unreadable on disk is damaged, so retrying does not help.
 pub(super) fn read_error(error: io::Error) -> StoreError {
     let is_of_disk = [Errno::IO, Errno::BADMSG].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()));
     match error.kind() {

@@ -1,7 +1,7 @@
-//! The name of the database that a store belongs to: a small object at the store's root, beside `deployments`.
+//! The identity of the database that owns a store: a small object at the store's root, next to `deployments`.
 //!
-//! A store is of use to one database only. Another one knows none of its packs, and would take all of them for orphans. What follows
-//! from a name that is missing or another's is for the crate `checks`.
+//! A store serves one database only. Another database knows none of its packs and would treat all of them as orphans.
+//! The crate `checks` handles a missing or foreign name.
 
 use std::sync::atomic::Ordering;
 
@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 
 use super::{PackStore, Place, StoreError, blocking};
 
-/// The object, or file, of the name.
+/// The object or file with the database's name.
 pub const NAME_OBJECT: &str = "database.json";
-/// The object that says which copy of the database rules the store. Programs that do not know it leave it alone.
+/// The object that names the copy of the database which rules the store. Programs that do not know it ignore it.
 pub const RULER_OBJECT: &str = "ruler.json";
 /// The object that [`PackStore::try_out`] writes and deletes.
 const TRIAL_OBJECT: &str = "doctor.json";
-/// Most bytes of the object that are read.
+/// Maximum bytes of these objects that are read.
 const NAME_BYTES: u64 = 4 * 1024;
-/// The form that [`DatabaseName`] is written in.
+/// The format version of [`DatabaseName`].
 const VERSION: u32 = 1;
 
-/// The name of a database, as it is written where something belongs to it.
+/// The name of a database, as recorded in what belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatabaseName {
-    /// The form of this object.
+    /// The format version of this object.
     pub version: u32,
     /// The name of the database (`database_name`).
     pub database: String,
@@ -33,48 +33,48 @@ pub struct DatabaseName {
 }
 
 impl DatabaseName {
-    /// The name as it is written now.
+    /// Creates a record of the name, dated `now`.
     pub fn new(database: String, now: Timestamp) -> Self {
         Self { version: VERSION, database, written_at: now }
     }
 
-    /// Reads what [`Self::to_json`] wrote. Returns `None` for an empty text, which a crash may have left.
+    /// Parses the output of [`Self::to_json`]. Returns `None` for an empty text, which a crash may have left.
     pub fn from_json(json: &[u8]) -> Result<Option<Self>, String> {
         if json.trim_ascii().is_empty() {
             return Ok(None);
         }
         let name: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
-        // Later versions may add fields, and raise the number when the name means something else.
+        // Later versions may add fields, and increase the number if the meaning of the name changes.
         if name.version == VERSION { Ok(Some(name)) } else { Err(format!("it has form {}", name.version)) }
     }
 
-    /// The text that is written.
+    /// Serializes the record.
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 }
 
-/// The copy of a database that rules a store: of all copies it alone moves and deletes packs.
+/// The copy of a database that rules a store: the only copy that moves and deletes packs.
 ///
-/// Copies have the same [`DatabaseName`], because a dump contains it.
+/// Copies share the same [`DatabaseName`], because a dump contains it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ruler {
-    /// The form of this object.
+    /// The format version of this object.
     pub version: u32,
-    /// What tells the copy from others, as the database writes it.
+    /// The identifier that tells the copy from others, as the database writes it.
     pub copy: String,
     /// The time of writing.
     pub written_at: Timestamp,
 }
 
 impl Ruler {
-    /// The ruler as it is written now.
+    /// Creates a record of the ruler, dated `now`.
     pub fn new(copy: String, now: Timestamp) -> Self {
         Self { version: VERSION, copy, written_at: now }
     }
 }
 
-/// Whether packs may be removed, as a [`PackStore`] keeps it in its `held`.
+/// Whether packs may be removed, as stored in [`PackStore`]'s `held`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
     None = 0,
@@ -83,7 +83,7 @@ pub(crate) enum Hold {
 }
 
 impl PackStore {
-    /// Returns the name of the database that the store belongs to; `None` before it was given one.
+    /// Returns the name of the database that owns the store, or `None` if it has no name yet.
     pub async fn database_name(&self) -> Result<Option<DatabaseName>, StoreError> {
         match self.get_at_root(NAME_OBJECT).await? {
             None => Ok(None),
@@ -92,7 +92,7 @@ impl PackStore {
         }
     }
 
-    /// Returns the copy of the database that rules the store; `None` before there was one.
+    /// Returns the copy of the database that rules the store, or `None` if there is none yet.
     pub async fn ruler(&self) -> Result<Option<Ruler>, StoreError> {
         let Some(json) = self.get_at_root(RULER_OBJECT).await? else { return Ok(None) };
         if json.trim_ascii().is_empty() {
@@ -104,17 +104,17 @@ impl PackStore {
         if ruler.version == VERSION { Ok(Some(ruler)) } else { Err(damaged(&format!("it has form {}", ruler.version))) }
     }
 
-    /// Sets the copy that rules the store. No condition holds two writers apart: look again afterwards.
+    /// Sets the copy that rules the store, unconditionally: concurrent writers must read it again afterwards.
     pub async fn set_ruler(&self, ruler: &Ruler) -> Result<(), StoreError> {
         self.put_at_root(RULER_OBJECT, serde_json::to_vec(ruler).unwrap_or_default()).await
     }
 
-    /// Gives the store a name, in the place of a former one. No condition holds two writers apart: look again afterwards.
+    /// Names the store, replacing any former name, unconditionally: concurrent writers must read it again afterwards.
     pub async fn set_database_name(&self, name: &DatabaseName) -> Result<(), StoreError> {
         self.put_at_root(NAME_OBJECT, name.to_json()).await
     }
 
-    /// Returns some packs of the store, at most `most`; half-written ones too.
+    /// Returns at most `most` packs of the store, including unfinished ones.
     pub async fn some_packs(&self, most: usize) -> Result<Vec<DeploymentId>, StoreError> {
         match &self.place {
             Place::Folder(folder) => {
@@ -125,7 +125,7 @@ impl PackStore {
         }
     }
 
-    /// Writes an object of no meaning at the store's root and deletes it again.
+    /// Writes a dummy object at the store's root and deletes it again.
     pub async fn try_out(&self) -> Result<(), StoreError> {
         self.put_at_root(TRIAL_OBJECT, b"{}".to_vec()).await?;
         match &self.place {
@@ -137,17 +137,17 @@ impl PackStore {
         }
     }
 
-    /// Keeps packs from being removed until [`Self::confirm`], in all clones: whose store this is is not known yet.
+    /// Blocks removals in all clones until [`Self::confirm`], because the owner of the store is not known yet.
     pub fn hold_removals(&self) {
         self.hold(Hold::Unconfirmed);
     }
 
-    /// Keeps packs from being removed until [`Self::confirm`], in all clones: another copy of the database rules the store.
+    /// Blocks removals in all clones until [`Self::confirm`], because another copy of the database rules the store.
     pub fn leave_to_ruler(&self) {
         self.hold(Hold::RuledElsewhere);
     }
 
-    /// Ends [`Self::hold_removals`] and [`Self::leave_to_ruler`]: the store is known to be this database's.
+    /// Reverts [`Self::hold_removals`] and [`Self::leave_to_ruler`]: the store is known to be this database's.
     pub fn confirm(&self) {
         self.hold(Hold::None);
     }
@@ -156,12 +156,12 @@ impl PackStore {
         self.held.store(hold as u8, Ordering::Relaxed);
     }
 
-    /// Whether another copy of the database rules the store, as far as [`Self::leave_to_ruler`] said so.
+    /// Returns whether another copy of the database rules the store, as set by [`Self::leave_to_ruler`].
     pub fn is_ruled_elsewhere(&self) -> bool {
         self.held.load(Ordering::Relaxed) == Hold::RuledElsewhere as u8
     }
 
-    /// Fails while removals are held. To be asked before anything in the store is removed or moved.
+    /// Fails while removals are blocked. Must be called before anything in the store is removed or moved.
     pub fn removals_allowed(&self) -> Result<(), StoreError> {
         match self.held.load(Ordering::Relaxed) {
             held if held == Hold::None as u8 => Ok(()),

@@ -1,11 +1,13 @@
-//! Deployment packs: what an upload becomes and what an edge serves.
+//! Deployment packs, the stored form of an upload that edges serve.
 //!
-//! A pack is two immutable objects under `deployments/<dep id>/`: `data`, every distinct file body and its compressed
-//! variants one after another, and `manifest`, which says what lies where. [`archive`] reads and judges the uploaded
-//! tarball, [`writer`] makes the pack, [`rules`] compiles its `_headers` and `_redirects`, and a folder or a bucket
-//! keeps it. A pack exists once its manifest does. Packs that were removed stay in the trash for a while ([`PackStore::trash`]).
-//! What is stored proves itself: the manifest is sealed ([`seal`]) and has a digest of each block of the data ([`digest`]); [`check`]
-//! reads all of a pack, [`copies`] takes it to and from a replica. Start with [`PackStore`] and [`manifest`].
+//! A pack is two immutable objects under `deployments/<dep id>/`: `data`, with every distinct file body and its
+//! compressed variants, and `manifest`, which locates them. [`archive`] reads and validates the uploaded archive,
+//! [`writer`] writes the pack, [`rules`] compiles its `_headers` and `_redirects`, and a folder or a bucket stores it.
+//! A pack exists once its manifest does. Removed packs stay in the trash for a while ([`PackStore::trash`]).
+//!
+//! Stored data is verifiable: the manifest is sealed ([`seal`]) and has a digest of each block of the data
+//! ([`digest`]). [`check`] verifies a whole pack, [`copies`] copies it to and from a replica. Start with [`PackStore`]
+//! and [`manifest`].
 
 mod advice;
 mod appender;
@@ -70,7 +72,7 @@ use self::{
     bucket::Bucket, dates::Dates, folder::Folder, listing::Outline, measured::measured, open_manifest::ManifestSource,
 };
 
-/// Largest manifest that is read: 10,000 files with long names stay far below.
+/// Largest manifest that is read: 10,000 files with long names stay far below it.
 const MANIFEST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The store of packs, in a folder or a bucket. Cheap to clone.
@@ -87,22 +89,21 @@ enum Place {
     Bucket(Bucket),
 }
 
-/// The content of a pack that was written.
+/// The properties of a written pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenPack {
     /// Number of regular files in the archive.
     pub files: u32,
     /// Total size of the files, extracted, in bytes.
     pub bytes: u64,
-    /// The pack's own size in bytes: its data, which holds every distinct file once and the compressed variants, and its manifest.
+    /// The pack's own size in bytes: its manifest, every distinct file once, and the compressed variants.
     pub stored_bytes: u64,
-    /// Files of the archive that were left out or came more than once, and lines of `_headers` and `_redirects` that were left
-    /// out, and why.
+    /// Skipped and duplicate files of the archive, and skipped lines of `_headers` and `_redirects`, with reasons.
     pub warnings: Vec<String>,
 }
 
 impl PackStore {
-    /// Opens the store of the configuration; makes the folder when there is none.
+    /// Opens the configured store, creating the folder if it does not exist.
     pub fn open(config: &config::Store) -> Result<Self, StoreError> {
         let store = Self::open_as_it_is(config)?;
         if let Place::Folder(folder) = &store.place {
@@ -111,7 +112,7 @@ impl PackStore {
         Ok(store)
     }
 
-    /// Opens the store of the configuration and makes nothing, for a look at it. Reads of a folder that does not exist fail with
+    /// Opens the configured store without creating anything. Reads of a missing folder fail with
     /// [`StoreError::Absent`].
     pub fn open_as_it_is(config: &config::Store) -> Result<Self, StoreError> {
         let place = match config.url.scheme() {
@@ -154,8 +155,8 @@ impl PackStore {
         Ok(OpenManifest { id: id.clone(), len, source })
     }
 
-    /// Lists the files of a pack that come after the path `after`, sorted by path, at most `most`. Takes the memory of the
-    /// manifest as it is stored while it lasts: the caller bounds how many are listed at a time.
+    /// Lists at most `most` files of a pack after the path `after`, sorted by path. Needs memory for the stored
+    /// manifest, so the caller bounds how many listings run concurrently.
     pub async fn files(
         &self,
         id: &DeploymentId,
@@ -166,7 +167,7 @@ impl PackStore {
         blocking(move || listing::files(&json, after.as_deref(), most)).await
     }
 
-    /// Finds the entries of those of `paths` that a pack has. Takes memory as [`Self::files`] does.
+    /// Returns the entries of `paths` that the pack has. Needs memory like [`Self::files`].
     pub async fn entries(
         &self,
         id: &DeploymentId,
@@ -176,15 +177,15 @@ impl PackStore {
         blocking(move || listing::entries(&json, paths)).await
     }
 
-    /// Opens what was uploaded, to read all of it. Takes memory as [`Self::files`] does, and keeps that of a pack's paths and digests.
+    /// Opens the uploaded files for reading. Needs memory like [`Self::files`], and keeps the pack's paths and digests.
     pub async fn uploaded(&self, id: &DeploymentId) -> Result<UploadedFiles, StoreError> {
         let json = self.manifest_json(id).await?;
         let files = blocking(move || listing::uploaded(&json)).await?;
         Ok(UploadedFiles::new(self.clone(), id.clone(), files))
     }
 
-    /// Compares a pack with the one before it, or with none. At most `most` files of each kind are named. Takes memory as
-    /// [`Self::files`] does, and that of a pack's paths and hashes.
+    /// Compares a pack with an earlier one, or with none, naming at most `most` files per kind. Needs memory like
+    /// [`Self::files`], plus a pack's paths and hashes.
     pub async fn changes(
         &self,
         id: &DeploymentId,
@@ -206,7 +207,7 @@ impl PackStore {
         self.open_manifest(id).await?.read_json().await
     }
 
-    /// Reads exactly `len` bytes of a pack's data, from `offset` on, in one read.
+    /// Reads exactly `len` bytes of a pack's data from `offset`, in one read.
     pub async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, StoreError> {
         measured("read", self.read_unmeasured(id, offset, len)).await
     }
@@ -217,7 +218,7 @@ impl PackStore {
                 let (folder, id) = (folder.clone(), id.clone());
                 let len =
                     usize::try_from(len).map_err(|_| StoreError::Damaged("a span is larger than memory".into()))?;
-                // Made here, where it will be dropped: an allocator keeps memory for each thread that asked for some.
+                // Allocated on the thread that drops it: the allocator retains memory per allocating thread.
                 let mut body = vec![0; len];
                 blocking(move || folder.read(&id, offset, &mut body).map(|()| body.into())).await
             }
@@ -225,13 +226,12 @@ impl PackStore {
         }
     }
 
-    /// Whether each read is a request over the network.
+    /// Returns whether each read is a network request.
     pub fn is_remote(&self) -> bool {
         matches!(self.place, Place::Bucket(_))
     }
 
-    /// Deletes a pack that nobody was promised, or what exists of it, without a way back. Succeeds when there is nothing. A pack
-    /// that was published goes to the trash instead: [`Self::trash`].
+    /// Permanently deletes an unpublished or partial pack, if there is one. For published packs use [`Self::trash`].
     pub async fn remove(&self, id: &DeploymentId) -> Result<(), StoreError> {
         self.removals_allowed()?;
         measured("remove", async {
@@ -246,8 +246,7 @@ impl PackStore {
         .await
     }
 
-    /// Returns the space on the disk that [`Self::write`] fills: the folder's, or that of the temporary files on the way to a
-    /// bucket.
+    /// Returns the disk space that [`Self::write`] uses: the folder's, or that of the temporary files for a bucket.
     pub async fn space(&self) -> Result<Space, StoreError> {
         let folder = match &self.place {
             Place::Folder(folder) => folder.path().to_owned(),
@@ -256,8 +255,8 @@ impl PackStore {
         blocking(move || Ok(Space::of(&folder)?)).await
     }
 
-    /// Judges a spooled archive and makes it the pack of `id`. Nothing is left behind when it fails. Takes the cores while it
-    /// lasts, and some tens of megabytes of memory: the caller bounds how many are written at a time.
+    /// Validates a spooled archive and writes it as the pack of `id`. Nothing remains if this fails. Uses all cores and
+    /// some tens of megabytes of memory, so the caller bounds how many packs are written concurrently.
     pub async fn write(
         &self,
         id: &DeploymentId,
@@ -268,8 +267,8 @@ impl PackStore {
         self.write_root(id, spooled, format, Root::Archive, None, now).await
     }
 
-    /// Judges a spooled archive and makes the part that `root` names the pack of `id`. Files that it has in common with `earlier` keep
-    /// the dates that they have there. Nothing is left behind when it fails.
+    /// Validates a spooled archive and writes the part selected by `root` as the pack of `id`. Files that are unchanged
+    /// since `earlier` keep their dates. Nothing remains if this fails.
     pub async fn write_root(
         &self,
         id: &DeploymentId,
@@ -281,9 +280,9 @@ impl PackStore {
     ) -> Result<WrittenPack, WriteError> {
         measured("write", async {
             let (tx, dates) = mpsc::sync_channel(1);
-            // Read while the archive is, which takes longer.
+            // Runs while the archive is read, which takes longer.
             let dating = async move {
-                // The writer has given up.
+                // A failed send means that the writer has given up.
                 let _ = tx.send(self.dates(earlier).await);
             };
             tokio::join!(self.write_unmeasured(id, spooled, format, root, now, dates), dating).0
@@ -337,7 +336,7 @@ fn stored_bytes(data: &File, manifest: &[u8]) -> Result<u64, StoreError> {
     Ok(data.metadata()?.len() + manifest.len() as u64)
 }
 
-/// Runs file work off the runtime's threads.
+/// Runs file work outside the runtime's threads.
 async fn blocking<T, E>(work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, E>
 where
     T: Send + 'static,

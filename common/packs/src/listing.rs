@@ -1,7 +1,7 @@
-//! The contents of a pack, for people: its files a page at a time, the difference between two packs, and what was uploaded.
+//! The contents of a pack for people: paged file lists, differences between two packs, and uploaded files.
 //!
-//! A manifest is read entry by entry, and only what is asked for is kept of it. Entries come sorted by their paths' bytes,
-//! which is how they are written; a manifest that is not sorted is damaged.
+//! A manifest is read entry by entry, keeping only what is needed. Entries are written sorted by the bytes of their
+//! paths; an unsorted manifest is damaged.
 
 use std::{collections::BTreeMap, fmt, vec};
 
@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 
 use super::{FileEntry, Manifest, StoreError, uploaded::UploadedFile};
 
-/// One file of a pack.
+/// A file of a pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedFile {
     /// The path, as in [`Manifest::files`].
@@ -18,42 +18,42 @@ pub struct ListedFile {
     pub size: u64,
     /// SHA-256 of the file, 64 hexadecimal digits.
     pub sha256: String,
-    /// The media type that the file is served with.
+    /// The media type of the file.
     pub content_type: String,
 }
 
-/// A file that one of two packs has and the other has not, or not with the same content.
+/// A file that only one of two packs has, or that differs between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedFile {
     /// The path.
     pub path: String,
-    /// Bytes of the file; none when it was removed.
+    /// Bytes of the file; `None` if it was removed.
     pub size: Option<u64>,
-    /// Bytes of the file before; none when it was added.
+    /// Bytes of the earlier file; `None` if the file was added.
     pub size_before: Option<u64>,
 }
 
 /// Files that changed in one way, sorted by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangedFiles {
-    /// The first of them.
+    /// The first of these files.
     pub first: Vec<ChangedFile>,
-    /// Number of all of them.
+    /// The total number of files.
     pub count: u32,
 }
 
 /// The difference between a pack and the one before it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackChanges {
-    /// Files that were not there before.
+    /// Files that the earlier pack lacks.
     pub added: ChangedFiles,
-    /// Files whose content is another one.
+    /// Files with different content.
     pub changed: ChangedFiles,
-    /// Files that are no longer there.
+    /// Files that only the earlier pack has.
     pub removed: ChangedFiles,
 }
 
-/// Lists the files of a manifest that come after `after`, at most `most`.
+/// Lists at most `most` files of a manifest after `after`.
 pub(super) fn files(manifest: &[u8], after: Option<&str>, most: usize) -> Result<Vec<ListedFile>, StoreError> {
     let mut listed = Vec::new();
     each_file(manifest, |path, file| {
@@ -65,7 +65,7 @@ pub(super) fn files(manifest: &[u8], after: Option<&str>, most: usize) -> Result
     Ok(listed)
 }
 
-/// Returns the entries of those of `paths` that a manifest has, by path.
+/// Returns the entries of `paths` that the manifest has, by path.
 pub(super) fn entries(manifest: &[u8], paths: &[&str]) -> Result<BTreeMap<String, FileEntry>, StoreError> {
     let mut found = BTreeMap::new();
     each_file(manifest, |path, file| {
@@ -76,7 +76,7 @@ pub(super) fn entries(manifest: &[u8], paths: &[&str]) -> Result<BTreeMap<String
     Ok(found)
 }
 
-/// Lists what was uploaded, sorted by path: the files of a manifest, and those that nobody is served.
+/// Lists the uploaded files sorted by path: the served files of a manifest, and the unserved ones.
 pub(super) fn uploaded(manifest: &[u8]) -> Result<Vec<UploadedFile>, StoreError> {
     let mut files = Vec::new();
     each_stored_file(manifest, |path, file| {
@@ -86,7 +86,7 @@ pub(super) fn uploaded(manifest: &[u8]) -> Result<Vec<UploadedFile>, StoreError>
     Ok(files)
 }
 
-/// Returns where the data of a manifest's files ends.
+/// Returns the end of the data of a manifest's files.
 pub(super) fn data_end(manifest: &[u8]) -> Result<u64, StoreError> {
     let mut end = 0;
     each_stored_file(manifest, |_, file| {
@@ -96,7 +96,7 @@ pub(super) fn data_end(manifest: &[u8]) -> Result<u64, StoreError> {
     Ok(end)
 }
 
-/// The compared part of a pack: paths, sizes and hashes.
+/// The parts of a pack to compare: paths, sizes and hashes.
 pub(super) struct Outline(Vec<OutlinedFile>);
 
 struct OutlinedFile {
@@ -106,7 +106,6 @@ struct OutlinedFile {
 }
 
 impl Outline {
-    /// The outline of a pack without files.
     pub(super) fn empty() -> Self {
         Self(Vec::new())
     }
@@ -121,7 +120,7 @@ impl Outline {
         Ok(Self(files))
     }
 
-    /// Compares a manifest with this outline of the pack before it. At most `most` files of each kind are named.
+    /// Compares a manifest with this outline of the earlier pack, naming at most `most` files per kind.
     pub(super) fn changes_to(self, manifest: &[u8], most: usize) -> Result<PackChanges, StoreError> {
         let mut comparison =
             Comparison { before: self.0.into_iter(), next: None, changes: PackChanges::default(), most };
@@ -131,10 +130,9 @@ impl Outline {
     }
 }
 
-/// A walk along two sorted lists of files.
+/// A merge of two sorted lists of files.
 struct Comparison {
     before: vec::IntoIter<OutlinedFile>,
-    /// The first file of the pack before that was not met yet.
     next: Option<OutlinedFile>,
     changes: PackChanges,
     most: usize,
@@ -178,12 +176,12 @@ impl ChangedFiles {
     }
 }
 
-/// Hands each file of a manifest that is served to `each`, sorted by path.
+/// Passes each served file of a manifest to `each`, sorted by path.
 fn each_file(manifest: &[u8], each: impl FnMut(String, FileEntry)) -> Result<(), StoreError> {
     read_files(manifest, each, false)
 }
 
-/// Hands each file of a manifest to `each`: first those that are served, sorted by path, then the others, sorted as well.
+/// Passes each file of a manifest to `each`: first the served ones, then the unserved ones, each sorted by path.
 fn each_stored_file(manifest: &[u8], each: impl FnMut(String, FileEntry)) -> Result<(), StoreError> {
     read_files(manifest, each, true)
 }
@@ -194,14 +192,11 @@ fn read_files(manifest: &[u8], each: impl FnMut(String, FileEntry), with_unserve
     read.map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))
 }
 
-/// Reads a manifest, of which it hands on the files.
 struct ManifestSeed<F> {
     each: F,
-    /// Whether those are handed on as well that nobody is served.
     with_unserved: bool,
 }
 
-/// Reads the files of a manifest.
 struct FilesSeed<'f, F>(&'f mut F);
 
 impl<'de, F: FnMut(String, FileEntry)> DeserializeSeed<'de> for ManifestSeed<F> {

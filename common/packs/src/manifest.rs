@@ -1,4 +1,4 @@
-//! The manifest of a pack: path → file, and the compiled `_headers` and `_redirects`.
+//! The manifest of a pack: files by path, and the compiled `_headers` and `_redirects`.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use super::rules::robots::Robots;
 
-/// The manifest of a deployment, from which an edge serves it. Stored as JSON and read whole.
+/// The manifest from which an edge serves a deployment. Stored as JSON and read as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Form of this manifest: [`Manifest::VERSION`].
+    /// The format of this manifest: [`Manifest::VERSION`] or [`Manifest::GUARDED_VERSION`].
     pub version: u32,
-    /// Seconds since 1970 at which it was uploaded: `Last-Modified` of every file that does not say another time. Up to a minute later
-    /// where the project's earlier pack has the same second.
+    /// The time of upload in seconds since 1970: `Last-Modified` of every file without a time of its own. Up to a
+    /// minute later, to differ from the project's earlier pack.
     pub created_at: i64,
-    /// Files by path: relative, `/` between segments, no leading `/`, as in the archive. `_headers` and `_redirects`
-    /// at the root are not among them.
+    /// Files by relative path, as in the archive, with `/` between segments; without `_headers` and `_redirects` at the
+    /// root.
     pub files: BTreeMap<String, FileEntry>,
-    /// The way in which [`FileEntry::fingerprinted`] was decided: [`Manifest::FINGERPRINTS`], or 0 in packs from when the
-    /// spelling of a name was enough, of which no file is immutable.
+    /// The method that decided [`FileEntry::fingerprinted`]: [`Manifest::FINGERPRINTS`], or 0 in older packs, which
+    /// went by the spelling of names alone and whose files are never immutable.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub fingerprints: u32,
     /// Compiled `_headers`, in file order.
@@ -27,46 +27,46 @@ pub struct Manifest {
     /// Compiled `_redirects`, in file order; the first match wins.
     #[serde(default)]
     pub redirects: Vec<RedirectRule>,
-    /// Rules of `_redirects` that programs before them would misread, each with the number of `redirects` that stand above it.
+    /// Rules of `_redirects` that older programs would misread, each with the number of `redirects` above it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extended_redirects: Vec<(usize, RedirectRule)>,
-    /// The paths behind `Basic-Auth`. A manifest that has any is written as [`Manifest::GUARDED_VERSION`].
+    /// The paths behind `Basic-Auth`. A manifest with such paths is written as [`Manifest::GUARDED_VERSION`].
     #[serde(default, skip_serializing_if = "Access::is_empty")]
     pub access: Access,
     /// Compiled `robots.txt`.
     #[serde(default, skip_serializing_if = "Robots::is_empty")]
     pub robots: Robots,
-    /// Files that are kept for whoever downloads the deployment, and that nobody is served: the text of `_headers` and `_redirects`
-    /// at the root ([`super::rules::kept`]). Packs from before they were kept have none.
+    /// Files that are stored for downloads of the deployment but never served: the text of `_headers` and `_redirects`
+    /// at the root ([`super::rules::kept`]). Absent in packs from before these were stored.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unserved: BTreeMap<String, FileEntry>,
 }
 
 impl Manifest {
-    /// The form of a manifest.
+    /// The format of a manifest.
     pub const VERSION: u32 = 1;
-    /// The way in which this program decides what is fingerprinted: by what the site refers to.
+    /// The current method of detecting fingerprints: by the site's references.
     pub const FINGERPRINTS: u32 = 1;
-    /// The form of a manifest with guarded paths: a program that knows of no guards must refuse it, not serve its files to everybody.
+    /// The format of a manifest with guarded paths. Programs that do not know guards must reject it, not serve its
+    /// files.
     pub const GUARDED_VERSION: u32 = 2;
 
-    /// Returns whether this program reads manifests of the form `version`.
+    /// Returns whether this program reads manifests of the format `version`.
     pub fn is_readable(version: u32) -> bool {
         [Self::VERSION, Self::GUARDED_VERSION].contains(&version)
     }
 
-    /// Returns the form that a manifest with these guarded paths has.
+    /// Returns the format of a manifest with these guarded paths.
     pub fn version_with(access: &Access) -> u32 {
         if access.is_empty() { Self::VERSION } else { Self::GUARDED_VERSION }
     }
 
-    /// Every file that the pack's data holds, with its path.
+    /// Returns every file in the pack's data, with its path.
     pub fn stored_files(&self) -> impl Iterator<Item = (&String, &FileEntry)> {
         self.files.iter().chain(&self.unserved)
     }
 
-    /// Splits compiled `_redirects` into what every program reads and what only newer ones do: the values of
-    /// `redirects` and `extended_redirects`.
+    /// Splits compiled `_redirects` into `redirects`, which every program reads, and `extended_redirects`.
     pub fn split_redirects(rules: Vec<RedirectRule>) -> (Vec<RedirectRule>, Vec<(usize, RedirectRule)>) {
         let (mut plain, mut extended) = (Vec::new(), Vec::new());
         for rule in rules {
@@ -79,7 +79,7 @@ impl Manifest {
         (plain, extended)
     }
 
-    /// Takes out the compiled `_redirects`, all in file order.
+    /// Takes all compiled `_redirects`, in file order.
     pub fn take_redirects(&mut self) -> Vec<RedirectRule> {
         let mut extended = std::mem::take(&mut self.extended_redirects).into_iter().peekable();
         let mut rules = Vec::with_capacity(self.redirects.len() + extended.len());
@@ -94,33 +94,34 @@ impl Manifest {
     }
 }
 
-/// One file: its content and the forms it is stored in.
+/// A file: its content and stored forms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
-    /// `Content-Type`, with charset where it is text.
+    /// `Content-Type`, with a charset for text.
     pub content_type: String,
     /// SHA-256 of the identity body, 64 hexadecimal digits.
     pub sha256: String,
-    /// Whether the file's name carries a hash of its content, so that it may be cached for ever: see [`Manifest::fingerprints`].
+    /// Whether the name carries a hash of the content, so that the file may be cached forever: see
+    /// [`Manifest::fingerprints`].
     pub fingerprinted: bool,
-    /// The coding in which the file was uploaded and is sent. It then has no variants.
+    /// The encoding in which the file was uploaded and is sent. Such a file has no variants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoded: Option<Encoding>,
     /// The body as uploaded.
     pub identity: Span,
-    /// Compressed variants, only those that are smaller than the identity; at most one an encoding.
+    /// Compressed variants that are smaller than the identity; at most one per encoding.
     #[serde(default)]
     pub variants: Vec<(Encoding, Span)>,
-    /// Whether it is a page of which a browser loads parts (styles, scripts, images) from the same site. Packs from before this
-    /// was looked for do not say so.
+    /// Whether the file is a page that makes a browser load subresources (styles, scripts, images) from the same site.
+    /// Always `false` in packs from before this was detected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loads_parts: bool,
-    /// The digests of the blocks of the body as uploaded, then of each variant, as [`super::block_digests`] writes them. Empty for
-    /// a body of one block, which `sha256` tells. Packs from before there were digests of blocks have none.
+    /// The block digests of the uploaded body, then of each variant, in the format of [`super::block_digests`]. Empty
+    /// for a body of one block, which `sha256` covers. Packs from before block digests have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub digests: Vec<String>,
-    /// Seconds since 1970 since when the project has had this content at this path, deployment by deployment. None where it is new
-    /// with this one, and in packs from before this was looked for.
+    /// The time in seconds since 1970 since which the project has had this content at this path in every deployment.
+    /// `None` for new content, and in packs from before this was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified: Option<i64>,
 }
@@ -130,7 +131,7 @@ pub struct FileEntry {
 pub struct Span {
     /// First byte.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
 }
 
@@ -147,7 +148,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Every coding.
+    /// All codings.
     pub const ALL: [Self; 3] = [Self::Zstd, Self::Br, Self::Gzip];
 
     /// Returns the coding's token in `Content-Encoding`.
@@ -159,7 +160,7 @@ impl Encoding {
         }
     }
 
-    /// Returns the coding that `token` names.
+    /// Returns the coding with this token.
     pub fn of_token(token: &str) -> Option<Self> {
         [Self::Zstd, Self::Br, Self::Gzip].into_iter().find(|coding| token.trim().eq_ignore_ascii_case(coding.token()))
     }
@@ -170,49 +171,50 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// One block of `_headers`: what to set on, and take from, answers whose path matches.
+/// A block of `_headers`: headers to set or remove on responses whose path matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderRule {
     /// The requests that the rule applies to.
     pub pattern: Pattern,
-    /// Headers to set; values may hold `:splat` and `:placeholder`.
+    /// Headers to set; values may contain `:splat` and `:placeholder`.
     pub set: Vec<(String, String)>,
-    /// Headers to take away.
+    /// Headers to remove.
     pub unset: Vec<String>,
 }
 
-/// One line of `_redirects`.
+/// A line of `_redirects`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedirectRule {
     /// The requests that the rule applies to.
     pub pattern: Pattern,
-    /// The target; may hold `:splat` and `:placeholder`.
+    /// The target, which may contain `:splat` and `:placeholder`.
     pub to: String,
-    /// 301, 302, 303, 307 or 308; or that of an answer with the file `to` of the site: 200, 404 or 410.
+    /// 301, 302, 303, 307 or 308; or the status of a response with the site's file `to`: 200, 404 or 410.
     pub status: u16,
-    /// Whether a file at the path that was asked for stands back: the status was written with `!`.
+    /// Whether the rule takes precedence over a file at the requested path: the status was written with `!`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_forced: bool,
-    /// What else a request must meet.
+    /// Additional conditions on the request.
     #[serde(default, skip_serializing_if = "Conditions::is_empty")]
     pub conditions: Conditions,
 }
 
 impl RedirectRule {
-    /// Whether programs that know neither conditions nor [`Self::is_forced`] nor errors would do something else with it.
+    /// Returns whether older programs, without conditions, [`Self::is_forced`] or errors, would treat it differently.
     fn is_extended(&self) -> bool {
         let is_error = matches!(self.status, 404 | 410);
         is_error || !self.conditions.is_empty() || (self.is_forced && self.status == 200)
     }
 }
 
-/// What a request must meet beside the path of its rule: all of it, of each list any one.
+/// Conditions besides the path: all of `query`, one of `languages` if there are any, and one of `countries` if there
+/// are any.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Conditions {
-    /// Parameters of the query, by name.
+    /// Query parameters, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub query: Vec<(String, Parameter)>,
-    /// Languages, as tags in lower case.
+    /// Languages, as lower-case tags.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub languages: Vec<String>,
     /// Countries, as two capital letters.
@@ -221,33 +223,33 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Whether every request meets them.
+    /// Returns whether there are no conditions.
     pub fn is_empty(&self) -> bool {
         self.query.is_empty() && self.languages.is_empty() && self.countries.is_empty()
     }
 }
 
-/// The value that a parameter of the query must have.
+/// The required value of a query parameter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Parameter {
-    /// This one, decoded.
+    /// This value, decoded.
     Value(String),
-    /// Any, which `:name` in the target stands for.
+    /// Any value, available as `:name` in the target.
     Placeholder(String),
 }
 
-/// Paths that a site shows to nobody without a user name and a password, by `Basic-Auth` in `_headers`.
+/// Paths that a site protects with a user name and a password, by `Basic-Auth` in `_headers`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
-    /// Everybody who is named anywhere; a name is there once.
+    /// All accounts, with unique names.
     pub accounts: Vec<Account>,
     /// The guarded paths.
     pub guards: Vec<Guard>,
 }
 
 impl Access {
-    /// Whether no path is guarded.
+    /// Returns whether no path is guarded.
     pub fn is_empty(&self) -> bool {
         self.guards.is_empty()
     }
@@ -268,19 +270,19 @@ impl std::fmt::Debug for Account {
     }
 }
 
-/// Paths, and who may see what is there.
+/// Paths, and the accounts that may access them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
-    /// The paths, at whichever host.
+    /// The paths, on any host.
     pub pattern: Pattern,
-    /// Places in [`Access::accounts`]. Without any, nobody may.
+    /// Indices in [`Access::accounts`]. Without any, access is denied to everybody.
     pub accounts: Vec<usize>,
 }
 
-/// A path pattern of `_headers` and `_redirects` (Cloudflare Pages' syntax), parsed.
+/// A parsed path pattern of `_headers` and `_redirects` (Cloudflare Pages' syntax).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pattern {
-    /// The host to match as well, for patterns that begin with `https://`; else any host.
+    /// The host to match, for patterns that begin with `https://`; otherwise any host matches.
     #[serde(default)]
     pub host: Option<String>,
     /// The path's segments.
@@ -291,11 +293,11 @@ pub struct Pattern {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Segment {
-    /// These characters.
+    /// Literal characters.
     Literal(String),
     /// `:name`: anything but `/`, at least one character.
     Placeholder(String),
-    /// `*`: anything, also nothing. At most one a pattern.
+    /// `*`: any characters, possibly none. At most one per pattern.
     Splat,
 }
 

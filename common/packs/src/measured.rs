@@ -1,4 +1,4 @@
-//! Counting what the store does: how long each operation takes, and why it fails.
+//! Metrics of store operations: duration and reason of failure.
 
 use telemetry::metrics;
 use tokio::time::Instant;
@@ -6,12 +6,12 @@ use tokio::time::Instant;
 use super::{PackStore, StoreError, WriteError};
 use domain::DeploymentId;
 
-/// The id of a pack that no store has.
+/// The id of a pack that exists in no store.
 const NO_PACK: &str = "dep_00000000000000000000";
 
-/// An error that may be the store's.
+/// An error that may come from the store.
 pub(crate) trait Failure {
-    /// The error of the store that it is, if it is one.
+    /// Returns the store's error, if this is one.
     fn of_store(&self) -> Option<&StoreError>;
 }
 
@@ -30,7 +30,7 @@ impl Failure for WriteError {
     }
 }
 
-/// Counts an operation by its outcome.
+/// Runs an operation and records its duration and outcome.
 pub(crate) async fn measured<T, E: Failure>(
     operation: &'static str,
     work: impl Future<Output = Result<T, E>>,
@@ -56,7 +56,7 @@ fn reason(error: &StoreError) -> Option<&'static str> {
 }
 
 impl PackStore {
-    /// Fails unless the store answers, by asking it for a pack that it cannot have. That is not counted as a pack that is missing.
+    /// Fails unless the store answers a request for a nonexistent pack, which is not counted as a missing one.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let id: DeploymentId = NO_PACK.parse().map_err(|_| StoreError::Config("the probe has no id".to_owned()))?;
         match self.open_unmeasured(&id).await {

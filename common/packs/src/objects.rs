@@ -1,8 +1,8 @@
-//! Whole objects at a place that is laid out like a store: a folder or a bucket.
+//! Whole objects in a location laid out like a store: a folder or a bucket.
 //!
-//! A backup copies packs byte for byte, and keeps objects of its own beside them; it has no use for what
-//! [`PackStore`](crate::PackStore) knows of their content. An object is there entirely or not at all: in a folder it is written
-//! under another name, synced and renamed, and a bucket shows it once it is complete.
+//! A backup copies packs byte for byte and stores objects of its own next to them; it does not need
+//! [`PackStore`](crate::PackStore)'s knowledge of their content. Objects appear atomically: a folder's are written
+//! under a temporary name, synced and renamed, and a bucket shows an object once it is complete.
 
 use std::{
     fs::{self, DirBuilder, File},
@@ -19,19 +19,19 @@ use object_store::{ObjectStore, ObjectStoreExt as _, WriteMultipart, aws::Amazon
 
 use crate::{StoreError, blocking, bucket};
 
-/// Bytes that are read at a time.
+/// Bytes read at a time.
 const PIECE_BYTES: u64 = 4 * 1024 * 1024;
-/// Bytes of a part of an upload to a bucket, which wants at least 5 MiB. A smaller object is sent in one request.
+/// Bytes of a part of a multipart upload; S3 requires at least 5 MiB. A smaller object is sent in one request.
 const PART_BYTES: usize = 8 * 1024 * 1024;
-/// Parts of one object that are on their way concurrently.
+/// Parts of one object that are uploaded concurrently.
 const PARTS_AT_ONCE: usize = 2;
-/// Prefix of the names under which objects are written in a folder.
+/// Name prefix of unfinished objects in a folder.
 const INCOMING: &str = ".incoming-";
 
-/// The folder of the packs of a store, and of a backup.
+/// The folder of packs in a store and in a backup.
 pub const DEPLOYMENTS: &str = "deployments";
 
-/// Returns the names of the two objects of a pack. `data` comes first: a pack exists once its `manifest` does.
+/// Returns the names of the two objects of a pack. `data` comes first, because a pack exists once its `manifest` does.
 pub fn pack_objects(id: &DeploymentId) -> [String; 2] {
     ["data", "manifest"].map(|object| format!("{DEPLOYMENTS}/{id}/{object}"))
 }
@@ -48,17 +48,17 @@ enum Place {
     Bucket(Arc<AmazonS3>, Path),
 }
 
-/// An object that is listed.
+/// A listed object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedObject {
-    /// Its name below the place, with `/` between the parts.
+    /// Its name relative to the location, with `/` between the parts.
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
 }
 
 impl Objects {
-    /// Opens the place that a section such as `[store]` names. Makes nothing: a folder that does not exist has no objects.
+    /// Opens the location of a section such as `[store]`. Creates nothing: a nonexistent folder has no objects.
     pub fn open(config: &config::Store) -> Result<Self, StoreError> {
         let place = match config.url.scheme() {
             "file" => {
@@ -80,7 +80,7 @@ impl Objects {
         Ok(Self { place })
     }
 
-    /// Opens an object, to be read from its beginning to its end.
+    /// Opens an object for sequential reading.
     pub async fn read(&self, name: &str) -> Result<ObjectReader, StoreError> {
         match &self.place {
             Place::Folder(folder) => {
@@ -101,7 +101,7 @@ impl Objects {
         }
     }
 
-    /// Reads a small object whole; `None` when there is none. One of more than `most` bytes is damaged.
+    /// Reads a small object, or returns `None` if there is none. An object of more than `most` bytes is damaged.
     pub async fn read_whole(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let mut reader = match self.read(name).await {
             Ok(reader) => reader,
@@ -118,7 +118,7 @@ impl Objects {
         Ok(Some(whole))
     }
 
-    /// Begins an object. It takes the place of one with the same name when it is finished, and leaves nothing behind otherwise.
+    /// Starts writing an object. Finishing it replaces one of the same name; otherwise nothing is left behind.
     pub async fn write(&self, name: &str) -> Result<ObjectWriter, StoreError> {
         match &self.place {
             Place::Folder(folder) => {
@@ -137,14 +137,14 @@ impl Objects {
         }
     }
 
-    /// Writes a small object whole.
+    /// Writes a small object.
     pub async fn write_whole(&self, name: &str, content: Vec<u8>) -> Result<(), StoreError> {
         let mut writer = self.write(name).await?;
         writer.write(content.into()).await?;
         writer.finish().await
     }
 
-    /// Lists the objects below a folder such as `deployments`, in no particular order. Takes memory for each of them.
+    /// Lists the objects below a folder such as `deployments`, in no particular order, all in memory.
     pub async fn list(&self, folder: &str) -> Result<Vec<ListedObject>, StoreError> {
         match &self.place {
             Place::Folder(root) => {
@@ -169,7 +169,7 @@ impl Objects {
         }
     }
 
-    /// Removes an object, and in a folder what is left of the one that it was in. Succeeds when there is none.
+    /// Removes an object and, in a folder store, its parent folder if that is empty. Succeeds if there is none.
     pub async fn remove(&self, name: &str) -> Result<(), StoreError> {
         match &self.place {
             Place::Folder(folder) => {
@@ -179,7 +179,7 @@ impl Objects {
                         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
                         _ => {}
                     }
-                    // Succeeds once it is empty.
+                    // Fails unless the folder is empty.
                     let _ = path.parent().map(fs::remove_dir);
                     Ok(())
                 })
@@ -227,7 +227,7 @@ fn list_files(root: &FilePath, folder: PathBuf, found: &mut Vec<ListedObject>) -
     Ok(())
 }
 
-/// An object that is being read.
+/// A reader of an object.
 #[derive(Debug)]
 pub struct ObjectReader {
     len: u64,
@@ -242,12 +242,13 @@ enum Source {
 }
 
 impl ObjectReader {
-    /// The object's size in bytes.
+    /// Returns the object's size in bytes.
     pub fn bytes(&self) -> u64 {
         self.len
     }
 
-    /// Reads the next piece; `None` at the end. Each is a request of its own, so that a reader may take its time.
+    /// Reads the next piece, or returns `None` at the end. Each piece is a request of its own, so the reader may be
+    /// slow.
     pub async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         let end = self.len.min(self.offset + PIECE_BYTES);
         if end == self.offset {
@@ -274,7 +275,7 @@ impl ObjectReader {
     }
 }
 
-/// An object that is being written.
+/// A writer of an object.
 #[derive(Debug)]
 pub struct ObjectWriter {
     target: Target,
@@ -311,7 +312,7 @@ impl ObjectWriter {
         }
     }
 
-    /// Puts the object in its place, durably.
+    /// Moves the object into place, durably.
     pub async fn finish(self) -> Result<(), StoreError> {
         match self.target {
             Target::File(incoming) => blocking(move || incoming.finish()).await,
@@ -322,7 +323,7 @@ impl ObjectWriter {
         }
     }
 
-    /// Calls the object off. In a folder, dropping it does.
+    /// Aborts the write. In a folder, dropping the writer suffices.
     pub async fn abandon(self) {
         if let Target::Object { upload: Some(upload), path, .. } = self.target
             && let Err(error) = upload.abort().await
@@ -332,7 +333,7 @@ impl ObjectWriter {
     }
 }
 
-/// A file under the name that it has until it is complete; removed when it is dropped before that.
+/// A file under its temporary name, removed if it is dropped before it is finished.
 #[derive(Debug)]
 struct IncomingFile {
     file: Arc<File>,
@@ -347,7 +348,7 @@ impl IncomingFile {
         let (folder, name) = named.ok_or_else(|| StoreError::Config(format!("{} is no file", place.display())))?;
         DirBuilder::new().recursive(true).mode(0o750).create(folder)?;
         let incoming = folder.join(format!("{INCOMING}{}", name.display()));
-        // Nobody else writes it: the caller sees to that. One that a killed program left is begun anew.
+        // The caller ensures that nobody else writes it. A leftover of a killed program is overwritten.
         let file = File::create(&incoming)?;
         Ok(Self { file: Arc::new(file), incoming, place, finished: false })
     }
@@ -356,7 +357,7 @@ impl IncomingFile {
         self.file.sync_all()?;
         fs::rename(&self.incoming, &self.place)?;
         self.finished = true;
-        // The name of the file, and that of its folder, which may be new.
+        // Syncs the file's entry, and that of its folder, which may be new.
         for folder in self.place.ancestors().skip(1).take(2) {
             File::open(folder)?.sync_all()?;
         }

@@ -1,4 +1,4 @@
-//! A manifest between its look-up and its reading, when its reader makes room for it.
+//! A manifest that was opened but not read yet, so that the reader can reserve memory.
 
 use std::{fs::File, io::Read as _};
 
@@ -7,13 +7,12 @@ use object_store::GetResult;
 
 use super::{Manifest, StoreError, blocking, folder, seal};
 
-/// Bytes of memory that each byte of a stored manifest takes while it is read, about: as text, and as what it says.
+/// Approximate bytes of memory per stored byte of a manifest while it is read: the text and the parsed form.
 const MANIFEST_READ_FACTOR: u64 = 3;
 
-/// A manifest that is about to be read.
+/// An opened manifest.
 pub struct OpenManifest {
     pub(super) id: DeploymentId,
-    /// Bytes of the manifest as it is stored.
     pub(super) len: u64,
     pub(super) source: ManifestSource,
 }
@@ -24,7 +23,7 @@ pub(super) enum ManifestSource {
 }
 
 impl OpenManifest {
-    /// Bytes of memory that it takes to read the manifest, about.
+    /// Returns the approximate bytes of memory needed to read the manifest.
     pub fn read_bytes(&self) -> u64 {
         self.len * MANIFEST_READ_FACTOR
     }
@@ -40,7 +39,7 @@ impl OpenManifest {
         Ok(manifest)
     }
 
-    /// Reads the manifest as it is stored, once its seal was checked.
+    /// Reads the stored JSON of the manifest and verifies its seal.
     pub(super) async fn read_json(self) -> Result<Vec<u8>, StoreError> {
         let json: Vec<u8> = match self.source {
             ManifestSource::File(file) => {

@@ -1,12 +1,12 @@
-//! Whether a page has parts of its own that every browser loads with it: a style, a script, an image of the same site.
+//! Detects whether a page has subresources of its own site that every browser loads: a style, a script, or an image.
 //!
-//! The page is read as far as that needs it, not as a browser does. Where it is not sure the answer is no: whoever loads such a
-//! page is then not held to load more.
+//! The page is scanned only as far as needed, not parsed like in a browser. In doubt the answer is no, so that a
+//! visitor who loads the page is not expected to load more.
 
-/// Elements whose content is no markup, or is not shown.
+/// Elements whose content is not markup or not shown.
 const OPAQUE: [&str; 7] = ["script", "style", "noscript", "template", "textarea", "title", "svg"];
 
-/// Whether a browser that shows `page` loads parts of it from where it came.
+/// Returns whether a browser that shows `page` loads subresources from the same site.
 pub(super) fn loads_parts(page: &[u8]) -> bool {
     let text = String::from_utf8_lossy(page);
     let mut rest = &*text;
@@ -17,7 +17,7 @@ pub(super) fn loads_parts(page: &[u8]) -> bool {
             continue;
         }
         let Some(tag) = Tag::read(&mut rest) else { continue };
-        // Addresses of the page are then not what they seem.
+        // Relative addresses may then point elsewhere.
         if tag.is("base") && tag.attribute("href").is_some() {
             return false;
         }
@@ -31,14 +31,13 @@ pub(super) fn loads_parts(page: &[u8]) -> bool {
     false
 }
 
-/// The beginning of an element.
 struct Tag<'t> {
     name: &'t str,
     attributes: Vec<(&'t str, &'t str)>,
 }
 
 impl<'t> Tag<'t> {
-    /// Reads the tag whose `<` stands before `rest`, which begins after it then. None for the end of an element.
+    /// Reads the tag whose `<` precedes `rest`, and advances `rest` past it. Returns `None` for an end tag.
     fn read(rest: &mut &'t str) -> Option<Self> {
         let name = take(rest, |byte| byte.is_ascii_alphanumeric() || byte == '-');
         if !name.starts_with(|first: char| first.is_ascii_alphabetic()) {
@@ -53,7 +52,7 @@ impl<'t> Tag<'t> {
             let name = take(rest, |byte| !byte.is_whitespace() && !['=', '>', '/'].contains(&byte));
             take(rest, char::is_whitespace);
             let Some(value) = rest.strip_prefix('=') else {
-                // A `/` within the tag, or a name without a value.
+                // A `/` within the tag, or an attribute without a value.
                 attributes.push((name, ""));
                 continue;
             };
@@ -99,13 +98,13 @@ impl<'t> Tag<'t> {
     }
 }
 
-/// Whether an address is of the site itself. One that is written in full may be, and is taken for another's.
+/// Returns whether an address is of the site itself. An absolute URL may be too, but counts as foreign.
 fn is_own(address: &str) -> bool {
     let scheme = address.split(['/', '?', '#']).next().unwrap_or_default();
     !address.is_empty() && !address.starts_with("//") && !address.starts_with('#') && !scheme.contains(':')
 }
 
-/// Takes the characters off `rest` that are as wanted.
+/// Splits off the leading characters of `rest` that match.
 fn take<'t>(rest: &mut &'t str, is_wanted: impl Fn(char) -> bool) -> &'t str {
     let end = rest.find(|byte| !is_wanted(byte)).unwrap_or(rest.len());
     let (taken, left) = rest.split_at(end);
@@ -113,12 +112,11 @@ fn take<'t>(rest: &mut &'t str, is_wanted: impl Fn(char) -> bool) -> &'t str {
     taken
 }
 
-/// What follows `end`; nothing when it is not there.
 fn after<'t>(text: &'t str, end: &str) -> &'t str {
     text.split_once(end).map_or("", |(_, rest)| rest)
 }
 
-/// What follows the end of the element `name`.
+/// Returns the text after the end tag of the element `name`.
 fn after_element<'t>(mut text: &'t str, name: &str) -> &'t str {
     while let Some(at) = text.find("</") {
         text = &text[at + 2..];

@@ -1,9 +1,9 @@
-//! The seal of a manifest: its SHA-256, within the object itself, so that a manifest which was damaged, cut or took another's
-//! place is found out.
+//! The seal of a manifest: its SHA-256 within the object itself, which reveals a manifest that is damaged, truncated or
+//! another deployment's.
 //!
-//! It is a field at each end of the JSON, which readers of earlier versions pass over: `{"sealed":true,…,"sha256":"…"}`. The hash
-//! is over the deployment's id and everything before that last field. A manifest with neither field is of an earlier version;
-//! one with either was sealed.
+//! It is a field at each end of the JSON, which readers of earlier versions ignore: `{"sealed":true,…,"sha256":"…"}`.
+//! The hash covers the deployment's id and everything before that last field. A manifest with neither field is from an
+//! earlier version; one with either was sealed.
 
 use domain::DeploymentId;
 use sha2::{Digest as _, Sha256};
@@ -15,10 +15,10 @@ const TAIL: &[u8] = br#","sha256":""#;
 const END: &[u8] = br#""}"#;
 const HEX_BYTES: usize = 64;
 
-/// Writes the manifest of deployment `id`, sealed.
+/// Serializes and seals the manifest of deployment `id`.
 pub(super) fn seal(id: &DeploymentId, manifest: &Manifest) -> Result<Vec<u8>, StoreError> {
     let json = serde_json::to_vec(manifest).map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))?;
-    // Without its braces.
+    // The JSON without its braces.
     let fields = json.get(1..json.len() - 1).unwrap_or_default();
     let mut sealed = [HEAD, fields].concat();
     let hash = hash(id, &sealed);
@@ -28,7 +28,7 @@ pub(super) fn seal(id: &DeploymentId, manifest: &Manifest) -> Result<Vec<u8>, St
     Ok(sealed)
 }
 
-/// Refuses a manifest that is not what was sealed for deployment `id`.
+/// Fails if a sealed manifest was changed or belongs to another deployment than `id`.
 pub(super) fn check(id: &DeploymentId, json: &[u8]) -> Result<(), StoreError> {
     let parts = json.len().checked_sub(TAIL.len() + HEX_BYTES + END.len()).map(|at| json.split_at(at));
     let tail = parts.and_then(|(before, tail)| {

@@ -1,18 +1,18 @@
-//! How much of a disk is left.
+//! Free disk space.
 
 use std::{io, path::Path};
 
-/// The space of the disk that a folder is on.
+/// The space of the disk that contains a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes that the disk holds, without those that are reserved for others: what is used and what is free, as `df` counts.
+    /// Used and free bytes together, as `df` counts them, without those reserved for others.
     pub total: u64,
-    /// Bytes that this program may still write.
+    /// Bytes that this program can still write.
     pub free: u64,
 }
 
 impl Space {
-    /// Asks the system about the disk that `folder` is on.
+    /// Queries the disk that contains `folder`.
     pub fn of(folder: &Path) -> io::Result<Self> {
         let disk = rustix::fs::statvfs(folder)?;
         Ok(Self {
@@ -25,7 +25,7 @@ impl Space {
         })
     }
 
-    /// Whether less than `percent` of the disk is free.
+    /// Returns whether less than `percent` of the disk is free.
     pub fn is_below(&self, percent: u8) -> bool {
         u128::from(self.free) * 100 < u128::from(self.total) * u128::from(percent)
     }

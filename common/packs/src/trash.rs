@@ -1,37 +1,38 @@
-//! The trash: packs that were removed, kept for a while beside the others.
+//! The trash: removed packs, kept for a while next to the others.
 //!
-//! `trash/<dep id>/` holds what `deployments/<dep id>/` held. Nothing is served or listed from there; a pack comes back
-//! whole or is purged. The store's own clock says since when a pack is in the trash: the clock of the machine that moved it
-//! may be wrong, and the database may be another one by then. When a pack is purged is up to admin.
+//! `trash/<dep id>/` has the content of `deployments/<dep id>/`. Nothing is served or listed from there; a pack is
+//! restored as a whole or purged. The time of removal comes from the store's own clock, because the clock of the
+//! machine that moved the pack may be wrong, and the database may be a different one by then. Admin decides when to
+//! purge a pack.
 
 use domain::{DeploymentId, Timestamp};
 
 use super::{PackStore, Place, StoreError, blocking};
 
-/// A pack in the store, or what was written of one.
+/// A pack in the store, possibly unfinished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredPack {
-    /// The deployment that it belongs to.
+    /// The deployment of the pack.
     pub id: DeploymentId,
-    /// The time of its last write, by the store's clock.
+    /// The time of the last write, by the store's clock.
     pub written_at: Timestamp,
 }
 
-/// A pack in the trash, or what is left of one.
+/// A pack in the trash, possibly incomplete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrashedPack {
-    /// The deployment that it belonged to.
+    /// The deployment of the pack.
     pub id: DeploymentId,
-    /// The time at which it was moved to the trash, by the store's clock.
+    /// The time of the move to the trash, by the store's clock.
     pub trashed_at: Timestamp,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Whether it can be restored. What cannot was left by a move that was interrupted, and is whole elsewhere.
+    /// Whether the pack can be restored. If not, it is the rest of an interrupted move, and complete at the other end.
     pub is_whole: bool,
 }
 
 impl PackStore {
-    /// Returns the time by the store's clock: that of the bucket's server, or of the machine that has the folder.
+    /// Returns the time of the store's clock: that of the bucket's server, or of the machine that has the folder.
     pub async fn now(&self) -> Result<Timestamp, StoreError> {
         match &self.place {
             Place::Folder(folder) => {
@@ -42,8 +43,7 @@ impl PackStore {
         }
     }
 
-    /// Lists packs in the order of their ids, which is that of their making, half-written ones too: at most `most`, those
-    /// after `after`.
+    /// Lists at most `most` packs after `after`, including unfinished ones, by id and so by creation time.
     pub async fn page(&self, after: Option<&DeploymentId>, most: usize) -> Result<Vec<StoredPack>, StoreError> {
         match &self.place {
             Place::Folder(folder) => {
@@ -54,7 +54,7 @@ impl PackStore {
         }
     }
 
-    /// Lists the packs in the trash in the order of their ids: at most `most`, those after `after`.
+    /// Lists at most `most` packs in the trash after `after`, in the order of their ids.
     pub async fn trash_page(&self, after: Option<&DeploymentId>, most: usize) -> Result<Vec<TrashedPack>, StoreError> {
         match &self.place {
             Place::Folder(folder) => {
@@ -65,9 +65,11 @@ impl PackStore {
         }
     }
 
-    /// Moves a pack to the trash, and returns whether it is there now: moved by this call, or by one whose caller did not live to
-    /// hear of it. What is half-written is removed for good. A move that is interrupted leaves the pack whole in one of both
-    /// places, and may be repeated.
+    /// Moves a pack to the trash. Returns whether it is there now, through this call or an earlier one that was cut
+    /// off.
+    ///
+    /// An unfinished pack is deleted permanently. After an interrupted move, which can be repeated, the pack is
+    /// complete in at least one of both places.
     pub async fn trash(&self, id: &DeploymentId) -> Result<bool, StoreError> {
         self.removals_allowed()?;
         match &self.place {
@@ -79,7 +81,7 @@ impl PackStore {
         }
     }
 
-    /// Takes a pack out of the trash. Fails with [`StoreError::NotFound`] when it is not there.
+    /// Restores a pack from the trash. Fails with [`StoreError::NotFound`] if it is not there.
     pub async fn restore(&self, id: &DeploymentId) -> Result<(), StoreError> {
         match &self.place {
             Place::Folder(folder) => {
@@ -90,7 +92,7 @@ impl PackStore {
         }
     }
 
-    /// Deletes a pack in the trash for good. Succeeds when there is none.
+    /// Permanently deletes a pack in the trash. Succeeds if there is none.
     pub async fn purge(&self, id: &DeploymentId) -> Result<(), StoreError> {
         self.removals_allowed()?;
         match &self.place {

@@ -1,7 +1,7 @@
-//! The files of a pack as they were uploaded, read one after another: what a download of a deployment is made of.
+//! Sequential reading of a pack's uploaded files, for downloads of a deployment.
 //!
-//! Parts are read and checked a few blocks at a time, so that the memory does not grow with the files. Small files that lie beside each
-//! other come in one read, since each read of a bucket is a request.
+//! Parts of a few blocks are read and verified at a time, so that memory does not grow with the files. Adjacent small
+//! files share one read, because each read of a bucket is a request.
 
 use std::ops::Range;
 
@@ -11,30 +11,26 @@ use sha2::{Digest as _, Sha256};
 
 use super::{DIGEST_BLOCK_BYTES, PackStore, Span, StoreError, StoredBody};
 
-/// Bytes of a file that are read at once: whole blocks.
+/// Bytes of a file that are read at a time: whole blocks.
 const PART_BYTES: u64 = 8 * DIGEST_BLOCK_BYTES as u64;
 
-/// A file as it was uploaded.
 #[derive(Debug)]
 pub(super) struct UploadedFile {
     pub(super) path: Box<str>,
     pub(super) body: StoredBody,
 }
 
-/// The files of a pack as they were uploaded, sorted by path. Each is begun ([`Self::next_file`]) and then read to its end
-/// ([`Self::part`]).
+/// The uploaded files of a pack, sorted by path: [`Self::next_file`] starts each, [`Self::part`] reads it to its end.
 #[derive(Debug)]
 pub struct UploadedFiles {
     store: PackStore,
     id: DeploymentId,
     files: Vec<UploadedFile>,
-    /// The number of files that were begun.
     begun: usize,
-    /// Bytes that were read of the one that was begun last.
     read: u64,
-    /// The hash of what was read of it, where it can only be checked as a whole.
+    /// The hash of the bytes read, for a file that can only be verified as a whole.
     hash: Sha256,
-    /// What was read of the data last, and where it lies.
+    /// The last read of the data: its offset and bytes.
     window: (u64, Bytes),
 }
 
@@ -43,13 +39,12 @@ impl UploadedFiles {
         Self { store, id, files, begun: 0, read: 0, hash: Sha256::new(), window: (0, Bytes::new()) }
     }
 
-    /// Bytes of all files.
+    /// Returns the total bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.body.span.len).sum()
     }
 
-    /// Reads the first part of the first file that has any content, and keeps it, so that a store that has lost the files is found out
-    /// before anything is sent.
+    /// Reads and keeps the first part of the first nonempty file, to notice lost files before anything is sent.
     pub async fn look(&mut self) -> Result<(), StoreError> {
         let Some(first) = self.files.iter().position(|file| file.body.span.len > 0) else { return Ok(()) };
         let Span { offset, len } = self.files[first].body.span;
@@ -61,7 +56,7 @@ impl UploadedFiles {
         Ok(())
     }
 
-    /// Begins the next file. Returns its path and its length.
+    /// Starts the next file. Returns its path and its length.
     pub fn next_file(&mut self) -> Option<(String, u64)> {
         let file = self.files.get(self.begun)?;
         (self.read, self.hash) = (0, Sha256::new());
@@ -69,8 +64,8 @@ impl UploadedFiles {
         Some((file.path.to_string(), file.body.span.len))
     }
 
-    /// Reads on in the file that was begun last; none at its end. Of a file that can only be checked as a whole, the last part fails
-    /// where the file is damaged.
+    /// Reads the next part of the current file, or returns `None` at its end. If a damaged file can only be verified as
+    /// a whole, its last part fails.
     pub async fn part(&mut self) -> Result<Option<Bytes>, StoreError> {
         let Some(index) = self.begun.checked_sub(1) else { return Ok(None) };
         let Span { offset, len } = self.files[index].body.span;
@@ -98,7 +93,8 @@ impl UploadedFiles {
         StoreError::Damaged(format!("{} is not what was stored", self.files[index].path))
     }
 
-    /// Bytes of the data: what was read already, or what is read now, with the files from `ahead` on that lie behind it.
+    /// Returns bytes of the data, from the window or a new read, which includes directly following files from `ahead`
+    /// on.
     async fn stored(&mut self, offset: u64, len: u64, ahead: usize) -> Result<Bytes, StoreError> {
         if let Some(range) = within(&self.window, offset, len) {
             return Ok(self.window.1.slice(range));
@@ -117,7 +113,7 @@ impl UploadedFiles {
     }
 }
 
-/// Where in a window the bytes of the data from `offset` on lie.
+/// Returns the range in a window of the data's bytes from `offset` on.
 fn within((begin, bytes): &(u64, Bytes), offset: u64, len: u64) -> Option<Range<usize>> {
     let from = usize::try_from(offset.checked_sub(*begin)?).ok()?;
     let to = from.checked_add(usize::try_from(len).ok()?)?;

@@ -1,8 +1,8 @@
-//! Makes the pack: one blocking pass over the uploaded archive.
+//! Writes a pack in one blocking pass over the uploaded archive.
 //!
-//! The bodies stream into the data file as they are read, each distinct content once. Meanwhile a few workers read
-//! them back (out of the page cache), compress them, and stream the variants into files of their own, which are
-//! appended in the end. No body is ever in memory as a whole, so memory does not grow with the upload.
+//! Bodies are streamed into the data file as they are read, each distinct content once. Meanwhile a few workers read
+//! them back (from the page cache), compress them, and stream the variants into files of their own, which are appended
+//! at the end. No body is ever completely in memory, so memory does not grow with the upload.
 
 mod conclusions;
 
@@ -43,17 +43,15 @@ use super::{
     types::{self, CharsetCheck},
 };
 
-/// Bytes of a body that are in memory at once.
 const CHUNK_BYTES: usize = 128 * 1024;
-/// Bytes of a page that are searched for its parts. Most are named in its head.
+/// Bytes of a page that are searched for subresources. Most are named in its head.
 const SEARCHED_BYTES: usize = 256 * 1024;
-/// Bodies that wait to be compressed, at most; then reading waits.
+/// Maximum bodies waiting for compression; beyond it reading blocks.
 const QUEUED_BODIES: usize = 256;
-/// Threads that compress one upload, at most.
 const WORKERS: usize = 4;
 
-/// Judges `upload` and writes its bodies into `data`, which is empty. `scratch` is a folder for files without a name. The dates of an
-/// earlier pack are waited for in the end.
+/// Validates `upload` and writes its bodies into `data`, which must be empty. `scratch` is a folder for temporary
+/// files. Waits for the dates of an earlier pack at the end.
 pub(super) fn write_pack(
     upload: File,
     format: Format,
@@ -75,10 +73,10 @@ pub(super) fn write_pack(
                 scope.spawn(move || compress_bodies(&jobs, given_up, data, scratch))
             })
             .collect();
-        // The workers alone hold the other end of the queue: when all have failed, sending fails instead of waiting.
+        // Only the workers hold the other end of the queue: if all of them fail, sending fails instead of blocking.
         drop(jobs);
         let read = read_archive(archive, data, queue).and_then(|mut contents| {
-            // While the workers compress what was read last.
+            // Runs while the workers compress the last bodies.
             contents.judge_names(data).map_err(StoreError::Io)?;
             Ok(contents)
         });
@@ -87,7 +85,7 @@ pub(super) fn write_pack(
             .into_iter()
             .map(|worker| worker.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
             .collect();
-        // When the workers failed, so did the reading, and theirs is the reason.
+        // If the workers failed, reading failed too, and their error is the cause.
         let compressed: Vec<Compressed> = match read {
             Err(WriteError::Archive(refused)) => return Err(refused.into()),
             _ => compressed.into_iter().collect::<io::Result<_>>().map_err(StoreError::Io)?,
@@ -98,38 +96,34 @@ pub(super) fn write_pack(
     })
 }
 
-/// The content of an archive.
 struct Contents<'d> {
     data: Appender<'d>,
     bodies: Vec<Body>,
     known: HashMap<[u8; 32], usize>,
     files: BTreeMap<String, usize>,
     headers: Option<Vec<u8>>,
-    /// What is kept of the text of `_headers`.
+    /// The text of `_headers` to store.
     kept_headers: Option<Vec<u8>>,
     compiled_headers: CompiledHeaders,
     redirects: Option<Vec<u8>>,
     robots: Robots,
-    /// The files of rules, as they are kept.
     unserved: BTreeMap<String, FileEntry>,
     replaced: Replaced,
-    /// The paths of files that are sent as they are stored, compressed.
+    /// The files that are stored and sent encoded, by path.
     encoded: HashMap<String, Encoding>,
-    /// Files of which `_headers` says a coding that they do not have.
+    /// Warnings about files that lack the encoding which `_headers` sets.
     misnamed: Vec<String>,
-    /// The paths of files that may be cached for ever.
     fingerprinted: HashSet<String>,
     written: WrittenPack,
 }
 
-/// A distinct content.
 struct Body {
     sha256: [u8; 32],
     span: Span,
     is_utf8: bool,
-    /// Whether it loads parts of the same site, if it is a page; none when nobody has looked.
+    /// Whether a page loads subresources from the same site; `None` if this was not checked.
     loads_parts: Option<bool>,
-    /// Whether it has a private key, if its name lets expect one.
+    /// Whether it contains a private key, if its name suggests one.
     has_key: bool,
     queued: bool,
     variants: Vec<(Encoding, Span)>,
@@ -137,22 +131,19 @@ struct Body {
     digests: Vec<String>,
 }
 
-/// A member that was taken in.
 struct Added<'m> {
     path: &'m str,
-    /// Its body.
     index: usize,
-    /// Whether it may only repeat what came before.
+    /// Whether it must repeat an earlier file.
     must_repeat: bool,
 }
 
-/// A body to compress.
 struct Job {
     body: usize,
     span: Span,
 }
 
-/// The product of one worker: variants of bodies, in a file of its own.
+/// The output of one worker: variants of bodies, in a file of its own.
 struct Compressed {
     file: File,
     variants: Vec<(usize, Encoding, Span, String)>,
@@ -201,7 +192,7 @@ fn read_archive(archive: Archive<File>, data: &File, queue: SyncSender<Job>) -> 
     Ok(contents)
 }
 
-/// Reads a file of rules, as much of it as counts.
+/// Reads the part of a rules file that counts.
 fn read_rules(body: &mut ArchivedBody<'_>, chunk: &mut [u8], most: usize) -> Result<Vec<u8>, WriteError> {
     let mut text = Vec::new();
     loop {
@@ -209,14 +200,14 @@ fn read_rules(body: &mut ArchivedBody<'_>, chunk: &mut [u8], most: usize) -> Res
         if read == 0 {
             return Ok(text);
         }
-        // One byte more than count: the compilers of rules then know, and say, that there were more.
+        // One extra byte lets the compilers of rules detect, and report, that there was more.
         let room = (most + 1).saturating_sub(text.len());
         text.extend_from_slice(&chunk[..read.min(room)]);
     }
 }
 
 impl Contents<'_> {
-    /// Takes in a member, unless it is a file of rules: those are not served.
+    /// Adds a member, unless it is a rules file, which is not served.
     fn add<'m>(&mut self, member: Member<'m, '_>, chunk: &mut [u8]) -> Result<Option<Added<'m>>, WriteError> {
         match member {
             Member::File { path, body, must_repeat } if path == HEADERS_FILE || path == REDIRECTS_FILE => {
@@ -246,8 +237,7 @@ impl Contents<'_> {
         }
     }
 
-    /// The body of `target`, of which `path` is a hard link. The files of rules have none that others could have too: they are kept
-    /// apart, and not as they came.
+    /// Returns the body of `target`, for its hard link `path`. Rules files, stored separately and modified, have none.
     fn linked(&self, path: &str, target: &str) -> Result<usize, ArchiveError> {
         let index = self.files.get(target).filter(|_| path != HEADERS_FILE && path != REDIRECTS_FILE);
         index.copied().ok_or_else(|| {
@@ -256,7 +246,7 @@ impl Contents<'_> {
         })
     }
 
-    /// Reads what a link's name says of its content, which came under another name.
+    /// Inspects a link's content under the link's own name.
     fn inspect_linked(&mut self, path: &str, index: usize) -> Result<(), StoreError> {
         let len = searched(path);
         let Body { span, loads_parts: known, .. } = self.bodies[index];
@@ -268,7 +258,7 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Notes what the beginning of a file says.
+    /// Records findings from the beginning of a file.
     fn inspect(&mut self, path: &str, index: usize, beginning: &[u8]) {
         if path == ROBOTS_FILE {
             self.robots = Robots::compile(beginning);
@@ -281,7 +271,7 @@ impl Contents<'_> {
         }
     }
 
-    /// Streams the archive's current file into the data file, unless its content is there already.
+    /// Streams the archive's current file into the data file, unless its content is already there.
     fn add_body(&mut self, archived: &mut ArchivedBody<'_>, chunk: &mut [u8], path: &str) -> Result<usize, WriteError> {
         let searched = searched(path);
         let mut beginning = Vec::new();
@@ -314,11 +304,10 @@ impl Contents<'_> {
         Ok(index)
     }
 
-    /// Moves the bodies that are published to the beginning of the data, over those that others replaced: what is not published
-    /// is neither stored nor billed.
+    /// Moves published bodies over replaced ones, so that nothing unpublished is stored or billed.
     fn drop_replaced(&mut self, data: &File, published: &HashSet<usize>) -> io::Result<()> {
         let mut end = 0;
-        // The bodies stand in the data in this order, so that none is written over before it was moved.
+        // Bodies are in data order, so that none is overwritten before it is moved.
         for (_, body) in self.bodies.iter_mut().enumerate().filter(|(index, _)| published.contains(index)) {
             appender::move_down(data, body.span, end)?;
             body.span.offset = end;
@@ -359,7 +348,6 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Appends what is kept of the files of rules, behind everything that is served.
     fn append_rules(&mut self) -> io::Result<()> {
         let redirects = self.redirects.as_deref().map(kept::redirects);
         for (path, text) in [(HEADERS_FILE, self.kept_headers.as_deref()), (REDIRECTS_FILE, redirects)] {
@@ -387,7 +375,7 @@ impl Contents<'_> {
     }
 }
 
-/// Bytes of a file that are searched for what they say of the site.
+/// Returns how many bytes at the beginning of a file are inspected.
 fn searched(path: &str) -> usize {
     match path {
         ROBOTS_FILE => RULES_BYTES,
@@ -405,7 +393,7 @@ fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// A worker: compresses bodies until there are no more.
+/// Compresses bodies until the queue is closed.
 fn compress_bodies(
     jobs: &Mutex<Receiver<Job>>,
     given_up: &AtomicBool,

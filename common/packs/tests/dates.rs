@@ -1,6 +1,6 @@
-//! A file that an upload does not change keeps its date, from one pack to the next.
+//! Unchanged files keep their dates from one pack to the next.
 //!
-//! `SVC_TEST_DATED_FILES=10000` has the packs hold that many files; with `--nocapture` the time that each took is printed.
+//! With `SVC_TEST_DATED_FILES=10000` each pack has that many files; with `--nocapture` the time for each is printed.
 
 #![expect(
     clippy::expect_used,
@@ -14,7 +14,7 @@ use corpus::Tarball;
 use domain::{Clock, DeploymentId, Timestamp};
 use packs::{Format, Manifest, Pace, PackStore, Root};
 
-/// `_headers` by the form of the manifest that they make.
+/// `_headers` for each manifest format.
 const PLAIN: &str = "/*\n  X-A: b\n";
 const GUARDED: &str = "/s/*\n  Basic-Auth: ann:her-password\n";
 
@@ -25,7 +25,7 @@ fn store() -> (tempfile::TempDir, PackStore) {
     (folder, store)
 }
 
-/// Publishes files that do not change, and one that says `changing`.
+/// Publishes files that do not change, and one with the content `changing`.
 async fn publish(
     store: &PackStore,
     earlier: Option<&DeploymentId>,
@@ -35,7 +35,7 @@ async fn publish(
     publish_with(store, earlier, now, changing, PLAIN).await
 }
 
-/// Publishes the same with these `_headers`.
+/// Like [`publish`], with these `_headers`.
 async fn publish_with(
     store: &PackStore,
     earlier: Option<&DeploymentId>,
@@ -71,7 +71,7 @@ async fn an_unchanged_file_keeps_its_date_from_pack_to_pack() {
     let (_, manifest) = publish(&store, Some(&two), first + day * 2, "two").await;
     assert_eq!(date(&manifest, "changing"), Some((first + day).unix_seconds()));
     assert_eq!(date(&manifest, "pages/1.txt"), Some(first.unix_seconds()));
-    // A pack that is not there makes all files new, and no upload fail.
+    // A missing earlier pack makes all files new, but does not fail the upload.
     let (_, manifest) = publish(&store, Some(&DeploymentId::new(first)), first + day * 3, "two").await;
     assert_eq!((date(&manifest, "changing"), date(&manifest, "pages/1.txt")), (None, None));
 }
@@ -90,7 +90,7 @@ async fn every_reader_reads_every_form_that_is_written() {
         let (one, earlier) = publish_with(&store, None, first, "one", before).await;
         let (two, manifest) = publish_with(&store, Some(&one), first + Duration::from_hours(1), "two", after).await;
         assert_eq!([earlier.version, manifest.version], forms);
-        // The dates of the earlier pack.
+        // The dates come from the earlier pack.
         assert_eq!(manifest.files["pages/1.txt"].modified, Some(first.unix_seconds()), "dates of {forms:?}");
         for id in [&one, &two] {
             // The listing, one file, the replica, and the check of the store.

@@ -1,4 +1,4 @@
-//! Publishing a large upload takes little memory. Alone in its program, because it looks at the whole program's peak.
+//! Publishing a large upload takes little memory. In its own program, because it measures the whole program's peak.
 
 #![expect(clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
@@ -10,17 +10,16 @@ use flate2::{Compression, write::GzEncoder};
 use packs::{Format, PackStore};
 
 const MB: usize = 1024 * 1024;
-/// What publishing may add to the program's memory.
+/// Maximum growth of the program's memory while publishing.
 const GROWTH: usize = 64 * MB;
 
-/// A figure of this program's memory, in bytes.
 fn memory(figure: &str) -> usize {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix(figure)).expect("the figure");
     line.trim_matches(|c: char| !c.is_ascii_digit()).parse::<usize>().expect("a number") * 1024
 }
 
-/// A tarball of almost 100 MB: three archives and one page, all of 24 MB that hardly shrink.
+/// Returns a tarball of almost 100 MB: three archives and one page, each of 24 MB that hardly compress.
 fn spool() -> File {
     let file = tempfile::tempfile().expect("a file");
     let mut tar = GzEncoder::new(&file, Compression::none());

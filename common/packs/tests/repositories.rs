@@ -1,5 +1,4 @@
-//! A folder of a repository's archive becomes a pack: under the rules of every upload, of which the sizes and the number
-//! of files are counted in the folder alone.
+//! A folder of a repository becomes a pack under the rules of every upload, counting only the folder's files.
 
 #![expect(clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
@@ -18,7 +17,7 @@ fn store() -> (tempfile::TempDir, PackStore) {
     (folder, store)
 }
 
-/// The paths that are published of `directory`, or why none are.
+/// Returns the published paths of `directory`, or the reason there are none.
 async fn publish(archive: &[u8], directory: &str) -> Result<Vec<String>, WriteError> {
     let (_folder, store) = store();
     let mut spooled = tempfile::tempfile().expect("a file");
@@ -36,7 +35,7 @@ async fn refusal(archive: &[u8], directory: &str) -> String {
     publish(archive, directory).await.expect_err("refused").to_string()
 }
 
-/// As the code host makes them: a global header that names the commit, folders, symlinks.
+/// Returns an archive as the code host makes it: a global header with the commit, folders, symlinks.
 fn repository() -> Tarball {
     let comment = corpus::tarball::pax_record("comment", b"6dcb09b5b57875f334f61aebed695e2e4193db5e");
     Tarball::new()
@@ -81,7 +80,7 @@ async fn sizes_and_numbers_count_in_the_folder_alone() {
 
 #[tokio::test]
 async fn what_is_passed_over_is_bounded_too() {
-    // Ninety files of 24 MB, which gzip makes small.
+    // Ninety files of 24 MB, which gzip shrinks.
     let large = usize::try_from(24 * MB).expect("small");
     let bomb = (0..90).fold(repository(), |archive, n| archive.zero_file(format!("{TOP}zeros/{n}"), large)).end();
     assert!((bomb.len() as u64) < 100 * MB, "{} bytes", bomb.len());
@@ -98,7 +97,7 @@ async fn hostile_paths_are_refused_wherever_they_stand() {
     assert!(publish(&repository().link(b'1', &format!("{TOP}hard"), "x").end(), "dist").await.is_err());
 }
 
-/// What no upload may hold, no repository may either.
+/// Whatever is rejected in an upload is rejected in a repository.
 #[tokio::test]
 async fn every_invalid_upload_is_an_invalid_repository() {
     for Case { name, form, bytes, expect } in corpus::cases() {

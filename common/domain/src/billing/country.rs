@@ -1,22 +1,21 @@
-//! Countries, as addresses and VAT know them.
+//! Countries, for addresses and VAT.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A country by its ISO 3166-1 alpha-2 code, in capitals. Northern Ireland has the user-assigned code `XI`, by which the
-/// EU's VAT registry knows it.
+/// An ISO 3166-1 alpha-2 country code, in capitals, or `XI`, the VAT registry's code for Northern Ireland.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(into = "String")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = String, pattern = "^[A-Z]{2}$"))]
 pub struct Country([u8; 2]);
 
-/// The text is not the code of a country.
+/// The text is not a country code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("country must be a two-letter code of ISO 3166, such as NL")]
 pub struct CountryError;
 
-/// The codes that ISO 3166-1 assigns, and XI.
+/// The codes assigned by ISO 3166-1, and `XI`.
 const CODES: &str = "AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV \
     BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI FJ FK FM \
     FO FR GA GB GD GE GF GG GH GI GL GM GN GP GQ GR GS GT GU GW GY HK HM HN HR HT HU ID IE IL IM IN IO IQ IR IS IT JE JM \
@@ -44,8 +43,7 @@ impl Country {
         has_code(MEMBERS, self.as_str())
     }
 
-    /// Returns the member state whose VAT is charged on services there: the country itself, or France for Monaco. `None` outside
-    /// the Union.
+    /// Returns the state whose VAT applies there (France for Monaco), or `None` outside the Union.
     pub fn vat_state(self) -> Option<Self> {
         match &self.0 {
             b"MC" => Some(Self(*b"FR")),

@@ -1,4 +1,4 @@
-//! The details of a buyer that invoices carry.
+//! Buyer details shown on invoices.
 
 use std::{fmt, str::FromStr};
 
@@ -6,12 +6,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::line;
 
-/// Characters of a line.
 const LINE_CHARS: usize = 100;
-/// Lines of an address above its postcode and city.
+/// Maximum lines of an address above its postcode and city.
 const ADDRESS_LINES: usize = 3;
 
-/// A line of text on an invoice, without white space around it.
+/// A line of text on an invoice, trimmed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
@@ -52,13 +51,13 @@ impl<'de> Deserialize<'de> for InvoiceLine {
     }
 }
 
-/// The lines of an address above its postcode and city: street and number, building, department. One to three.
+/// One to three address lines above the postcode and city: street and number, building, department.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<InvoiceLine>")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = Vec<InvoiceLine>, min_items = 1, max_items = 3))]
 pub struct AddressLines(Vec<InvoiceLine>);
 
-/// The address has no line, or too many.
+/// The address has no line or too many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("lines must be 1 to 3 lines of text")]
 pub struct AddressLinesError;

@@ -1,4 +1,4 @@
-//! Invoices and credit notes: their kinds, their numbers, and the parts of an amount that is given back.
+//! Invoices and credit notes: kinds, numbers, and the split of a refunded amount.
 
 use std::fmt;
 
@@ -14,27 +14,27 @@ use super::{Cents, vat::Amounts};
 pub enum InvoiceKind {
     /// Bills a payment.
     Invoice,
-    /// Corrects an invoice by what was given back.
+    /// Corrects an invoice by a refunded amount.
     CreditNote,
 }
 
-/// What became of the money of an invoice.
+/// The payment status of an invoice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum InvoiceStatus {
-    /// It is paid.
+    /// Paid.
     Paid,
-    /// It was paid, and all of it given back.
+    /// Paid, then fully refunded.
     Refunded,
-    /// It was paid, and a part of it given back.
+    /// Paid, then partly refunded.
     PartlyRefunded,
-    /// It was paid, and the payer's bank took the money back.
+    /// Paid, then charged back by the payer's bank.
     ChargedBack,
 }
 
-/// A series of numbers, which begins anew each year. Play money has its own: what is tried out leaves no trace in the books.
+/// A numbering series, restarted every year. Play money has its own, so that trials leave no trace in the books.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
 pub enum InvoiceSeries {
@@ -42,14 +42,14 @@ pub enum InvoiceSeries {
     Invoice,
     /// Credit notes.
     CreditNote,
-    /// Invoices that were paid with play money.
+    /// Invoices paid with play money.
     PlayInvoice,
-    /// Credit notes to those.
+    /// Credit notes for invoices paid with play money.
     PlayCreditNote,
 }
 
 impl InvoiceSeries {
-    /// The series of a document.
+    /// Returns the series of a document.
     pub fn new(kind: InvoiceKind, is_play: bool) -> Self {
         match (kind, is_play) {
             (InvoiceKind::Invoice, false) => Self::Invoice,
@@ -59,7 +59,7 @@ impl InvoiceSeries {
         }
     }
 
-    /// The kind of its documents.
+    /// Returns the kind of the documents in this series.
     pub fn kind(self) -> InvoiceKind {
         match self {
             Self::Invoice | Self::PlayInvoice => InvoiceKind::Invoice,
@@ -67,12 +67,11 @@ impl InvoiceSeries {
         }
     }
 
-    /// Whether its documents are about play money.
+    /// Returns whether the documents in this series are paid with play money.
     pub fn is_play(self) -> bool {
         matches!(self, Self::PlayInvoice | Self::PlayCreditNote)
     }
 
-    /// The beginning of its numbers.
     fn prefix(self) -> &'static str {
         match self {
             Self::Invoice => "",
@@ -90,7 +89,7 @@ pub struct InvoiceNumber {
     pub series: InvoiceSeries,
     /// The year of issue.
     pub year: i32,
-    /// The place in the year's series, from 1 on.
+    /// The position in the year's series, starting at 1.
     pub sequence: i32,
 }
 
@@ -100,9 +99,10 @@ impl fmt::Display for InvoiceNumber {
     }
 }
 
-/// Divides `total`, which is given back of an invoice over `whole`, into net and VAT. `credited` was given back before.
-/// The VAT of all that is given back is the invoice's VAT in proportion, rounded once, so that partial credit notes of
-/// the whole add up to the invoice. Never more than what is left is credited.
+/// Splits a refund of `total` on an invoice over `whole` into net and VAT, given the `credited` earlier refunds.
+///
+/// The VAT of all refunds together is the invoice's VAT in proportion, rounded once, so that partial credit notes over
+/// the whole add up to the invoice. The result never exceeds the remaining amount.
 pub fn credit(whole: Amounts, credited: Amounts, total: Cents) -> Amounts {
     let left = Amounts {
         net: Cents((whole.net.0 - credited.net.0).max(0)),
@@ -117,7 +117,7 @@ pub fn credit(whole: Amounts, credited: Amounts, total: Cents) -> Amounts {
     let whole_total = i128::from(whole.total.0.max(1));
     let proportional = (all * vat * 2 + whole_total) / (whole_total * 2);
     let proportional = i64::try_from(proportional).unwrap_or(i64::MAX).saturating_sub(credited.vat.0);
-    // Where money came back in between, the proportion may ask for more than what is left on either side.
+    // If money came back in between, the proportion can exceed the remaining net or VAT.
     let vat = proportional.max(total - left.net.0).max(0).min(left.vat.0).min(total);
     Amounts { net: Cents(total - vat), vat: Cents(vat), total: Cents(total) }
 }

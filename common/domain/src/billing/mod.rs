@@ -1,7 +1,7 @@
-//! Money that people pay: amounts, countries, VAT, the months of a subscription, the states of payments.
+//! Billing rules without IO: amounts, countries, VAT, subscription months, payment states.
 //!
-//! Rules without IO. Not here: what a plan allows ([`crate::plans`]), the credit of the gateway, which is counted in
-//! millionths of a cent ([`crate::usage`]). Start with [`vat::Treatment`] and [`subscription`].
+//! Plan limits are in [`crate::plans`]; gateway credit, counted in millionths of a cent, is in [`crate::usage`]. Start
+//! with [`vat::Treatment`] and [`subscription`].
 
 pub mod country;
 pub mod details;

@@ -4,7 +4,7 @@ use std::{fmt, iter::Sum, ops::Neg};
 
 use serde::{Deserialize, Serialize};
 
-/// An amount in euro cents; negative when it is given back.
+/// An amount in euro cents; negative for a refund.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
@@ -12,22 +12,22 @@ use serde::{Deserialize, Serialize};
 pub struct Cents(pub i64);
 
 impl Cents {
-    /// No money.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// Returns the sum; `None` when it is beyond what can be counted.
+    /// Returns the sum, or `None` on overflow.
     #[must_use]
     pub fn checked_add(self, other: Self) -> Option<Self> {
         self.0.checked_add(other.0).map(Self)
     }
 
-    /// Returns the difference; `None` when it is beyond what can be counted.
+    /// Returns the difference, or `None` on overflow.
     #[must_use]
     pub fn checked_sub(self, other: Self) -> Option<Self> {
         self.0.checked_sub(other.0).map(Self)
     }
 
-    /// Returns the amount as a decimal number of euros with two digits, such as `-12.30`.
+    /// Returns the amount in euros with two decimals, such as `-12.30`.
     pub fn decimal(self) -> String {
         let sign = if self.0 < 0 { "-" } else { "" };
         let cents = self.0.unsigned_abs();
@@ -54,7 +54,7 @@ impl Sum for Cents {
     }
 }
 
-/// Written for people, such as `€12.30`.
+/// Formats the amount for people, such as `€12.30`.
 impl fmt::Display for Cents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };

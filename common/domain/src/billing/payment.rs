@@ -1,33 +1,33 @@
-//! The states of payments and of what is taken back from them.
+//! States of payments and of their reversals.
 
 use serde::{Deserialize, Serialize};
 
-/// The state of a payment. The last four are final, but for what [`Reversal`] takes back.
+/// The state of a payment. The last four are final, except for a later [`Reversal`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
 pub enum PaymentState {
-    /// Recorded before the provider is asked; the provider may know of it or not.
+    /// Recorded before the request to the provider, which may or may not know of it.
     Intended,
-    /// The provider has it, and has not told its end.
+    /// Accepted by the provider, with no outcome reported yet.
     Open,
-    /// The money has come.
+    /// The money has arrived.
     Paid,
-    /// The charge was refused.
+    /// The charge was declined.
     Failed,
-    /// The payer called it off.
+    /// The payer cancelled it.
     Canceled,
     /// The payer did not pay in time.
     Expired,
 }
 
 impl PaymentState {
-    /// Returns whether the provider may still move money for it.
+    /// Returns whether the provider may still move money for this payment.
     pub fn is_under_way(self) -> bool {
         matches!(self, Self::Intended | Self::Open)
     }
 
-    /// The word that is stored and shown.
+    /// Returns the word that is stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Intended => "intended",
@@ -40,25 +40,25 @@ impl PaymentState {
     }
 }
 
-/// The place of a payment among those of a customer.
+/// The position of a payment in a customer's sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
 pub enum Sequence {
-    /// The payer is present, and allows later charges by paying.
+    /// A payment with the payer present, which also authorizes later charges.
     First,
-    /// A charge without the payer, by the mandate of the first.
+    /// A charge without the payer, under the mandate of the first payment.
     Recurring,
 }
 
-/// The way in which paid money went back.
+/// The way in which a payment was reversed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
 pub enum Reversal {
-    /// We gave it back.
+    /// We refunded it.
     Refund,
-    /// The payer's bank took it back.
+    /// The payer's bank charged it back.
     Chargeback,
 }
 
@@ -67,10 +67,10 @@ pub enum Reversal {
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
 pub enum ReversalState {
-    /// It is on its way, and can still be called off.
+    /// In progress; it can still be cancelled.
     Pending,
-    /// The money is gone.
+    /// The money has left.
     Done,
-    /// The money never went, or came back.
+    /// The money never left, or came back.
     Canceled,
 }

@@ -1,11 +1,12 @@
-//! The months of a subscription, which begin on the day on which it was first paid.
+//! Subscription months, which begin on the day of the first payment.
 
 use time::{Date, Month};
 
 use crate::Timestamp;
 
-/// Returns the instant `months` months after `anchor`: on the same day at the same time of day, or on the month's last
-/// day where the month is too short. Always counted from the anchor, so that a month's end is not lost to a February.
+/// Returns the instant `months` months after `anchor`, on the same day or the last day of a shorter month.
+///
+/// Always counting from the anchor keeps a month's end from being lost after a February.
 pub fn months_after(anchor: Timestamp, months: u32) -> Timestamp {
     let at = anchor.as_datetime();
     let index = i64::from(at.year()) * 12 + i64::from(u8::from(at.month())) - 1 + i64::from(months);

@@ -1,11 +1,10 @@
-//! The standard rates of VAT of the member states, with the days from which they apply, and those that an operator adds.
+//! Standard VAT rates of the member states, each with its first day, plus rates that an operator adds.
 //!
-//! Sources: the European Commission's "Taxes in Europe" database, and overviews of the years 2024 to 2026 that agree with each
-//! other on the changes since (Estonia, Finland, Luxembourg, Romania, Slovakia). For 2026 and 2027 no state is known to have
-//! decided on another standard rate, as of November 2026; the changes of 2026 are to reduced rates. Rates from before 2022, such
-//! as the lowered ones of Germany and Ireland in 2020, are left out: nothing was sold then.
-//!
-//! A rate that is to come is a line more, before its day; or a line of the configuration, which needs no release.
+//! Sources: the European Commission's "Taxes in Europe" database, and overviews of 2024 to 2026 that agree on the
+//! changes since (Estonia, Finland, Luxembourg, Romania, Slovakia). As of November 2026, no state is known to have
+//! decided on another standard rate for 2026 or 2027; the changes of 2026 are to reduced rates. Rates from before 2022,
+//! such as the lowered ones of Germany and Ireland in 2020, are left out: there were no sales then. A future rate is
+//! one more line here, added before its first day, or a line of the configuration, which needs no release.
 
 use std::fmt;
 
@@ -14,7 +13,7 @@ use time::{Date, format_description::BorrowedFormatItem, macros::date, macros::f
 
 use super::{Cents, Country};
 
-/// A rate of VAT, in hundredths of a percent.
+/// A VAT rate, in hundredths of a percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Rate(u16);
@@ -23,7 +22,7 @@ impl Rate {
     /// No VAT.
     pub const ZERO: Self = Self(0);
 
-    /// Makes a rate of hundredths of a percent: 2,100 is 21 percent.
+    /// Creates a rate from hundredths of a percent: 2,100 is 21 percent.
     pub const fn from_basis_points(points: u16) -> Self {
         Self(points)
     }
@@ -33,7 +32,7 @@ impl Rate {
         self.0
     }
 
-    /// Returns the rate's part of `net`, rounded half a cent away from zero.
+    /// Returns the VAT on `net`, rounded half a cent away from zero.
     pub fn of(self, net: Cents) -> Cents {
         let product = i128::from(net.0) * i128::from(self.0);
         let rounded = (product.abs() + 5_000) / 10_000 * product.signum();
@@ -41,7 +40,7 @@ impl Rate {
     }
 }
 
-/// Written for people, such as `21%` or `25.5%`.
+/// Formats the rate for people, such as `21%` or `25.5%`.
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, rest) = (self.0 / 100, self.0 % 100);
@@ -53,10 +52,10 @@ impl fmt::Display for Rate {
     }
 }
 
-/// The first day of a rate that has applied for longer than this service sells.
+/// The first day of rates that have applied for longer than this service has sold anything.
 const ALWAYS: Date = date!(2022 - 01 - 01);
 
-/// A state's code, the first day of a rate, the rate in hundredths of a percent. A state's lines are in the order of time.
+/// State code, first day, and rate in hundredths of a percent. Each state's lines are in chronological order.
 const STANDARD: &[(&str, Date, u16)] = &[
     ("AT", ALWAYS, 2_000),
     ("BE", ALWAYS, 2_100),
@@ -94,11 +93,11 @@ const STANDARD: &[(&str, Date, u16)] = &[
     ("SK", date!(2025 - 01 - 01), 2_300),
 ];
 
-/// The highest rate that is taken from a configuration; the highest of all states is 27 percent.
+/// The highest rate that the configuration may set; the highest of any state is 27 percent.
 const HIGHEST: Rate = Rate(5_000);
 const DAY: &[BorrowedFormatItem<'_>] = format_description!("[year]-[month]-[day]");
 
-/// A standard rate that a member state has from a day on.
+/// A change of a member state's standard rate from a given day on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "WrittenChange", into = "WrittenChange")]
 pub struct RateChange {
@@ -107,21 +106,21 @@ pub struct RateChange {
     rate: Rate,
 }
 
-/// Why a change of a rate is not taken.
+/// The reason a rate change is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RateChangeError {
-    /// The country charges no VAT of the Union.
+    /// The country does not charge VAT of the Union.
     #[error("vat_rates: {0} is not a member of the European Union")]
     Country(Country),
-    /// The day is none.
+    /// The day is not a valid date.
     #[error("vat_rates: `from` must be a day such as 2027-01-01")]
     Day,
-    /// The rate is no percentage.
+    /// The rate is not a valid percentage.
     #[error("vat_rates: `percent` must be a number from 0 to 50 with at most two decimals, such as 25.5")]
     Percent,
 }
 
-/// A change of a rate as it is written in a configuration.
+/// A rate change as written in the configuration.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenChange {
@@ -131,7 +130,7 @@ struct WrittenChange {
 }
 
 impl RateChange {
-    /// Makes the change to `rate` in a member state on the day `from`.
+    /// Creates a change to `rate` in a member state on the day `from`.
     pub fn new(country: Country, from: Date, rate: Rate) -> Result<Self, RateChangeError> {
         if !country.is_in_eu() {
             return Err(RateChangeError::Country(country));
@@ -144,7 +143,7 @@ impl TryFrom<WrittenChange> for RateChange {
     type Error = RateChangeError;
     fn try_from(written: WrittenChange) -> Result<Self, RateChangeError> {
         let from = Date::parse(&written.from, DAY).map_err(|_| RateChangeError::Day)?;
-        // By its decimal digits: 25.5 is exactly 2,550 hundredths.
+        // Parsing the decimal digits keeps 25.5 exactly 2,550 hundredths.
         let digits = written.percent.to_string();
         let (whole, rest) = digits.split_once('.').unwrap_or((&digits, ""));
         let points = (rest.len() <= 2).then(|| format!("{whole}{rest:0<2}").parse().ok()).flatten();
@@ -159,26 +158,25 @@ impl From<RateChange> for WrittenChange {
     }
 }
 
-/// The standard rates: those that are known to this program, and changes that an operator has added. On the day of both, the
-/// operator's counts.
+/// The standard rates: the built-in table and an operator's changes, which win on the same day.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Rates(Vec<RateChange>);
 
 impl Rates {
-    /// Adds changes to the rates that are known to this program.
+    /// Returns the built-in rates with these changes added.
     pub fn with(changes: Vec<RateChange>) -> Self {
         Self(changes)
     }
 
-    /// Returns the standard rate of a member state on the day `on`; `None` for countries outside the Union. Days before the
-    /// table begins have its first rate.
+    /// Returns the standard rate of a member state on the day `on` (the first known rate if earlier), or `None` outside
+    /// the Union.
     pub fn standard(&self, country: Country, on: Date) -> Option<Rate> {
         let known = STANDARD.iter().filter(|(code, ..)| *code == country.as_str());
         let known = known.map(|&(_, from, points)| (from, Rate(points)));
         let first = known.clone().next()?;
         let added = self.0.iter().filter(|change| change.country == country).map(|change| (change.from, change.rate));
-        // Of those with the same day, the last is taken.
+        // `max_by_key` returns the last of several with the same day.
         let latest = known.chain(added).filter(|(from, _)| *from <= on).max_by_key(|(from, _)| *from);
         Some(latest.unwrap_or(first).1)
     }
@@ -196,7 +194,7 @@ mod tests {
     fn every_member_has_a_rate_and_nobody_else() {
         for (code, ..) in STANDARD {
             assert!(code.parse::<Country>().unwrap().is_in_eu(), "{code}");
-            // A clock that is wrong makes no sale free of VAT.
+            // A wrong clock must not make a sale free of VAT.
             for on in [date!(1999 - 01 - 01), date!(2026 - 11 - 23), date!(2099 - 01 - 01)] {
                 assert!(shipped(code, on).is_some(), "{code}");
             }

@@ -1,4 +1,4 @@
-//! The states of a subscription.
+//! States of a subscription.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,24 +10,24 @@ use crate::plans::Plans;
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum SubscriptionStatus {
-    /// Its first payment has not been paid.
+    /// The first payment has not been made.
     Pending,
-    /// The present month is paid, or its charge is on its way for the first time.
+    /// The current month is paid, or its first charge is pending.
     Active,
-    /// A charge has failed; it is tried again until the last attempt.
+    /// A charge has failed and is retried until the last attempt.
     PastDue,
-    /// It is over: cancelled, unpaid, or its first payment never came.
+    /// Cancelled, unpaid, or never paid in the first place.
     Ended,
 }
 
 impl SubscriptionStatus {
-    /// Returns whether the account has what the plan allows.
+    /// Returns whether the account is entitled to the plan's limits.
     pub fn is_entitled(self) -> bool {
         matches!(self, Self::Active | Self::PastDue)
     }
 }
 
-/// The reason for which a subscription is over.
+/// The reason a subscription ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
@@ -35,11 +35,11 @@ impl SubscriptionStatus {
 pub enum EndReason {
     /// The account cancelled it.
     Canceled,
-    /// Its charges failed until the last attempt.
+    /// All attempts to charge it failed.
     Unpaid,
-    /// Its first payment never came.
+    /// The first payment was never made.
     NeverPaid,
-    /// Its first payment never came, and the account began another in its place.
+    /// The first payment was never made, and the account began another subscription instead.
     Replaced,
 }
 
@@ -48,14 +48,14 @@ pub enum EndReason {
 pub enum PlanChange {
     /// The plans are the same.
     None,
-    /// To a plan that costs more, or as much: it applies immediately, its price from the next month on.
+    /// To a plan of the same or a higher price: it applies immediately, at the new price from the next month on.
     Upgrade,
-    /// To a plan that costs less: it applies from the next month on.
+    /// To a cheaper plan: it applies from the next month on.
     Downgrade,
 }
 
 impl PlanChange {
-    /// Returns the direction of a change between two plans of the configuration; `None` when either is not there.
+    /// Returns the direction of a change between two plans, or `None` when the configuration lacks either.
     pub fn between(plans: &Plans, from: &str, to: &str) -> Option<Self> {
         let (before, after) = (plans.find(from)?, plans.find(to)?);
         Some(match () {

@@ -1,18 +1,20 @@
-//! VAT on services that are sold by electronic means: who owes it, and how much.
+//! VAT on electronically supplied services: who owes it, and how much.
 //!
 //! Directive 2006/112/EC: articles 44 and 196 (businesses of other states: reverse charge), 58 (consumers: the rate of
-//! their state), 59 (buyers outside the Union). What is decided here where the law leaves a choice, or where it is simplified:
+//! their state), 59 (buyers outside the Union). Choices that the law leaves open, and simplifications:
 //!
-//! - The buyer's country is the one of the billing details. It stands in every payment's terms and on the invoice; the provider
-//!   of payments keeps the country of the bank or card, the other piece of evidence of Regulation 282/2011, articles 24b and 24f.
-//! - A consumer of another member state is charged that state's rate from the first cent on: the threshold of article 59c,
-//!   10,000 euros a year, below which a seller may charge its own state's, is not made use of.
-//! - A business is a buyer with a number that the registry has confirmed, of the country of the billing details. Everybody else
-//!   is a consumer; within the seller's own state there is no difference.
-//! - A seller outside the Union charges no VAT of it. What such a seller owes by the non-Union scheme is not computed.
-//! - Territories of members to which the directive does not apply are outside where they have a code of their own (`GP`, `AX`),
-//!   and otherwise part of their member (the Canary Islands are `ES`). Monaco counts as France (article 7), Northern Ireland as
-//!   outside: it is inside for goods only.
+//! - The buyer's country is the one of the billing details. It is part of every payment's terms and of the invoice; the
+//!   payment provider keeps the country of the bank or card, the other piece of evidence of Regulation 282/2011,
+//!   articles 24b and 24f.
+//! - A consumer of another member state is charged that state's rate from the first cent on: the threshold of article
+//!   59c, 10,000 euros a year, below which a seller may charge its own state's rate, is not used.
+//! - A business is a buyer with a number that the registry has confirmed, from the country of the billing details.
+//!   Every other buyer is a consumer; within the seller's own state there is no difference.
+//! - A seller outside the Union charges no EU VAT. VAT that such a seller owes under the non-Union scheme is not
+//!   computed.
+//! - Territories of members to which the directive does not apply are outside if they have a code of their own (`GP`,
+//!   `AX`), and otherwise part of their member (the Canary Islands are `ES`). Monaco counts as France (article 7),
+//!   Northern Ireland as outside: it is inside for goods only.
 
 mod number;
 
@@ -23,17 +25,17 @@ pub use self::number::{VatNumber, VatNumberError, prefix_of};
 pub use super::rates::Rate;
 use super::{Cents, Country, rates::Rates};
 
-/// The registry's word about a VAT number.
+/// The registry's status of a VAT number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum VatStatus {
-    /// The registry has not answered yet; it is asked again.
+    /// The registry has not answered yet; the check is retried.
     Pending,
-    /// Somebody has the number.
+    /// The number is registered.
     Valid,
-    /// Nobody has the number any more.
+    /// The number is not registered any more.
     Invalid,
 }
 
@@ -52,26 +54,26 @@ impl VatStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Treatment {
-    /// Seller and buyer are of the same state: its rate.
+    /// Seller and buyer are in the same state, whose rate applies.
     Domestic {
         /// The state's rate.
         rate: Rate,
     },
-    /// The buyer is a business of another state, and owes the VAT there.
+    /// The buyer is a business of another state and owes the VAT there.
     ReverseCharge,
-    /// The buyer is a consumer of another state: the rate of that state, declared through the one-stop shop.
+    /// The buyer is a consumer of another state, whose rate applies, declared through the one-stop shop.
     OtherState {
         /// The consumer's state.
         country: Country,
-        /// Its rate.
+        /// The rate of the consumer's state.
         rate: Rate,
     },
-    /// Buyer or seller is outside the Union: no VAT of it.
+    /// Buyer or seller is outside the Union: no EU VAT.
     Outside,
 }
 
 impl Treatment {
-    /// Returns the VAT of a sale on the day `on`. A number that the registry has not confirmed makes no business.
+    /// Returns the VAT treatment of a sale on the day `on`. A buyer with an unconfirmed number counts as a consumer.
     pub fn of(
         rates: &Rates,
         seller: Country,
@@ -107,11 +109,11 @@ impl Treatment {
 /// The amounts of a sale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amounts {
-    /// Without VAT.
+    /// The amount without VAT.
     pub net: Cents,
     /// The VAT.
     pub vat: Cents,
-    /// With VAT.
+    /// The amount with VAT.
     pub total: Cents,
 }
 

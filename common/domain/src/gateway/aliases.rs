@@ -1,68 +1,68 @@
-//! Other names for models of the AI gateway, which an account gives them for clients that can only ask for their own.
+//! Model aliases that an account defines for clients which can only request their own model names.
 
 use serde::{Deserialize, Serialize};
 
 use crate::BRAND;
 
-/// A name, and the id of the model that it is given to. A `*` at the end of the name stands for any rest.
+/// An alias and the id of its model. A trailing `*` matches any rest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelAlias {
-    /// The name.
+    /// The alias.
     pub name: String,
     /// The id of the model.
     pub model: String,
 }
 
-/// The names that an account has given to models.
+/// The model aliases of an account.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<ModelAlias>", into = "Vec<ModelAlias>")]
 pub struct ModelAliases(Vec<ModelAlias>);
 
-/// Why names cannot be given to models.
+/// The reason a list of aliases is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ModelAliasesError {
-    /// There are too many.
+    /// There are too many aliases.
     #[error("`aliases` has more than {} names", ModelAliases::MOST)]
     TooMany,
-    /// A name, or an id, is empty, too long, or of other characters.
+    /// An alias or an id is empty, too long, or contains other characters.
     #[error(
         "a name in `aliases`, and the id of its model, has 1 to {} printable characters of ASCII",
         ModelAliases::BYTES
     )]
     Characters,
-    /// A name has a `*` that is not its last character.
+    /// An alias has a `*` that is not its last character.
     #[error("a name in `aliases` may have one `*`, at its end")]
     Wildcard,
-    /// A name is that of a model, or of none that may come.
+    /// An alias begins like the ids of the platform's models.
     #[error("a name in `aliases` begins with {BRAND}/; such names are ids of models, and mean those")]
     Id,
-    /// A name is there twice.
+    /// An alias is listed twice.
     #[error("a name in `aliases` is there twice")]
     Repeated,
 }
 
 impl ModelAliases {
-    /// The most names of an account.
+    /// The maximum number of aliases of an account.
     pub const MOST: usize = 16;
-    /// The most bytes of a name, and of the id of a model.
+    /// The maximum number of bytes of an alias, and of a model id.
     pub const BYTES: usize = 100;
 
-    /// Returns the names, with their models.
+    /// Returns the aliases.
     pub fn iter(&self) -> impl Iterator<Item = &ModelAlias> {
         self.0.iter()
     }
 
-    /// Returns whether no name is given.
+    /// Returns whether there are no aliases.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the bytes that they take in memory.
+    /// Returns the bytes that the aliases take in memory.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|alias| (size_of::<ModelAlias>() + alias.name.len() + alias.model.len()) as u64).sum()
     }
 
-    /// Returns the id of the model that this name is given to: an exact name comes before the longest beginning.
+    /// Returns the id of the model for `name`. An exact alias wins over the longest matching prefix.
     pub fn find(&self, name: &str) -> Option<&str> {
         if is_id(name) {
             return None;

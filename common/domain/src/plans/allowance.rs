@@ -1,4 +1,4 @@
-//! What a plan has room for, and the refusal when it has none.
+//! Room left in a plan, and the error when there is none.
 
 use super::{PlanLimits, Plans};
 use crate::{
@@ -6,28 +6,28 @@ use crate::{
     payer::Payer,
 };
 
-/// A limit that is compared with what an account has.
+/// A plan limit that current usage is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// Organizations that a person created.
+    /// Organizations created by a person.
     Orgs,
-    /// Members of an organization, with its pending invites.
+    /// Members of an organization and its pending invites.
     Members,
-    /// Projects, shares not counted.
+    /// Projects, not counting shares.
     Projects,
-    /// Custom domains, over all projects.
+    /// Custom domains across all projects.
     Domains,
     /// Shares that have not expired.
     Shares,
     /// Bytes in the store.
     StoredBytes,
-    /// Bytes in the store of deployments that were deleted, those of projects that can be restored not counted.
+    /// Bytes in the store of deleted deployments, not counting projects that can be restored.
     DeletedBytes,
     /// Deployments of one project whose files are kept.
     Deployments,
 }
 
-/// What an account's plan allows, beside the plans that may allow more.
+/// The limits of an account's plan, and the plans that may allow more.
 #[derive(Debug, Clone, Copy)]
 pub struct Allowance<'p> {
     plans: &'p Plans,
@@ -35,25 +35,25 @@ pub struct Allowance<'p> {
     is_shared: bool,
 }
 
-/// A limit of the plan that leaves no room.
+/// A plan limit that is reached.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the plan allows {allowed} of {limit:?}")]
 pub struct LimitReached {
     /// The limit.
     pub limit: Limit,
-    /// The number, or the bytes, that the plan allows.
+    /// The number or bytes that the plan allows.
     pub allowed: u64,
-    /// The name of the cheapest plan that has room; `None` when no plan has.
+    /// The name of the cheapest plan with enough room; `None` when there is none.
     pub larger: Option<String>,
-    /// Whether the plan is the free one of several organizations, whose use is counted together.
+    /// Whether the limit is that of the free plan shared by several organizations, whose usage is counted together.
     pub is_shared: bool,
 }
 
 impl Limit {
-    /// Returns whose use of it is counted.
+    /// Returns the payer under which usage of this limit is counted.
     pub const fn payer(self) -> Payer {
         match self {
-            // What was made and deleted again counts for a while: see `quotas::orgs`.
+            // Deleted ones still count for a while: see `quotas::orgs`.
             Self::Orgs | Self::Shares => Payer::Person,
             Self::Members => Payer::Org,
             Self::Projects | Self::Domains | Self::StoredBytes | Self::DeletedBytes | Self::Deployments => {
@@ -62,12 +62,12 @@ impl Limit {
         }
     }
 
-    /// Whether the organizations of one creator that have no subscription use it up together.
+    /// Returns whether one creator's organizations without a subscription share this limit.
     const fn is_counted_over_free_orgs(self) -> bool {
         matches!(self, Self::Projects | Self::Domains | Self::StoredBytes)
     }
 
-    /// Returns its value in a plan.
+    /// Returns the limit's value in a plan.
     pub fn of(self, limits: &PlanLimits) -> u64 {
         match self {
             Self::Orgs => limits.orgs.into(),
@@ -87,7 +87,7 @@ impl<'p> Allowance<'p> {
         Self { plans, limits, is_shared: false }
     }
 
-    /// Returns this allowance with a note of whether several organizations have it together.
+    /// Returns this allowance, marked as shared by several organizations or not.
     #[must_use]
     pub fn shared(self, is_shared: bool) -> Self {
         Self { is_shared, ..self }
@@ -98,12 +98,12 @@ impl<'p> Allowance<'p> {
         &self.limits
     }
 
-    /// Checks that the account may have `wanted` in all.
+    /// Checks that the account may have `wanted` in total.
     pub fn check(&self, limit: Limit, wanted: u64) -> Result<(), LimitReached> {
         self.check_at_most(limit, wanted, limit.of(&self.limits))
     }
 
-    /// Checks that the account may have `wanted` in all, where it may have more than its plan says.
+    /// Checks that the account may have `wanted` in total, where more than its plan's value is allowed.
     pub fn check_at_most(&self, limit: Limit, wanted: u64, allowed: u64) -> Result<(), LimitReached> {
         if wanted <= allowed {
             return Ok(());

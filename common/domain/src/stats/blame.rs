@@ -1,22 +1,21 @@
-//! Which deployment broke a path.
+//! Attribution of a broken path to a deployment.
 
 use crate::Timestamp;
 
-/// A part of time: from its beginning until just before its end.
+/// A half-open period of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Period {
-    /// The beginning.
+    /// The start, inclusive.
     pub begin: Timestamp,
-    /// The end.
+    /// The end, exclusive.
     pub end: Timestamp,
 }
 
-/// Returns the place in `deployments` of the one that broke a path: the path was answered before it, and not found
-/// since.
+/// Returns the index in `deployments` of the one that broke a path: answered before it, and not found since.
 ///
-/// `deployments` are the times at which they went live, in order; `answered` and `missing` the periods in which the
-/// path was answered and not found, in any order. Within one period nobody knows what came first: a path that was
-/// missing before a period in which it was answered, too, was rather mended in it.
+/// `deployments` are the times at which they went live, in order; `answered` and `missing` are the periods in which the
+/// path was answered and not found, in any order. The order of events within one period is unknown: a path that was
+/// missing before a period in which it was also answered was more likely fixed in it.
 pub fn breaking_deployment(answered: &[Period], missing: &[Period], deployments: &[Timestamp]) -> Option<usize> {
     let last = answered.iter().max()?;
     let first_missing = missing.iter().filter(|period| period.begin >= last.begin).min()?;
@@ -35,7 +34,7 @@ mod tests {
         hours.iter().map(|&hour| Period { begin: at(hour), end: at(hour + 1) }).collect()
     }
 
-    /// At half past these hours.
+    /// Deployments at half past these hours.
     fn deployments(hours: &[u8]) -> Vec<Timestamp> {
         hours.iter().map(|&hour| Timestamp::from_unix_millis(i64::from(hour) * 3_600_000 + 1_800_000)).collect()
     }
@@ -49,10 +48,10 @@ mod tests {
             // All of it within an hour.
             (&[3], &[3], &[0, 3], Some(1)),
             (&[2, 3], &[3, 4], &[3], Some(0)),
-            // Missing, then deployed and answered: mended, also within an hour.
+            // Missing, then deployed and answered: fixed, also within an hour.
             (&[3], &[1, 2], &[2], None),
             (&[3], &[2, 3], &[3], None),
-            // Missing, mended, broken again.
+            // Missing, fixed, broken again.
             (&[3, 4], &[2, 4], &[3, 4], Some(1)),
             // Never answered, never missing, never deployed in between.
             (&[], &[3], &[2], None),

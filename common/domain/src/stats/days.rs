@@ -1,4 +1,4 @@
-//! The days and hours that are asked for by date.
+//! Date ranges of statistics requests, in days and hours.
 
 use std::{fmt, str::FromStr};
 
@@ -12,12 +12,12 @@ use crate::{
     traffic::{HOUR, HOURS_KEPT, hour_of},
 };
 
-/// Days for which days are kept, before today.
+/// Number of past days for which daily statistics are kept.
 pub const DAYS_KEPT: u16 = 400;
-/// Days that are told by the hour at a time.
+/// Maximum number of days per request for hourly statistics.
 pub const MOST_DAYS_BY_HOUR: u16 = 3;
 
-/// A UTC day as clients write it: `YYYY-MM-DD`.
+/// A UTC day in the format `YYYY-MM-DD`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Day(Date);
 
@@ -71,16 +71,16 @@ impl<'de> Deserialize<'de> for Day {
     }
 }
 
-/// The days or hours that are asked for cannot be told. Its text is a sentence for whoever asks.
+/// The reason a range of days or hours is rejected. The text is a sentence for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AskedError {
-    /// A number and dates.
+    /// Both a number and dates are given.
     #[error("`{0}` looks back from now, and `from` and `to` name days: ask for one of both.")]
     NumberAndDates(&'static str),
-    /// A last day without a first.
+    /// A last day is given without a first one.
     #[error("`to` is the last day: `from`, the first, has to come with it.")]
     NoFirst,
-    /// The first day comes after the last.
+    /// The first day is after the last.
     #[error("`from` ({from}) comes after `to` ({to}).")]
     Reversed {
         /// The first day.
@@ -88,7 +88,7 @@ pub enum AskedError {
         /// The last day.
         to: Date,
     },
-    /// A day that has not begun.
+    /// A day is in the future.
     #[error("`{name}` must be {today}, which is today in UTC, or earlier.")]
     NotBegun {
         /// The parameter.
@@ -96,19 +96,19 @@ pub enum AskedError {
         /// Today.
         today: Date,
     },
-    /// A day that is not kept any more.
+    /// A day is no longer kept.
     #[error("`from` must be {oldest} or later: days are kept for {DAYS_KEPT} days.")]
     DayNotKept {
-        /// The first day that is kept.
+        /// The first day kept.
         oldest: Date,
     },
-    /// A day whose hours are not kept any more.
+    /// The hours of a day are no longer kept.
     #[error("`from` must be {oldest} or later: hours are kept for 7 days. `/stats/history` has earlier days.")]
     HourNotKept {
         /// The first day whose hours are kept.
         oldest: Date,
     },
-    /// More days than are told by the hour.
+    /// More days than one request may get by the hour.
     #[error("Hours are told of {MOST_DAYS_BY_HOUR} days at a time. `/stats/history` has more, by day.")]
     TooManyHours,
 }
@@ -123,12 +123,12 @@ pub struct DaySpan {
 }
 
 impl DaySpan {
-    /// Returns so many days, the last of which is `last`.
+    /// Returns the `days` days that end with `last`.
     pub fn ending(last: Date, days: Days) -> Self {
         Self { first: back(last, days.count() - 1), last }
     }
 
-    /// Returns the days that are asked for: a number of days that end today, or those from one date to another.
+    /// Returns the requested days: either a number of days that end today, or those from one date to another.
     pub fn asked(days: Option<Days>, from: Option<Day>, to: Option<Day>, today: Date) -> Result<Self, AskedError> {
         let span = match dated(from, to, today)? {
             None => return Ok(Self::ending(today, days.unwrap_or(Days::DEFAULT))),
@@ -139,18 +139,18 @@ impl DaySpan {
         if span.first < oldest { Err(AskedError::DayNotKept { oldest }) } else { Ok(span) }
     }
 
-    /// The number of the days.
+    /// Returns the number of days.
     pub fn count(self) -> u16 {
         u16::try_from((self.last - self.first).whole_days() + 1).unwrap_or(u16::MAX)
     }
 
-    /// Returns as many days before these; none where the first of them is not kept any more.
+    /// Returns the span of the same length just before this one, or `None` if it is not fully kept any more.
     pub fn before(self, today: Date) -> Option<Self> {
         let first = back(self.first, self.count());
         (first >= back(today, DAYS_KEPT)).then(|| Self { first, last: back(self.first, 1) })
     }
 
-    /// The hours of these days that have begun, if they are told by the hour.
+    /// Returns the hours of these days so far, or `None` if the span is too long or too old for hourly statistics.
     pub fn hours(self, now: Timestamp) -> Option<Vec<Timestamp>> {
         let is_told = self.count() <= MOST_DAYS_BY_HOUR && midnight(self.first) >= oldest_hour(now);
         let end = next_midnight(midnight(self.last));
@@ -158,7 +158,7 @@ impl DaySpan {
     }
 }
 
-/// The hours that are asked for, in order: a number of hours that end with the present one, or those of days.
+/// Returns the requested hours in order: the last `hours_back`, or those of a range of days.
 pub fn asked_hours(
     hours_back: Option<Hours>,
     from: Option<Day>,
@@ -179,19 +179,18 @@ pub fn asked_hours(
     span.hours(now).ok_or(AskedError::TooManyHours)
 }
 
-/// As many hours before these; none where some of them are not kept any more.
+/// Returns the same number of hours just before these, or `None` if they are not all kept any more.
 pub fn hours_before(wanted: &[Timestamp], now: Timestamp) -> Option<Vec<Timestamp>> {
     let count = u32::try_from(wanted.len()).ok()?;
     let begin = *wanted.first()? - HOUR * count;
     (begin >= oldest_hour(now)).then(|| (0..count).map(|number| begin + HOUR * number).collect())
 }
 
-/// The hours from one that begins at `begin` to the one of `last`.
+/// Returns the hours from the one starting at `begin` to the one of `last`.
 fn hours(begin: Timestamp, last: Timestamp) -> Vec<Timestamp> {
     std::iter::successors(Some(begin), |hour| Some(*hour + HOUR)).take_while(|hour| *hour <= last).collect()
 }
 
-/// The first hour that is kept.
 fn oldest_hour(now: Timestamp) -> Timestamp {
     midnight(now.as_datetime().date()) - HOURS_KEPT
 }
@@ -200,7 +199,6 @@ fn back(day: Date, days: u16) -> Date {
     day.saturating_sub(Duration::days(days.into()))
 }
 
-/// The days from one date to another, if dates are given.
 fn dated(from: Option<Day>, to: Option<Day>, today: Date) -> Result<Option<DaySpan>, AskedError> {
     let Some(Day(first)) = from else {
         return if to.is_some() { Err(AskedError::NoFirst) } else { Ok(None) };

@@ -1,4 +1,4 @@
-//! The windows of time for which statistics are asked, and which deployment broke a path.
+//! Time windows of statistics, and attribution of broken paths to deployments.
 
 mod blame;
 mod days;
@@ -16,9 +16,9 @@ pub use self::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window<const MOST: u16>(u16);
 
-/// The hours of live statistics.
+/// A window of hours in live statistics.
 pub type Hours = Window<72>;
-/// The days of the history.
+/// A window of days in the history.
 pub type Days = Window<365>;
 
 /// The text is not a whole number within the range.
@@ -36,12 +36,12 @@ impl fmt::Display for WindowError {
 impl std::error::Error for WindowError {}
 
 impl Hours {
-    /// The window when the client names none.
+    /// The window if the request has none.
     pub const DEFAULT: Self = Self(24);
 }
 
 impl Days {
-    /// The window when the client names none.
+    /// The window if the request has none.
     pub const DEFAULT: Self = Self(30);
 }
 

@@ -1,40 +1,39 @@
-//! Keys of several parts, as they are stored: parts with a tab between them. No part holds one.
+//! Multi-part keys, stored as tab-separated text. No part contains a tab.
 
 use super::visitors::{Evidence, VisitorClass};
 
-/// A page that a person viewed.
+/// A page view by a person.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ViewKey<'k> {
     /// The path, without the query.
     pub path: &'k str,
-    /// The host of the page that led here; empty without one, or when it is the site itself.
+    /// The host of the referring page; empty without one, or if it is the site itself.
     pub referrer: &'k str,
-    /// The country, as two letters.
+    /// The two-letter country code.
     pub country: &'k str,
     /// The hostname of the page.
     pub hostname: &'k str,
 }
 
-/// An error that a visitor met.
+/// An error response to a visitor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ErrorKey<'k> {
     /// The status.
     pub status: u16,
     /// The path, without the query.
     pub path: &'k str,
-    /// The path of the page of the same site that led there (it begins with `/`), or the host of another site; empty without
-    /// one.
+    /// The referring page's path on the same site (it begins with `/`), or the host of another site; empty without one.
     pub referrer: &'k str,
 }
 
-/// A client, as far as it is told apart.
+/// A client's classification.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AgentKey<'k> {
     /// The class.
     pub class: VisitorClass,
     /// The agent's name in the table of agents, such as `GPTBot`; empty for people and for automation without a name.
     pub agent: &'k str,
-    /// The reason for the class.
+    /// The agent's name in the table of agents, such as `GPTBot`; empty for people and for automation without a name.
     pub evidence: Evidence,
 }
 
@@ -45,7 +44,7 @@ impl<'k> ViewKey<'k> {
         format!("{path}\t{referrer}\t{country}\t{hostname}")
     }
 
-    /// Reads the stored form.
+    /// Parses the stored form.
     pub fn parse(text: &'k str) -> Option<Self> {
         let [path, referrer, country, hostname] = parts(text)?;
         Some(Self { path, referrer, country, hostname })
@@ -59,7 +58,7 @@ impl<'k> ErrorKey<'k> {
         format!("{status}\t{path}\t{referrer}")
     }
 
-    /// Reads the stored form.
+    /// Parses the stored form.
     pub fn parse(text: &'k str) -> Option<Self> {
         let [status, path, referrer] = parts(text)?;
         Some(Self { status: status.parse().ok()?, path, referrer })
@@ -73,7 +72,7 @@ impl<'k> AgentKey<'k> {
         format!("{}\t{agent}\t{}", class.as_str(), evidence.as_str())
     }
 
-    /// Reads the stored form.
+    /// Parses the stored form.
     pub fn parse(text: &'k str) -> Option<Self> {
         let [class, agent, evidence] = parts(text)?;
         Some(Self { class: VisitorClass::parse(class)?, agent, evidence: Evidence::parse(evidence)? })

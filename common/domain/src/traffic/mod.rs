@@ -1,6 +1,6 @@
-//! Traffic of sites as it is counted: sums of a project's hour, and what they are made of.
+//! Traffic counts of sites: hourly sums per project, and their breakdown.
 //!
-//! [`visitors`] says who asked and counts people. Start with [`HourTraffic`].
+//! [`visitors`] classifies clients and counts people. Start with [`HourTraffic`].
 
 pub mod agents;
 mod keys;
@@ -14,37 +14,37 @@ use serde::{Deserialize, Serialize};
 pub use self::keys::{AgentKey, ErrorKey, ViewKey};
 use crate::{ProjectId, Timestamp};
 
-/// The key that stands for all keys that found no room. No hostname, path or country is written so.
+/// The key for all keys that exceed the size limit of a breakdown. Never a valid hostname, path or country.
 pub const OTHER: &str = "(other)";
-/// The country of an address whose country is not known.
+/// The country of an address with unknown location.
 pub const UNKNOWN_COUNTRY: &str = "XX";
 /// Length of an hour.
 pub const HOUR: Duration = Duration::from_hours(1);
 
-/// Time for which hours are kept, before today. Older traffic is there by day.
+/// Time that hourly traffic is kept, before today. Older traffic is kept by day.
 pub const HOURS_KEPT: Duration = Duration::from_hours(7 * 24);
 
-/// Sums over answers.
+/// Sums over responses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// The number of answers.
+    /// Number of responses.
     pub requests: u64,
-    /// Bytes of bodies that were sent.
+    /// Bytes of response bodies sent.
     pub bytes: u64,
-    /// Answers whose body was in the edge's memory.
+    /// Responses whose body was in the edge's memory.
     pub cache_hits: u64,
-    /// Answers whose body was read from the store.
+    /// Responses whose body was read from the store.
     pub cache_misses: u64,
-    /// Answers by class of status: 2xx, 3xx, 4xx, 5xx, others.
+    /// Responses by status class: 2xx, 3xx, 4xx, 5xx, others.
     pub statuses: [u64; 5],
-    /// Pages that people viewed.
+    /// Page views by people.
     pub pageviews: u64,
-    /// Bytes of bodies that were sent to people.
+    /// Bytes of response bodies sent to people.
     pub people_bytes: u64,
 }
 
 impl Sums {
-    /// Adds the sums of other answers.
+    /// Adds other sums.
     pub fn add(&mut self, more: &Self) {
         self.requests += more.requests;
         self.bytes += more.bytes;
@@ -57,7 +57,7 @@ impl Sums {
         self.people_bytes += more.people_bytes;
     }
 
-    /// Returns the place in [`Self::statuses`] of a status.
+    /// Returns the index of a status in [`Self::statuses`].
     pub fn class(status: u16) -> usize {
         match status / 100 {
             class @ 2..=5 => usize::from(class) - 2,
@@ -66,12 +66,12 @@ impl Sums {
     }
 }
 
-/// The number of answers with one key, and the bytes of their bodies.
+/// The number of responses with one key, and the bytes of their bodies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
-    /// The number of answers.
+    /// Number of responses.
     pub requests: u64,
-    /// Bytes of bodies that were sent.
+    /// Bytes of response bodies sent.
     pub bytes: u64,
 }
 
@@ -87,21 +87,21 @@ impl Count {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
-    /// The hostname that was asked.
+    /// The requested hostname.
     Hostname,
-    /// The path of an answer that the site has: a file, or a redirect.
+    /// The path of a file or redirect of the site.
     Path,
-    /// The client's country, as two letters.
+    /// The client's two-letter country code.
     Country,
     /// An error, as an [`ErrorKey`].
     Error,
-    /// A page that a person viewed, as a [`ViewKey`].
+    /// A page view by a person, as a [`ViewKey`].
     View,
-    /// The client, as an [`AgentKey`]. The requests of all of them together are those of the sums.
+    /// The client, as an [`AgentKey`]. The requests of all keys add up to those of the sums.
     Agent,
-    /// The agent (its name) of a page that no person took.
+    /// The name of the agent that requested a page, for clients other than people.
     AgentPage,
-    /// The agent (its name) of a request that the site's `robots.txt` disallows.
+    /// The name of the agent whose request the site's `robots.txt` disallows.
     AgentDisallowed,
 }
 
@@ -132,22 +132,22 @@ pub struct Entry {
     pub count: Count,
 }
 
-/// Traffic of a project within an hour, or a part of it.
+/// Traffic of a project within an hour, or part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HourTraffic {
-    /// The beginning of the hour.
+    /// The start of the hour.
     pub hour: Timestamp,
     /// The project.
     pub project: ProjectId,
-    /// The sums of the answers.
+    /// The sums over all responses.
     pub sums: Sums,
-    /// The answers by key.
+    /// The breakdown by key.
     pub entries: Vec<Entry>,
-    /// Visitors of the hour's UTC day, as changes of its [sketch](sketch::Sketch).
+    /// Visitors of the hour's UTC day, as updates of its [sketch](sketch::Sketch).
     pub visitors: Vec<sketch::Register>,
 }
 
-/// Returns the beginning of the UTC hour in which `instant` lies.
+/// Returns the start of the UTC hour that contains `instant`.
 pub fn hour_of(instant: Timestamp) -> Timestamp {
     let hour = HOUR.as_millis().try_into().unwrap_or(u64::MAX);
     Timestamp::from_unix_millis(i64::try_from(instant.unix_millis() / hour * hour).unwrap_or(i64::MAX))

@@ -1,31 +1,30 @@
-//! A count of distinct visitors that keeps no visitor: a `HyperLogLog` with 2^14 registers.
+//! A count of distinct visitors that stores no visitor: a `HyperLogLog` with 2^14 registers.
 //!
-//! Standard error 0.81%; the estimator is Ertl's, which needs no table and no threshold ("New cardinality estimation algorithms
-//! for HyperLogLog sketches", 2017, section 4).
+//! Standard error 0.81%; the estimator is Ertl's, which needs no table and no threshold ("New cardinality estimation
+//! algorithms for HyperLogLog sketches", 2017, section 4).
 
 /// Bits of a hash that choose a register.
 const INDEX_BITS: u32 = 14;
-/// Number of registers.
 const REGISTERS: usize = 1 << INDEX_BITS;
 /// Bits of a stored register that hold the rank.
 const RANK_BITS: u32 = 6;
 /// The highest rank: all other bits of the hash are zero.
 const HIGHEST_RANK: u32 = 64 - INDEX_BITS + 1;
 
-/// A register and a rank that it has at least.
+/// A register and a lower bound of its rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Register(u32);
 
 impl Register {
-    /// Returns what a visitor with this hash sets. Every bit of the hash must be as good as random.
+    /// Returns the register update for a visitor with this hash. Every bit of the hash must be uniformly random.
     pub const fn of(hash: u64) -> Self {
         let index = (hash >> (64 - INDEX_BITS)) as u32;
-        // The bit below ends the zeros where the hash has no more.
+        // The sentinel bit below the hash ends the run of zeros.
         let rank = ((hash << INDEX_BITS) | 1 << (INDEX_BITS - 1)).leading_zeros() + 1;
         Self(index << RANK_BITS | rank)
     }
 
-    /// Reads the stored form.
+    /// Parses the stored form.
     pub fn from_stored(stored: i32) -> Option<Self> {
         let stored = u32::try_from(stored).ok()?;
         let (index, rank) = (stored >> RANK_BITS, stored & ((1 << RANK_BITS) - 1));
@@ -37,7 +36,7 @@ impl Register {
         self.0.cast_signed()
     }
 
-    /// Returns the place in the sketch.
+    /// Returns the register's index in the sketch.
     pub const fn index(self) -> usize {
         (self.0 >> RANK_BITS) as usize
     }
@@ -67,7 +66,7 @@ impl Extend<Register> for Sketch {
 }
 
 impl Sketch {
-    /// Adds a visitor. Returns whether that changed anything.
+    /// Adds a visitor and returns whether the sketch changed.
     pub fn add(&mut self, register: Register) -> bool {
         let known = &mut self.0[register.index()];
         let is_higher = *known < register.rank();
@@ -138,7 +137,7 @@ mod tests {
     #[test]
     fn counts_are_within_two_percent() {
         for truth in [0_u64, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000] {
-            // Worst of several days, each with a salt of its own.
+            // The worst of several days, each with its own salt.
             let worst = (0..8)
                 .map(|_| {
                     let (salt, mut sketch) = (RandomState::new(), Sketch::default());
@@ -147,7 +146,7 @@ mod tests {
                 })
                 .max()
                 .unwrap();
-            // Four standard errors: a right program fails once in some thousand runs of the largest, which is seen by a rerun.
+            // Four standard errors: fails once in some thousand runs of the largest case, which a rerun reveals.
             let most = if truth < 100 { 1 } else { truth * 35 / 1_000 };
             assert!(worst <= most, "{truth}: off by {worst}");
         }

@@ -1,32 +1,32 @@
-//! Who asked: the classes of visitors, and the reasons for them.
+//! Classes of visitors, and the evidence for them.
 
-/// What a client is.
+/// The class of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum VisitorClass {
     /// A person with a browser.
     Person,
     /// A crawler of a search engine.
     SearchEngine,
-    /// A crawler that gathers what models are trained with.
+    /// A crawler that gathers training data for models.
     AiTraining,
-    /// A crawler that fills the index of an AI search.
+    /// A crawler for the index of an AI search.
     AiSearch,
-    /// An AI assistant that reads a page because a person asked it to.
+    /// An AI assistant that reads a page because a person requested it.
     AiAssistant,
-    /// A coding agent, or a tool of one.
+    /// A coding agent, or one of its tools.
     CodingAgent,
-    /// A preview of a link, or a reader of feeds.
+    /// A link preview or feed reader.
     Preview,
     /// A monitor of availability or performance.
     Monitor,
-    /// A program that says what it is and is none of the others.
+    /// A self-identifying program of no other class.
     OtherBot,
     /// A program that pretends to be a browser.
     Automation,
 }
 
 impl VisitorClass {
-    /// Every class.
+    /// All classes.
     pub const ALL: [Self; 10] = [
         Self::Person,
         Self::SearchEngine,
@@ -56,29 +56,29 @@ impl VisitorClass {
         }
     }
 
-    /// Reads the stored word.
+    /// Parses the stored word.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|class| class.as_str() == text)
     }
 }
 
-/// The reason for a class, the weakest first.
+/// The evidence for a class, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Evidence {
-    /// The request's fields, which agree or contradict each other.
+    /// The request's header fields, which agree with or contradict each other.
     Fields,
-    /// The name that the client gives itself, and nothing else.
+    /// Only the name that the client gives itself.
     Name,
-    /// What the client did: it loaded a page's parts as a browser does, or did not.
+    /// The client's behaviour: it loaded a page's subresources as a browser does, or did not.
     Behaviour,
-    /// The name, and an address that its operator publishes.
+    /// The name, and an address published by its operator.
     Network,
-    /// The name, and a signature by its operator's key (RFC 9421).
+    /// The name, and a signature with its operator's key (RFC 9421).
     Signature,
 }
 
 impl Evidence {
-    /// Every reason.
+    /// All kinds of evidence, weakest first.
     pub const ALL: [Self; 5] = [Self::Fields, Self::Name, Self::Behaviour, Self::Network, Self::Signature];
 
     /// Returns the word that is stored and shown.
@@ -92,7 +92,7 @@ impl Evidence {
         }
     }
 
-    /// Reads the stored word.
+    /// Parses the stored word.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|evidence| evidence.as_str() == text)
     }

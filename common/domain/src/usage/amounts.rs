@@ -1,4 +1,4 @@
-//! What tokens cost, and the most that they may cost in a month.
+//! Prices of tokens, and monthly spending limits.
 
 use std::{fmt, str::FromStr};
 
@@ -6,23 +6,23 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::billing::Cents;
 
-/// Money in millionths of a euro cent: what a token costs at a price in cents for a million of them, exactly.
+/// Money in millionths of a euro cent, exact for the price of one token at cents per million tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Microcents(pub u64);
 
 impl Microcents {
-    /// Converts whole cents.
+    /// Converts from whole cents.
     pub fn from_cents(cents: u32) -> Self {
         Self(u64::from(cents) * 1_000_000)
     }
 
-    /// Returns the amount in whole cents, a part of one counted as one.
+    /// Returns the amount in whole cents, rounded up.
     pub fn cents(self) -> u64 {
         self.0.div_ceil(1_000_000)
     }
 
-    /// Returns the amount in whole millionths of a euro, a part of one counted as one.
+    /// Returns the amount in whole millionths of a euro, rounded up.
     pub fn microeuros(self) -> u64 {
         self.0.div_ceil(100)
     }
@@ -33,20 +33,20 @@ impl Microcents {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// Returns the price of these tokens. The prices are in cents for a million tokens.
+    /// Returns the price of these tokens, given prices in cents per million tokens.
     pub fn of(prompt: u64, input_cents: u32, completion: u64, output_cents: u32) -> Self {
         let input = prompt.saturating_mul(input_cents.into());
         Self(input.saturating_add(completion.saturating_mul(output_cents.into())))
     }
 }
 
-/// The most that the AI gateway may cost in a month, in euro cents: of a key, or of all keys of an organization.
+/// The maximum cost of the AI gateway in a month, in euro cents, for one key or all keys of an organization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(into = "i64")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
 pub struct MonthlyLimit(i32);
 
-/// The error for an amount that is no monthly limit.
+/// The amount is not a valid monthly limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a monthly limit is an amount from 0 to {} euros", MonthlyLimit::MOST / 100)]
 pub struct MonthlyLimitError;
@@ -87,7 +87,7 @@ impl<'de> Deserialize<'de> for MonthlyLimit {
     }
 }
 
-/// Reads a limit in cents, and says in words what it expects.
+/// Deserializes a limit in cents, with an error that says what is expected.
 struct CentsVisitor;
 
 impl de::Visitor<'_> for CentsVisitor {
@@ -107,7 +107,7 @@ impl de::Visitor<'_> for CentsVisitor {
     }
 }
 
-/// Reads an amount in euros with at most two decimals, such as `5` or `5.00`.
+/// Parses an amount in euros with at most two decimals, such as `5` or `5.00`.
 impl FromStr for MonthlyLimit {
     type Err = MonthlyLimitError;
     fn from_str(euros: &str) -> Result<Self, MonthlyLimitError> {

@@ -1,29 +1,29 @@
-//! How a completion ended.
+//! The endings of completions.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// How a completion ended.
+/// The way a completion ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Ending {
-    /// The model had said what it wanted to, or came to a stop sequence.
+    /// The model finished, or reached a stop sequence.
     Stop,
-    /// The answer had as many tokens as it could have.
+    /// The response reached its maximum number of tokens.
     Length,
     /// The model called tools.
     ToolCalls,
-    /// A filter of the provider's ended the answer.
+    /// A filter of the provider stopped the response.
     ContentFilter,
-    /// The client had disconnected before the answer's end.
+    /// The client disconnected before the end of the response.
     ClientGone,
-    /// The gateway ended it: the answer was too large, or an edge stopped.
+    /// The gateway stopped it: the response was too large, or an edge shut down.
     Cut,
-    /// The provider failed in the middle of the answer.
+    /// The provider failed in the middle of the response.
     ProviderError,
-    /// The edge died, and nobody knows how it ended: it was charged by what was reserved.
+    /// The edge died and the ending is unknown: the reservation was charged.
     Lost,
 }
 
@@ -39,7 +39,7 @@ impl Ending {
         Self::Lost,
     ];
 
-    /// Returns what a `finish_reason` stands for, or its like in another format.
+    /// Returns the ending for a `finish_reason`, or its equivalent in another format.
     pub fn of_reason(reason: &[u8]) -> Self {
         match reason {
             b"length" | b"model_length" | b"max_tokens" | b"max_output_tokens" => Self::Length,
@@ -49,7 +49,7 @@ impl Ending {
         }
     }
 
-    /// The number that stands for it where usage is recorded.
+    /// Returns the number stored in usage records.
     pub fn number(self) -> i16 {
         match self {
             Self::Stop => 1,
@@ -63,12 +63,12 @@ impl Ending {
         }
     }
 
-    /// The ending with this number; `None` for one of a later version.
+    /// Returns the ending with this number, or `None` for one of a later version.
     pub fn from_number(number: i16) -> Option<Self> {
         Self::ALL.into_iter().find(|ending| ending.number() == number)
     }
 
-    /// The word of the API for it.
+    /// Returns the API's word for the ending.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stop => "stop",
@@ -83,7 +83,7 @@ impl Ending {
     }
 }
 
-/// Reads an ending, and one that a later version wrote as none.
+/// Deserializes an ending; one that only a later version knows becomes `None`.
 pub(super) fn known<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Ending>, D::Error> {
     let word = Option::<Cow<'_, str>>::deserialize(from)?;
     Ok(Ending::ALL.into_iter().find(|ending| word.as_deref() == Some(ending.as_str())))

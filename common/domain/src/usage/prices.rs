@@ -1,4 +1,4 @@
-//! What a completion costs, by the kinds of its tokens.
+//! Completion prices by token kind.
 
 use std::borrow::Cow;
 
@@ -6,69 +6,69 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Microcents, is_default};
 
-/// The prices of a model: of a million tokens of each kind, and of a thousand images, in cents.
+/// The prices of a model in cents: per million tokens of each kind, and per thousand images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prices {
-    /// Tokens of the prompt that are of no other kind.
+    /// Prompt tokens of no other kind.
     pub input: u32,
-    /// Tokens of the prompt that the provider had in its cache.
+    /// Prompt tokens read from the provider's cache.
     pub cached_input: u32,
-    /// Tokens of the prompt that the provider has put into its cache.
+    /// Prompt tokens written to the provider's cache.
     pub cache_write: u32,
-    /// Tokens of the answer that are of no other kind.
+    /// Completion tokens of no other kind.
     pub output: u32,
-    /// Tokens of the answer that the model has thought with.
+    /// Completion tokens used for reasoning.
     pub reasoning: u32,
-    /// A thousand images of the prompt, beside the tokens that they have.
+    /// A thousand images of the prompt, in addition to their tokens.
     pub image: u32,
 }
 
-/// The tokens of a completion by kind, as far as its provider has reported it. The kinds of the prompt are parts of its tokens, and none
-/// of them overlaps another; so are those of the answer.
+/// A completion's tokens by kind, as reported by its provider. The kinds of the prompt are disjoint, as are the
+/// completion's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenKinds {
-    /// Tokens of the prompt that the provider had in its cache; `None` if it has not said how many.
+    /// Prompt tokens read from the provider's cache; `None` if not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached: Option<u64>,
-    /// Tokens of the prompt that the provider has put into its cache; `None` if it has not said how many.
+    /// Prompt tokens written to the provider's cache; `None` if not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<u64>,
-    /// Tokens of the answer that the model has thought with; `None` if the provider has not said how many.
+    /// Completion tokens used for reasoning; `None` if not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
-    /// Images of the prompt.
+    /// Images in the prompt.
     #[serde(default, skip_serializing_if = "is_default")]
     pub images: u64,
 }
 
-/// The kinds of tokens that have a price of their own and that a provider has not reported: they were charged at the dearer price.
+/// Token kinds with their own price that the provider did not report: charged at the higher price.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Assumed(u8);
 
-/// What a completion costs, and which part of that is assumed.
+/// The cost of a completion, and which part of it is assumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Charge {
     /// The price.
     pub cost: Microcents,
-    /// The kinds that were charged at the dearer price.
+    /// The kinds that were charged at the higher price.
     pub assumed: Assumed,
 }
 
 impl Prices {
-    /// The prices of a model whose provider charges for input and output alone.
+    /// Creates the prices of a model whose provider charges only for input and output.
     pub const fn flat(input: u32, output: u32) -> Self {
         Self { input, cached_input: input, cache_write: input, output, reasoning: output, image: 0 }
     }
 
-    /// Returns the most that a completion of so many tokens and images can cost, whatever their kinds.
+    /// Returns the maximum cost of a completion with these numbers of tokens and images, whatever the token kinds.
     pub fn most(&self, prompt: u64, completion: u64, images: u64) -> Microcents {
         let input = self.input.max(self.cached_input).max(self.cache_write);
         let output = self.output.max(self.reasoning);
         Microcents::of(prompt, input, completion, output).plus(self.images(images))
     }
 
-    /// Returns what a completion costs. A token is charged once, by its kind; those whose kind the provider has not reported at the
-    /// dearest price of the kinds that they may be of.
+    /// Returns the cost of a completion. Each token is charged once, by its kind; tokens of unreported kinds are
+    /// charged at the highest price that they may have.
     pub fn charge(&self, prompt: u64, completion: u64, kinds: &TokenKinds) -> Charge {
         let kinds = kinds.within(prompt, completion);
         let (cached, written) = (kinds.cached.unwrap_or(0), kinds.cache_write.unwrap_or(0));
@@ -96,14 +96,13 @@ impl Prices {
     }
 
     fn images(&self, images: u64) -> Microcents {
-        // A cent for a thousand is a thousand millionths of a cent for one.
+        // A cent per thousand images is a thousand millionths of a cent per image.
         Microcents(images.saturating_mul(u64::from(self.image) * 1_000))
     }
 }
 
 impl TokenKinds {
-    /// Returns the kinds with no more tokens than the prompt and the answer have: a report that contradicts itself is cut, cached tokens
-    /// last.
+    /// Returns the kinds, cut to the tokens of the prompt and the completion. Cached tokens are cut last.
     #[must_use]
     pub fn within(&self, prompt: u64, completion: u64) -> Self {
         let cached = self.cached.map(|cached| cached.min(prompt));
@@ -125,23 +124,23 @@ impl Assumed {
     const NAMES: [(u8, &'static str); 3] =
         [(Self::CACHED, "cached_input"), (Self::WRITE, "cache_write"), (Self::REASONING, "reasoning")];
 
-    /// Whether nothing is assumed.
+    /// Returns whether nothing is assumed.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The names of the kinds.
+    /// Returns the names of the kinds.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES.into_iter().filter(move |(bit, _)| self.0 & bit != 0).map(|(_, name)| name)
     }
 
-    /// The number that stands for them where usage is recorded.
+    /// Returns the number stored in usage records.
     pub fn number(self) -> i16 {
         self.0.into()
     }
 }
 
-/// Kinds that a later version knows are left out.
+/// Ignores kinds that only a later version knows.
 impl From<i16> for Assumed {
     fn from(number: i16) -> Self {
         let known = Self::NAMES.into_iter().filter(|(bit, _)| number & i16::from(*bit) != 0);
@@ -155,7 +154,7 @@ impl Serialize for Assumed {
     }
 }
 
-/// Names that a later version knows are left out.
+/// Ignores names that only a later version knows.
 impl<'de> Deserialize<'de> for Assumed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let names = Vec::<Cow<'_, str>>::deserialize(deserializer)?;
@@ -168,7 +167,7 @@ impl<'de> Deserialize<'de> for Assumed {
 mod tests {
     use super::*;
 
-    /// Cached tokens are cheaper, written ones dearer, thoughts dearer still.
+    /// Cached tokens are cheaper, written ones more expensive, reasoning tokens the most expensive.
     const PRICES: Prices =
         Prices { input: 100, cached_input: 10, cache_write: 125, output: 400, reasoning: 600, image: 50 };
 
@@ -202,7 +201,7 @@ mod tests {
         assert_eq!(of(kinds(Some(0), Some(0), None)), (1_000 * 100 + 50 * 600, "reasoning".into()));
         assert_eq!(of(TokenKinds::default()).0, PRICES.most(1_000, 50, 0).0);
         assert_eq!(of(TokenKinds::default()).1, "cached_input,cache_write,reasoning");
-        // Of no tokens there are none of a kind.
+        // Without tokens, no kind is assumed.
         assert!(PRICES.charge(0, 0, &TokenKinds::default()).assumed.is_empty());
     }
 

@@ -1,8 +1,8 @@
-//! What the `tar` crate reads: the decompressed archive, in which every header was judged and normalized.
+//! The input of the `tar` crate: the decompressed archive with validated and normalized headers.
 //!
-//! Two blocks of zeros end an archive. GNU tar, bsdtar and Python stop at the first one; node-tar and `BusyBox` read on when an
-//! entry follows it. Reading goes on here as it does in node-tar, and what is found there may not change the site
-//! ([`Progress::is_past_zeros`]).
+//! Two blocks of zeros end an archive. GNU tar, bsdtar and Python stop at the first one; node-tar and `BusyBox`
+//! continue if an entry follows it. This reader continues like node-tar, and entries found there must not change the
+//! site ([`Progress::is_past_zeros`]).
 
 use std::{
     cell::Cell,
@@ -20,36 +20,36 @@ use super::{
 };
 use crate::WriteError;
 
-/// State that the reader of blocks and the reader of entries share.
+/// State shared between the block reader and the entry reader.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// The size that a PAX header gave the next entry.
+    /// The next entry's size from a PAX header.
     pub(super) announced: Cell<Option<u64>>,
     is_past_zeros: Cell<bool>,
 }
 
 impl Progress {
-    /// Whether the current entry stands behind a single block of zeros, where some programs have stopped.
+    /// Returns whether the current entry follows a single block of zeros, where some programs have stopped.
     pub(super) fn is_past_zeros(&self) -> bool {
         self.is_past_zeros.get()
     }
 }
 
-/// The blocks of an archive. Its errors carry a [`WriteError`].
+/// Reads the blocks of an archive. Its errors carry a [`WriteError`].
 pub(super) struct Blocks<'a, R: Read> {
     decoder: Decoder<R>,
     header: Header,
-    /// Bytes of the header that were read.
+    /// Bytes of the header already read by the caller.
     given: usize,
     /// Bytes until the next header.
     left: u64,
     progress: &'a Progress,
-    /// Bytes that may still be passed over in search of a header.
+    /// Bytes that may still be skipped in search of a header.
     room: u64,
 }
 
 impl<'a, R: Read> Blocks<'a, R> {
-    /// Passes over at most `room` bytes in search of headers.
+    /// Creates a reader that skips at most `room` bytes in search of headers.
     pub(super) fn new(decoder: Decoder<R>, progress: &'a Progress, room: u64) -> Self {
         Self { decoder, header: Header::new_old(), given: BLOCK, left: 0, progress, room }
     }
@@ -58,7 +58,7 @@ impl<'a, R: Read> Blocks<'a, R> {
         self.decoder
     }
 
-    /// Reads the next header, or the second of two blocks of zeros. Returns false where the archive ends without them.
+    /// Reads the next header, or the second of two blocks of zeros. Returns `false` if the archive ends without them.
     fn read_header(&mut self) -> Result<bool, WriteError> {
         let mut is_after_zeros = false;
         loop {
@@ -82,7 +82,7 @@ impl<'a, R: Read> Blocks<'a, R> {
                     self.progress.is_past_zeros.set(true);
                     is_after_zeros = false;
                 }
-                // node-tar looks at each block there for a header.
+                // node-tar searches each block there for a header.
                 if !self.progress.is_past_zeros() || header::is_header(block) {
                     let size = header::normalize(&mut self.header, &self.progress.announced)?;
                     self.left = size.checked_next_multiple_of(BLOCK as u64).unwrap_or(u64::MAX);
@@ -95,7 +95,6 @@ impl<'a, R: Read> Blocks<'a, R> {
         Ok(true)
     }
 
-    /// Counts a block that is no header.
     fn pass_over(&mut self) -> Result<(), ArchiveError> {
         self.room = self.room.checked_sub(BLOCK as u64).ok_or_else(|| {
             let most = size(super::OVERHEAD_BYTES);
@@ -109,7 +108,7 @@ impl<'a, R: Read> Blocks<'a, R> {
             let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buf.len());
             let read = self.decoder.read(&mut buf[..most])?;
             if read == 0 && most > 0 && self.progress.is_past_zeros() {
-                // Programs that still read are not disturbed. A file that goes on with zeros is none that came before.
+                // Zeros let programs that still read continue. A file completed by zeros differs from any earlier one.
                 buf[..most].fill(0);
                 self.left -= most as u64;
                 return Ok(most);

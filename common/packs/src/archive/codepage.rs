@@ -1,9 +1,8 @@
-//! The code page of DOS, in which old programs write the names of a zip archive.
+//! The DOS code page that old programs use for names in zip archives.
 
 /// The characters of code page 437 from 128 on.
 const UPPER: &str = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\u{a0}";
 
-/// Decodes a name.
 pub(super) fn decode(name: &[u8]) -> String {
     let upper: Vec<char> = UPPER.chars().collect();
     name.iter().map(|&byte| byte.checked_sub(128).map_or(char::from(byte), |at| upper[usize::from(at)])).collect()

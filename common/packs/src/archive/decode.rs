@@ -1,5 +1,4 @@
-//! The decompressed bytes of an upload: every gzip member to its checksum, every frame of Zstandard to its end, and nothing but zeros
-//! behind them.
+//! Decompression of uploads. Verifies gzip checksums and complete Zstandard frames; only zeros may follow.
 
 use std::{
     error::Error,
@@ -17,23 +16,20 @@ use zstd::{
 use super::ArchiveError;
 use crate::WriteError;
 
-/// Bytes read from the upload at once.
 const READ_BYTES: usize = 64 * 1024;
-/// Binary logarithm of the bytes that a frame of Zstandard may look back, at most: 8 MB, which RFC 8878 has every decoder support.
-/// That much memory is taken. The levels up to 19 keep to it, unless `--long` is said.
+/// Binary logarithm of the largest Zstandard window: 8 MB, which RFC 8878 requires every decoder to support, and which
+/// is allocated as memory. Levels up to 19 stay within it unless `--long` is given.
 const ZSTD_WINDOW_LOG: u32 = 23;
-/// The first byte of a frame of Zstandard. The forms before version 0.8 begin otherwise, and are not read.
+/// The first byte of a Zstandard frame. Formats before version 0.8 begin differently and are not supported.
 const ZSTD_FRAME: u8 = 0x28;
 
-/// The decompressed bytes of an upload.
+/// A reader of an upload's decompressed bytes.
 pub(super) enum Decoder<R: Read> {
-    /// Of gzip.
     Gzip(Gunzip<R>),
-    /// Of Zstandard.
     Zstd(Unzstd<R>),
 }
 
-/// Marks the errors of the spooled file itself: those are ours, all others are the archive's.
+/// Marks I/O errors of the spooled file, to tell them from errors in the archive.
 #[derive(Debug)]
 struct Spool<R>(R);
 
@@ -62,7 +58,7 @@ impl<R: Read> Decoder<R> {
         Ok(Self::Zstd(Unzstd { decoder, input: buffered(upload), is_between: true, is_ended: false, is_begun: false }))
     }
 
-    /// Reads some bytes; 0 at the end, when every checksum was right and nothing but zeros follows.
+    /// Reads some bytes. Returns 0 at the end, after verifying every checksum and that only zeros follow.
     pub(super) fn read(&mut self, buf: &mut [u8]) -> Result<usize, WriteError> {
         match self {
             Self::Gzip(gunzip) => gunzip.read(buf),
@@ -70,7 +66,7 @@ impl<R: Read> Decoder<R> {
         }
     }
 
-    /// Fills `buf`, unless the end comes first. Returns how much of it was filled.
+    /// Fills `buf` unless the end comes first. Returns the number of bytes filled.
     pub(super) fn read_full(&mut self, buf: &mut [u8]) -> Result<usize, WriteError> {
         let mut filled = 0;
         while filled < buf.len() {
@@ -90,14 +86,14 @@ impl<R: Read> fmt::Debug for Decoder<R> {
     }
 }
 
-/// Reads gzip. flate2's reader of many members would take the zeros behind the last one, with which bsdtar fills a record, for
-/// another: here one decoder goes from member to member.
+/// Reads gzip. bsdtar pads its last record with zeros, which flate2's multi-member reader would take for another
+/// member, so this type moves one decoder from member to member.
 pub(super) struct Gunzip<R: Read> {
     decoder: GzDecoder<Input<R>>,
     is_ended: bool,
 }
 
-/// The upload. It is missing only while the decoder is made ready for the next member.
+/// The upload, absent only while the decoder is reset for the next member.
 struct Input<R>(Option<BufReader<Spool<R>>>);
 
 impl<R: Read> Read for Input<R> {
@@ -137,14 +133,13 @@ impl<R: Read> Gunzip<R> {
     }
 }
 
-/// Reads Zstandard.
 pub(super) struct Unzstd<R: Read> {
     decoder: raw::Decoder<'static>,
     input: BufReader<Spool<R>>,
-    /// Whether no frame is under way.
+    /// Whether the reader is between frames.
     is_between: bool,
     is_ended: bool,
-    /// Whether there was a frame.
+    /// Whether a frame was found.
     is_begun: bool,
 }
 
@@ -183,12 +178,11 @@ fn buffered<R: Read>(upload: R) -> BufReader<Spool<R>> {
     BufReader::with_capacity(READ_BYTES, Spool(upload))
 }
 
-/// The next byte; none at the end.
 fn peek(input: &mut impl BufRead) -> io::Result<Option<u8>> {
     uninterrupted(|| input.fill_buf().map(|next| next.first().copied()))
 }
 
-/// Fails unless nothing but zeros is left: bsdtar fills the last record of what it writes to a pipe, compressed or not.
+/// Fails unless only zeros remain: bsdtar pads the last record of its output to a pipe, compressed or not.
 fn check_padding(input: &mut impl BufRead, format: &str) -> Result<(), WriteError> {
     loop {
         let (left, is_zero) =
@@ -226,7 +220,7 @@ fn of_gzip(error: io::Error) -> WriteError {
 fn of_zstd(error: io::Error) -> WriteError {
     match of_spool(error) {
         Ok(ours) => ours,
-        // Errors of the library have a text and no code of their own.
+        // The library's errors have a text but no code.
         Err(error) if error.to_string().contains("too much memory") => ArchiveError::invalid(
             "the Zstandard data looks back more than 8 MB; compress it without `--long` and `--ultra`",
         )
@@ -235,7 +229,7 @@ fn of_zstd(error: io::Error) -> WriteError {
     }
 }
 
-/// Tells the errors of the spooled file from the archive's.
+/// Separates errors of the spooled file from errors in the archive.
 fn of_spool(error: io::Error) -> Result<WriteError, io::Error> {
     if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<SpoolError>) {
         return Ok(WriteError::Store(error.into()));

@@ -1,7 +1,7 @@
-//! The 512-byte header of a tar entry, judged on its raw bytes.
+//! The 512-byte header of a tar entry, validated on its raw bytes.
 //!
-//! The `tar` crate takes numbers that are none (`+17`, the last eight bytes of a longer one) and goes by the size that stands in a
-//! header, whatever kind of entry it is. The headers that it reads were normalized here: their size is the one that holds.
+//! The `tar` crate accepts malformed numbers (`+17`, the last eight bytes of a longer one) and uses the size in a
+//! header for every kind of entry. The headers that it reads are normalized here to have the effective size.
 
 use std::cell::Cell;
 
@@ -9,46 +9,41 @@ use tar::Header;
 
 use super::{ArchiveError, path::shown};
 
-/// Bytes of a block: headers are one, bodies are padded to whole ones.
+/// Bytes of a block. A header is one block; bodies are padded to whole blocks.
 pub(super) const BLOCK: usize = 512;
-/// Where in a header the size stands.
 const SIZE: std::ops::Range<usize> = 124..136;
-/// Where in a header its checksum stands.
 const CHECKSUM: std::ops::Range<usize> = 148..156;
 
-/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A regular file.
     File,
-    /// A file that stands in the archive already, under another path.
+    /// Another path of a file that is already in the archive.
     HardLink,
-    /// A directory: skipped. Its size says nothing, as with all that follow up to [`Self::Special`]: they have no body.
+    /// A directory: skipped. Kinds from here to [`Self::Special`] have no body, whatever their size field says.
     Folder,
-    /// A symlink.
     Symlink,
-    /// A device, a named pipe or a socket: left out.
+    /// A device, a named pipe or a socket: skipped.
     Special,
-    /// A volume's label or the list of a dumped directory: skipped, with its body.
+    /// A volume label or the listing of a dumped directory: skipped with its body.
     Listing,
     /// PAX records for the next entry.
     Pax,
-    /// PAX records for all entries that follow.
+    /// PAX records for all following entries.
     PaxGlobal,
     /// GNU: the name of the next entry.
     LongName,
     /// GNU: the link target of the next entry.
     LongLink,
-    /// A file with holes that are not in the archive.
+    /// A file with holes that are not stored in the archive.
     Sparse,
-    /// What different programs read differently.
+    /// A kind that programs interpret differently.
     Unknown(u8),
 }
 
 impl Kind {
     pub(super) fn of(header: &Header) -> Self {
         match header.as_bytes()[156] {
-            // The oldest archives write a directory as a file with a slash at its end.
+            // The oldest archives store a directory as a file with a trailing slash.
             0 if header.path_bytes().ends_with(b"/") => Self::Folder,
             b'0' | b'7' | 0 => Self::File,
             b'1' => Self::HardLink,
@@ -66,13 +61,14 @@ impl Kind {
     }
 }
 
-/// Judges a header and rewrites what the `tar` crate would read otherwise. `announced` is the size that a PAX header gave the next
-/// entry; that entry uses it up. Returns the bytes of the body that follows.
+/// Validates a header and rewrites it where the `tar` crate would read it differently. Returns the body's size.
+///
+/// `announced` is the next entry's size from a PAX header; that entry consumes it.
 pub(super) fn normalize(header: &mut Header, announced: &Cell<Option<u64>>) -> Result<u64, ArchiveError> {
     let sum = check_sum(header.as_bytes())?;
-    // Nearly every header is one that the crate reads as we do, and stays as it is.
+    // Nearly every header is read alike by the crate and stays unchanged.
     let mut is_plain = header.cksum().is_ok_and(|read| read == sum);
-    // Any header with POSIX' magic has a prefix, whatever version it is said to have.
+    // Any header with the POSIX magic has a prefix, whatever version it states.
     let bytes = header.as_mut_bytes();
     if &bytes[257..263] == b"ustar\0" && &bytes[263..265] != b"00" {
         bytes[263..265].copy_from_slice(b"00");
@@ -85,7 +81,7 @@ pub(super) fn normalize(header: &mut Header, announced: &Cell<Option<u64>>) -> R
             announced.set(None);
             Some(0)
         }
-        // The PAX size is the true one: going by the header's instead would read a body as headers.
+        // The PAX size is the effective one: with the header's size, a body would be read as headers.
         Kind::File | Kind::Listing | Kind::Sparse | Kind::Unknown(_) => announced.take().or(own),
     };
     let size =
@@ -97,12 +93,12 @@ pub(super) fn normalize(header: &mut Header, announced: &Cell<Option<u64>>) -> R
     Ok(size)
 }
 
-/// The path that a header has: prefix and name, or the name alone.
+/// Returns the path in a header: prefix and name, or the name alone.
 pub(super) fn path(header: &Header) -> Result<Vec<u8>, ArchiveError> {
     let bytes = header.as_bytes();
     let mut prefix_field = &[][..];
     if header.as_ustar().is_none() {
-        // Python takes anything there for a prefix, also where others keep their times.
+        // Python takes any content of this field for a prefix, even where other programs store times.
         let prefix = text(&bytes[345..500]);
         if prefix.starts_with(b"/") || prefix.split(|&b| b == b'/').any(|segment| segment == b"..") {
             return Err(ArchiveError::invalid(format!(
@@ -111,7 +107,7 @@ pub(super) fn path(header: &Header) -> Result<Vec<u8>, ArchiveError> {
             )));
         }
     } else {
-        // node-tar and star keep two times at the end of the prefix, behind a NUL.
+        // node-tar and star store two times at the end of the prefix, after a NUL.
         prefix_field = if bytes[475] == 0 { &bytes[345..475] } else { &bytes[345..500] };
     }
     for field in [&bytes[..100], prefix_field] {
@@ -122,19 +118,17 @@ pub(super) fn path(header: &Header) -> Result<Vec<u8>, ArchiveError> {
     Ok(header.path_bytes().into_owned())
 }
 
-/// A text field up to its first NUL.
+/// Returns a text field up to its first NUL.
 fn text(field: &[u8]) -> &[u8] {
     let end = field.iter().position(|&b| b == 0).unwrap_or(field.len());
     &field[..end]
 }
 
-/// Whether a block is a header.
 pub(super) fn is_header(block: &[u8; BLOCK]) -> bool {
     check_sum(block).is_ok()
 }
 
-/// Whether a block holds nothing, or nothing but what stands in the place of a checksum and is none. To node-tar and `BusyBox` that
-/// is a block of zeros.
+/// Returns whether a block is zero except for an invalid checksum. node-tar and `BusyBox` take it for a block of zeros.
 pub(super) fn is_blank(block: &[u8; BLOCK]) -> bool {
     let is_zero = |bytes: &[u8]| bytes.iter().all(|&b| b == 0);
     is_zero(&block[..CHECKSUM.start])
@@ -142,10 +136,10 @@ pub(super) fn is_blank(block: &[u8; BLOCK]) -> bool {
         && number(&block[CHECKSUM]).is_none_or(|sum| sum == 0)
 }
 
-/// Returns the sum of the bytes, and fails unless the checksum is right. Some old programs took the bytes for signed ones.
+/// Returns the sum of the bytes, or fails if the checksum is wrong. Some old programs sum signed bytes.
 fn check_sum(block: &[u8; BLOCK]) -> Result<u32, ArchiveError> {
     let field = &block[CHECKSUM];
-    // Whole slices are summed with vector instructions; a chain around the field is not.
+    // Summing whole slices is vectorized; a chain around the field is not.
     let sum = |bytes: &[u8]| bytes.iter().map(|&b| u32::from(b)).sum::<u32>();
     let unsigned = sum(block) - sum(field) + 8 * u32::from(b' ');
     let said = number(field);
@@ -160,18 +154,18 @@ fn check_sum(block: &[u8; BLOCK]) -> Result<u32, ArchiveError> {
     Err(ArchiveError::invalid("a tar header has a wrong checksum; this is not an intact tar archive"))
 }
 
-/// A numeric field: octal digits, or GNU's base 256. None when it is neither, or negative.
+/// Parses a numeric field: octal digits, or GNU's base 256. Returns `None` if it is neither, or negative.
 fn number(field: &[u8]) -> Option<u64> {
     if field[0] & 0x80 != 0 {
-        // 0x80 says positive, 0xff negative; what is between is nothing.
+        // 0x80 means positive, 0xff negative; values in between are invalid.
         let digits = (field[0] == 0x80).then_some(&field[1..])?;
         return digits.iter().try_fold(0_u64, |n, &b| n.checked_mul(256).map(|n| n | u64::from(b)));
     }
-    // GNU tar passes over one NUL in front, others do not.
+    // GNU tar skips one leading NUL, other programs do not.
     if field[0] == 0 && field[1..].first().is_some_and(|&b| b != 0) {
         return None;
     }
-    // What was left behind its end is no part of it.
+    // Leftover bytes after the end are ignored.
     let digits = text(field).trim_ascii();
     digits.iter().try_fold(0_u64, |n, &b| match b {
         b'0'..=b'7' => n.checked_mul(8).map(|n| n | u64::from(b - b'0')),

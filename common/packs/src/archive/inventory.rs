@@ -1,4 +1,4 @@
-//! What an archive was found to hold: every entry is entered here before its content is read, whatever form the archive has.
+//! The inventory of an archive: every entry is added before its content is read, whatever the archive's format.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,58 +13,51 @@ use super::{
 };
 use crate::rules;
 
-/// Paths of what was left out for one reason that a warning has, at most.
+/// Maximum number of skipped paths that a warning names per reason.
 const NAMED: usize = 20;
 
-/// The files of an archive so far, and the bytes that were read of it.
+/// The files of an archive so far, and the bytes read from it.
 #[derive(Debug)]
 pub(super) struct Inventory {
     root: Root,
-    /// The files, with the bytes of each.
     sizes: HashMap<String, u64>,
-    /// Bytes of their bodies.
     bytes: u64,
-    /// Bytes of the bodies that are not published.
+    /// Bytes of unpublished files.
     rest: u64,
-    /// Bytes of everything else.
     overhead: u64,
-    /// How many files were left out that no site needs, and the first of them.
+    /// The number of skipped system files, and the first of them.
     left_out: (u64, Option<String>),
-    /// The entries that were left out, by the reason.
+    /// Skipped entries by reason.
     faults: BTreeMap<Fault, Named>,
-    /// Whether something follows the end.
+    /// Whether data follows the end of the archive.
     has_rest: bool,
-    /// How many names were of the code page of DOS, and the first of them.
+    /// The number of names in the DOS code page, and the first of them.
     foreign: (u64, Option<String>),
-    /// Whether some programs have stopped before the next entry.
+    /// Whether some programs stop before the next entry.
     is_past_end: bool,
 }
 
-/// The reason for leaving out an entry, of which the person should know.
+/// A reason for skipping an entry that is reported to the user.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
     Symlink,
-    /// It is a device or the like.
+    /// A device or the like.
     Special,
-    /// It was meant to be this file of rules.
+    /// A misplaced file of rules, with its proper name.
     Rules(&'static str),
 }
 
-/// Some paths, and how many there are.
 #[derive(Debug, Default)]
 struct Named {
     paths: Vec<String>,
     count: usize,
 }
 
-/// A file that was entered.
 #[derive(Debug)]
 pub(super) struct Entered {
-    /// The path under which it is published, or that of a file that is not.
+    /// The published path, or the archive path of an unpublished file.
     pub(super) path: String,
-    /// Whether it is published.
     pub(super) is_published: bool,
-    /// The bytes of it that came so far.
     pub(super) bytes: u64,
 }
 
@@ -84,17 +77,17 @@ impl Inventory {
         }
     }
 
-    /// Notes that some programs stop before the next entry: from here on, files may only repeat those that came.
+    /// Marks that some programs stop before the next entry: from here on, files may only repeat earlier ones.
     pub(super) fn set_past_end(&mut self) {
         self.is_past_end = true;
     }
 
-    /// Whether some programs have stopped before the current entry.
+    /// Returns whether some programs stop before the current entry.
     pub(super) fn is_past_end(&self) -> bool {
         self.is_past_end
     }
 
-    /// Enters a file by its path in the archive. It takes the place of one that had its path.
+    /// Adds a file by its path in the archive. It replaces an earlier file of the same path.
     pub(super) fn enter(&mut self, raw: &[u8]) -> Result<Entered, ArchiveError> {
         let file = self.judge(raw)?;
         if file.is_published {
@@ -128,11 +121,10 @@ impl Inventory {
         Ok(Entered { path, is_published, bytes: 0 })
     }
 
-    /// Enters a further path of a file that came before, as an archiver writes it that has the content already. Returns both
-    /// paths, unless it is not published.
+    /// Adds another path of an earlier file. Returns both paths, unless the link is not published.
     pub(super) fn enter_link(&mut self, raw: &[u8], target: &[u8]) -> Result<Option<(String, String)>, ArchiveError> {
         let link = self.judge(raw)?;
-        // Where it leads is judged also when it is not published.
+        // The target is validated even if the link is not published.
         let aim = path::judge(target, Names::File)?;
         let aim = self.root.published(&aim)?;
         if !link.is_published {
@@ -155,12 +147,12 @@ impl Inventory {
         Ok(Some((path, aim)))
     }
 
-    /// Passes over a symlink, and notes it.
+    /// Skips a symlink and records it.
     pub(super) fn enter_symlink(&mut self, raw: &[u8]) -> Result<(), ArchiveError> {
         self.pass_over(Fault::Symlink, raw)
     }
 
-    /// Passes over a device or the like, and notes it.
+    /// Skips a device or the like and records it.
     pub(super) fn enter_special(&mut self, raw: &[u8]) -> Result<(), ArchiveError> {
         self.pass_over(Fault::Special, raw)
     }
@@ -174,7 +166,6 @@ impl Inventory {
         Ok(())
     }
 
-    /// Notes that something follows the end of the archive.
     pub(super) fn note_rest(&mut self) {
         self.has_rest = true;
     }
@@ -187,23 +178,21 @@ impl Inventory {
         }
     }
 
-    /// Whether a file of this path has come before.
     pub(super) fn has(&self, path: &str) -> bool {
         self.sizes.contains_key(path)
     }
 
-    /// Notes a file whose name was not in UTF-8.
+    /// Records a file whose name was not in UTF-8.
     pub(super) fn note_foreign_name(&mut self, path: &str) {
         self.foreign.0 += 1;
         self.foreign.1.get_or_insert_with(|| path.to_owned());
     }
 
-    /// Passes over an entry that is no file.
+    /// Validates the path of a skipped entry that is not a file.
     pub(super) fn pass(raw: &[u8]) -> Result<(), ArchiveError> {
         path::judge(raw, Names::Folder).map(drop)
     }
 
-    /// Counts bytes of a file's body, as they come.
     pub(super) fn count(&mut self, file: &mut Entered, read: u64) -> Result<(), ArchiveError> {
         if !file.is_published {
             return self.count_rest(read);
@@ -223,7 +212,6 @@ impl Inventory {
         }
     }
 
-    /// Counts bytes of headers, folders and padding.
     pub(super) fn count_overhead(&mut self, bytes: u64) -> Result<(), ArchiveError> {
         self.overhead = self.overhead.saturating_add(bytes);
         let limit = self.root.overhead_bytes();
@@ -235,7 +223,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// Judges the files together, at the end.
+    /// Validates the files as a whole, at the end.
     pub(super) fn finish(self) -> Result<Summary, ArchiveError> {
         if self.sizes.is_empty() {
             return Err(ArchiveError::invalid(self.root.nothing()));
@@ -271,8 +259,8 @@ impl Inventory {
         Ok(())
     }
 
-    /// Counts a file that is about to be replaced among those that are not published: before its successor is read, so that a
-    /// site at the limit may hold a file twice.
+    /// Moves a file that is about to be replaced to the unpublished bytes. This happens before its successor is read,
+    /// so that a site at the limit may contain a file twice.
     fn count_replaced(&mut self, path: &str) -> Result<(), ArchiveError> {
         let Some(before) = self.sizes.get_mut(path).map(std::mem::take) else { return Ok(()) };
         self.bytes -= before;
@@ -315,7 +303,7 @@ impl Named {
     }
 }
 
-/// `first` and how many like it, as the subject of a sentence.
+/// Returns `first` and the number of further files, as the subject of a sentence.
 fn and_more(first: &str, count: u64) -> String {
     let first = shown(first.as_bytes());
     match count {

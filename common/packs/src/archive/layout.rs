@@ -1,46 +1,45 @@
-//! Where the parts of a zip archive stand.
+//! The layout of a zip archive.
 //!
-//! Some programs read a zip archive by the directory at its end, others from its first byte on, and they differ in how they find
-//! the end. All of them must find the same: every byte of an upload is one of a file, of what describes a file, of the directory, of
-//! the end, or stands before the archive and holds nothing that begins a part of one.
+//! Some programs read a zip archive from the directory at its end, others from its first byte, and they differ in how
+//! they find the end. All of them must find the same content: every byte of an upload belongs to a file, a file's
+//! header, the directory, or the end record, or precedes the archive and contains no signature of an archive part.
 
 use rawzip::{ReaderAt, ZipArchive};
 
 use super::ArchiveError;
 use crate::{StoreError, WriteError};
 
-/// Bytes read at once.
 const READ_BYTES: usize = 16 * 1024;
-/// Bytes of the record at the end of an archive, without the comment that may follow.
+/// Bytes of the end record, without the comment that may follow.
 const END_BYTES: usize = 22;
-/// Bytes of the record that says where the end in 64 bits stands, and of that end.
+/// Bytes of the ZIP64 locator and of the ZIP64 end record.
 const LOCATOR_BYTES: usize = 20;
 const END64_BYTES: usize = 56;
-/// The signatures of those three.
+/// Signatures of the end record, the ZIP64 locator and the ZIP64 end record.
 const END: &[u8] = b"PK\x05\x06";
 const LOCATOR: &[u8] = b"PK\x06\x07";
 const END64: &[u8] = b"PK\x06\x06";
-/// The signature of what stands behind a file that was compressed into a pipe.
+/// The signature of a data descriptor, which follows a file that was streamed.
 const DESCRIPTOR: &[u8] = b"PK\x07\x08";
-/// Signatures at which a program may begin to read.
+/// Signatures at which a program may start to read.
 const BEGINNINGS: [&[u8]; 3] = [b"PK\x03\x04", b"PK\x01\x02", END];
-/// Where in what stands before a file its flags are, and the flag that says that its sizes are behind it.
+/// Offset of the flags in a local file header, and the flag for sizes in a data descriptor.
 const FLAGS: u64 = 6;
 const SIZES_BEHIND: u16 = 1 << 3;
 
-/// The place of a file in an archive, and what the directory says of it.
+/// The position of a file in an archive, and its data in the directory.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// The first byte of what stands before it.
+    /// The first byte of its local header.
     pub(super) start: u64,
-    /// The first byte behind its data.
+    /// The first byte after its data.
     pub(super) end: u64,
     pub(super) crc: u32,
     pub(super) compressed: u64,
     pub(super) size: u64,
 }
 
-/// Fails unless the archive ends where the upload does, but for zeros, and in one way.
+/// Fails unless the archive ends unambiguously at the end of the upload, except for trailing zeros.
 pub(super) fn check_end<R: ReaderAt>(archive: &ZipArchive<R>, len: u64) -> Result<(), WriteError> {
     let end = archive.end_offset();
     scan(archive, end, len, |chunk| {
@@ -49,7 +48,7 @@ pub(super) fn check_end<R: ReaderAt>(archive: &ZipArchive<R>, len: u64) -> Resul
         }
         Ok(())
     })?;
-    // Programs differ in which of several ends they take: the last one, or the last one whose comment reaches the end.
+    // Programs choose differently among several end records: the last, or the last whose comment reaches the end.
     let from = end.saturating_sub(END_BYTES as u64 + u64::from(u16::MAX));
     let mut tail = vec![0; usize::try_from(end - from).unwrap_or_default()];
     archive.get_ref().read_exact_at(&mut tail, from).map_err(super::zip::cause)?;
@@ -66,8 +65,7 @@ pub(super) fn check_end<R: ReaderAt>(archive: &ZipArchive<R>, len: u64) -> Resul
     Ok(())
 }
 
-/// Fails unless the directory, of `entries` entries in `len` bytes, stands right before the end, and the end says so wherever a
-/// program may look.
+/// Fails unless the directory of `entries` entries and `len` bytes directly precedes end records that agree with it.
 pub(super) fn check_directory_end<R: ReaderAt>(
     archive: &ZipArchive<R>,
     entries: u64,
@@ -112,7 +110,7 @@ fn not_whole() -> ArchiveError {
     ArchiveError::invalid("the directory of the zip archive is not whole")
 }
 
-/// Fails unless each file has bytes of its own, and nothing stands between them.
+/// Fails unless the files do not overlap and nothing is stored between them.
 pub(super) fn check_parts<R: ReaderAt>(archive: &ZipArchive<R>, parts: &mut [Part]) -> Result<(), WriteError> {
     parts.sort_unstable_by_key(|part| (part.start, part.end));
     let directory = archive.directory_offset();
@@ -125,7 +123,7 @@ pub(super) fn check_parts<R: ReaderAt>(archive: &ZipArchive<R>, parts: &mut [Par
         if gap > 0 && !is_descriptor(archive, part, gap)? {
             return Err(ArchiveError::invalid("the zip archive holds bytes between its files; make it anew").into());
         }
-        // Whoever reads from the front would take the next file for the sizes.
+        // A program that reads from the front would take the next file for the sizes.
         if gap == 0 && has_sizes_behind(archive, part)? {
             return Err(ArchiveError::invalid("the zip archive lacks the sizes of a file; make it anew").into());
         }
@@ -133,7 +131,7 @@ pub(super) fn check_parts<R: ReaderAt>(archive: &ZipArchive<R>, parts: &mut [Par
     Ok(())
 }
 
-/// Fails when something stands before the archive at which a program could begin to read.
+/// Fails if the bytes before the archive contain a signature at which a program may start to read.
 fn check_prefix<R: ReaderAt>(archive: &ZipArchive<R>, len: u64) -> Result<(), WriteError> {
     let mut overlap = Vec::new();
     scan(archive, 0, len, |chunk| {
@@ -146,13 +144,13 @@ fn check_prefix<R: ReaderAt>(archive: &ZipArchive<R>, len: u64) -> Result<(), Wr
     })
 }
 
-/// Whether a part says that the sizes of its file stand behind it.
+/// Returns whether the local header says that the file's sizes follow its data.
 fn has_sizes_behind<R: ReaderAt>(archive: &ZipArchive<R>, part: &Part) -> Result<bool, WriteError> {
     let flags: [u8; 2] = read(archive, part.start + FLAGS)?;
     Ok(number16(&flags) & SIZES_BEHIND != 0)
 }
 
-/// Whether the bytes behind a part are the sizes of a file that was compressed into a pipe, and are right.
+/// Returns whether the bytes after a part are a correct data descriptor.
 fn is_descriptor<R: ReaderAt>(archive: &ZipArchive<R>, part: &Part, len: u64) -> Result<bool, WriteError> {
     if !has_sizes_behind(archive, part)? || !matches!(len, 12 | 16 | 20 | 24) {
         return Ok(false);
@@ -165,7 +163,7 @@ fn is_descriptor<R: ReaderAt>(archive: &ZipArchive<R>, part: &Part, len: u64) ->
     Ok(number(crc) == u64::from(part.crc) && number(compressed) == part.compressed && number(size) == part.size)
 }
 
-/// Gives the bytes of a range to `judge`, some at a time.
+/// Passes the bytes of a range to `judge` in chunks.
 fn scan<R: ReaderAt>(
     archive: &ZipArchive<R>,
     from: u64,
@@ -192,7 +190,7 @@ fn read<R: ReaderAt, const N: usize>(archive: &ZipArchive<R>, at: u64) -> Result
     Ok(bytes)
 }
 
-/// A number of up to eight bytes, the least first.
+/// Decodes a little-endian number of up to eight bytes.
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }

@@ -1,8 +1,9 @@
-//! Reads and judges an uploaded archive: it is decompressed (`decode`) and walked by the `tar` crate (`tarball`), or it is
-//! walked by `rawzip` (`zip`), and its entries are entered in an `inventory` under our own rules.
+//! Reads and validates an uploaded archive.
 //!
-//! Nothing of it is trusted. Where a library is lenient the raw bytes are judged first (`header`), sizes are counted as they
-//! stream, and only regular files come out. Nothing here writes. Start with [`Archive`].
+//! A tarball is decompressed (`decode`) and walked by the `tar` crate (`tarball`), a zip archive is walked by `rawzip`
+//! (`zip`), and the entries are added to an `inventory` under our own rules. The archive is untrusted: where a library
+//! is lenient, the raw bytes are validated first (`header`); sizes are counted while streaming, and only regular files
+//! are returned. Nothing is written here. Start with [`Archive`].
 
 mod blocks;
 mod codepage;
@@ -36,41 +37,40 @@ use self::{
 };
 use super::{StoreError, WriteError};
 
-/// Bytes of one PAX header or GNU long name, at most. It is read into memory.
+/// Maximum bytes of one PAX header or GNU long name, which is read into memory.
 const METADATA_BYTES: u64 = MB;
-/// Bytes by which the form of an archive is known.
+/// Bytes that identify the format of an archive.
 const BEGINNING_BYTES: usize = 4;
-/// Bytes of everything that is not a file's body: headers, padding, skipped entries, what follows the end. With
-/// [`DEPLOYMENT_BYTES`] and [`REST_BYTES`] the bound on what any upload decompresses to.
+/// Maximum bytes outside file bodies: headers, padding, skipped entries, data after the end. Together with
+/// [`DEPLOYMENT_BYTES`] and [`REST_BYTES`] it bounds the decompressed size of any upload.
 const OVERHEAD_BYTES: u64 = 64 * MB;
-/// Bytes of files that are not published: those that a later one of their path replaces, and those that no site needs.
+/// Maximum bytes of unpublished files: those replaced by a later one of the same path, and system files.
 const REST_BYTES: u64 = DEPLOYMENT_BYTES;
-/// Reads a whole repository, of which only a folder is published.
+/// [`OVERHEAD_BYTES`] for a whole repository, of which only a folder is published.
 const REPO_OVERHEAD_BYTES: u64 = 256 * MB;
-/// Bytes of the files of a repository that are not published.
+/// [`REST_BYTES`] for a whole repository.
 const REPO_REST_BYTES: u64 = 2_048 * MB;
-/// Bytes of a body that are passed over at once.
 const SKIP_BYTES: usize = 4 * 1024;
 
-/// Why an archive was refused: one sentence for the person who uploaded it.
+/// The reason an archive is rejected, as one sentence for the person who uploaded it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArchiveError {
-    /// The archive is over a limit on sizes.
+    /// The archive exceeds a size limit.
     #[error("{0}")]
     TooLarge(String),
-    /// The file is not an archive, or holds what may not be stored.
+    /// The file is not an archive, or contains something that may not be stored.
     #[error("{0}")]
     Invalid(String),
 }
 
 impl ArchiveError {
-    /// Whether the archive is over a limit on sizes, rather than invalid.
+    /// Returns whether the archive exceeds a size limit, rather than being invalid.
     pub fn is_too_large(&self) -> bool {
         matches!(self, Self::TooLarge(_))
     }
 
-    /// Refuses a file that changes what stands before the end of an archive, and stands where programs differ in whether it has
-    /// ended.
+    /// Creates the error for a file after a possible end of the archive, where programs may not read, that changes
+    /// another.
     pub fn past_end(path: &str) -> Self {
         let path = path::shown(path.as_bytes());
         Self::Invalid(format!("{path} follows a single block of zeros, where the archive ends for some programs"))
@@ -81,20 +81,20 @@ impl ArchiveError {
     }
 }
 
-/// The form of an archive.
+/// The format of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// A tar archive, compressed by gzip.
+    /// A gzip-compressed tar archive.
     #[default]
     TarGzip,
-    /// A tar archive, compressed by Zstandard.
+    /// A Zstandard-compressed tar archive.
     TarZstd,
     /// A zip archive.
     Zip,
 }
 
 impl Format {
-    /// The form of an archive with this beginning, if it is one.
+    /// Detects the format of an archive from its first bytes.
     fn of_beginning(beginning: [u8; BEGINNING_BYTES]) -> Option<Self> {
         match &beginning {
             [0x1f, 0x8b, ..] => Some(Self::TarGzip),
@@ -104,7 +104,7 @@ impl Format {
         }
     }
 
-    /// The media type with which it is sent.
+    /// Returns the media type for uploads of this format.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::TarGzip => "application/gzip",
@@ -122,9 +122,9 @@ impl Format {
     }
 }
 
-/// An upload that was received.
+/// A received upload.
 pub trait Upload: Read {
-    /// Gives the upload to be read in any order, and its length.
+    /// Returns the upload for random access, and its length.
     fn positioned(self) -> io::Result<(impl ReaderAt, u64)>;
 }
 
@@ -141,7 +141,7 @@ impl Upload for &[u8] {
     }
 }
 
-/// An archive that can be read once, from its beginning to its end.
+/// An archive that can be read once, from beginning to end.
 #[derive(Debug)]
 pub struct Archive<U> {
     upload: U,
@@ -154,41 +154,40 @@ pub struct Archive<U> {
 pub enum Member<'m, 'b> {
     /// A regular file.
     File {
-        /// Its path. An archive may hold it more than once: the last one counts.
+        /// Its path. If a path occurs more than once in an archive, the last file wins.
         path: &'m str,
         /// Its content.
         body: &'m mut Body<'b>,
-        /// Whether it stands where some programs no longer read. Its path has come before; what is read here must be equal, or
-        /// the archive is refused with [`ArchiveError::past_end`].
+        /// Whether some programs no longer read here. The path occurred before, and the content must be equal;
+        /// otherwise the archive is rejected with [`ArchiveError::past_end`].
         must_repeat: bool,
     },
-    /// A further path of a file that came before. It has no content of its own.
+    /// Another path of an earlier file, without content of its own.
     Link {
-        /// The further path.
+        /// The additional path.
         path: &'m str,
-        /// The path under which the file came.
+        /// The path of the earlier file.
         target: &'m str,
-        /// Whether both paths must have the same content already, as for a file.
+        /// Whether both paths must already have the same content, as for a file.
         must_repeat: bool,
     },
 }
 
-/// What is done with each member.
 type Visit<'v> = dyn FnMut(Member<'_, '_>) -> Result<(), WriteError> + 'v;
 
-/// What an archive that is valid as a whole holds.
+/// The contents of a valid archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// The number of its files.
+    /// Number of files.
     pub files: usize,
-    /// The bytes of their contents.
+    /// Total bytes of the files.
     pub bytes: u64,
-    /// What the person who uploaded it should know of.
+    /// Notes for the person who uploaded it.
     pub notes: Vec<String>,
 }
 
 impl Archive<File> {
-    /// Opens a spooled upload at its beginning. `root` names the part that is published.
+    /// Opens a spooled upload at its beginning. `root` selects the part to publish.
     pub fn open(mut upload: File, format: Format, root: Root) -> Result<Self, WriteError> {
         let limit = root.tarball_bytes();
         let rewound = upload.rewind().and_then(|()| upload.metadata());
@@ -196,7 +195,7 @@ impl Archive<File> {
             return Err(ArchiveError::TooLarge(format!("the upload is larger than {}", size(limit))).into());
         }
         let mut beginning = [0; BEGINNING_BYTES];
-        // A shorter one is none of them.
+        // A shorter upload has no known format.
         let is_read = std::os::unix::fs::FileExt::read_exact_at(&upload, &mut beginning, 0).is_ok();
         if let Some(found) = Format::of_beginning(beginning).filter(|found| is_read && *found != format) {
             let (what, media_type) = (found.described(), found.media_type());
@@ -208,12 +207,12 @@ impl Archive<File> {
 }
 
 impl<U: Upload> Archive<U> {
-    /// Reads an upload, all of which is published.
+    /// Creates a reader of an upload that is published as a whole.
     pub fn new(upload: U, format: Format) -> Self {
         Self { upload, format, root: Root::Archive }
     }
 
-    /// Gives each file to `visit`, in the order of the archive. Only when this succeeds has the archive been judged whole.
+    /// Passes each file to `visit`, in archive order. The archive is validated as a whole only if this succeeds.
     pub fn read(self, mut visit: impl FnMut(Member<'_, '_>) -> Result<(), WriteError>) -> Result<Summary, WriteError> {
         let Self { upload, format, root } = self;
         let mut inventory = Inventory::new(root);
@@ -229,17 +228,16 @@ impl<U: Upload> Archive<U> {
     }
 }
 
-/// The content of a file, which is counted and judged as it is read.
+/// The content of a file, counted and validated while it is read.
 pub struct Body<'b> {
     source: &'b mut dyn Read,
-    /// Tells what an error of the source means.
     cause: fn(io::Error) -> WriteError,
     inventory: &'b mut Inventory,
     file: &'b mut Entered,
 }
 
 impl Body<'_> {
-    /// Reads some bytes; 0 at the end.
+    /// Reads some bytes. Returns 0 at the end.
     pub fn read(&mut self, buf: &mut [u8]) -> Result<usize, WriteError> {
         let read = loop {
             match self.source.read(buf) {
@@ -251,7 +249,7 @@ impl Body<'_> {
         Ok(read)
     }
 
-    /// Shows the file to `visit`, if it is published, and reads what that left.
+    /// Passes the file to `visit` if it is published, then reads the rest of it.
     fn visit(mut self, visit: &mut Visit<'_>) -> Result<(), WriteError> {
         if self.file.is_published {
             let (path, must_repeat) = (self.file.path.clone(), self.inventory.is_past_end());

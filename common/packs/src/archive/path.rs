@@ -1,27 +1,24 @@
-//! The rules for paths, judged on their raw bytes.
+//! Path rules, checked on the raw bytes.
 
 use domain::gate;
 
 use super::ArchiveError;
 
-/// Bytes of a path, at most.
 const PATH_BYTES: usize = 1_024;
-/// Characters of a path that a message shows.
 const SHOWN_CHARS: usize = 120;
 
-/// Endings that an address leaves out of a page's name.
+/// Endings of page files that addresses omit.
 const PAGE_ENDINGS: [&str; 1] = [".html"];
 
-/// The rules of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Names {
-    /// Something in the site.
+    /// A file in the site.
     File,
-    /// Something in the site, or the site's root itself.
+    /// An entry in the site, or the site's root itself.
     Folder,
 }
 
-/// The path as it is kept: relative, `/` between segments, none of them empty or `.`.
+/// Validates a path and returns its stored form: relative, with `/` between segments, none of which is empty or `.`.
 pub(super) fn judge(raw: &[u8], names: Names) -> Result<String, ArchiveError> {
     let refuse = |why: &str| Err(ArchiveError::invalid(format!("the path {} {why}", shown(raw))));
     if raw.is_empty() {
@@ -55,21 +52,20 @@ pub(super) fn judge(raw: &[u8], names: Names) -> Result<String, ArchiveError> {
     Ok(segments.join("/"))
 }
 
-/// Whether `path` starts at a drive of Windows.
 fn is_drive(path: &str) -> bool {
     let first = path.as_bytes();
     matches!(first, [letter, b':', b'/', ..] if letter.is_ascii_alphabetic())
 }
 
-/// Whether what has this path is called as systems call what they make for themselves.
+/// Returns whether the file name is one that operating systems use for their own files.
 pub(super) fn is_system_name(raw: &[u8]) -> bool {
     let name = raw.rsplit(|&b| b == b'/').next().unwrap_or_default();
     name == b"Icon\r" || name == b".DS_Store" || name.starts_with(b"._")
 }
 
-/// The path of a file that a system makes for itself and no site needs, judged like any other; none when it is another file.
+/// Returns the validated path of a file that an operating system created for itself, or `None` for other files.
 ///
-/// macOS puts what its disks know of a file beside it in archives (`._name`), and marks folders with `.DS_Store` and `Icon\r`.
+/// macOS stores file metadata in separate archive entries (`._name`), and marks folders with `.DS_Store` and `Icon\r`.
 pub(super) fn system_file(raw: &[u8]) -> Result<Option<String>, ArchiveError> {
     let name = raw.rsplit(|&b| b == b'/').next().unwrap_or_default();
     if let Some(icon) = raw.strip_suffix(b"\r").filter(|_| name == b"Icon\r") {
@@ -81,8 +77,8 @@ pub(super) fn system_file(raw: &[u8]) -> Result<Option<String>, ArchiveError> {
     Ok(None)
 }
 
-/// Refuses what would stand at an address that belongs to the platform on every site, and could never be read: that of the password
-/// form, or the one at which a ticket is redeemed. Such a path may be a file, a page without its ending, or a folder.
+/// Rejects paths at the platform's own addresses on every site, the password form and the ticket redemption, where they
+/// would be unreachable. Such a path may be a file, a page without its ending, or a folder.
 pub(super) fn check_reserved(path: &str) -> Result<(), ArchiveError> {
     let Some(rest) = path.strip_prefix(gate::PLATFORM_FOLDER) else { return Ok(()) };
     let first = rest.split('/').next().unwrap_or_default();
@@ -97,9 +93,9 @@ pub(super) fn check_reserved(path: &str) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-/// Refuses a set of files of which one is the folder of another.
+/// Rejects a set of files in which one is also the folder of another.
 pub(super) fn check_collisions(files: &mut [&str]) -> Result<(), ArchiveError> {
-    // Segment by segment, so that a file stands right before what would be in a folder of its name.
+    // Sorting by segment puts a file directly before the contents of a folder of the same name.
     files.sort_unstable_by(|a, b| a.split('/').cmp(b.split('/')));
     for pair in files.windows(2) {
         let (one, other) = (pair[0], pair[1]);
@@ -112,14 +108,14 @@ pub(super) fn check_collisions(files: &mut [&str]) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-/// A path for people to read, whatever its bytes are.
+/// Returns a path in readable form, whatever its bytes are.
 pub(crate) fn shown(raw: &[u8]) -> String {
     let end = raw.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
     let text = String::from_utf8_lossy(&raw[..end.min(PATH_BYTES)]);
     let mut escaped = String::new();
     for c in text.chars().take(SHOWN_CHARS) {
         match c {
-            // They stand for themselves: nobody reads `a\\b` as one.
+            // Not escaped, because doubled backslashes would be misread.
             '\\' | '\'' | '"' => escaped.push(c),
             _ => escaped.extend(c.escape_debug()),
         }

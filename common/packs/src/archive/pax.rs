@@ -1,11 +1,10 @@
 //! PAX extended headers: records of the form `length key=value\n`.
 //!
-//! The `tar` crate's reader of them ends a record at its first newline, whatever its length, and callers take the first of a key:
-//! names with newlines and repeated keys would be read as nobody else reads them.
+//! The `tar` crate's parser ends a record at its first newline, whatever its length, and its callers use the first
+//! value of a key, so it would read names with newlines and repeated keys differently from other programs.
 
 use super::{ArchiveError, path::shown};
 
-/// The fields of a PAX header about the entry that follows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Records {
     pub(super) path: Option<Vec<u8>>,
@@ -14,7 +13,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Adds what another header says of the same entry. Returns whether the two agree: programs differ in which they follow.
+    /// Merges another header for the same entry. Returns whether they agree: programs differ in which one they follow.
     pub(super) fn merge(&mut self, other: Self) -> bool {
         let path = announce(&mut self.path, other.path);
         let link = announce(&mut self.link, other.link);
@@ -22,7 +21,7 @@ impl Records {
         path && link && size
     }
 
-    /// Reads all records; the last one of a key counts, as POSIX says.
+    /// Parses all records; the last value of a key wins, as POSIX says.
     pub(super) fn parse(mut text: &[u8]) -> Result<Self, ArchiveError> {
         let mut records = Self::default();
         while !text.is_empty() {
@@ -51,7 +50,7 @@ impl Records {
     }
 }
 
-/// Sets what was announced. Returns false when it was already, and differently.
+/// Sets an announced value. Returns `false` if a different one was already set.
 pub(super) fn announce<T: PartialEq>(known: &mut Option<T>, new: Option<T>) -> bool {
     let agree = new.is_none() || known.is_none() || *known == new;
     if new.is_some() {
@@ -60,7 +59,7 @@ pub(super) fn announce<T: PartialEq>(known: &mut Option<T>, new: Option<T>) -> b
     agree
 }
 
-/// The first record of `text`: key, value, and what follows.
+/// Splits off the first record of `text`: key, value, and the rest.
 fn record(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let space = text.iter().take(20).position(|&b| b == b' ')?;
     let digits =

@@ -1,4 +1,4 @@
-//! What of an archive is published: all of it, or a folder of the repository that it holds.
+//! The published part of an archive: all of it, or a folder of the repository in it.
 
 use domain::{
     limits::{REPO_TARBALL_BYTES, UPLOAD_BYTES},
@@ -13,12 +13,11 @@ use super::{ArchiveError, OVERHEAD_BYTES, REPO_OVERHEAD_BYTES, REPO_REST_BYTES, 
 pub enum Root {
     /// The whole archive.
     Archive,
-    /// A folder of a repository, whose archive holds everything under one folder (`owner-name-sha/`).
+    /// A folder of a repository whose archive has everything under one folder (`owner-name-sha/`).
     Repository(Directory),
 }
 
 impl Root {
-    /// The largest archive that is read.
     pub(super) fn tarball_bytes(&self) -> u64 {
         match self {
             Self::Archive => UPLOAD_BYTES,
@@ -26,7 +25,6 @@ impl Root {
         }
     }
 
-    /// Bytes of everything in it that is not a file's body, at most.
     pub(super) fn overhead_bytes(&self) -> u64 {
         match self {
             Self::Archive => OVERHEAD_BYTES,
@@ -34,7 +32,6 @@ impl Root {
         }
     }
 
-    /// Bytes of the files in it that are not published, at most.
     pub(super) fn rest_bytes(&self) -> u64 {
         match self {
             Self::Archive => REST_BYTES,
@@ -42,7 +39,7 @@ impl Root {
         }
     }
 
-    /// Says that there are more of them.
+    /// Returns the error message for exceeding [`Self::rest_bytes`].
     pub(super) fn too_much_else(&self) -> String {
         let limit = size(self.rest_bytes());
         match self {
@@ -51,7 +48,7 @@ impl Root {
         }
     }
 
-    /// Where `path` is published; none when it is not. The path is judged already.
+    /// Returns the published path of `path`, or `None` if it is not published. `path` must be validated.
     pub(super) fn published<'p>(&self, path: &'p str) -> Result<Option<&'p str>, ArchiveError> {
         let Self::Repository(directory) = self else { return Ok(Some(path)) };
         let Some((_, mut rest)) = path.split_once('/') else {
@@ -67,7 +64,7 @@ impl Root {
         Ok(Some(rest))
     }
 
-    /// Says that there was nothing to publish.
+    /// Returns the error message for an archive without files to publish.
     pub(super) fn nothing(&self) -> String {
         match self {
             Self::Archive => "the archive holds no file".to_owned(),

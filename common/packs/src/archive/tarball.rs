@@ -1,7 +1,7 @@
-//! Reads a tar archive with the `tar` crate, entry by entry as they stand there.
+//! Reads a tar archive with the `tar` crate, entry by entry.
 //!
-//! The crate walks; what it reads was judged and normalized before ([`Blocks`]), and names that are announced for the next
-//! entry are put together here, where their length has a bound.
+//! The crate walks headers that were validated and normalized before ([`Blocks`]). Names announced for the next entry
+//! are assembled here, where their length is bounded.
 
 use std::io::{self, Read};
 
@@ -18,26 +18,24 @@ use super::{
 };
 use crate::WriteError;
 
-/// Bytes after the end of an archive that are read at once.
 const REST_CHUNK: usize = 16 * 1024;
 
-/// The headers that stood before an entry and belong to it.
+/// Extended headers that precede an entry.
 #[derive(Default)]
 struct Extras {
     pax: Option<Records>,
     long_name: Option<Vec<u8>>,
     long_link: Option<Vec<u8>>,
-    /// Whether two of them disagree.
+    /// Whether two of them contradict each other.
     disagree: bool,
 }
 
 impl Extras {
-    /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.pax.is_none() && self.long_name.is_none() && self.long_link.is_none()
     }
 
-    /// Takes in a name. One that is replaced is judged all the same, for another program may follow it.
+    /// Sets the name. A replaced name is still validated, because another program may use it.
     fn name(&mut self, name: Vec<u8>) -> Result<(), ArchiveError> {
         let before = self.long_name.clone();
         if !announce(&mut self.long_name, Some(name)) {
@@ -47,7 +45,6 @@ impl Extras {
         Ok(())
     }
 
-    /// Takes in PAX records.
     fn records(&mut self, records: Records) -> Result<(), ArchiveError> {
         let pax = self.pax.get_or_insert_default();
         let before = pax.path.clone();
@@ -63,7 +60,7 @@ fn judge_replaced(name: Option<Vec<u8>>) -> Result<(), ArchiveError> {
     name.filter(|name| !name.is_empty()).map_or(Ok(()), |name| Inventory::pass(&name))
 }
 
-/// Reads the archive to its end, and enters what it holds.
+/// Reads the archive to its end and adds its entries to the inventory.
 pub(super) fn read<R: Read>(
     decoder: Decoder<R>,
     inventory: &mut Inventory,
@@ -84,8 +81,7 @@ pub(super) fn read<R: Read>(
     if !inventory.is_past_end() {
         check_announced(&extras)?;
     }
-    // Whatever follows the end is no part of the archive: padding, or the rest of another archive. It is read for its checksums,
-    // which say that the archive is whole.
+    // The rest is padding or another archive. Reading it verifies checksums, which show that the archive is complete.
     let mut decoder = archive.into_inner().into_inner();
     let mut rest = [0; REST_CHUNK];
     loop {
@@ -100,7 +96,7 @@ pub(super) fn read<R: Read>(
     }
 }
 
-/// Fails where the archive ends and something was announced of an entry.
+/// Fails if the archive ends after an extended header without an entry.
 fn check_announced(extras: &Extras) -> Result<(), ArchiveError> {
     if extras.is_empty() {
         return Ok(());
@@ -176,7 +172,7 @@ fn read_entry<R: Read>(
     Ok(())
 }
 
-/// The path of an entry, where it leads to, if it is a link, and whether all that was announced of it agrees.
+/// Returns an entry's path, its link target, and whether all its extended headers agree.
 fn names(header: &Header, extras: Extras) -> Result<(Vec<u8>, Vec<u8>, bool), ArchiveError> {
     let Extras { pax, long_name, long_link, disagree } = extras;
     let Records { mut path, mut link, .. } = pax.unwrap_or_default();
@@ -191,15 +187,15 @@ fn names(header: &Header, extras: Extras) -> Result<(Vec<u8>, Vec<u8>, bool), Ar
     Ok((path, link.unwrap_or_default(), agree))
 }
 
-/// The body of a GNU entry that names another.
+/// Reads the body of a GNU entry that names the next entry.
 fn long_name(entry: &mut impl Read, inventory: &mut Inventory) -> Result<Vec<u8>, WriteError> {
     let mut name = metadata(entry, inventory)?;
-    // GNU tar ends the name with one NUL, others fill the block with them. A NUL within the name stays, and is refused with it.
+    // GNU tar ends the name with one NUL, others fill the block. A NUL within the name stays and is rejected later.
     name.truncate(name.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1));
     Ok(name)
 }
 
-/// The body of an entry that describes another.
+/// Reads the body of an entry that describes the next entry.
 fn metadata(entry: &mut impl Read, inventory: &mut Inventory) -> Result<Vec<u8>, WriteError> {
     let mut text = Vec::new();
     entry.take(METADATA_BYTES + 1).read_to_end(&mut text).map_err(cause)?;
@@ -210,7 +206,6 @@ fn metadata(entry: &mut impl Read, inventory: &mut Inventory) -> Result<Vec<u8>,
     Ok(text)
 }
 
-/// Passes over a body that is no file's.
 fn skip(entry: &mut impl Read, inventory: &mut Inventory) -> Result<(), WriteError> {
     let mut skipped = [0; 8 * BLOCK];
     loop {
@@ -222,7 +217,7 @@ fn skip(entry: &mut impl Read, inventory: &mut Inventory) -> Result<(), WriteErr
     }
 }
 
-/// The error that [`Blocks`] gave, on its way through the crate; or one of the crate's own.
+/// Unwraps an error of [`Blocks`] that passed through the crate, or converts one of the crate's own.
 fn cause(error: io::Error) -> WriteError {
     error
         .downcast::<WriteError>()

@@ -1,10 +1,10 @@
 //! Reads a zip archive with `rawzip`.
 //!
-//! The truth of a zip archive is the directory at its end: what stands before it may be left over, and a reader that goes from the
-//! front has to guess where a file ends that was compressed into a pipe. An upload is in a file when it is read, so the directory
-//! is read first and judged as a whole ([`layout`]): entries that share bytes, with which a small archive becomes
-//! an endless one, are refused before anything is extracted. What stands before each entry must not contradict the directory, for
-//! others read that alone; and where programs would read another name, kind or content, the archive is refused.
+//! The directory at the end of a zip archive is authoritative: data before it may be left over, and a reader that
+//! starts at the front has to guess where a streamed file ends. Uploads are files, so the directory is read first and
+//! validated as a whole ([`layout`]): entries that share bytes, with which a small archive expands without end, are
+//! rejected before extraction. Each local header must agree with the directory, because some programs read only the
+//! former; an archive in which programs would read different names, kinds or contents is rejected.
 
 use std::io::{self, BufReader};
 
@@ -22,23 +22,22 @@ use super::{
 };
 use crate::{StoreError, WriteError};
 
-/// Entries of a directory, at most: folders and files that are left out are among them. Where each stands is kept in memory.
+/// Maximum number of directory entries, including folders and skipped files. The position of each is kept in memory.
 const ENTRIES: u64 = 100_000;
-/// Bytes of compressed data read at once.
 const READ_BYTES: usize = 16 * 1024;
-/// Bytes of an entry of the directory, without its texts.
+/// Bytes of a directory entry without its texts.
 const ENTRY_BYTES: u64 = 46;
-/// Of the bits that say what an entry is under Unix, those of its kind, and the kinds.
+/// Unix mode bits of the entry's kind, and their values.
 const KIND_BITS: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 const FOLDER: u32 = 0o040_000;
 const SYMLINK: u32 = 0o120_000;
-/// Those of pipes, devices of both kinds, and sockets.
+/// Pipes, character and block devices, and sockets.
 const SPECIAL: [u32; 4] = [0o010_000, 0o020_000, 0o060_000, 0o140_000];
-/// The attribute of DOS that marks the name of a disk, which unzip passes over.
+/// The DOS attribute of a volume label, which unzip skips.
 const VOLUME_LABEL: u32 = 0x08;
 
-/// Reads the archive to its end, and enters what it holds. `len` is its length in bytes.
+/// Reads the archive of `len` bytes to its end and adds its entries to the inventory.
 pub(super) fn read(
     upload: impl ReaderAt,
     len: u64,
@@ -65,15 +64,13 @@ pub(super) fn read(
     Ok(())
 }
 
-/// What the directory as a whole says.
 struct Directory {
-    /// Whether the entries stand in its order.
+    /// Whether the entries are stored in directory order.
     is_in_order: bool,
-    /// What stands between folders.
     separator: u8,
 }
 
-/// Fails unless the directory is whole, and each entry has bytes of its own.
+/// Fails unless the directory is complete and no entries overlap.
 fn check_directory<R: ReaderAt>(
     archive: &ZipArchive<R>,
     record: &mut [u8],
@@ -112,12 +109,12 @@ fn check_directory<R: ReaderAt>(
     layout::check_directory_end(archive, parts.len() as u64, len)?;
     let is_in_order = parts.is_sorted_by_key(|part| part.start);
     layout::check_parts(archive, &mut parts)?;
-    // `Compress-Archive` of Windows PowerShell writes backslashes, which unzip and bsdtar take for slashes in such archives.
+    // Windows PowerShell's `Compress-Archive` writes backslashes, which unzip and bsdtar read as slashes here.
     let separator = if is_all_dos && !has_slash { b'\\' } else { b'/' };
     Ok(Directory { is_in_order, separator })
 }
 
-/// Judges what an archive says of an entry, and enters it.
+/// Validates the metadata of an entry and adds it to the inventory.
 fn enter(
     record: &ZipFileHeaderRecord<'_>,
     local: &ZipLocalFileHeader<'_>,
@@ -167,20 +164,18 @@ fn enter(
     }
 }
 
-/// The kind of an entry.
 enum EntryKind {
     File,
     Folder,
     Symlink,
-    /// A device or the like.
     Special,
 }
 
-/// Whether what stands before an entry says the same as the directory.
+/// Returns whether an entry's local header agrees with the directory.
 fn agree(record: &ZipFileHeaderRecord<'_>, local: &ZipLocalFileHeader<'_>) -> bool {
     let is_same =
         |local: u64, said: u64, is_behind: bool| local == said || is_behind && matches!(local, 0 | 0xffff_ffff);
-    // Only what was compressed into a pipe has its sizes behind it.
+    // Only streamed files have their sizes after their data.
     let is_behind = local.flags().has_data_descriptor();
     local.file_path().as_bytes() == record.file_path().as_bytes()
         && local.compression_method() == record.compression_method()
@@ -195,7 +190,7 @@ fn contradiction(name: &[u8]) -> ArchiveError {
     ArchiveError::invalid(format!("the zip archive says two things about {}", shown(name)))
 }
 
-/// The kind that an entry has for every program.
+/// Returns the kind of an entry, if all programs agree on it.
 fn kind(record: &ZipFileHeaderRecord<'_>) -> Result<EntryKind, ArchiveError> {
     if record.is_dir() {
         return Ok(EntryKind::Folder);
@@ -204,7 +199,7 @@ fn kind(record: &ZipFileHeaderRecord<'_>) -> Result<EntryKind, ArchiveError> {
     let is_dos = matches!(system, CreatorSystem::FAT | CreatorSystem::NTFS | CreatorSystem::MVS | CreatorSystem::VFAT);
     let said = record.external_attributes() >> 16 & KIND_BITS;
     let kind = record.mode().value() & KIND_BITS;
-    // Some go by the mark and some by the name, and some know of symlinks of Unix alone.
+    // Some programs use the mode and some the name, and some recognize only Unix symlinks.
     let is_unix = system == CreatorSystem::UNIX;
     let is_label = !is_unix && record.external_attributes() & VOLUME_LABEL != 0;
     if kind == FOLDER || said == FOLDER || said == SYMLINK && !is_dos && !is_unix || is_label {
@@ -214,12 +209,11 @@ fn kind(record: &ZipFileHeaderRecord<'_>) -> Result<EntryKind, ArchiveError> {
         0 | REGULAR if !is_unix || matches!(said, 0 | REGULAR) => Ok(EntryKind::File),
         SYMLINK => Ok(EntryKind::Symlink),
         special if SPECIAL.contains(&special) && record.uncompressed_size_hint() == 0 => Ok(EntryKind::Special),
-        // A device with content, or a kind that there is not: a mark by chance, at a file for most programs.
+        // A device with content, or an unknown kind: most programs ignore the accidental mode and read a file.
         _ => Err(contradiction(record.file_path().as_bytes())),
     }
 }
 
-/// Reads the data of an entry to its end.
 fn read_body<R: ReaderAt>(
     record: &ZipFileHeaderRecord<'_>,
     entry: &ZipEntry<'_, R>,
@@ -234,7 +228,7 @@ fn read_body<R: ReaderAt>(
         let mut deflate = DeflateDecoder::new(BufReader::with_capacity(READ_BYTES, entry.reader()));
         let mut source = entry.verifying_reader(&mut deflate);
         Body { source: &mut source, cause, inventory, file: &mut file }.visit(visit)?;
-        // Whatever is left would be read by a program that does not know the size before.
+        // A program that does not know the size in advance would read the remaining bytes.
         if deflate.total_in() != record.compressed_size_hint() {
             return Err(contradiction(record.file_path().as_bytes()).into());
         }
@@ -243,8 +237,8 @@ fn read_body<R: ReaderAt>(
     Ok(())
 }
 
-/// The name of an entry in UTF-8. Names that are not said to be that are often so all the same; else they are of the code page
-/// of DOS, or the entry has the name in UTF-8 as well.
+/// Returns the name of an entry in UTF-8. A name without the UTF-8 flag is often UTF-8 nevertheless; otherwise it is in
+/// the DOS code page, or an extra field has the name in UTF-8.
 fn name(record: &ZipFileHeaderRecord<'_>, local: &ZipLocalFileHeader<'_>) -> Result<Vec<u8>, ArchiveError> {
     let raw = record.file_path().as_bytes();
     let mut beside = [record.extra_fields(), local.extra_fields()]
@@ -257,7 +251,7 @@ fn name(record: &ZipFileHeaderRecord<'_>, local: &ZipLocalFileHeader<'_>) -> Res
         return Err(contradiction(raw));
     }
     if record.flags().is_utf8() || std::str::from_utf8(raw).is_ok() {
-        // Info-ZIP, 7-Zip and bsdtar take the second name, Go and Java the first.
+        // Info-ZIP, 7-Zip and bsdtar use the second name, Go and Java the first.
         return match unicode {
             Some(other) if other != raw => {
                 let why = format!("{} has a second name; make the archive with names in UTF-8 alone", shown(raw));
@@ -267,7 +261,7 @@ fn name(record: &ZipFileHeaderRecord<'_>, local: &ZipLocalFileHeader<'_>) -> Res
         };
     }
     let decoded = codepage::decode(raw).into_bytes();
-    // Programs that know nothing of the other name use this one.
+    // Programs that ignore the extra field use this name.
     path::judge(&decoded, Names::Folder)?;
     match unicode {
         Some(name) if name.ends_with(b"/") == raw.ends_with(b"/") => Ok(name.to_vec()),
@@ -280,8 +274,8 @@ fn name(record: &ZipFileHeaderRecord<'_>, local: &ZipLocalFileHeader<'_>) -> Res
     }
 }
 
-/// The name in UTF-8 that a field has for an entry; none when it is for an older name. An empty one means for Info-ZIP that the
-/// first name is in UTF-8, and is the name for 7-Zip.
+/// Returns the UTF-8 name in an extra field, or `None` if the field was made for an older name. For Info-ZIP an empty
+/// name means that the first name is in UTF-8; 7-Zip uses it as the name.
 fn unicode_name<'f>(field: &'f [u8], raw: &[u8]) -> Option<&'f [u8]> {
     let (&[1, a, b, c, d], name) = field.split_first_chunk::<5>()? else { return None };
     let mut crc = Crc::new();
@@ -299,7 +293,7 @@ fn broken(error: rawzip::Error) -> WriteError {
     }
 }
 
-/// Tells the errors of the spooled file from the archive's.
+/// Separates errors of the spooled file from errors in the archive.
 pub(super) fn cause(error: io::Error) -> WriteError {
     match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => {

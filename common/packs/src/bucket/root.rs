@@ -1,4 +1,4 @@
-//! Objects at the root of a bucket's prefix, beside the packs.
+//! Objects at the root of a bucket's prefix, next to the packs.
 
 use domain::DeploymentId;
 use futures_util::StreamExt as _;
@@ -7,7 +7,7 @@ use object_store::{ObjectStore as _, ObjectStoreExt as _, path::Path};
 use super::{Bucket, found_or_absent, pack_of, put_error};
 use crate::StoreError;
 
-/// Objects that are looked through for each pack that is wanted: a pack has two.
+/// Objects listed per requested pack: a pack has two.
 const OBJECTS_OF_PACK: usize = 2;
 
 impl Bucket {
@@ -17,7 +17,7 @@ impl Bucket {
         parts.into_iter().collect::<Path>().join(name)
     }
 
-    /// An object's content; `None` when there is none.
+    /// Returns an object's content, or `None` if there is none.
     pub(crate) async fn read_root(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, StoreError> {
         match self.s3.get(&self.root_path(name)).await {
             Ok(found) if found.meta.size > most => Err(StoreError::Damaged(format!("{name} is too large"))),
@@ -38,7 +38,7 @@ impl Bucket {
         }
     }
 
-    /// The first packs, by name.
+    /// Returns the first packs, by name.
     pub(crate) async fn some_packs(&self, most: usize) -> Result<Vec<DeploymentId>, StoreError> {
         let mut objects = self.s3.list(Some(&self.deployments)).take(most.saturating_mul(OBJECTS_OF_PACK));
         let mut packs: Vec<DeploymentId> = Vec::new();

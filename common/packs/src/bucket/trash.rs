@@ -1,7 +1,7 @@
-//! The trash of a bucket. Its server copies the objects; their `Last-Modified` there says when a pack was moved.
+//! The trash of a bucket. The server copies the objects; their `Last-Modified` in the trash is the time of the move.
 //!
-//! Each move copies the data, then the manifest, and only then deletes the manifest and the data: the pack is whole in one
-//! of both places whenever it is interrupted.
+//! Each move copies the data, then the manifest, and only then deletes the manifest and the data: if it is interrupted,
+//! the pack is still complete in at least one place.
 
 use domain::{DeploymentId, Timestamp};
 use futures_util::TryStreamExt as _;
@@ -10,12 +10,11 @@ use object_store::{ObjectStore as _, ObjectStoreExt as _, path::Path};
 use super::{Bucket, StoreError, found_or_absent, head, modified_at, pack_of, put_error};
 use crate::trash::{StoredPack, TrashedPack};
 
-/// The object that is written to learn what time it is.
+/// The object that is written to learn the server's time.
 const CLOCK: &str = ".clock";
-/// Sorts after the objects of a pack, and before the next pack's.
+/// Sorts after the objects of a pack and before those of the next pack.
 const AFTER_PACK: &str = "z";
 
-/// The objects of one pack.
 struct Objects {
     id: DeploymentId,
     written_at: Timestamp,
@@ -52,7 +51,7 @@ impl Bucket {
 
     pub(crate) async fn trash(&self, id: &DeploymentId) -> Result<bool, StoreError> {
         if self.is_missing(&self.manifest_path(id)).await? {
-            // Half-written, or the rest of a move whose other end is whole.
+            // A partial upload, or the rest of a move that is complete at the other end.
             self.delete(&self.data_path(id)).await?;
             return Ok(!self.is_missing(&self.trash.clone().join(id.as_str()).join("manifest")).await?);
         }
@@ -76,7 +75,7 @@ impl Bucket {
     async fn move_pack(&self, id: &DeploymentId, from: &Path, to: &Path) -> Result<(), StoreError> {
         let (from, to) = (from.clone().join(id.as_str()), to.clone().join(id.as_str()));
         match self.s3.copy(&from.clone().join("data"), &to.clone().join("data")).await {
-            // A damaged pack keeps what there is of it.
+            // A damaged pack is moved without its missing data.
             Ok(()) => {}
             Err(error) => found_or_absent(error)?,
         }
@@ -110,7 +109,7 @@ impl Bucket {
             let manifest_at = (object.location.filename() == Some("manifest")).then_some(at);
             let is_full = packs.len() == most;
             match packs.last_mut() {
-                // The objects of a pack come one after the other.
+                // The objects of a pack are adjacent.
                 Some(last) if last.id == id => {
                     last.written_at = last.written_at.max(at);
                     last.manifest_at = last.manifest_at.or(manifest_at);

@@ -1,4 +1,4 @@
-//! Whether digits in a name are the beginning of a hash of the file's content.
+//! Checks whether digits in a name are the beginning of a hash of the file's content.
 
 use std::{
     fs::File,
@@ -12,25 +12,24 @@ use sha2::{Digest as _, Sha256};
 
 use crate::Span;
 
-/// Bytes of files that are hashed for one upload, at most: names that need it are few.
+/// Maximum bytes of files that are hashed per upload: few names need it.
 const HASHED_BYTES: u64 = 64 * 1024 * 1024;
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Digits that a coincidence does not have.
+/// Minimum number of digits that cannot match by coincidence.
 const FEWEST_DIGITS: usize = 8;
 
-/// Compares names with hashes of content, as long as it has bytes left.
+/// Compares names with content hashes within a byte budget.
 pub(in super::super) struct Verified<'d> {
     data: &'d File,
     bytes_left: u64,
 }
 
 impl<'d> Verified<'d> {
-    /// Compares the content in `data`.
     pub(in super::super) fn new(data: &'d File) -> Self {
         Self { data, bytes_left: HASHED_BYTES }
     }
 
-    /// Whether `digits` begin the MD5, SHA-1 or SHA-256 of the content at `span`, in hexadecimal.
+    /// Returns whether the MD5, SHA-1 or SHA-256 of the content at `span` begins with the hexadecimal `digits`.
     pub(super) fn is_hash_of(&mut self, digits: &str, span: Span) -> io::Result<bool> {
         if digits.len() < FEWEST_DIGITS || span.len > self.bytes_left {
             return Ok(false);
@@ -51,7 +50,7 @@ impl<'d> Verified<'d> {
         Ok(hashes.iter().any(|hash| hash.starts_with(digits)))
     }
 
-    /// Reads the content at `span` in chunks, until `take` wants no more.
+    /// Reads the content at `span` in chunks until `take` returns `false`.
     pub(super) fn read(&self, span: Span, mut take: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
         let mut body = Body { data: self.data, span };
         let mut chunk = vec![0; CHUNK_BYTES];

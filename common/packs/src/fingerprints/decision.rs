@@ -1,8 +1,9 @@
-//! The decision: which of a site's names carry a hash, once it is known which of them the site refers to.
+//! Decides which of the names that a site refers to carry a hash.
 //!
-//! One hash says nothing of the rest of a site: `public/` of a Vite site has pictures that people named, and `LinkedIn` has as many
-//! letters as a hash. A generator is known by folder. In a folder that has proof of one (digits that nobody would write, or a name
-//! that a generator gives), names of its form carry hashes too; elsewhere each needs proof of its own.
+//! One hash says nothing about the rest of a site: `public/` of a Vite site has pictures that people named, and
+//! `LinkedIn` has as many letters as a hash. Generators are detected by folder. In a folder with proof of one (digits
+//! that nobody would write, or a name that a generator gives), other names of the same form carry hashes too; elsewhere
+//! each name needs its own proof.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,25 +18,24 @@ use super::{
 };
 use crate::Span;
 
-/// Length of the hashes that webpack alone writes, in any place.
+/// Length of hashes that only webpack writes, anywhere.
 const WEBPACK_LENGTH: usize = 20;
-/// From this length on, hexadecimal digits are those of one generator wherever they stand in names.
+/// Minimum length at which hexadecimal digits come from one generator wherever they are in names.
 const LONG_LENGTH: usize = 16;
 /// Length of an MD5, which Expo and Docusaurus write.
 const MD5_LENGTH: usize = 32;
-/// Files of one form from which on that form is the folder's.
+/// Number of files of one form that establish it for the folder.
 const SEVERAL: usize = 2;
-/// Of a folder's pictures and fonts whose names have the form of a hash, those that must look random are one in so many.
+/// At least one in this many of a folder's media files with hash-like names must look random.
 const RANDOM_SHARE: usize = 4;
-/// Folders into which generators sort pictures and fonts, beside those of scripts and styles.
+/// Folders into which generators sort pictures and fonts, next to those of scripts and styles.
 const MEDIA_FOLDERS: [&str; 4] = ["img", "images", "fonts", "media"];
 /// Folders into which generators sort scripts and styles.
 const CODE_FOLDERS: [&str; 2] = ["js", "css"];
 
-/// Bytes of a site that are searched for references, at most. What names everything is searched first.
+/// Maximum bytes of a site that are searched for references. Files that name many others are searched first.
 const SEARCHED_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A file of the site.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Source<'p> {
     pub(in super::super) path: &'p str,
@@ -45,14 +45,14 @@ pub(in super::super) struct Source<'p> {
 /// Finds the fingerprinted files of a site.
 pub(in super::super) struct Fingerprints<'p> {
     files: Vec<Source<'p>>,
-    /// By their places in `files`.
+    /// Candidates with their indices in `files`.
     candidates: Vec<(usize, Candidate<'p>)>,
 }
 
 /// The form in which a generator writes its hashes.
 #[derive(PartialEq, Eq, Hash, Clone, Copy)]
 struct Form {
-    /// None where the length says enough.
+    /// `None` if the length alone suffices.
     place: Option<Place>,
     len: usize,
     alphabet: Alphabet,
@@ -61,33 +61,32 @@ struct Form {
 /// The names of one form in one folder.
 #[derive(Default, Clone, Copy)]
 struct Tally {
-    /// The names whose hash has no other reading.
+    /// Names whose hash has no other reading.
     strong: usize,
-    /// Those of them that prove that a generator wrote them.
+    /// The strong names that prove a generator.
     proofs: usize,
 }
 
 /// The forms of a site's hashes, by folder.
 #[derive(Default)]
 struct Forms<'p> {
-    /// Scripts and styles.
     code: HashMap<(&'p str, Form), Tally>,
-    /// Pictures, fonts, sound and films.
+    /// Pictures, fonts, audio and video.
     media: HashMap<(&'p str, Form), Tally>,
-    /// Scripts and styles of the whole site that carry hashes.
+    /// The number of scripts and styles with hashes in the whole site.
     counts: HashMap<Form, usize>,
     has_expo: bool,
 }
 
 impl<'p> Fingerprints<'p> {
-    /// Looks at the names of `files`.
+    /// Finds the candidates among the names of `files`.
     pub(in super::super) fn new(files: Vec<Source<'p>>) -> Self {
         let candidates =
             files.iter().enumerate().filter_map(|(at, file)| Some((at, Candidate::find(file.path)?))).collect();
         Self { files, candidates }
     }
 
-    /// Decides, reading what it needs of the files. Returns the paths of those that are fingerprinted.
+    /// Returns the paths of the fingerprinted files, reading file contents as needed.
     pub(in super::super) fn decide(&self, mut content: Verified<'_>) -> io::Result<HashSet<&'p str>> {
         if self.candidates.is_empty() {
             return Ok(HashSet::new());
@@ -104,7 +103,7 @@ impl<'p> Fingerprints<'p> {
                 fingerprinted.insert(path);
             }
         }
-        // A source map is called as its script is, and refers to nothing but it.
+        // A source map is named like its script and refers only to it.
         let maps = self
             .files
             .iter()
@@ -115,7 +114,7 @@ impl<'p> Fingerprints<'p> {
         Ok(fingerprinted)
     }
 
-    /// For each candidate, whether another file of the site refers to it.
+    /// Returns for each candidate whether another file of the site refers to it.
     fn find_references(&self, content: &Verified<'_>) -> io::Result<Vec<bool>> {
         let tokens: Vec<&str> = self.candidates.iter().map(|(_, candidate)| candidate.token).collect();
         let mut own: HashMap<Span, Vec<usize>> = HashMap::new();
@@ -125,7 +124,7 @@ impl<'p> Fingerprints<'p> {
         let mut search = Search::new(&tokens);
         let mut seen = HashSet::new();
         let mut sources: Vec<_> = self.files.iter().filter_map(|file| Some((weight(file.path)?, file))).collect();
-        // A runtime or a manifest names everything at once; pages repeat one another.
+        // A runtime or a manifest names everything in one place; pages repeat one another.
         sources.sort_by_key(|(weight, file)| (*weight, file.path.matches('/').count()));
         let mut bytes_left = SEARCHED_BYTES;
         for (_, Source { span, .. }) in sources {
@@ -147,7 +146,7 @@ impl<'p> Fingerprints<'p> {
     }
 }
 
-/// How late the file at `path` is searched for references; none if it makes none that count.
+/// Returns the search priority of the file at `path`, lowest first, or `None` if its references do not count.
 fn weight(path: &str) -> Option<u8> {
     let (_, extension) = path.rsplit_once('.')?;
     match extension {
@@ -185,13 +184,13 @@ impl<'p> Forms<'p> {
         forms
     }
 
-    /// The scripts and styles of the site whose hashes have the form of `candidate`'s.
+    /// Returns the number of scripts and styles of the site whose hashes have the form of `candidate`'s.
     fn count(&self, place: Option<Place>, candidate: &Candidate<'_>) -> usize {
         let forms = Form { place, ..Form::of(candidate) }.or_wider();
         forms.map(|form| self.counts.get(&form).copied().unwrap_or_default()).sum()
     }
 
-    /// The scripts and styles in `folder` whose hashes have the form of `candidate`'s.
+    /// Returns the tally of scripts and styles in `folder` whose hashes have the form of `candidate`'s.
     fn code_in(&self, folder: &str, candidate: &Candidate<'_>) -> Tally {
         Form::of(candidate).or_wider().fold(Tally::default(), |sum, form| {
             let tally = self.code.get(&(folder, form)).copied().unwrap_or_default();
@@ -199,15 +198,15 @@ impl<'p> Forms<'p> {
         })
     }
 
-    /// Whether the hash of a script or a style, in a form that has no other reading, is one.
+    /// Returns whether a strong hash of a script or a style is accepted.
     fn is_code_hash(&self, candidate: &Candidate<'_>) -> bool {
         candidate.alphabet == Alphabet::Hex
             || self.code_in(candidate.folder, candidate).proofs > 0
             || self.is_beside_code(candidate, &CODE_FOLDERS)
     }
 
-    /// Whether a folder beside the one of `candidate` has scripts or styles that prove a generator, which sorts what it writes: into
-    /// folders of one folder, or into the folders called as `sorted`.
+    /// Returns whether a sibling folder of `candidate`'s has scripts or styles that prove a generator which sorts its
+    /// output: into folders of a common parent, or into the folders named in `sorted`.
     fn is_beside_code(&self, candidate: &Candidate<'_>, sorted: &[&str]) -> bool {
         let (parent, name) = split(candidate.folder);
         self.code.iter().any(|((folder, form), tally)| {
@@ -220,20 +219,20 @@ impl<'p> Forms<'p> {
         })
     }
 
-    /// Whether the pictures and fonts in the folder of `candidate` prove by themselves that they are called as it is.
+    /// Returns whether enough media files in the folder of `candidate` have random-looking hashes of its form.
     fn is_among_random(&self, candidate: &Candidate<'_>) -> bool {
         let tally = self.media.get(&(candidate.folder, Form::of(candidate))).copied().unwrap_or_default();
         tally.proofs >= SEVERAL && tally.proofs * RANDOM_SHARE >= tally.strong
     }
 
-    /// Whether what stands in the place of a hash, in a name that the site refers to, is one.
+    /// Returns whether the candidate, in a name that the site refers to, is accepted as a hash.
     fn accept(&self, candidate: &Candidate<'_>) -> bool {
         let Candidate { place, alphabet, hash, folder, .. } = *candidate;
         if candidate.exclusive.is_some() {
             return true;
         }
         let is_hex = alphabet == Alphabet::Hex;
-        // `fromJSON.js` is a name.
+        // `fromJSON.js` is an ordinary name.
         if place == Place::Whole && !is_hex {
             return false;
         }
@@ -247,7 +246,7 @@ impl<'p> Forms<'p> {
                 beside.proofs >= if place == Place::Whole { SEVERAL } else { 1 } || is_react
             }
             (Class::Media, strength) => {
-                // An MD5 alone may be that of somebody's address.
+                // An MD5 as the whole name may be the hash of an email address (Gravatar).
                 let is_anywhere =
                     is_hex && hash.len() >= LONG_LENGTH && (place != Place::Whole || hash.len() < MD5_LENGTH);
                 let is_react = is_hex && is_in("static/media");
@@ -276,7 +275,7 @@ impl Form {
         Self { place: Some(candidate.place), len: candidate.hash.len(), alphabet: candidate.alphabet }
     }
 
-    /// The forms in which a generator may have written a hash of this one.
+    /// Returns the forms of generators that may have written a hash of this form.
     fn or_wider(self) -> impl Iterator<Item = Self> {
         let all = [Alphabet::Hex, Alphabet::Base32, Alphabet::Base36, Alphabet::Base64];
         all.into_iter().map(move |alphabet| Self { alphabet, ..self }).filter(move |form| form.covers(&self))
@@ -287,12 +286,12 @@ impl Form {
     }
 }
 
-/// Whether a name with a hash that has no other reading is a generator's for sure.
+/// Returns whether a strong name is certain to come from a generator.
 fn proves_generator(candidate: &Candidate<'_>) -> bool {
     let Candidate { class, place, alphabet, hash, folder, stem, .. } = *candidate;
     let is_default = match alphabet {
         Alphabet::Hex | Alphabet::Base36 => true,
-        // Vite and Rollup, unless they are told otherwise.
+        // The defaults of Vite and Rollup.
         Alphabet::Base64 => {
             place == Place::Dash && stem == "index" && (folder == "assets" || folder.ends_with("/assets"))
         }
@@ -302,12 +301,10 @@ fn proves_generator(candidate: &Candidate<'_>) -> bool {
     class == Class::Code && is_default || alphabet == Alphabet::Hex || words::is_random(hash)
 }
 
-/// A folder's parent and its own name.
 fn split(folder: &str) -> (&str, &str) {
     folder.rsplit_once('/').unwrap_or(("", folder))
 }
 
-/// Whether people number files so.
 fn is_number(hash: &str) -> bool {
     hash.bytes().all(|byte| byte.is_ascii_digit())
 }

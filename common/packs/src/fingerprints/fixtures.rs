@@ -1,7 +1,7 @@
-//! Names of real builds and real files.
+//! Names from real builds and real files.
 //!
-//! `builds.txt` has the files of sites that generators made: `+` before a name that carries a hash and is referred to, `-` before another.
-//! `files.txt` has names of files that carry none, from archives, cameras and packages.
+//! `builds.txt` lists the files of generated sites: `+` marks a referenced name with a hash, `-` any other. `files.txt`
+//! lists names without hashes, from archives, cameras and packages.
 
 use std::{collections::HashSet, io::Write as _};
 
@@ -13,10 +13,10 @@ use crate::Span;
 
 const BUILDS: &str = include_str!("../../tests/fixtures/builds.txt");
 const FILES: &str = include_str!("../../tests/fixtures/files.txt");
-/// Of a thousand hashes in names, those that may stay unseen.
+/// Permitted number of undetected hashes per thousand.
 const MISSED_PER_MILLE: usize = 5;
 
-/// Decides on `paths`, of a site with one script that refers to all of them.
+/// Returns the fingerprinted ones of `paths`, for a site with one script that refers to all of them.
 fn fingerprinted<'p>(paths: &[&'p str]) -> HashSet<&'p str> {
     let mut data = tempfile::tempfile().expect("a file");
     let references = paths.join("\n");
@@ -63,7 +63,7 @@ fn hashes_in_the_names_of_real_builds_are_found_and_nothing_else() {
 fn names_of_real_files_are_not_taken_for_hashes_in_the_sites_of_generators() {
     let names: Vec<&str> = FILES.lines().filter(|line| !line.starts_with('#')).collect();
     assert!(names.len() >= 1_000, "{}", names.len());
-    // Beside the output of each generator, where its folder and its forms are.
+    // Next to the output of each generator, with its folder and forms.
     for (folder, beside) in [
         ("", &[][..]),
         ("assets", &["assets/index-BkX3d9aQ.js", "assets/index-C_7zZ-1a.css", "assets/vendor-t5CeUkWN.js"]),
@@ -84,7 +84,7 @@ fn names_of_real_files_are_not_taken_for_hashes_in_the_sites_of_generators() {
     }
 }
 
-/// Names that people give, whose ends have the form of a hash.
+/// Names given by people whose ends look like a hash.
 const NAMED: [&str; 44] = [
     "icon-LinkedIn.svg",
     "chart-2024Q3v2.png",
@@ -140,7 +140,7 @@ fn names_that_people_give_prove_nothing_beside_or_without_a_generators() {
     let picture = [vite, &["assets/react-CHdo91hT.svg"]].concat();
     for beside in [&[][..], vite, &picture, &sorted, &react] {
         for folder in ["img/", "images/", "", "static/", "a/assets-of-others/", "js/", "css/"] {
-            // Together, and each alone.
+            // Tested together and one by one.
             let names: Vec<String> = NAMED.iter().map(|name| format!("{folder}{name}")).collect();
             let together = [names.iter().map(String::as_str).collect::<Vec<_>>()];
             let alone = names.iter().map(|name| vec![name.as_str()]);
@@ -153,7 +153,7 @@ fn names_that_people_give_prove_nothing_beside_or_without_a_generators() {
             }
         }
     }
-    // Not even beside a picture that has one.
+    // Not even next to a picture with a hash.
     let paths = [vite, &["img/logo-Bk3xTQzw.svg", "img/icon-LinkedIn.svg", "img/chart-2024Q3v2.png"]].concat();
     assert!(fingerprinted(&paths).iter().all(|path| path.starts_with("assets/")));
 }
@@ -170,7 +170,7 @@ fn a_name_that_nothing_refers_to_proves_nothing() {
         ("assets/index-BkX3d9aQ.js", Span { offset: page, len: script }),
         ("assets/index-BkX3d9aQ.js.map", Span { offset: 0, len: page }),
         ("assets/chunk-C_7zZ-1a.js", Span { offset: page, len: 0 }),
-        // Its own bytes name it, and no others.
+        // Only the hash of its own content counts.
         ("assets/index-Bt5CeUkW.css", Span { offset: page, len: script }),
         ("assets/old-DmDZ0-yr.js", Span { offset: page, len: 0 }),
         ("assets/old-DmDZ0-yr.js.map", Span { offset: page, len: 0 }),

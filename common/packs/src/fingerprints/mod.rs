@@ -1,10 +1,10 @@
-//! Which files may be cached for ever: those whose name carries a hash of their content.
+//! Detection of files that may be cached forever: those whose name carries a hash of their content.
 //!
-//! A name proves nothing by its letters: `cafe2024.jpg` is a photograph. Two things have to come together. The site itself
-//! refers to the name ([`references`]); and its hash is one ([`decision`]), by the form that a known generator writes
-//! ([`names`], [`words`]), or because it is the beginning of a well-known hash of the content ([`content`]). Documents and downloads never
-//! qualify. Wrong decisions cost differently: a hash that is not seen costs a revalidation, a word taken for a hash keeps an old file
-//! in browsers for a year. What is uncertain is therefore no fingerprint.
+//! The letters of a name prove nothing: `cafe2024.jpg` is a photograph. Two conditions are required. The site itself
+//! refers to the name ([`references`]); and the hash is genuine ([`decision`]), because it has the form that a known
+//! generator writes ([`names`], [`words`]) or is the beginning of a well-known hash of the content ([`content`]).
+//! Documents and downloads never qualify. Errors differ in cost: a missed hash costs a revalidation, a word mistaken
+//! for a hash keeps an old file in browsers for a year. Uncertain names are therefore not fingerprints.
 
 mod content;
 mod decision;

@@ -1,12 +1,12 @@
-//! What in a file's name may be a hash, and which generators write it so.
+//! Candidate hashes in file names, and the generators that write them.
 //!
 //! | generator | where | form |
 //! |---|---|---|
-//! | Vite, Rollup, Rolldown | `assets/`, and what the site says | `name-` and 8 of base64url; `.` before it in `VitePress` and others |
+//! | Vite, Rollup, Rolldown | `assets/`, and as the site configures | `name-` and 8 of base64url; `.` before it in `VitePress` and others |
 //! | `SvelteKit` | `_app/immutable/` | `name.`, or nothing, and 8 of base64url or hexadecimal |
 //! | Astro | `_astro/` | `name.` and 8 of base64url, for images `_` and a transformation |
 //! | Nuxt | `_nuxt/` | 8 of base64url, or 7 or 8 hexadecimal |
-//! | Next | `_next/static/` | 8, 16 or 20 hexadecimal, 13 of base 38, or a folder called as the build is |
+//! | Next | `_next/static/` | 8, 16 or 20 hexadecimal, 13 of base 38, or a folder named after the build |
 //! | webpack, Angular, Vue CLI, Create React App | anywhere | `name.` or nothing, 8, 16, 20 or 32 hexadecimal, `.chunk` |
 //! | Docusaurus | `assets/js`, `assets/css`, `assets/images` | 8 hexadecimal; `name-` and 32 for images |
 //! | Parcel | anywhere | `name.` and 8 hexadecimal |
@@ -19,7 +19,7 @@
 use super::words::{self, Hex};
 use crate::types;
 
-/// Folders into which a generator writes nothing but what has a hash in its name.
+/// Folders in which every file of the generator has a hash in its name.
 const EXCLUSIVE: [(&str, Generator); 5] = [
     ("_next/static", Generator::Next),
     ("_app/immutable", Generator::SvelteKit),
@@ -27,28 +27,27 @@ const EXCLUSIVE: [(&str, Generator); 5] = [
     ("_nuxt", Generator::Nuxt),
     ("_expo/static", Generator::Expo),
 ];
-/// Folder of the programs that .NET compiles.
+/// Folder of .NET's compiled programs.
 const DOTNET_FOLDER: &str = "_framework";
 /// Parts of a name that may follow the hash.
 const MODIFIERS: [&str; 16] = [
     "min", "chunk", "lean", "bundle", "p", "s", "module", "legacy", "modern", "worker", "entry", "esm", "umd", "prod",
     "async", "global",
 ];
-/// What may follow the hash within its part: Next's subsets of fonts, and what `wasm-bindgen` adds.
+/// Suffixes of a hash within its part: Next's font subsets, and `wasm-bindgen`'s.
 const SUFFIXES: [&str; 2] = ["-s", "_bg"];
-/// Lengths of hashes in hexadecimal digits.
 const HEX_LENGTHS: [usize; 8] = [8, 10, 12, 16, 20, 32, 40, 64];
-/// Length of the hashes in other digits.
+/// Length of hashes in other alphabets.
 const SHORT_LENGTH: usize = 8;
-/// Lengths of hashes that one generator alone writes.
+/// Lengths of hashes that only one generator writes.
 const NUXT_HEX_LENGTH: usize = 7;
 const TURBOPACK_LENGTH: usize = 13;
 const DOTNET_LENGTH: usize = 10;
-/// Characters of the name that Next gives to a build.
+/// Length of the name that Next gives to a build.
 const NEXT_BUILD_LENGTH: usize = 21;
-/// Characters that Astro adds to a hash for an image's transformation.
+/// Lengths of the image transformation that Astro appends to a hash.
 const TRANSFORM_LENGTHS: std::ops::RangeInclusive<usize> = 3..=8;
-/// Words with which generators begin the names of what they bundle.
+/// First words of generated bundle names.
 pub(super) const BUNDLE_STEMS: [&str; 18] = [
     "index",
     "main",
@@ -69,7 +68,7 @@ pub(super) const BUNDLE_STEMS: [&str; 18] = [
     "client",
     "root",
 ];
-/// A generator that has a folder of its own.
+/// A generator with a folder of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Generator {
     Next,
@@ -79,39 +78,37 @@ pub(super) enum Generator {
     Expo,
 }
 
-/// What a file is to a page.
+/// The role of a file in a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Scripts, styles and programs: generators put a hash into the name of each.
+    /// Scripts, styles and programs: generators hash the name of each.
     Code,
-    /// Fonts, images, sound and films: others lie among those of the generator.
+    /// Fonts, images, audio and video: files of other origin may be among the generator's.
     Media,
 }
 
-/// Where in its name a hash stands.
+/// The position of a hash in its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Place {
-    /// It is the name.
     Whole,
-    /// After a point.
     Dot,
-    /// After a hyphen or a low line.
+    /// After a hyphen or an underscore.
     Dash,
 }
 
-/// The digits of a hash, from the fewest to the most.
+/// The alphabet of a hash, smallest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Alphabet {
     Hex,
-    /// Capitals and 2 to 7.
+    /// Capital letters and 2 to 7.
     Base32,
-    /// Small letters and digits.
+    /// Lower-case letters and digits.
     Base36,
     Base64,
 }
 
 impl Alphabet {
-    /// Returns the smallest one that `text` is written in.
+    /// Returns the smallest alphabet that contains `text`.
     fn of(text: &str) -> Option<Self> {
         let all = |is: fn(u8) -> bool| text.bytes().all(is);
         if all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
@@ -127,18 +124,18 @@ impl Alphabet {
         }
     }
 
-    /// Whether a generator that writes hashes in these digits may have written one in `other`.
+    /// Returns whether a generator with this alphabet may have written a hash in `other`.
     pub(super) fn covers(self, other: Self) -> bool {
         self == other || self == Self::Base64 || (self == Self::Base36 && other == Self::Hex)
     }
 }
 
-/// How sure it is, by itself, that what stands at a hash's place is one.
+/// The certainty, judged by the characters alone, that a candidate is a hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Strength {
     /// A person could have written it.
     Written,
-    /// It is one if others of its form are.
+    /// A hash if others of its form are.
     Weak,
     Strong,
 }
@@ -147,21 +144,20 @@ pub(super) enum Strength {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate<'p> {
     pub(super) hash: &'p str,
-    /// The hash, with what a reference to it has between it and the next point.
+    /// The hash, together with the rest of its part up to the next dot, as references contain it.
     pub(super) token: &'p str,
     pub(super) place: Place,
     pub(super) alphabet: Alphabet,
     pub(super) strength: Strength,
     pub(super) class: Class,
-    /// The generator whose own folder it is in.
+    /// The generator that owns the folder.
     pub(super) exclusive: Option<Generator>,
-    /// The first word of its name.
     pub(super) stem: &'p str,
     pub(super) folder: &'p str,
 }
 
 impl<'p> Candidate<'p> {
-    /// Finds the hash in the name of the file at `path`, if what the file is can have one.
+    /// Finds the hash in the name of the file at `path`, if files of its class can have one.
     pub(super) fn find(path: &'p str) -> Option<Self> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let name_of_encoded = name.strip_suffix(".br").or_else(|| name.strip_suffix(".gz"));
@@ -209,7 +205,7 @@ impl<'p> Candidate<'p> {
     }
 }
 
-/// What a file of a media type is to a page; none for documents, data and downloads.
+/// Returns the class of a media type, or `None` for documents, data and downloads.
 pub(super) fn class(essence: &str) -> Option<Class> {
     match essence {
         "text/javascript" | "text/css" | "application/wasm" => Some(Class::Code),
@@ -219,7 +215,7 @@ pub(super) fn class(essence: &str) -> Option<Class> {
     }
 }
 
-/// Finds the hash in `part`, the last part of a name between points, and `token` as [`Candidate`] has it.
+/// Finds the hash and the [`Candidate::token`] in `part`, the last dot-separated part of a name.
 fn hash_in<'p>(
     part: &'p str,
     is_whole: bool,
@@ -273,7 +269,7 @@ fn strength(hash: &str, alphabet: Alphabet, class: Class) -> Strength {
             Hex::Written => Strength::Written,
         };
     }
-    // Scripts whose names end in capitals and several digits are esbuild's, in a site of its.
+    // In an esbuild site, scripts whose names end in capitals and several digits are generated.
     let has_number = hash.bytes().filter(u8::is_ascii_digit).count() >= 2;
     if alphabet == Alphabet::Base32 && class == Class::Code && has_number && words::runs(hash) == 2 {
         return Strength::Weak;
@@ -287,7 +283,7 @@ fn strength(hash: &str, alphabet: Alphabet, class: Class) -> Strength {
         Alphabet::Base32 => has(u8::is_ascii_digit) && words::runs(hash) >= 3,
         Alphabet::Base36 | Alphabet::Hex => words::runs(hash) >= 4,
     };
-    // Words and a number are no hash in small letters.
+    // In lower case, words with a number are not a hash.
     let is_written = !is_strong && alphabet == Alphabet::Base36 && words::is_made_of_words(hash);
     match (is_strong, is_written) {
         (true, _) => Strength::Strong,
@@ -296,7 +292,7 @@ fn strength(hash: &str, alphabet: Alphabet, class: Class) -> Strength {
     }
 }
 
-/// Whether `folder` is `wanted` or below it, at any depth of the site.
+/// Returns whether `folder` is `wanted` or below it, at any depth of the site.
 fn is_within(folder: &str, wanted: &str) -> bool {
     folder.match_indices(wanted).any(|(at, _)| {
         let end = at + wanted.len();
@@ -305,12 +301,12 @@ fn is_within(folder: &str, wanted: &str) -> bool {
     })
 }
 
-/// Whether `part` ends as the name of an image for screens of many points does: `2x` of `logo@2x`.
+/// Returns whether `scale` is the scale of a high-resolution image: `2x` of `logo@2x`.
 fn is_scale(scale: &str) -> bool {
     scale.strip_suffix('x').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A UUID names a file, and says nothing of its content.
+/// Returns whether `part` contains a UUID, which identifies a file but not its content.
 fn has_uuid(part: &str) -> bool {
     let groups: Vec<&str> = part.split(['-', '_']).collect();
     groups.windows(5).any(|five| {
@@ -319,7 +315,7 @@ fn has_uuid(part: &str) -> bool {
     })
 }
 
-/// Whether a folder is called as Next calls a build, by itself or after a commit.
+/// Returns whether a folder is named like a Next build, by Next itself or after a commit.
 fn is_next_build(folder: &str) -> bool {
     match folder.len() {
         NEXT_BUILD_LENGTH => Alphabet::of(folder) == Some(Alphabet::Base64) && words::runs(folder) >= 5,

@@ -1,24 +1,23 @@
-//! Whether a site refers to names: a search for their hashes in its pages, scripts, styles and manifests.
+//! Searches a site's pages, scripts, styles and manifests for references to names, by their hashes.
 //!
-//! A hash is what a reference always has. The rest of the name may be put together by a script, as webpack's runtime and Vite's
-//! map of chunks do. A hash counts where it ends a run of letters, digits, `-`, `_` and `~`, and begins it or follows one of the marks.
+//! Every reference contains the hash, whereas a script may assemble the rest of the name, as webpack's runtime and
+//! Vite's map of chunks do. A hash counts if it ends a run of letters, digits, `-`, `_` and `~`, and begins that run or
+//! follows one of the marks.
 
 use std::collections::HashMap;
 
-/// Bytes of a run that are looked at: its last ones. Tokens are shorter.
+/// Bytes at the end of a run that are examined. Tokens are shorter.
 const RUN_BYTES: usize = 256;
-/// Bits of the filter that most runs do not pass.
+/// Bits of the filter that rejects most runs.
 const FILTER_BITS: usize = 1 << 16;
-/// Bytes by whose value tokens are found; the shortest token has one less.
+/// Bytes of the key that tokens are indexed by; the shortest token has one less.
 const KEY_BYTES: usize = 8;
-/// Bytes of the shortest token.
 const FEWEST: usize = KEY_BYTES - 1;
-/// An odd number that spreads keys over the filter.
+/// An odd multiplier that spreads keys over the filter.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// What stands for a slash, where it is escaped, before a name.
+/// Ends of escaped slashes before a name.
 const ESCAPED_SLASHES: [&[u8]; 4] = [b"u002F", b"u002f", b"2F", b"2f"];
 
-/// A search for tokens.
 pub(super) struct Search<'t> {
     tokens: &'t [&'t str],
     by_key: HashMap<u64, Vec<usize>>,
@@ -26,12 +25,12 @@ pub(super) struct Search<'t> {
     found: Vec<bool>,
     missing: usize,
     has_short: bool,
-    /// The run that goes on in the next chunk.
+    /// The run that continues in the next chunk.
     run: Vec<u8>,
 }
 
 impl<'t> Search<'t> {
-    /// Searches for `tokens`, which may hold the same one several times.
+    /// Creates a search for `tokens`, which may contain duplicates.
     pub(super) fn new(tokens: &'t [&'t str]) -> Self {
         let mut by_key: HashMap<u64, Vec<usize>> = HashMap::new();
         let mut filter = vec![0; FILTER_BITS / 64].into_boxed_slice();
@@ -53,13 +52,11 @@ impl<'t> Search<'t> {
         }
     }
 
-    /// Whether nothing is left to be found.
     pub(super) fn is_done(&self) -> bool {
         self.missing == 0
     }
 
-    /// Looks through the next chunk of a text. What it says of `own`, tokens by their places, does not count: a file's name for
-    /// itself is no reference.
+    /// Searches the next chunk of a text. Matches of the tokens `own` do not count: a file may contain its own name.
     pub(super) fn feed(&mut self, chunk: &[u8], own: &[usize]) {
         let mut rest = chunk;
         if !self.run.is_empty() {
@@ -72,8 +69,8 @@ impl<'t> Search<'t> {
             self.end(own);
             rest = after;
         }
-        // Before `at` stands no byte of a run. Where the last of the fewest bytes that a run of interest has is none of a run, all of
-        // them are passed over unseen: most of a text is.
+        // The byte before `at` is not in a run. If the last byte of the next `FEWEST` bytes is not in a run either, a
+        // run within them would be too short, so all of them are skipped. This skips most of a text.
         let mut at = 0;
         while let Some(&probe) = rest.get(at + FEWEST - 1) {
             if !is_run(probe) {
@@ -95,13 +92,12 @@ impl<'t> Search<'t> {
         self.continue_run(&rest[start..]);
     }
 
-    /// Ends a text.
     pub(super) fn end(&mut self, own: &[usize]) {
         let run = std::mem::take(&mut self.run);
         self.look(&run, own);
     }
 
-    /// For each token, whether it was found.
+    /// Returns for each token whether it was found.
     pub(super) fn into_found(self) -> Vec<bool> {
         self.found
     }
@@ -140,13 +136,13 @@ impl<'t> Search<'t> {
     }
 }
 
-/// Whether what stands before a token within its run sets it apart.
+/// Returns whether the text before a token within its run separates it.
 fn is_boundary(before: &[u8]) -> bool {
     before.last().is_none_or(|last| matches!(last, b'-' | b'_' | b'~'))
         || ESCAPED_SLASHES.iter().any(|slash| before.ends_with(slash))
 }
 
-/// Where the run that ends before `end` begins, at `from` or later.
+/// Returns the start, at `from` or later, of the run that ends before `end`.
 fn run_start(text: &[u8], from: usize, end: usize) -> usize {
     (from..end).rev().find(|at| !is_run(text[*at])).map_or(from, |at| at + 1)
 }
@@ -165,7 +161,7 @@ const IS_RUN: [bool; 256] = {
     table
 };
 
-/// The last `bytes` of `text` as a number.
+/// Returns the last `bytes` of `text` as a number.
 fn key(text: &[u8], bytes: usize) -> u64 {
     text[text.len() - bytes..].iter().fold(0, |key, byte| key << 8 | u64::from(*byte))
 }

@@ -1,6 +1,6 @@
-//! Whether letters and digits could have been written by a person.
+//! Checks whether letters and digits could have been written by a person.
 
-/// For each letter, the letters that follow it somewhere in the 3,000 commonest words of technical prose, the first bit `a`.
+/// For each letter, a bit set of the letters that follow it in the 3,000 most common words of technical prose.
 const FOLLOWERS: [u32; 26] = [
     33_471_854, 1_460_497, 18_763_157, 20_343_129, 33_552_895, 18_499_889, 1_468_881, 18_501_905, 45_022_335, 16_401,
     1_321_232, 20_770_109, 1_366_291, 20_774_269, 25_099_647, 18_794_905, 1_048_576, 20_905_343, 22_871_477,
@@ -14,12 +14,12 @@ const HEX_WORDS: [&str; 59] = [
     "deed", "def", "deface", "ebb", "ebbed", "efface", "fab", "facade", "face", "faced", "fad", "fade", "faded", "feb",
     "fed", "fee", "feed",
 ];
-/// Letters that a hash has at least which is known by itself. Versions, models and dates have fewer.
+/// Minimum letters of a hash that is recognizable on its own. Versions, models and dates have fewer.
 const RANDOM_LETTERS: usize = 6;
-/// Beginnings of words, each with a capital, that no name of so few letters has.
+/// Minimum number of capitalized word beginnings, more than any name this short has.
 const RANDOM_WORDS: usize = 4;
 
-/// Counts the runs of small letters, capitals, digits and marks in `text`; a capital begins the run of the small letters after it.
+/// Counts the runs of lower-case letters, capitals, digits and marks. A capital joins the lower-case run after it.
 pub(super) fn runs(text: &str) -> usize {
     let mut runs = 0;
     let mut last = None;
@@ -52,12 +52,12 @@ impl Kind {
     }
 }
 
-/// Whether `text` (letters, digits, `-` and `_`) could be words and numbers: `SemiBold`, `iPhone15`, `big-icon`, `IMG_0042`.
+/// Returns whether `text` could be words and numbers: `SemiBold`, `iPhone15`, `big-icon`, `IMG_0042`.
 pub(super) fn is_wordlike(text: &str) -> bool {
     if !text.contains(['-', '_']) {
         return is_compound(text);
     }
-    // Words with marks between them are each of one case.
+    // Words joined by marks each have one case.
     let mut parts = text.split(['-', '_']);
     let has_word = || {
         text.split(['-', '_']).any(|part| {
@@ -69,7 +69,7 @@ pub(super) fn is_wordlike(text: &str) -> bool {
     parts.all(is_of_one_case) && (is_lower || has_word())
 }
 
-/// Whether `part` is a number, or letters of one case and perhaps a number.
+/// Returns whether `part` is a number, or letters of one case with an optional number.
 fn is_of_one_case(part: &str) -> bool {
     let letters = part.trim_end_matches(|c: char| c.is_ascii_digit());
     let rest = letters.get(1..).unwrap_or_default();
@@ -79,7 +79,7 @@ fn is_of_one_case(part: &str) -> bool {
         && (all(|byte| byte.is_ascii_lowercase(), rest) || all(|byte| byte.is_ascii_uppercase(), letters))
 }
 
-/// Whether `text` could be one or two words and a number: `Overview`, `JohnDoe1`, `SVGImage`, `1200x630`.
+/// Returns whether `text` could be one or two words and a number: `Overview`, `JohnDoe1`, `SVGImage`, `1200x630`.
 fn is_compound(text: &str) -> bool {
     let letters = text.trim_end_matches(|c: char| c.is_ascii_digit());
     if is_number(text) || (letters.len() <= 3 && is_of_one_case(text)) {
@@ -90,7 +90,7 @@ fn is_compound(text: &str) -> bool {
     }
     let is_caps = |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase());
     match *split_words(letters).collect::<Vec<_>>() {
-        // Nobody's word is without a digit, a capital and a meaning; and no generator's hash is.
+        // Lower-case letters without a digit count as a word even without meaning: no generator's hash looks like that.
         [word] => word.bytes().all(|byte| byte.is_ascii_lowercase()) && word.len() == text.len() || is_word(word),
         [first, second] if is_caps(first) => first.len() <= 4 && is_word(second) && !is_caps(second),
         [first, second] if is_caps(second) => second.len() >= 3 && first.len() >= 4 && is_word(first),
@@ -103,8 +103,9 @@ fn is_compound(text: &str) -> bool {
     }
 }
 
-/// Whether `text` (letters, digits, `-` and `_`) is what nobody writes: mostly letters, no word among them, and either consonants
-/// alone or capitals in between. More than half of all hashes of eight characters are, and no `LinkedIn`, `2024Q3v2` or `en_US_v2`.
+/// Returns whether `text` (letters, digits, `-` and `_`) is something that nobody writes: mostly letters, no word among
+/// them, and either consonants only or capitals in between. True for more than half of all hashes of eight characters,
+/// and false for `LinkedIn`, `2024Q3v2` or `en_US_v2`.
 pub(super) fn is_random(text: &str) -> bool {
     let runs = text.split(|c: char| !c.is_ascii_alphabetic());
     let words: Vec<&str> = runs.flat_map(split_words).collect();
@@ -117,7 +118,7 @@ pub(super) fn is_random(text: &str) -> bool {
         && (words.len() >= RANDOM_WORDS || words.iter().any(is_unreadable))
 }
 
-/// Whether `text` is two pronounceable names, and perhaps a number, of any letters: `JohnDoe1`.
+/// Returns whether `text` is two pronounceable names with an optional number, from any letters: `JohnDoe1`.
 pub(super) fn is_name(text: &str) -> bool {
     let letters = text.trim_end_matches(|c: char| c.is_ascii_digit());
     let words: Vec<&str> = split_words(letters).collect();
@@ -127,7 +128,7 @@ pub(super) fn is_name(text: &str) -> bool {
             .all(|word| word.len() >= 3 && is_of_one_case(word) && word.contains(['a', 'e', 'i', 'o', 'u', 'y']))
 }
 
-/// Whether the letters of `text` are words, and what is left of them no more than two.
+/// Returns whether each run of letters in `text` is a word or at most two letters.
 pub(super) fn is_made_of_words(text: &str) -> bool {
     text.split(|c: char| c.is_ascii_digit()).all(|run| run.len() <= 2 || is_word(run))
 }
@@ -160,7 +161,7 @@ fn split_words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a reader could pronounce the letters of `word`.
+/// Returns whether `word` is pronounceable.
 fn is_word(word: &str) -> bool {
     let letters: Vec<u8> = word.bytes().map(|byte| byte.to_ascii_lowercase()).collect();
     if word.len() < 3
@@ -176,18 +177,18 @@ fn is_word(word: &str) -> bool {
         })
 }
 
-/// What hexadecimal digits look like.
+/// The appearance of hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hex {
-    /// As no person writes them.
+    /// Unlike anything that a person would write.
     Mixed,
-    /// Like the end of a name with a number, or a number: as some hashes are.
+    /// Like the end of a name with a number, or a number; some hashes look like this.
     Plain,
-    /// A word, a date, a word and a number, the same digit again and again.
+    /// A word, a date, a word and a number, or one repeated digit.
     Written,
 }
 
-/// Judges hexadecimal digits in small letters.
+/// Classifies lower-case hexadecimal digits.
 pub(super) fn hex(text: &str) -> Hex {
     let letters: Vec<&str> = text.split(|c: char| c.is_ascii_digit()).filter(|run| !run.is_empty()).collect();
     let has_word = letters.iter().any(|run| is_hex_word(run, text.len() - run.len()));
@@ -209,7 +210,7 @@ pub(super) fn hex(text: &str) -> Hex {
     }
 }
 
-/// Whether `run` is a word beside a number of so many `digits`. A long number beside a short word is rather a hash.
+/// Returns whether `run` is a word next to `digits` digits. A short word next to a long number is more likely a hash.
 fn is_hex_word(run: &str, digits: usize) -> bool {
     (HEX_WORDS.contains(&run) && (run.len() > 3 || digits <= 4)) || (run.len() >= 4 && is_word(run))
 }
@@ -219,7 +220,7 @@ fn ends_in_year(text: &str) -> bool {
     digits.len() == 4 && (digits.starts_with("19") || digits.starts_with("20"))
 }
 
-/// Whether eight digits are a date of the last and this century, in one of the three orders.
+/// Returns whether eight digits are a date of the last or this century, in one of the three orders.
 fn is_date(digits: &str) -> bool {
     let number =
         |from: usize, to: usize| digits.get(from..to).and_then(|text| text.parse::<u32>().ok()).unwrap_or_default();

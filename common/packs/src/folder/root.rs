@@ -1,4 +1,4 @@
-//! Files at the root of a store's folder, beside the packs.
+//! Files at the root of a store's folder, next to the packs.
 
 use std::{
     fs::{self, File},
@@ -16,7 +16,7 @@ impl Folder {
         self.path().parent().unwrap_or(self.path())
     }
 
-    /// A file's content; `None` when there is none.
+    /// Returns a file's content, or `None` if there is none.
     pub(crate) fn read_root(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let file = match File::open(self.root().join(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -33,7 +33,7 @@ impl Folder {
         Ok(Some(content))
     }
 
-    /// Writes a file, durably and as a whole.
+    /// Writes a file durably and atomically.
     pub(crate) fn write_root(&self, name: &str, content: &[u8]) -> Result<(), StoreError> {
         self.require()?;
         let new = self.root().join(format!(".{name}.{}", std::process::id()));
@@ -52,7 +52,7 @@ impl Folder {
         }
     }
 
-    /// Packs in the order in which the folder has them.
+    /// Returns packs in directory order.
     pub(crate) fn some_packs(&self, most: usize) -> Result<Vec<DeploymentId>, StoreError> {
         self.require()?;
         let mut packs = Vec::new();

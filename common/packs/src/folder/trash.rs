@@ -1,4 +1,4 @@
-//! The trash of a folder. A pack is renamed as a whole; a file in it, written at the move, says when that was.
+//! The trash of a folder. A pack is renamed as a whole; a marker file in it records the time of the move.
 
 use std::{
     collections::BTreeSet,
@@ -14,15 +14,15 @@ use time::OffsetDateTime;
 use super::{DATA, Folder, MANIFEST, StoreError, pack_of};
 use crate::trash::{StoredPack, TrashedPack};
 
-/// The file whose time of writing is that of the move. The kernel of the machine that has the folder sets it.
+/// The marker file. Its modification time, set by the kernel of the folder's machine, is the time of the move.
 const MOVED: &str = "trashed";
-/// The file that is written to learn what time it is.
+/// The file that is written to learn the file system's time.
 const CLOCK: &str = ".clock";
 
 impl Folder {
     pub(crate) fn now(&self) -> Result<Timestamp, StoreError> {
         let trash = self.trash_folder()?;
-        // A name of its own: two admins may ask at the same time.
+        // A unique name, because two admins may do this at the same time.
         let clock = tempfile::Builder::new().prefix(CLOCK).tempfile_in(&trash)?;
         Ok(OffsetDateTime::from(clock.as_file().metadata()?.modified()?).into())
     }
@@ -49,7 +49,7 @@ impl Folder {
         let mut packs = Vec::new();
         for id in lowest(&self.trash_folder()?, after, most)? {
             let folder = self.trashed(&id);
-            // One that somebody moved here by hand has no mark: its time begins now.
+            // A pack that somebody moved here by hand has no marker; its time starts now.
             let trashed_at = match written_at(&folder.join(MOVED)) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     mark(&folder).and_then(|()| written_at(&folder.join(MOVED)))
@@ -81,7 +81,7 @@ impl Folder {
         }
         let trash = self.trash_folder()?;
         let trashed = self.trashed(id);
-        // A copy of the folder may have it in both places. A pack never changes, so one of them is enough.
+        // A copy of the folder may have the pack in both places. Packs never change, so one of them suffices.
         remove_all(&trashed)?;
         fs::rename(&place, &trashed)?;
         sync(&trash)?;
@@ -95,7 +95,7 @@ impl Folder {
         if !trashed.join(MANIFEST).try_exists()? {
             return Err(StoreError::NotFound);
         }
-        // What stands there is the same pack, or what is left of it.
+        // An existing one is the same pack, or what is left of it.
         remove_all(&place)?;
         fs::rename(&trashed, &place)?;
         sync(self.path())?;
@@ -113,16 +113,16 @@ impl Folder {
         self.trash.join(id.as_str())
     }
 
-    /// The folder of the trash, which is made when it is first needed: an edge may have no right to write.
+    /// Returns the trash folder, creating it on first use: an edge may not have write permission.
     fn trash_folder(&self) -> Result<PathBuf, StoreError> {
-        // Not where the whole store is gone: a new folder would look like an empty store.
+        // Fails if the whole store is missing, because a new folder would look like an empty store.
         self.require()?;
         DirBuilder::new().recursive(true).mode(0o750).create(&self.trash)?;
         Ok(self.trash.to_path_buf())
     }
 }
 
-/// The lowest ids in a folder after `after`, at most `most`, in memory for no more than those.
+/// Returns the lowest ids after `after` in a folder, at most `most`, holding no more than those in memory.
 fn lowest(folder: &Path, after: Option<&DeploymentId>, most: usize) -> io::Result<BTreeSet<DeploymentId>> {
     let mut lowest = BTreeSet::new();
     for entry in fs::read_dir(folder)? {
@@ -138,7 +138,7 @@ fn lowest(folder: &Path, after: Option<&DeploymentId>, most: usize) -> io::Resul
     Ok(lowest)
 }
 
-/// Writes down that a pack is moved now.
+/// Records the current time as the time of the move.
 fn mark(folder: &Path) -> io::Result<()> {
     let mark = folder.join(MOVED);
     match fs::remove_file(&mark) {

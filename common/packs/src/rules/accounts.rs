@@ -1,33 +1,30 @@
-//! `Basic-Auth: name:password name:password` in `_headers`: who may see the paths of its block.
+//! `Basic-Auth: name:password name:password` in `_headers`: the accounts that may access the paths of its block.
 //!
-//! What cannot be read shuts a path rather than leave it open.
+//! A malformed line closes a path rather than leaving it open.
 
 use domain::access::SitePassword;
 use secrets::passwords;
 
 use crate::manifest::{Access, Account, Guard, Pattern};
 
-/// The name of the header, which is one of Netlify's. It is never sent.
+/// The name of the header, which is Netlify's. It is never sent.
 pub(super) const BASIC_AUTH: &str = "basic-auth";
-/// People who are named in a file, at most: each costs a password hash when the site is published.
+/// Maximum accounts per file: each costs a password hash when the site is published.
 const ACCOUNTS: usize = 20;
-/// Bytes of a name, at most.
 const NAME_BYTES: usize = 128;
 
-/// The guards of a file in the making.
 #[derive(Default)]
 pub(super) struct Accounts {
     access: Access,
-    /// The passwords, in the order of the accounts.
     passwords: Vec<SitePassword>,
-    /// The block that the last guard is of.
     block: Option<usize>,
-    /// Whether it was said that there are too many names.
+    /// Whether the warning about too many names was given.
     is_full_said: bool,
 }
 
 impl Accounts {
-    /// Adds what a line of the block that begins at line `block` says. Returns what is wrong with it; the block is guarded nevertheless.
+    /// Adds a line of the block that begins at line `block`, which is guarded even if it is wrong. Returns the
+    /// problems.
     pub(super) fn add(&mut self, block: usize, pattern: &Pattern, value: &str) -> Vec<String> {
         let mut wrong = Vec::new();
         if self.block != Some(block) {
@@ -61,8 +58,7 @@ impl Accounts {
         wrong
     }
 
-    /// The place of an account. What is said of one that is wrong, once for all that are too many, names neither its name nor its
-    /// password.
+    /// Returns the index of an account. Errors name neither user nor password, and report too many names only once.
     fn account(&mut self, pair: &str) -> Result<usize, Option<String>> {
         let form = || Some("`Basic-Auth` has the form `name:password name:password`".to_owned());
         let (user, password) = pair.split_once(':').ok_or_else(form)?;

@@ -1,8 +1,8 @@
-//! Redirects that lead in circles, alone, through each other, or through the clean addresses of the site's own files.
+//! Detection of redirect loops: within a rule, between rules, or through the clean addresses of the site's files.
 //!
-//! Each rule is followed from the path that it is for, of a rule with wildcards from paths that it could be for, as an edge would
-//! answer a browser. What depends on something that is not known here (a query, a visitor's country or language) ends the walk: no
-//! rule is refused that may lead to an end.
+//! Each rule is followed from its path (a rule with wildcards from sample paths) as an edge would answer a browser.
+//! Anything that depends on a query, or on a visitor's country or language, ends the walk, so that no rule is rejected
+//! that may lead to an end.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,33 +11,30 @@ use percent_encoding::percent_decode_str;
 use super::{VALUE_BYTES, path::RequestPath};
 use crate::manifest::{Conditions, RedirectRule, Segment};
 
-/// Uses of one rule with wildcards on one walk, after which it leads on for ever: browsers give up before.
+/// Maximum uses of one wildcard rule on a walk before it counts as endless: browsers give up earlier.
 const USES: usize = 20;
-/// What wildcards stand for on a walk. No site has it.
+/// Sample text for wildcards, which no site uses.
 const SAMPLE: &str = "svc-sample";
-/// Rounds of looking again after rules with wildcards were left out.
+/// Maximum number of passes after wildcard rules were rejected.
 const ROUNDS: usize = 10;
 
-/// A site's rules and files.
 struct Site<'s, F> {
     rules: &'s [RedirectRule],
     has_file: &'s F,
-    /// The rules for one path, by it, and all others; in the order of their file.
+    /// Rules by literal path, and all other rules, both in file order.
     exact: HashMap<String, Vec<usize>>,
     wild: Vec<usize>,
-    /// The reasons for which rules are left out.
     refused: HashMap<usize, String>,
 }
 
-/// The answer to a path.
 enum Answer {
-    /// Look at that path next, by a rule or because it is the file's clean address.
+    /// Continue at this path, by a rule or because it is the file's clean address.
     Leads(String, Option<usize>),
-    /// Anything that is no redirect inside the site.
+    /// Anything but a redirect within the site.
     Ends,
 }
 
-/// Finds the rules to leave out, with the reasons.
+/// Returns the rules to reject, with the reasons.
 pub(super) fn find(rules: &[RedirectRule], has_file: &impl Fn(&str) -> bool) -> Vec<(usize, String)> {
     let (mut exact, mut wild) = (HashMap::<String, Vec<usize>>::new(), Vec::new());
     for (at, rule) in rules.iter().enumerate() {
@@ -69,7 +66,7 @@ impl<F: Fn(&str) -> bool> Site<'_, F> {
             }
             let is_conditional = !rule.conditions.is_empty();
             for start in samples(rule) {
-                // What ends for somebody in one country may lead on for somebody in another.
+                // A path that ends for a visitor in one country may continue for one in another.
                 let mut own = HashSet::new();
                 let settled = if is_conditional { &mut own } else { &mut settled };
                 while let Some((last, why)) = self.walk(&start, &rule.conditions, settled) {
@@ -82,8 +79,8 @@ impl<F: Fn(&str) -> bool> Site<'_, F> {
         }
     }
 
-    /// Follows the redirects from `start` on, for somebody who meets `conditions`. Returns the last rule of the circle that they come
-    /// to, if they do, and the words for it. Paths that lead to an end are added to `settled`.
+    /// Follows the redirects from `start` for a visitor who meets `conditions`. Returns the last rule of a loop, with
+    /// the reason, if there is one. Otherwise adds the visited paths to `settled`.
     fn walk(&self, start: &str, conditions: &Conditions, settled: &mut HashSet<String>) -> Option<(usize, String)> {
         let mut trail: Vec<(String, Option<usize>)> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
@@ -137,7 +134,7 @@ impl<F: Fn(&str) -> bool> Site<'_, F> {
                 return Answer::Ends;
             }
             let Some(to) = captures.substitute(&rule.to, VALUE_BYTES) else { return Answer::Ends };
-            // An edge passes over a rule that leads where the visitor is.
+            // An edge skips a rule that leads to the current path.
             if to == path {
                 continue;
             }
@@ -150,14 +147,14 @@ impl<F: Fn(&str) -> bool> Site<'_, F> {
         self.file(path)
     }
 
-    /// Whether a path names a file by that file's own address.
+    /// Returns whether a path is a file's own address.
     fn is_file(&self, path: &str) -> bool {
         let path = decoded(path);
         let named = |end: &str| (self.has_file)(&format!("{path}{end}"));
         if path.is_empty() || path.ends_with('/') { named("index.html") } else { named("") || named(".html") }
     }
 
-    /// The answer of a site's files alone. A path that is not the clean address of its file leads there.
+    /// Returns the response of the site's files alone. Paths other than a file's clean address redirect to it.
     fn file(&self, path: &str) -> Answer {
         let path = decoded(path);
         let has = |path: &str| (self.has_file)(path);
@@ -191,7 +188,7 @@ impl<F: Fn(&str) -> bool> Site<'_, F> {
     }
 }
 
-/// The rule of a circle that is refused, the last one in the file, and why.
+/// Returns the rule of a loop to reject, which is the last one in the file, and the reason.
 fn circle(trail: &[(String, Option<usize>)], end: &str) -> Option<(usize, String)> {
     let last = trail.iter().filter_map(|(_, by)| *by).max()?;
     let steps: Vec<&str> = trail.iter().map(|(path, _)| path.as_str()).chain([end]).take(5).collect();
@@ -199,7 +196,6 @@ fn circle(trail: &[(String, Option<usize>)], end: &str) -> Option<(usize, String
     Some((last, format!("this leads in a circle: {}{more}", steps.join(" → ").replace(SAMPLE, "…"))))
 }
 
-/// Paths that a rule is for.
 fn samples(rule: &RedirectRule) -> Vec<String> {
     if let Some(path) = rule.pattern.literal() {
         return vec![path];
@@ -220,12 +216,12 @@ fn samples(rule: &RedirectRule) -> Vec<String> {
     samples
 }
 
-/// A path as files are named.
+/// Decodes an address to a file path.
 fn decoded(path: &str) -> String {
     percent_decode_str(path.strip_prefix('/').unwrap_or(path)).decode_utf8_lossy().into_owned()
 }
 
-/// A file's path as an address.
+/// Encodes a file path as an address.
 fn escaped(path: &str) -> String {
     path.replace('%', "%25")
 }

@@ -1,5 +1,5 @@
-//! What a line of `_redirects` demands beside its path, in Netlify's dialect: parameters of the query before the target, languages and
-//! countries at the end.
+//! Conditions of `_redirects` in Netlify's dialect: query parameters before the target, languages and countries at the
+//! end.
 
 use std::collections::HashSet;
 
@@ -8,17 +8,17 @@ use percent_encoding::percent_decode_str;
 use super::{pattern::name_at, redirects::FORM, template::Captures};
 use crate::manifest::{Conditions, Parameter, Pattern};
 
-/// Languages or countries that a rule names, at most of each.
+/// Maximum number of languages, and of countries, in a rule.
 const CONDITIONS: usize = 50;
-/// Parameters of the query that a rule names, at most.
+/// Maximum number of query parameters in a rule.
 const PARAMETERS: usize = 10;
 
-/// The parameters of a request's query: their names, decoded, and their values as they were sent.
+/// The parameters of a request's query, with decoded names and raw values.
 #[derive(Debug, Default)]
 pub struct Query<'q>(Vec<(String, &'q str)>);
 
 impl<'q> Query<'q> {
-    /// Takes the first `most` parameters of a query.
+    /// Parses the first `most` parameters of a query.
     pub fn new(query: &'q str, most: usize) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty()).take(most);
         Self(
@@ -31,8 +31,8 @@ impl<'q> Query<'q> {
 }
 
 impl Conditions {
-    /// Adds to `captures` what the placeholders of the query stand for in `query`. Returns false when it lacks a parameter, or has it
-    /// with another value.
+    /// Adds the query placeholders to `captures`. Returns `false` if `query` lacks a parameter or has a different
+    /// value.
     pub fn meets_query(&self, query: &Query<'_>, captures: &mut Captures) -> bool {
         self.query.iter().all(|(name, wanted)| {
             let Some((_, value)) = query.0.iter().find(|(sent, _)| sent == name) else { return false };
@@ -43,7 +43,7 @@ impl Conditions {
         })
     }
 
-    /// What is left of `query` for the target: the parameters that no condition names.
+    /// Returns the rest of `query` for the target: the parameters that no condition names.
     pub fn rest_of_query(&self, query: &str) -> String {
         let is_named = |pair: &&str| {
             let sent = decoded(pair.split_once('=').map_or(pair, |(name, _)| name));
@@ -53,12 +53,11 @@ impl Conditions {
     }
 }
 
-/// A name or a value of a query.
 fn decoded(text: &str) -> String {
     percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
 }
 
-/// Whether a word between the path and the target is a condition on the query.
+/// Returns whether a word between the path and the target is a query condition.
 pub(super) fn is_parameter(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| !name.is_empty() && !name.contains(['/', ':', '?', '#']))
 }

@@ -1,4 +1,4 @@
-//! `_headers`: a path, and below it the headers to set (`Name: value`) and to take away (`! Name`).
+//! `_headers`: paths, each followed by the headers to set (`Name: value`) and to remove (`! Name`).
 
 use http::{HeaderName, HeaderValue};
 
@@ -12,13 +12,11 @@ use crate::{
     manifest::{Access, Encoding, HeaderRule, Pattern},
 };
 
-/// Rules of a file, at most.
 const RULES: usize = 100;
-/// Headers that one rule sets or takes away, at most.
+/// Maximum headers that one rule sets or removes.
 const FIELDS: usize = 20;
 
-/// Headers that a site does not decide about, because they frame the answer, are computed from the file, or speak for
-/// the platform.
+/// Headers beyond a site's control: they frame the response, derive from the file, or speak for the platform.
 const OF_THE_SERVICE: [&str; 24] = [
     "accept-ranges",
     "age",
@@ -45,15 +43,15 @@ const OF_THE_SERVICE: [&str; 24] = [
     "x-content-type-options",
     "x-request-id",
 ];
-/// What [`OF_THE_SERVICE`] is for, by how the name begins.
+/// Name prefixes with the same purpose as [`OF_THE_SERVICE`].
 const OF_THE_SERVICE_BEGINNINGS: [&str; 2] = ["proxy-", "x-svc-"];
 
-/// Headers that act on more than the site's own answers: on the cookies of all sites of the domain (`Clear-Site-Data`),
-/// on whoever has the name after this site (`Alt-Svc`, `NEL` and the pins are remembered by browsers), or on a cache in
-/// front of the edge, which would keep what was replaced, deleted or put behind a gate.
+/// Headers that affect more than the site's own responses: the cookies of all sites of the domain (`Clear-Site-Data`),
+/// a later owner of the name (`Alt-Svc`, `NEL` and the pins are remembered by browsers), or a cache in front of the
+/// edge, which would keep replaced, deleted or gated content.
 ///
-/// Not among them, because they end with the site's own host: `Strict-Transport-Security`, `Service-Worker-Allowed`,
-/// `Report-To` and `Reporting-Endpoints`, `Expires` and `Pragma`. The last two the edge takes away behind a gate.
+/// Not included, because they end with the site's own host: `Strict-Transport-Security`, `Service-Worker-Allowed`,
+/// `Report-To` and `Reporting-Endpoints`, `Expires` and `Pragma`. The edge removes the last two behind a gate.
 const BEYOND_THE_SITE: [&str; 8] = [
     "alt-svc",
     "cache-tag",
@@ -64,30 +62,28 @@ const BEYOND_THE_SITE: [&str; 8] = [
     "public-key-pins",
     "public-key-pins-report-only",
 ];
-/// What [`BEYOND_THE_SITE`] is for, by how the name begins: orders that nginx, lighttpd, `LiteSpeed`, h2o and Envoy in
-/// front of the edge would obey (another file, another server, this edge is ill), and those to caches.
+/// Name prefixes with the same purpose as [`BEYOND_THE_SITE`]: instructions that nginx, lighttpd, `LiteSpeed`, h2o and
+/// Envoy in front of the edge would obey (another file, another server, unhealthy edge), and those to caches.
 const BEYOND_THE_SITE_BEGINNINGS: [&str; 9] =
     ["cdn-", "cf-", "surrogate-", "x-accel-", "x-envoy-", "x-lighttpd-", "x-litespeed-", "x-reproxy-", "x-sendfile"];
-/// `CDN-Cache-Control`, and what each network calls its own.
+/// `CDN-Cache-Control` and its network-specific variants.
 const CACHE_CONTROL_END: &str = "-cache-control";
 
-/// What `_headers` says.
+/// The compiled `_headers`.
 #[derive(Debug, Default)]
 pub struct CompiledHeaders {
-    /// The headers of paths, in file order.
+    /// The header rules, in file order.
     pub rules: Vec<HeaderRule>,
     /// The paths behind `Basic-Auth`.
     pub access: Access,
-    /// Warnings about lines that were left out.
+    /// Warnings about skipped lines.
     pub warnings: Vec<String>,
 }
 
-/// A block under way.
 struct Block {
-    /// The number of its first line.
     number: usize,
     rule: HeaderRule,
-    /// Whether a header follows, be it one that was left out with a word of its own.
+    /// Whether a header follows, including one that was skipped with its own warning.
     says_something: bool,
 }
 
@@ -96,7 +92,7 @@ pub fn compile(file: &[u8]) -> CompiledHeaders {
     let mut warnings = Warnings::new(HEADERS_FILE);
     let mut blocks: Vec<Block> = Vec::new();
     let mut accounts = Accounts::default();
-    // Headers below a path that was left out are left out with it, without a word of their own.
+    // Headers below a skipped path are skipped without a warning of their own.
     let mut orphans_said = false;
     let mut current = false;
     let mut bound_said = false;
@@ -109,7 +105,7 @@ pub fn compile(file: &[u8]) -> CompiledHeaders {
                 current = false;
                 continue;
             }
-            // A guard of which nothing can be read shuts its path.
+            // An unreadable guard closes its path.
             if basic_auth(line).is_none() {
                 if let Some(block) = blocks.last_mut().filter(|_| current) {
                     block.says_something = true;
@@ -183,16 +179,15 @@ pub fn compile(file: &[u8]) -> CompiledHeaders {
     }
 }
 
-/// The value of a line of `Basic-Auth`.
 fn basic_auth(line: &str) -> Option<&str> {
     let (name, value) = line.split_once(':')?;
     name.trim().eq_ignore_ascii_case(BASIC_AUTH).then(|| value.trim())
 }
 
-/// The warning for passwords in a header that is not called `Basic-Auth`. Sent as that header, they would reach every visitor.
+/// The warning for passwords in a misspelt `Basic-Auth` header, which would reach every visitor if it were sent.
 const MISSPELT_AUTH: &str = "the header is called `Basic-Auth`; this line counts for nothing and is not sent, so the files are open to everybody";
 
-/// The letters of names that were meant to be `Basic-Auth`.
+/// The letters of misspellings of `Basic-Auth`.
 const MEANT_FOR_AUTH: [&str; 9] = [
     "authorization",
     "baiscauth",
@@ -205,7 +200,7 @@ const MEANT_FOR_AUTH: [&str; 9] = [
     "httpbasicauth",
 ];
 
-/// Whether a line has passwords under a name that was meant to be `Basic-Auth`.
+/// Returns whether a line has passwords under a misspelling of `Basic-Auth`.
 fn is_misspelt_auth(line: &str) -> bool {
     let Some((name, _)) = line.split_once(':').filter(|_| !line.starts_with('!')) else { return false };
     let name = name.trim().to_ascii_lowercase();
@@ -213,13 +208,13 @@ fn is_misspelt_auth(line: &str) -> bool {
     name != BASIC_AUTH && MEANT_FOR_AUTH.contains(&&*letters)
 }
 
-/// Whether a line names passwords, be it commented out or misspelt.
+/// Returns whether a line contains passwords, even if it is commented out or misspelt.
 pub(super) fn names_passwords(line: &str) -> bool {
     let line = line.trim_start_matches(|c: char| is_space(c) || c == '#' || c == '!');
     basic_auth(line).is_some() || is_misspelt_auth(line)
 }
 
-/// Whether the line is a URL rather than a header: `https://…`, not `Link: <…>`.
+/// Returns whether the line is a URL rather than a header: `https://…`, not `Link: <…>`.
 fn is_url(line: &str) -> bool {
     line.split_once("://").is_some_and(|(scheme, _)| scheme.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
@@ -240,7 +235,7 @@ fn add_header(rule: &mut HeaderRule, line: &str) -> Result<(), String> {
     }
     let (name, value) = line.split_once(':').ok_or("a header has the form `Name: value`")?;
     let (name, value) = (name.trim(), value.trim());
-    // Every answer has it.
+    // Every response has it.
     if name.eq_ignore_ascii_case("x-content-type-options") && value.eq_ignore_ascii_case("nosniff") {
         return Ok(());
     }
@@ -274,7 +269,7 @@ fn header_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Why a site may not say the header called `name` (in lower case), as the end of a sentence; none when it may.
+/// Returns the reason a site may not set the header `name` (in lower case), as the end of a sentence.
 pub fn refusal(name: &str) -> Option<&'static str> {
     let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| name.starts_with(beginning));
     if OF_THE_SERVICE.contains(&name) || begins(&OF_THE_SERVICE_BEGINNINGS) {
@@ -284,7 +279,7 @@ pub fn refusal(name: &str) -> Option<&'static str> {
     (reaches || name.ends_with(CACHE_CONTROL_END)).then_some("reaches beyond this site")
 }
 
-/// The rules of a stored pack, as far as [`compile`] would have let them through.
+/// Returns the rules of a stored pack, limited as in [`compile`].
 pub fn within_bounds(rules: Vec<HeaderRule>) -> Vec<HeaderRule> {
     let counted = rules.into_iter().take(RULES).map(|mut rule| {
         rule.set.retain(|(name, value)| value.len() <= VALUE_BYTES && refusal(&name.to_ascii_lowercase()).is_none());

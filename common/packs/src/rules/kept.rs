@@ -1,14 +1,14 @@
-//! What is kept of the text of `_headers` and `_redirects`, for whoever downloads the deployment.
+//! The text of `_headers` and `_redirects` that is stored for downloads of the deployment.
 //!
-//! The passwords of `Basic-Auth` are kept as hashes alone, so they are left out of the text. A line without them shuts its path: who
-//! publishes a download again has nothing open to everybody that was not.
+//! Passwords of `Basic-Auth` are stored only as hashes, so they are removed from the text. A line without them closes
+//! its path: publishing a download again opens nothing that was closed.
 
 use super::{REDIRECTS_BYTES, RULES_BYTES, headers::names_passwords, is_of_another_encoding};
 
-/// What stands at the beginning of a text from which passwords were left out.
+/// The note at the beginning of a text whose passwords were removed.
 const NOTE: &str = "# The names and passwords of Basic-Auth are not kept: write them again before you publish this.";
 
-/// What is kept of `_headers`: none of a text that is not in UTF-8, in which passwords cannot be told.
+/// Returns the text of `_headers` to store, or `None` if it is not UTF-8, where passwords cannot be recognized.
 pub fn headers(text: &[u8]) -> Option<Vec<u8>> {
     if is_of_another_encoding(text) {
         return None;
@@ -16,7 +16,7 @@ pub fn headers(text: &[u8]) -> Option<Vec<u8>> {
     let text = counted(text, RULES_BYTES);
     let mut kept = Vec::with_capacity(text.len());
     let mut is_cut = false;
-    // A line ends at either: what is no line to us may be one to others.
+    // Lines end at either character: other programs may recognize line ends that we do not.
     for line in text.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
         let colon = line.iter().position(|&byte| byte == b':');
         match colon.filter(|_| names_passwords(&String::from_utf8_lossy(line))) {
@@ -30,19 +30,19 @@ pub fn headers(text: &[u8]) -> Option<Vec<u8>> {
         }
     }
     if is_cut {
-        // A file of an old Mac has no other ends of lines; with one, all of it would be one line.
+        // A classic Mac file has only `\r`; a `\n` would turn all of it into one line.
         let end: &[u8] = if kept.contains(&b'\n') || !kept.contains(&b'\r') { b"\n" } else { b"\r" };
         kept.splice(0..0, NOTE.bytes().chain(end.iter().copied()));
     }
     Some(kept)
 }
 
-/// What is kept of `_redirects`.
+/// Returns the text of `_redirects` to store.
 pub fn redirects(text: &[u8]) -> &[u8] {
     counted(text, REDIRECTS_BYTES)
 }
 
-/// The lines of a text that count: those among the first `most` bytes.
+/// Returns the complete lines within the first `most` bytes of a text.
 fn counted(text: &[u8], most: usize) -> &[u8] {
     let Some(counted) = text.get(..most).filter(|_| text.len() > most) else { return text };
     &counted[..counted.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1)]

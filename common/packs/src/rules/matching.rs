@@ -1,14 +1,13 @@
-//! Finding what the wildcards of a pattern stand for in a path.
+//! Matches the wildcards of a pattern against a path.
 //!
-//! Wildcards take as much as they can, the first one first, as those of Cloudflare's regular expressions do. Each segment is gone
-//! through once, from its end, so matching takes time linear in the path, whatever the pattern.
+//! Wildcards are greedy from left to right, as in Cloudflare's regular expressions. Each segment is scanned once, from
+//! its end, so matching takes time linear in the path, whatever the pattern.
 
 use crate::manifest::Segment;
 
-/// The name under which templates refer to what `*` stood for.
+/// The name of `*` in templates.
 pub(super) const SPLAT: &str = "splat";
 
-/// A part of a segment of a pattern.
 #[derive(Clone, Copy)]
 pub(super) enum Piece<'p> {
     Literal(&'p str),
@@ -16,10 +15,10 @@ pub(super) enum Piece<'p> {
     Splat,
 }
 
-/// What a wildcard stood for: its name, and where in the canonical path that is.
+/// A wildcard's name, and its range in the canonical path.
 pub(super) type Found<'p> = (&'p str, std::ops::Range<usize>);
 
-/// The ends of a text at which the pieces of a segment must begin or end.
+/// The ends of a text at which a segment's pieces are anchored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Anchors {
     Both,
@@ -27,7 +26,7 @@ enum Anchors {
     End,
 }
 
-/// The pieces of a pattern by path segment. The first one is what stands before the first `/`: nothing.
+/// Splits a pattern by path segment. The first one is the empty text before the first `/`.
 pub(super) fn split(segments: &[Segment]) -> Vec<Vec<Piece<'_>>> {
     let (mut split, mut last) = (Vec::new(), Vec::new());
     for segment in segments {
@@ -50,7 +49,6 @@ pub(super) fn split(segments: &[Segment]) -> Vec<Vec<Piece<'_>>> {
     split
 }
 
-/// Matches the segments of a pattern with a canonical path.
 pub(super) fn match_path<'p>(wanted: &[Vec<Piece<'p>>], text: &str) -> Option<Vec<Found<'p>>> {
     let mut found = Vec::new();
     let is_splat = |pieces: &Vec<Piece<'_>>| pieces.iter().any(|piece| matches!(piece, Piece::Splat));
@@ -63,7 +61,7 @@ pub(super) fn match_path<'p>(wanted: &[Vec<Piece<'p>>], text: &str) -> Option<Ve
         }
         return segments.next().is_none().then_some(found);
     };
-    // The segments before the splat are the first ones of the path, those after it the last ones.
+    // Segments before the splat match the first segments of the path, those after it the last ones.
     let mut start = 0;
     for pieces in &wanted[..splat] {
         let end = start + text[start..].find('/')?;
@@ -79,7 +77,7 @@ pub(super) fn match_path<'p>(wanted: &[Vec<Piece<'p>>], text: &str) -> Option<Ve
     let pieces = &wanted[splat];
     let middle = pieces.iter().position(|piece| matches!(piece, Piece::Splat))?;
     let (before, after) = (&pieces[..middle], &pieces[middle + 1..]);
-    // What follows the splat in its segment takes as little as it can, and ends where the splat's last segment does.
+    // The pieces after the splat match as little as possible, and end where the splat's last segment does.
     let last = text[start..end].rfind('/').map_or(start, |slash| start + slash + 1);
     let (after, _) = assign(after, &text[last..end], last, Anchors::End, &mut found)?;
     let first = text[start..after].find('/').map_or(after, |slash| start + slash);
@@ -88,8 +86,8 @@ pub(super) fn match_path<'p>(wanted: &[Vec<Piece<'p>>], text: &str) -> Option<Ve
     Some(found)
 }
 
-/// Finds the places of the pieces of one segment in `text`, which stands at `at` of the path: the last ones that there are, so
-/// that the first wildcards get most. Returns where they begin and end.
+/// Matches the pieces of one segment against `text`, which is at `at` in the path. Chooses the last possible positions,
+/// so that the first wildcards get the most. Returns the start and the end of the match.
 fn assign<'p>(
     pieces: &[Piece<'p>],
     text: &str,
@@ -104,9 +102,9 @@ fn assign<'p>(
             Anchors::End => Some((at + text.len(), at + text.len())),
         };
     }
-    // Where what was placed last begins, and where it all ends.
+    // The start of the piece placed last, and the end of the match.
     let (mut begin, mut end) = (text.len(), text.len());
-    // The placeholder to the left of that, whose own beginning is not known yet.
+    // The placeholder to the left of it, with a start that is not known yet.
     let mut open: Option<&str> = None;
     for (index, piece) in pieces.iter().enumerate().rev() {
         match *piece {
@@ -131,7 +129,7 @@ fn assign<'p>(
                 begin = start;
             }
             Piece::Placeholder(name) => {
-                // Of two in a row, the second one has one character.
+                // The second of two adjacent placeholders gets one character.
                 if let Some(second) = open.replace(name) {
                     let start = boundary_before(text, begin)?;
                     found.push((second, at + start..at + begin));
@@ -152,7 +150,7 @@ fn assign<'p>(
     Some((at + begin, at + end))
 }
 
-/// The last place of `literal` in `text` that is not within an escape.
+/// Returns the last position of `literal` in `text` outside escapes.
 fn last_place(text: &str, literal: &str) -> Option<usize> {
     let mut limit = text.len();
     loop {
@@ -164,13 +162,13 @@ fn last_place(text: &str, literal: &str) -> Option<usize> {
     }
 }
 
-/// Whether `at` is not within a `%XX` of a canonical path, in which each `%` begins one.
+/// Returns whether `at` is outside every `%XX` of a canonical path, in which each `%` begins an escape.
 fn is_boundary(text: &str, at: usize) -> bool {
     let is_escape = |back: usize| at.checked_sub(back).is_some_and(|at| text.as_bytes().get(at) == Some(&b'%'));
     !is_escape(1) && !is_escape(2)
 }
 
-/// Where the character that ends at `at` begins; none at the beginning.
+/// Returns the start of the character that ends at `at`, or `None` at the beginning.
 fn boundary_before(text: &str, at: usize) -> Option<usize> {
     let escape = at.checked_sub(3).filter(|&escape| text.as_bytes().get(escape) == Some(&b'%'));
     escape.or_else(|| at.checked_sub(1))

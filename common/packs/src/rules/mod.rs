@@ -1,7 +1,7 @@
-//! `_headers` and `_redirects` at a site's root, in Cloudflare Pages' syntax, and what its `robots.txt` asks of programs.
+//! `_headers` and `_redirects` at a site's root, in Cloudflare Pages' syntax, and `robots.txt`.
 //!
-//! They are compiled at upload ([`headers`], [`redirects`], [`robots`]) and matched by the edge ([`path`], [`pattern`]). A line that is
-//! wrong never fails a deployment: it is left out, and one of the first two becomes a warning that names it.
+//! They are compiled at upload ([`headers`], [`redirects`], [`robots`]) and matched by the edge ([`path`],
+//! [`pattern`]). Invalid lines never fail a deployment: they are skipped, with a warning in the first two files.
 
 mod accounts;
 mod circles;
@@ -26,27 +26,25 @@ use crate::manifest::{Pattern, Segment};
 pub const HEADERS_FILE: &str = "_headers";
 /// Name of the file of redirect rules, at the root.
 pub const REDIRECTS_FILE: &str = "_redirects";
-/// Bytes of `_headers` that count; what follows them is left out.
+/// Bytes of `_headers` that are read; the rest is ignored.
 pub const RULES_BYTES: usize = 100 * 1024;
-/// Bytes of `_redirects` that count: as many lines as there may be rules have room, with whatever a line may say.
+/// Bytes of `_redirects` that are read: enough for the maximum number of rules, each of maximum length.
 pub const REDIRECTS_BYTES: usize = 9 * 1024 * 1024;
-/// Bytes of a header's value or a redirect's target, at most, when its placeholders are filled in. A few bytes of a
-/// rule stand for as many as a path has, once for each placeholder, so that a rule by itself bounds nothing.
+/// Maximum bytes of a header's value or a redirect's target after its placeholders are filled in. Each placeholder of a
+/// few bytes can expand to the whole path, so the length of a rule is no bound.
 pub const VALUE_BYTES: usize = 2 * 1024;
-/// Characters of a line, at most.
 const LINE_CHARS: usize = 2_000;
-/// Warnings of one file, at most: one line of each kind of mistake is worth more than a thousand of one.
+/// Maximum warnings per file: one of each kind of mistake helps more than a thousand of one kind.
 const WARNINGS: usize = 50;
 
-/// Whether lines are trimmed of `c`, and words end at it: what JavaScript takes for white space.
+/// Returns whether `c` is white space, as in JavaScript: lines are trimmed of it, and words end at it.
 fn is_space(c: char) -> bool {
     (c.is_whitespace() && c != '\u{85}') || c == '\u{feff}'
 }
 
-/// The lines of a file of rules that mean something, with their numbers; what is wrong with the others goes into
-/// `warnings`.
+/// Returns the numbered lines of a rules file that have content. Problems with the others go to `warnings`.
 fn lines<'a>(text: &'a str, warnings: &mut Warnings) -> Vec<(usize, &'a str)> {
-    // Old Macs end lines so; to everybody else it is white space.
+    // The line end of classic Macs; in other files it is white space.
     let end = if text.contains('\n') { '\n' } else { '\r' };
     let mut lines = Vec::new();
     for (number, line) in (1..).zip(text.split(end)) {
@@ -63,24 +61,24 @@ fn lines<'a>(text: &'a str, warnings: &mut Warnings) -> Vec<(usize, &'a str)> {
     lines
 }
 
-/// The warning for a line that is not UTF-8, such as one in Latin-1. Read as UTF-8, its path would be one that nobody asks for.
+/// The warning for a line that is not UTF-8, such as one in Latin-1. Read as UTF-8, its path would never be requested.
 const NOT_UTF8: &str =
     "not UTF-8, so the line was left out; save the file as UTF-8 (in PowerShell by `-Encoding utf8`)";
 
-/// Whether a line of a file that [`text_of`] read had bytes that are not UTF-8.
+/// Returns whether a line of a file read by [`text_of`] had bytes that are not UTF-8.
 fn is_mangled(line: &str) -> bool {
     line.contains(char::REPLACEMENT_CHARACTER)
 }
 
-/// Returns the name that a file of rules must have, at the root, if `path` has another one that was meant for it. What such a file
-/// says, passwords among it, is for the service and not for visitors.
+/// Returns the proper name of a rules file if `path` is a misnamed or misplaced one. Its content, which may include
+/// passwords, is for the service and not for visitors.
 pub(crate) fn meant_for(path: &str) -> Option<&'static str> {
     if path == HEADERS_FILE || path == REDIRECTS_FILE {
         return None;
     }
     let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
     let plain = domain::private_files::without_backup_marks(&name);
-    // Editors of Windows add it, and hide it.
+    // Windows editors append it and hide it.
     let plain = plain.strip_suffix(".txt").unwrap_or(plain);
     [HEADERS_FILE, REDIRECTS_FILE].into_iter().find(|file| {
         plain == *file
@@ -88,9 +86,9 @@ pub(crate) fn meant_for(path: &str) -> Option<&'static str> {
     })
 }
 
-/// The text of a file of rules, as far as it counts: `most` bytes, and whole lines only, since half of one could be a rule that
-/// nobody wrote. Bytes that are not UTF-8 spoil the lines they are in ([`is_mangled`]), or all when the whole file is in another
-/// encoding.
+/// Returns the text of a rules file that counts: at most `most` bytes in complete lines, because half of one could be a
+/// rule that nobody wrote. Bytes that are not UTF-8 invalidate their lines ([`is_mangled`]), or the file if all of it
+/// is in another encoding.
 fn text_of<'b>(bytes: &'b [u8], most: usize, warnings: &mut Warnings) -> Cow<'b, str> {
     if is_of_another_encoding(bytes) {
         warnings.add_of_file(
@@ -109,13 +107,12 @@ fn text_of<'b>(bytes: &'b [u8], most: usize, warnings: &mut Warnings) -> Cow<'b,
     String::from_utf8_lossy(&counted[..whole_lines])
 }
 
-/// Whether all of a file of rules is in another encoding than UTF-8 and those that are like it: UTF-16 or UTF-32.
+/// Returns whether a rules file as a whole is in UTF-16 or UTF-32, rather than in UTF-8 or an encoding similar to it.
 fn is_of_another_encoding(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") || bytes.contains(&0)
 }
 
-/// Keeps the rules that come first, as long as all that they say has room in one file of rules: packs that were made
-/// before there was a bound may hold more.
+/// Keeps the first rules that fit into `most` bytes in total: packs from before this limit may contain more.
 fn within_bytes<T>(
     rules: impl IntoIterator<Item = T>,
     most: usize,
@@ -139,10 +136,10 @@ fn pattern_bytes(pattern: &Pattern) -> usize {
     pattern.host.as_deref().map_or(0, str::len) + segments.sum::<usize>()
 }
 
-/// The lines that were left out of a file, and the reasons.
+/// The skipped lines of a file, with the reasons.
 struct Warnings {
     file: &'static str,
-    /// By the number of the line; 0 for the file as a whole.
+    /// Warnings by line number; 0 for the whole file.
     said: Vec<(usize, String)>,
     unsaid: usize,
 }
@@ -164,7 +161,6 @@ impl Warnings {
         self.said.push((0, format!("{}: {why}", self.file)));
     }
 
-    /// The warnings in the order of their lines.
     fn into_vec(mut self) -> Vec<String> {
         self.said.sort_by_key(|&(line, _)| line);
         let mut warnings: Vec<String> = self.said.into_iter().map(|(_, warning)| warning).collect();

@@ -1,5 +1,5 @@
-//! The path of a request in two spellings: the one in which patterns are kept, which paths are compared by, and the one that the
-//! visitor sent, which is what wildcards stand for.
+//! The path of a request in two spellings: the canonical one, in which paths and patterns are compared, and the one
+//! that the visitor sent, from which wildcards are captured.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, percent_encode};
 
 use super::pattern::ENCODED;
 
-/// [`ENCODED`], in a text that has escapes already.
+/// [`ENCODED`], for a text that already has escapes.
 const UNSENDABLE: &AsciiSet = &ENCODED.remove(b'%');
 
 /// A request's path, without its query.
@@ -15,13 +15,13 @@ const UNSENDABLE: &AsciiSet = &ENCODED.remove(b'%');
 pub struct RequestPath<'p> {
     sent: &'p str,
     canonical: Cow<'p, str>,
-    /// Where in `sent` the character begins that each byte of `canonical` is of, and the end; empty where both are the same.
+    /// For each byte of `canonical`, the start of its character in `sent`, then the end. Empty if both are equal.
     places: Vec<usize>,
 }
 
 impl<'p> RequestPath<'p> {
-    /// Takes a path as it was sent. Its canonical spelling has each character decoded and then encoded where it must be. An encoded
-    /// slash stays one: it separates nothing.
+    /// Creates a path from its sent spelling. The canonical spelling has each character decoded, then encoded where
+    /// necessary. An encoded slash stays encoded: it separates nothing.
     pub fn new(sent: &'p str) -> Self {
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&b);
         if sent.bytes().all(is_plain) {
@@ -43,18 +43,17 @@ impl<'p> RequestPath<'p> {
         Self { sent, canonical: Cow::Owned(canonical), places }
     }
 
-    /// The spelling in which paths and patterns are compared. All of it is ASCII.
+    /// Returns the canonical spelling, in which paths and patterns are compared. It is ASCII.
     pub fn canonical(&self) -> &str {
         &self.canonical
     }
 
-    /// The canonical spelling alone.
     pub(super) fn into_canonical(self) -> String {
         self.canonical.into_owned()
     }
 
-    /// What the visitor sent for a part of the canonical spelling, with the escapes it has, and those it lacks. None where it would
-    /// change the path that it is put into, as `..` does.
+    /// Returns the sent spelling of a range of the canonical one, with all necessary escapes. Returns `None` if it
+    /// would change the path that it is inserted into, as `..` does.
     pub(super) fn sent(&self, range: Range<usize>) -> Option<String> {
         let place = |at: usize| if self.places.is_empty() { Some(at) } else { self.places.get(at).copied() };
         let sent = self.sent.as_bytes().get(place(range.start)?..place(range.end)?)?;
@@ -63,14 +62,14 @@ impl<'p> RequestPath<'p> {
     }
 }
 
-/// The byte that an escape at `at` stands for.
+/// Decodes the escape at `at`, if there is one.
 fn escape_at(bytes: &[u8], at: usize) -> Option<u8> {
     let &[b'%', high, low] = bytes.get(at..at + 3)? else { return None };
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     Some(digit(high)? << 4 | digit(low)?)
 }
 
-/// Text of a visitor as it can stand in a URL: escapes stay as they are, and what cannot be sent becomes one.
+/// Encodes a visitor's text for a URL: existing escapes stay, and characters that cannot be sent are escaped.
 pub(super) fn encoded(sent: &[u8]) -> String {
     let (mut out, mut at) = (String::with_capacity(sent.len()), 0);
     while let Some(byte) = sent.get(at) {
@@ -82,7 +81,7 @@ pub(super) fn encoded(sent: &[u8]) -> String {
     out
 }
 
-/// How many dots a segment consists of, escaped ones too; 0 when it is another segment, or has more.
+/// Returns 1 for a `.` segment, 2 for a `..` segment, and 0 for any other. Dots may be escaped.
 pub(super) fn dots(segment: &str) -> usize {
     match segment.to_ascii_lowercase().replace("%2e", ".").as_str() {
         "." => 1,
@@ -91,13 +90,13 @@ pub(super) fn dots(segment: &str) -> usize {
     }
 }
 
-/// Whether browsers would take a part out of the path.
+/// Returns whether the path has `.` or `..` segments, which browsers would resolve.
 pub(super) fn has_dot_segment(path: &str) -> bool {
     let may_have = path.contains('.') || path.contains("%2e") || path.contains("%2E");
     may_have && path.split('/').any(|segment| segment.len() <= 6 && dots(segment) > 0)
 }
 
-/// Returns every address, decoded, at which the file at `path` is served or from which a visitor is sent there.
+/// Returns every decoded address that serves the file at `path` or redirects to it.
 pub fn addresses(path: &str) -> Vec<String> {
     let mut addresses = vec![format!("/{path}")];
     if let Some(stem) = path.strip_suffix(".html") {

@@ -1,7 +1,6 @@
-//! Path patterns: which requests a rule is for, and what its `*` and `:placeholders` stood for.
+//! Path patterns, which select the requests of a rule and capture the values of `*` and `:placeholders`.
 //!
-//! A pattern has at most one `*`; a placeholder stands for a part of one path segment. How the parts of a path are found is in
-//! [`super::matching`].
+//! A pattern has at most one `*`; a placeholder matches part of one path segment. See also [`super::matching`].
 
 use std::borrow::Cow;
 
@@ -14,7 +13,7 @@ use super::{
 };
 use crate::manifest::{Pattern, Segment};
 
-/// Bytes of a path that are written as `%XX`. What is left is harmless in a URL and in a header.
+/// Bytes of a path that are encoded as `%XX`. The others are harmless in a URL and in a header.
 pub const ENCODED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -30,10 +29,9 @@ pub const ENCODED: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// Wildcards of a pattern, at most.
 const WILDCARDS: usize = 20;
 impl Pattern {
-    /// Parses `/path/:with/*` or `https://host/path`. The error says what is wrong.
+    /// Parses `/path/:with/*` or `https://host/path`. The error is a message for people.
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         let (host, path) = match text.split_once("://") {
             Some(("https", rest)) => {
@@ -54,13 +52,13 @@ impl Pattern {
         Ok(Self { host, segments })
     }
 
-    /// Whether the pattern has wildcards.
+    /// Returns whether the pattern has wildcards.
     pub fn is_dynamic(&self) -> bool {
         self.segments.iter().any(|segment| !matches!(segment, Segment::Literal(_)))
             || self.host.as_ref().is_some_and(|host| host.contains(':'))
     }
 
-    /// The one path that a pattern without wildcards matches, in its canonical spelling.
+    /// Returns the only path that a pattern without wildcards matches, in canonical spelling.
     pub fn literal(&self) -> Option<String> {
         let pieces = self.segments.iter().map(|segment| match segment {
             Segment::Literal(text) => Some(text.as_str()),
@@ -69,7 +67,7 @@ impl Pattern {
         pieces.collect()
     }
 
-    /// The names by which values refer to what the pattern matched, with their colons.
+    /// Returns the names of the pattern's captures, with their colons.
     pub fn names(&self) -> impl Iterator<Item = String> {
         let path = self.segments.iter().filter_map(|segment| match segment {
             Segment::Literal(_) => None,
@@ -79,10 +77,10 @@ impl Pattern {
         path.chain(self.host.iter().flat_map(|host| host_names(host)).map(|name| format!(":{name}")))
     }
 
-    /// Matches a request for `path` at `host`. Returns what the wildcards matched.
+    /// Matches a request for `path` on `host`. Returns the captured values.
     pub fn matches(&self, host: &str, path: &RequestPath<'_>) -> Option<Captures> {
         let text = path.canonical();
-        // Most patterns are for other paths, which their beginning tells.
+        // Most patterns differ from the path at its beginning.
         if let Some(Segment::Literal(first)) = self.segments.first()
             && !text.starts_with(first.as_str())
         {
@@ -100,13 +98,13 @@ impl Pattern {
         Some(captures)
     }
 
-    /// Whether the pattern is for `path` at some host.
+    /// Returns whether the pattern matches `path` on some host.
     pub fn matches_path(&self, path: &RequestPath<'_>) -> bool {
         match_path(&split(&self.segments), path.canonical()).is_some()
     }
 }
 
-/// `path` without `.` and `..`, as browsers write it before they send it.
+/// Resolves `.` and `..` in `path`, as browsers do before they send it.
 pub(super) fn without_dot_segments(path: &str) -> Cow<'_, str> {
     if !super::path::has_dot_segment(path) {
         return Cow::Borrowed(path);
@@ -130,7 +128,7 @@ pub(super) fn without_dot_segments(path: &str) -> Cow<'_, str> {
     Cow::Owned(format!("/{}", kept.join("/")))
 }
 
-/// The placeholder name that `text` begins with; empty when there is none.
+/// Returns the placeholder name that `text` begins with, or an empty text if there is none.
 pub(super) fn name_at(text: &str) -> &str {
     if !text.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return "";
@@ -164,7 +162,7 @@ fn parse_host(host: &str) -> Result<String, &'static str> {
         .join("."))
 }
 
-/// `names` are those that the host has already.
+/// Parses a path. `names` are the names that the host already uses.
 fn parse_path<'p>(path: &'p str, names: &mut Vec<&'p str>) -> Result<Vec<Segment>, &'static str> {
     let mut pieces: Vec<Segment> = Vec::new();
     let mut text = String::new();

@@ -1,6 +1,6 @@
-//! `_redirects`: `from [name=value …] to [status] [Country=…] [Language=…]` a line; the first that a request meets wins.
+//! `_redirects`: a line is `from [name=value …] to [status] [Country=…] [Language=…]`; the first matching rule wins.
 //!
-//! Cloudflare's dialect is read as Cloudflare reads it. Beyond it, from Netlify's: conditions, `!` after a status, 404 and 410.
+//! Cloudflare's dialect is read as Cloudflare reads it; conditions, `!` after a status, 404 and 410 are Netlify's.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,39 +15,38 @@ use super::{
 };
 use crate::manifest::{Conditions, Parameter, Pattern, RedirectRule};
 
-/// Rules without wildcards and conditions, at most.
+/// Maximum rules without wildcards and conditions.
 const STATIC_RULES: usize = 2_000;
-/// Rules with wildcards or conditions, at most.
+/// Maximum rules with wildcards or conditions.
 const DYNAMIC_RULES: usize = 100;
-/// Bytes of a path that a rule is for, or of its target, at most, with their escapes: a longer one could never be met or sent.
+/// Maximum bytes, with escapes, of a rule's path or target: a longer one could never be matched or sent.
 const PATH_BYTES: usize = VALUE_BYTES;
-/// Bytes of all rules, at most: each has room for as much as a rule may say.
+/// Maximum bytes of all rules: enough for the maximum number of rules, each of maximum length.
 const ALL_BYTES: usize = (STATIC_RULES + DYNAMIC_RULES) * 2 * PATH_BYTES;
-/// The status of a line that names none.
 const DEFAULT_STATUS: u16 = 302;
-/// The status that means: answer with that file, at this address.
+/// The status for serving the target file at the requested address.
 const REWRITE: u16 = 200;
-/// The statuses of errors that a file of the site explains.
+/// The error statuses that a file of the site can explain.
 const ERRORS: [u16; 2] = [404, 410];
 pub(super) const FORM: &str = "a rule has the form `from [name=value] to [status] [Country=…] [Language=…]`";
 
-/// Bytes of a target that are written as `%XX`; what is a URL already stays as it is.
+/// Bytes of a target that are encoded as `%XX`; a valid URL stays unchanged.
 const ENCODED: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
 
 impl RedirectRule {
-    /// Whether it redirects, rather than answer with a file.
+    /// Returns whether the rule redirects, rather than serving a file.
     pub fn redirects(&self) -> bool {
         self.status != REWRITE && !ERRORS.contains(&self.status)
     }
 
-    /// Whether it stands for more than one path, or not for every request.
+    /// Returns whether the rule matches more than one path, or not every request.
     fn is_dynamic(&self) -> bool {
         self.pattern.is_dynamic() || !self.conditions.is_empty()
     }
 }
 
-/// Compiles `_redirects` of a site that has the files of which `has_file` is true, by their paths without the leading slash.
+/// Compiles `_redirects` of a site. `has_file` says whether the site has a file, by its path without a leading slash.
 pub fn compile(file: &[u8], has_file: impl Fn(&str) -> bool) -> (Vec<RedirectRule>, Vec<String>) {
     let mut warnings = Warnings::new(REDIRECTS_FILE);
     let mut rules = Vec::new();
@@ -73,7 +72,7 @@ pub fn compile(file: &[u8], has_file: impl Fn(&str) -> bool) -> (Vec<RedirectRul
             (&mut fixed, STATIC_RULES, "without wildcards")
         };
         if *count >= most {
-            // The rest is left out without a word of its own.
+            // Further rules are skipped without a warning of their own.
             if *count == most {
                 let why = format_args!(
                     "only the first {most} rules {kind} count; this one and all like it below are left out"
@@ -97,7 +96,7 @@ pub fn compile(file: &[u8], has_file: impl Fn(&str) -> bool) -> (Vec<RedirectRul
     (kept.collect(), warnings.into_vec())
 }
 
-/// The rules of a stored pack, as far as [`compile`] would have let them through.
+/// Returns the rules of a stored pack, limited as in [`compile`].
 pub fn within_bounds(rules: Vec<RedirectRule>) -> Vec<RedirectRule> {
     let (mut fixed, mut dynamic) = (0, 0);
     let counted = rules.into_iter().filter(|rule| {
@@ -108,7 +107,7 @@ pub fn within_bounds(rules: Vec<RedirectRule>) -> Vec<RedirectRule> {
     within_bytes(counted, ALL_BYTES, bytes_of).collect()
 }
 
-/// Bytes of all that a rule says.
+/// Returns the total bytes of a rule's texts.
 pub fn bytes_of(rule: &RedirectRule) -> usize {
     let Conditions { query, languages, countries } = &rule.conditions;
     let query = query.iter().map(|(name, parameter)| match parameter {
@@ -164,7 +163,7 @@ fn parse_status(text: &str) -> Result<(u16, bool), String> {
     }
 }
 
-/// A URL with the path that it has in a request.
+/// Returns a URL with the path that a request for it has.
 fn with_path(url: &str) -> String {
     let host = url.find("://").map_or(0, |scheme| scheme + 3);
     let end = url[host..].find(['/', '?', '#']).map_or(url.len(), |end| host + end);
@@ -172,8 +171,8 @@ fn with_path(url: &str) -> String {
     format!("{}{slash}{}", &url[..end], &url[end..])
 }
 
-/// A target is a path of this site or an `http(s)://` URL whose host is written out: were it captured from the
-/// request, a stranger could choose where the site sends its visitors.
+/// Checks that a target is a path of this site or an `http(s)://` URL with a literal host: if the host were captured
+/// from the request, a stranger could choose where the site sends its visitors.
 fn check_target(to: &str) -> Result<(), &'static str> {
     let rest = match (to.strip_prefix("https://"), to.strip_prefix("http://")) {
         (Some(rest), _) | (_, Some(rest)) => rest,
@@ -195,7 +194,7 @@ fn check_target(to: &str) -> Result<(), &'static str> {
 mod tests {
     use super::*;
 
-    /// Of a site without files.
+    /// Compiles `_redirects` of a site without files.
     fn compiled(file: &[u8]) -> (Vec<RedirectRule>, Vec<String>) {
         compile(file, |_| false)
     }

@@ -1,30 +1,28 @@
-//! `robots.txt` (RFC 9309), compiled: what the site asks programs not to take. It binds nobody; statistics tell who heeds it.
+//! Compiled `robots.txt` (RFC 9309): paths that a site asks programs not to crawl. Not enforced; statistics show
+//! compliance.
 
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 
 /// The file's path.
 pub const ROBOTS_FILE: &str = "robots.txt";
-/// Rules that are kept, of all groups together.
 const RULES: usize = 2_000;
-/// Names of agents that are kept, of all groups together.
 const NAMES: usize = 2_000;
-/// Bytes of a name or a path that are kept; what is longer is left out.
+/// Maximum bytes of a name or a path; longer ones are skipped.
 const TEXT_BYTES: usize = 1_024;
-/// Bytes that a rule or a name takes in memory beside its text, about.
+/// Approximate bytes of memory of a rule or a name, in addition to its text.
 const ENTRY_WEIGHT: usize = 48;
 
-/// What a site asks programs not to take.
+/// The paths that a site asks programs not to crawl.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Robots {
     groups: Vec<Group>,
 }
 
-/// Rules for some agents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Group {
-    /// Names in lower case; `*` for whoever is named nowhere.
+    /// Names in lower case; `*` matches agents that are not named in any group.
     agents: Vec<String>,
     rules: Vec<Rule>,
 }
@@ -32,12 +30,12 @@ struct Group {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Rule {
     allow: bool,
-    /// Decoded. `*` stands for anything, `$` at the end for the end.
+    /// The decoded path. `*` matches anything, and a trailing `$` the end.
     path: String,
 }
 
 impl Robots {
-    /// Reads the file. What cannot be read is left out, as the standard wants it.
+    /// Parses the file. Invalid lines are skipped, as the standard requires.
     pub fn compile(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text);
         let (mut groups, mut is_naming) = (Vec::<Group>::new(), false);
@@ -64,7 +62,7 @@ impl Robots {
         Self { groups }.within_bounds()
     }
 
-    /// Leaves out what is more than is kept.
+    /// Drops entries beyond the limits.
     #[must_use]
     pub fn within_bounds(mut self) -> Self {
         let (mut names, mut rules) = (NAMES, RULES);
@@ -80,12 +78,12 @@ impl Robots {
         self
     }
 
-    /// Whether nothing is asked of anybody.
+    /// Returns whether there are no groups.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Returns the bytes that it takes in memory, about.
+    /// Returns the approximate bytes of memory used.
     pub fn weight(&self) -> usize {
         let of = |group: &Group| {
             let texts = group.agents.iter().map(String::len).chain(group.rules.iter().map(|rule| rule.path.len()));
@@ -94,7 +92,7 @@ impl Robots {
         self.groups.iter().map(of).sum()
     }
 
-    /// Whether an agent that has one of `names` is asked not to take `path`, which may have a query.
+    /// Returns whether an agent with one of `names` is asked not to crawl `path`, which may have a query.
     pub fn disallows(&self, names: &[&str], path: &str) -> bool {
         if self.is_empty() || path == "/robots.txt" {
             return false;
@@ -114,7 +112,7 @@ impl Robots {
     }
 }
 
-/// Whether the longest rule that is met disallows. Of two as long, the one that allows counts.
+/// Returns whether the longest matching rule disallows the path. Among rules of equal length, one that allows wins.
 fn decide<'g>(groups: impl Iterator<Item = &'g Group>, path: &str) -> bool {
     let met = groups.flat_map(|group| &group.rules).filter(|rule| is_met(rule.path.as_bytes(), path.as_bytes()));
     met.max_by_key(|rule| (rule.path.len(), rule.allow)).is_some_and(|rule| !rule.allow)
@@ -131,7 +129,7 @@ fn decode(path: &str) -> String {
     percent_decode_str(path).decode_utf8_lossy().into_owned()
 }
 
-/// Whether `path` begins as `pattern` wants it. Takes as many steps as the product of both lengths at most.
+/// Returns whether `path` begins with a match of `pattern`, in at most as many steps as the product of both lengths.
 fn is_met(pattern: &[u8], path: &[u8]) -> bool {
     let (pattern, is_whole) = match pattern.strip_suffix(b"$") {
         Some(pattern) => (pattern, true),
@@ -152,7 +150,7 @@ fn is_met(pattern: &[u8], path: &[u8]) -> bool {
             }
             _ => {}
         }
-        // The last `*` takes one byte more.
+        // Lets the last `*` match one more byte.
         match star {
             Some((after, from)) if from < path.len() => {
                 star = Some((after, from + 1));

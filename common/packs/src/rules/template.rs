@@ -1,24 +1,24 @@
-//! What wildcards stood for, put into targets and values.
+//! Insertion of captured values into redirect targets and header values.
 //!
-//! A visitor wrote it, so it is data wherever it stands: it can end no parameter, start no fragment, lead to no other host, and
-//! add nothing to a list in a header.
+//! Captured values come from visitors, so they are always inserted as data: they cannot end a parameter, start a
+//! fragment, lead to another host, or add to a list in a header.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 use super::pattern::name_at;
 
-/// Bytes that are written as `%XX` in a query or a fragment: what separates parameters, or stands for a space.
+/// Bytes that are encoded as `%XX` in a query or a fragment: those that separate parameters or mean a space.
 const IN_QUERY: &AsciiSet = &UNRESERVED.remove(b'/').remove(b':').remove(b'@').remove(b'!').remove(b'$').remove(b',');
-/// Bytes that are written as `%XX` in the value of a header: what separates or quotes its parts.
+/// Bytes that are encoded as `%XX` in a header's value: those that separate or quote its parts.
 const IN_HEADER: &AsciiSet = &IN_QUERY.remove(b'=').remove(b'&').remove(b'+').add(b',');
-/// Bytes that mean something somewhere in a URL. Escapes stay as they are.
+/// Bytes with a meaning somewhere in a URL. Escapes stay unchanged.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'%');
 
-/// What the wildcards of a rule stood for in a request, with the escapes that it was sent with.
+/// The captured values of a rule's wildcards, with the escapes of the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captures(Vec<(String, String)>);
 
-/// The part of a template that a value is put into.
+/// The part of a template into which a value is inserted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Path,
@@ -27,9 +27,11 @@ enum Part {
 }
 
 impl Captures {
-    /// Replaces every `:name` of this match in the target of a redirect; none when the result would have more than `most` bytes, of
-    /// which no more than `most` are ever written. A template that begins with `/` stays on this host: what was captured
-    /// cannot turn it into `//another.host`.
+    /// Replaces every `:name` of this match in a redirect target, or returns `None` if the result would exceed `most`
+    /// bytes.
+    ///
+    /// Never writes more than `most` bytes. A template that begins with `/` stays on this host: captured values cannot
+    /// turn it into `//another.host`.
     pub fn substitute(&self, template: &str, most: usize) -> Option<String> {
         let path = template.find(['?', '#']).unwrap_or(template.len());
         let mut out = String::with_capacity(template.len().min(most));
@@ -44,7 +46,7 @@ impl Captures {
         Some(out)
     }
 
-    /// Replaces every `:name` of this match in the value of a header; none when the result would have more than `most` bytes.
+    /// Replaces every `:name` of this match in a header's value, or returns `None` if it would exceed `most` bytes.
     pub fn substitute_in_header(&self, template: &str, most: usize) -> Option<String> {
         let mut out = String::with_capacity(template.len().min(most));
         self.fill(template, Part::Header, &mut out, most)?;
@@ -76,13 +78,12 @@ impl Captures {
         push(rest)
     }
 
-    /// Adds what a wildcard of a path stood for.
     pub(super) fn add(&mut self, name: &str, value: String) {
         self.0.push((name.to_owned(), value));
     }
 
-    /// Adds what a placeholder of a query stood for. Whatever would mean something in a path is escaped: it was data before.
-    /// Returns false when the value cannot stand in a path.
+    /// Adds the value of a query placeholder. Characters with a meaning in a path are escaped, because the value was
+    /// data. Returns `false` if the value cannot be part of a path.
     pub(super) fn add_of_query(&mut self, name: &str, value: &str) -> bool {
         let value = super::path::encoded(value.replace('+', "%20").as_bytes());
         let value = percent_encode(value.as_bytes(), UNRESERVED).to_string();
@@ -93,7 +94,6 @@ impl Captures {
         fits
     }
 
-    /// The names and what they stand for.
     #[cfg(test)]
     pub(super) fn pairs(&self) -> &[(String, String)] {
         &self.0

@@ -1,20 +1,17 @@
-//! Whether a text is known to be UTF-8: by its bytes, and by what it says of itself.
+//! Detects whether a text is UTF-8, by its bytes and by its own declaration.
 
-/// Bytes at a text's beginning in which it may name its charset: browsers look no further.
+/// Bytes at the beginning of a text that may declare its charset: browsers look no further.
 const SEARCHED_BYTES: usize = 1024;
 
-/// Judges a text that comes in chunks.
 #[derive(Debug, Default)]
 pub(in super::super) struct CharsetCheck {
     is_broken: bool,
-    /// The beginning of a character whose end is in the next chunk.
+    /// The beginning of a character that continues in the next chunk.
     pending: Vec<u8>,
-    /// The text's first [`SEARCHED_BYTES`].
     beginning: Vec<u8>,
 }
 
 impl CharsetCheck {
-    /// Takes in the next chunk.
     pub(in super::super) fn update(&mut self, mut chunk: &[u8]) {
         let room = SEARCHED_BYTES - self.beginning.len();
         self.beginning.extend_from_slice(&chunk[..chunk.len().min(room)]);
@@ -38,15 +35,14 @@ impl CharsetCheck {
         }
     }
 
-    /// Returns whether the text is UTF-8. It is not known to be when it names another charset, or when it holds a NUL: then it is
-    /// UTF-16 without a mark, or no text at all.
+    /// Returns whether the text is known to be UTF-8. It is not if it declares another charset, or has a NUL in its
+    /// first [`SEARCHED_BYTES`]: then it is UTF-16 without a byte order mark, or not text at all.
     pub(in super::super) fn finish(self) -> bool {
         !self.is_broken && self.pending.is_empty() && !self.beginning.contains(&0) && !names_another(&self.beginning)
     }
 }
 
-/// Whether a page, a style or an XML document that begins with `beginning` names another charset than UTF-8. A byte order mark
-/// outweighs such a name.
+/// Returns whether a document's beginning declares another charset than UTF-8. A byte order mark overrides that.
 fn names_another(beginning: &[u8]) -> bool {
     if beginning.starts_with(b"\xef\xbb\xbf") {
         return false;

@@ -1,4 +1,4 @@
-//! Media types of files: one table by extension, and the charset where it is known.
+//! Media types of files, from one table by extension, and their charset if it is known.
 
 mod charset;
 
@@ -6,10 +6,10 @@ use std::{collections::HashMap, sync::LazyLock};
 
 pub(super) use charset::CharsetCheck;
 
-/// A file of this type is for nobody but whoever asked for it by name.
+/// The type of files that are only downloaded by name.
 pub(super) const UNKNOWN: &str = "application/octet-stream";
 
-/// The table: a type on each line, then its extensions.
+/// A table with a type on each line, followed by its extensions.
 const TABLE: &str = include_str!("types.txt");
 
 static BY_EXTENSION: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
@@ -32,8 +32,8 @@ pub(super) fn essence(path: &str) -> &'static str {
     BY_EXTENSION.get(&*extension.to_ascii_lowercase()).copied().unwrap_or(UNKNOWN)
 }
 
-/// Returns the `Content-Type` of a file of type `essence`. Text gets a charset when it is known to be UTF-8; the other
-/// charsets are left to what the text says of itself, which a header would overrule.
+/// Returns the `Content-Type` of a file of type `essence`. Text that is known to be UTF-8 gets a charset; for other
+/// text the header would override the text's own declaration.
 pub(super) fn content_type(essence: &str, is_utf8: bool) -> String {
     let has_charset = essence.starts_with("text/")
         || essence.ends_with("+xml")
@@ -47,24 +47,24 @@ mod tests {
 
     use super::*;
 
-    /// The types of mime-db: who names them, the type, its extensions.
+    /// The types of mime-db: source, type, extensions.
     const MIME_DB: &str = include_str!("mime-db.txt");
 
-    /// Where the table has another type than the registry, and why.
+    /// Extensions with another type than in the registry, and the reasons.
     const DEVIATIONS: [(&str, &str); 6] = [
-        // RFC 6350, which mime-db knows by another extension.
+        // RFC 6350; mime-db has another extension for it.
         ("vcf", "text/vcard"),
-        // RFC 9239: scripts have one type, which is the only one that every browser takes for a module.
+        // RFC 9239: scripts have one type, the only one that every browser accepts for a module.
         ("cjs", "text/javascript"),
-        // The registered type is of a service that nobody publishes; the file is a source text of Rust.
+        // The registered type is that of a service's documents, which nobody publishes; the file is Rust source code.
         ("rs", "text/x-rust"),
-        // RFC 9512, which mime-db knows without its extensions.
+        // RFC 9512; mime-db lacks its extensions.
         ("yaml", "application/yaml"),
         ("yml", "application/yaml"),
-        // An audio book or song of QuickTime, for which browsers need the audio type.
+        // A QuickTime audio book or song, for which browsers need the audio type.
         ("m4p", "audio/mp4"),
     ];
-    /// Types without a registration that every browser knows or that sources are shown by; mime-db has another.
+    /// Unregistered types that every browser knows or that source code is shown by; mime-db has others.
     const UNREGISTERED: [&str; 18] = [
         "ecma", "jsx", "flac", "aif", "aiff", "aifc", "jfif", "wav", "bdf", "c", "cc", "cpp", "cxx", "h", "hh", "s",
         "asm", "tgz",

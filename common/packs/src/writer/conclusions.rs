@@ -1,4 +1,4 @@
-//! The conclusions about a site that need all of its files: encodings, hashes in names, rules, warnings, and the manifest.
+//! Conclusions about a site that need all of its files: encodings, hashes in names, rules, warnings, and the manifest.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -21,11 +21,11 @@ use super::{
     Contents, may_be_key,
 };
 
-/// Files of whose coding `_headers` is wrong that a warning names, at most.
+/// Maximum number of files with a wrong encoding that warnings name.
 const MISNAMED: usize = 20;
 
 impl Contents<'_> {
-    /// Decides what of the files depends on all of them: which are stored encoded, and which names carry hashes.
+    /// Determines which files are stored encoded, and which names carry hashes.
     pub(super) fn judge_names(&mut self, data: &File) -> io::Result<()> {
         let headers = self.headers.take();
         self.kept_headers = headers.as_deref().and_then(rules::kept::headers);
@@ -52,9 +52,9 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// The manifest, and what is told of the pack. `dates` are those of unchanged files.
+    /// Returns the manifest and the pack's properties. `dates` are those of the earlier pack's files.
     pub(super) fn into_pack(mut self, now: Timestamp, dates: &Dates) -> (Manifest, WrittenPack) {
-        // A hash stands for one content: a name that had another a moment ago has none, whatever it looks like.
+        // A hash identifies one content: a name whose content has changed has no hash, whatever it looks like.
         let is_changed =
             |path: &str| self.files.get(path).is_some_and(|&body| dates.is_changed(path, &self.bodies[body].sha256));
         let changed: Vec<String> = self.fingerprinted.extract_if(|path| is_changed(path)).collect();

@@ -1,8 +1,9 @@
-//! Archives as people make them, and archives that nobody makes, read by us and by the programs that people read them with.
+//! Reads ordinary and malformed archives with our reader and with the programs that people use.
 //!
-//! `writers/all.sh` packs three folders in every way that is common; what comes out of each archive must be the folder. Mutations of
-//! those archives are read by five programs: what all of them read alike is published alike, unless a rule of ours is against it,
-//! and nothing that one of them would write outside its folder is published at all. `SVC_TEST_MUTATIONS` says how many there are.
+//! `writers/all.sh` packs three folders in every common way; the content of each archive must be the folder's.
+//! Mutations of these archives are read by five programs: what all of them read alike is published alike unless one of
+//! our rules forbids it, and content that any of them would write outside its folder is never published.
+//! `SVC_TEST_MUTATIONS` sets the number of mutations.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot be set up has failed")]
 #![expect(clippy::print_stdout, reason = "figures for who asks for them")]
@@ -23,9 +24,9 @@ use self::theirs::{Readers, tools};
 /// The files of an archive, with the SHA-256 of each.
 type Files = BTreeMap<String, String>;
 
-/// Cases of zip archives that programs read in different ways all the same: names that are not said to be UTF-8, which Python takes
-/// for those of the code page of DOS, symlinks, which are those by the directory alone, and the backslashes of Windows, which Python and
-/// others leave in names.
+/// Cases of zip archives that programs read differently nevertheless: names without the UTF-8 flag, which Python reads
+/// in the DOS code page; symlinks, which only the directory marks; and Windows backslashes, which Python and others
+/// keep in names.
 const READ_DIFFERENTLY: [&str; 8] = [
     "zip_name_in_utf8",
     "zip_name_beside",
@@ -37,7 +38,7 @@ const READ_DIFFERENTLY: [&str; 8] = [
     "zip_backslashes_of_windows_10",
 ];
 
-/// Packs the folders and gives the archives of each: its name, the archive's, its form and bytes.
+/// Packs the folders. Returns for each archive the folder's name, its own name, its format and its bytes.
 fn written(folder: &Path) -> Vec<(String, String, Format, Vec<u8>)> {
     let sites = folder.join("sites");
     site::write(&sites);
@@ -84,7 +85,7 @@ fn archives_of_every_writer_are_read_as_every_reader_reads_them() {
             Ok(files) if files == wanted => {}
             other => wrong.push(format!("{site}/{name}: {other:?}")),
         }
-        // Some programs cannot read some archives; the folder is what counts.
+        // Some programs cannot read some archives; only the folder counts.
         for (reader, read) in readers.read_all(bytes, *format) {
             match read {
                 Ok(read) if read.files == wanted => {}
@@ -107,7 +108,7 @@ fn zip_archives_that_lie_are_read_as_all_readers_read_them_or_refused() {
     for corpus::Case { name, bytes, .. } in cases {
         let Ok(ours) = ours::read(&bytes, Format::Zip) else { continue };
         for (reader, read) in readers.read_all(&bytes, Format::Zip) {
-            // One that cannot read an archive sees no other files in it.
+            // A program that cannot read the archive sees no other files in it.
             let Ok(read) = read else { continue };
             compared += 1;
             if read.files != ours && !READ_DIFFERENTLY.contains(&&*name) {

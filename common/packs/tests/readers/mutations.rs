@@ -1,4 +1,4 @@
-//! Tar archives that were changed by chance, and what becomes of them.
+//! Randomly mutated tar archives.
 
 use std::{
     collections::BTreeMap,
@@ -19,13 +19,12 @@ use crate::{
     theirs::{FIVE, Readers, Reading},
 };
 
-/// Bytes of an archive that is changed, at most.
+/// Maximum bytes of an archive to mutate.
 pub(crate) const LARGEST: usize = 48 * 1024;
 const BLOCK: usize = 512;
-/// Programs run at a time.
 const THREADS: usize = 2;
 
-/// Words of our own rules: what breaks one is refused, whoever else reads it.
+/// Phrases of our own rules: an archive that breaks one is rejected, whoever else reads it.
 const RULES: [&str; 19] = [
     "holds a NUL byte",
     "holds a backslash",
@@ -48,7 +47,7 @@ const RULES: [&str; 19] = [
     "is a hard link to",
 ];
 
-/// Changes `count` archives and asks everybody.
+/// Mutates `count` archives and compares all readers.
 pub(crate) fn judge(seeds: &[Vec<u8>], count: usize) {
     let next = AtomicUsize::new(0);
     let wrong = Mutex::new(Vec::new());
@@ -86,7 +85,7 @@ pub(crate) fn judge(seeds: &[Vec<u8>], count: usize) {
 
 fn compare(readers: &mut Readers, tar: &[u8]) -> Result<String, String> {
     let ours = ours::read(&stored(tar), Format::TarGzip);
-    // Everybody is asked, whatever the others said: each may be the one that leaves its folder.
+    // Every program is run, whatever the others return: each may be the one that leaves its folder.
     let readings: Vec<_> = FIVE.iter().map(|&reader| (reader, readers.read(reader, tar))).collect();
     if let Ok(ours) = &ours {
         let outside: Vec<String> = readings
@@ -100,7 +99,7 @@ fn compare(readers: &mut Readers, tar: &[u8]) -> Result<String, String> {
             return Err(format!("{}, and we publish {:?}", outside.join(", "), ours.keys()));
         }
     }
-    // One that cannot read it has no say in where it leads.
+    // A program that cannot read the archive has no say about its content.
     let read: Option<Vec<&Reading>> = readings.iter().map(|(_, reading)| reading.as_ref().ok()).collect();
     let agreed = read.as_ref().and_then(|read| {
         let (first, rest) = read.split_first()?;
@@ -111,7 +110,7 @@ fn compare(readers: &mut Readers, tar: &[u8]) -> Result<String, String> {
         (Ok(ours), Some(agreed)) if is_of_symlinks(&ours, agreed) => Ok("published without symlinks".to_owned()),
         (Ok(ours), Some(agreed)) => Err(format!("all read {:?}, and we {:?}", agreed.files.keys(), ours.keys())),
         (Ok(_), None) => Ok("published, read in different ways".to_owned()),
-        // An archive without a file is refused, whatever else is the matter with it.
+        // An archive without a file is rejected, whatever else is wrong with it.
         (Err(_), Some(agreed)) if agreed.files.is_empty() => Ok("refused by a rule of ours".to_owned()),
         (Err(why), Some(_)) if RULES.iter().any(|rule| why.contains(rule)) => {
             Ok("refused by a rule of ours".to_owned())
@@ -122,7 +121,7 @@ fn compare(readers: &mut Readers, tar: &[u8]) -> Result<String, String> {
     }
 }
 
-/// Whether a reading differs where symlinks are alone: we skip those, also in the place of files and folders.
+/// Returns whether a reading differs only by symlinks, which we skip, even in place of files and folders.
 fn is_of_symlinks(ours: &Files, agreed: &Reading) -> bool {
     let is_linked = |path: &str| agreed.links.iter().any(|link| path == link || path.starts_with(&format!("{link}/")));
     let rest = |files: &Files| {
@@ -141,7 +140,7 @@ fn stored(tar: &[u8]) -> Vec<u8> {
     gzip.finish().expect("memory")
 }
 
-/// An archive that was changed in a way that its number says.
+/// Returns the mutation with this number.
 fn mutation(seeds: &[Vec<u8>], number: usize) -> Vec<u8> {
     let mut random = Random(number as u64 ^ 0x7461_7221);
     let mut tar = seeds[random.below(seeds.len())].clone();
@@ -160,7 +159,6 @@ fn change(random: &mut Random, tar: &mut Vec<u8>, seeds: &[Vec<u8>]) {
     match random.below(20) {
         0..=6 => set_field(random, tar, header),
         7 => {
-            // A byte of a header.
             let at = header + random.below(BLOCK);
             tar[at] = u8::try_from(random.below(256)).expect("a byte");
             if random.below(8) > 0 {
@@ -168,7 +166,6 @@ fn change(random: &mut Random, tar: &mut Vec<u8>, seeds: &[Vec<u8>]) {
             }
         }
         8 => {
-            // A byte of anything.
             let at = random.below(tar.len());
             tar[at] ^= 1 << random.below(8);
         }
@@ -219,7 +216,7 @@ fn insert(tar: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     tar.splice(at..at, bytes.iter().copied());
 }
 
-/// Where headers stand, going by their sizes.
+/// Returns the offsets of headers, following their sizes.
 fn headers(tar: &[u8]) -> Vec<usize> {
     let mut headers = Vec::new();
     let mut at = 0;
@@ -261,7 +258,7 @@ fn set_field(random: &mut Random, tar: &mut [u8], header: usize) {
         }
         2 => {
             mend(block);
-            // Without the NUL, or with the space in front.
+            // Without the NUL, or with the space first.
             let sum: Vec<u8> = block[148..154].to_vec();
             block[148..156].copy_from_slice(&[b" ", &sum[..], b" "].concat());
         }
@@ -334,13 +331,12 @@ const PREFIXES: &[&[u8]] =
 const MAGICS: &[&[u8]] =
     &[b"ustar\x0000", b"ustar  \0", b"ustar\0\0\0", b"ustar\x0001", b"\0\0\0\0\0\0\0\0", b"USTAR\x0000", b"ustar   "];
 
-/// A header and a body.
 fn entry(random: &mut Random) -> Vec<u8> {
     let body: Vec<u8> = vec![b'x'; random.below(1_100)];
     with_header(random.one_of(KINDS)[0], random.one_of(NAMES), random.one_of(NAMES), &body)
 }
 
-/// An entry that says something of the next.
+/// Returns an extended header for the next entry.
 fn announcement(random: &mut Random) -> Vec<u8> {
     let name = random.one_of(NAMES).to_vec();
     match random.below(6) {

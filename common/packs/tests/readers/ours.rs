@@ -1,4 +1,4 @@
-//! What we read.
+//! Our reader.
 
 use std::io;
 
@@ -48,7 +48,6 @@ fn repeat(files: &mut Files, path: &str, hash: String, must_repeat: bool) -> Res
     Ok(())
 }
 
-/// The tar archive in one that is compressed.
 pub(crate) fn decompressed(bytes: &[u8], format: Format) -> Vec<u8> {
     let mut decoder: Box<dyn io::Read + '_> = if format == Format::TarZstd {
         Box::new(zstd::Decoder::new(bytes).expect("a decoder"))
@@ -56,7 +55,7 @@ pub(crate) fn decompressed(bytes: &[u8], format: Format) -> Vec<u8> {
         Box::new(flate2::read::MultiGzDecoder::new(bytes))
     };
     let mut tar = Vec::new();
-    // What bsdtar pads is an error to both, at its end.
+    // Both decoders fail on bsdtar's padding at the end.
     let _ = io::copy(&mut decoder, &mut tar);
     assert!(!tar.is_empty(), "an archive cannot be decompressed");
     tar

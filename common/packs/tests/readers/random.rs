@@ -1,4 +1,4 @@
-//! Chance that can be repeated.
+//! Reproducible random numbers.
 
 /// Steele and Vigna's splitmix64.
 pub(crate) struct Random(pub(crate) u64);
@@ -12,7 +12,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end.max(1) as u64).expect("small")
     }

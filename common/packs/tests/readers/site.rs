@@ -1,4 +1,4 @@
-//! The folders that are packed.
+//! The folders to pack.
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
@@ -6,9 +6,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::Files;
 
-/// Their names, which `writers/all.sh` knows.
+/// Their names, as in `writers/all.sh`.
 pub(crate) const ALL: [&str; 3] = ["plain", "full", "links"];
-/// That beside whose archives those of `recorded` are read. They have files of their own.
+/// The folder that the archives of `recorded` belong to. They have files of their own.
 pub(crate) const RECORDED: &str = "full";
 
 fn contents(site: &str) -> Vec<(String, String)> {
@@ -37,7 +37,6 @@ fn contents(site: &str) -> Vec<(String, String)> {
     files
 }
 
-/// Writes the folders.
 pub(crate) fn write(folder: &Path) {
     for site in ALL {
         let folder = folder.join(site);
@@ -55,12 +54,12 @@ pub(crate) fn write(folder: &Path) {
     }
 }
 
-/// The files that an archive of a folder must give.
+/// Returns the expected files of an archive of a folder.
 pub(crate) fn files(site: &str, archive: &str) -> Files {
     let site = if archive.starts_with("go-") { "recorded" } else { site };
     let mut files: Files =
         contents(site).into_iter().map(|(path, body)| (path, hex::encode(Sha256::digest(body)))).collect();
-    // Info-ZIP packs what a symlink leads to, unless it is told not to, and Python what leads to a file.
+    // Info-ZIP follows symlinks unless told otherwise, and Python those to files.
     if site == "links" && archive.starts_with("info") && archive != "info-symlinks.zip" {
         files.insert("latest/guide/page.html".to_owned(), files["docs/guide/page.html"].clone());
     }

@@ -1,4 +1,4 @@
-//! What other programs read. Those that extract do so without rights, into a folder in memory if there is one.
+//! Readings by other programs. Those that extract run without privileges, into a folder in memory if there is one.
 
 use std::{
     fs::{self, File},
@@ -14,29 +14,26 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{Files, ours};
 
-/// Bytes of a file that is looked at, at most: a sparse one may be endless.
+/// Maximum bytes of an extracted file that are read: a sparse one may be endless.
 const LARGEST: u64 = 64 * 1024 * 1024;
-/// Nobody, as whom programs extract what is hostile.
+/// The user `nobody`, who extracts hostile archives.
 const NOBODY: u32 = 65_534;
 
-/// What a program reads of an archive.
 #[derive(Debug, Default, Clone, Deserialize)]
 pub(crate) struct Reading {
     pub(crate) files: Files,
-    /// The names of the entries as the archive has them, and where hard links lead; none of a program that does not tell.
+    /// The names of the entries, and the targets of hard links; empty for a program that does not print them.
     pub(crate) names: Vec<String>,
-    /// The paths of symlinks.
     pub(crate) links: Vec<String>,
 }
 
-/// The folder in which `.ci/tools` installs.
+/// Returns the folder in which `.ci/tools` installs.
 pub(crate) fn tools() -> PathBuf {
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
     let folder = std::env::var_os("SVC_TEST_TOOLS").map_or_else(default, PathBuf::from);
     folder.canonicalize().expect("run .ci/tools")
 }
 
-/// Node itself.
 pub(crate) fn node() -> PathBuf {
     let libraries = tools().join("venv/lib").read_dir().expect("run .ci/tools");
     let mut found =
@@ -44,7 +41,7 @@ pub(crate) fn node() -> PathBuf {
     found.find(|node| node.exists()).expect("Node is not there: run .ci/tools")
 }
 
-/// The programs that read archives one after another, for as long as this lives.
+/// Long-running programs that read archives one after another.
 pub(crate) struct Readers {
     python: Worker,
     node: Worker,
@@ -52,7 +49,6 @@ pub(crate) struct Readers {
     number: u64,
 }
 
-/// A program that reads archives one after another.
 struct Worker {
     child: Child,
     to: ChildStdin,
@@ -111,7 +107,7 @@ impl Readers {
         }
     }
 
-    /// All readings of an archive by every program that knows its form.
+    /// Reads an archive with every program that knows its format.
     pub(crate) fn read_all(&mut self, archive: &[u8], format: Format) -> Vec<(&'static str, Result<Reading, String>)> {
         if format == Format::Zip {
             return vec![
@@ -120,7 +116,7 @@ impl Readers {
                 ("bsdtar", self.extract(archive, &["bsdtar", "-xf", "FILE"])),
                 ("7-Zip", self.extract(archive, &["7zz", "x", "-y", "-bd", "FILE"])),
                 ("BusyBox", self.extract(archive, &["busybox", "unzip", "-q", "FILE"])),
-                // It cannot seek there, and reads from the front.
+                // It cannot seek in a pipe, and reads from the front.
                 ("bsdtar from a pipe", self.extract(archive, &["sh", "-c", "cat \"$0\" | bsdtar -xf -", "FILE"])),
             ];
         }
@@ -130,7 +126,7 @@ impl Readers {
         readings
     }
 
-    /// What one of the [`FIVE`] reads of a tar archive.
+    /// Reads a tar archive with one of the [`FIVE`].
     pub(crate) fn read(&mut self, reader: &str, tar: &[u8]) -> Result<Reading, String> {
         match reader {
             "Python" => self.python.read("tar", tar),
@@ -159,13 +155,13 @@ impl Readers {
         let mut reading = Reading::default();
         let walked = walk(&folder, &folder, &mut reading);
         let _ = fs::remove_dir_all(&folder);
-        // unzip's status 1 is that of a warning: it has read the archive.
+        // unzip's status 1 is a warning: it has read the archive.
         let is_warned = command[0] == "unzip" && ended.status.code() == Some(1);
         if !ended.status.success() && !is_warned {
             return Err(String::from_utf8_lossy(&ended.stderr).trim().to_owned());
         }
         walked?;
-        // GNU tar and BusyBox name what they extract on one stream, bsdtar on the other.
+        // GNU tar and BusyBox print extracted names on one stream, bsdtar on the other.
         let told = [ended.stdout, ended.stderr].concat();
         let told = String::from_utf8_lossy(&told);
         reading.names = told.lines().map(|line| line.strip_prefix("x ").unwrap_or(line).to_owned()).collect();
@@ -173,7 +169,7 @@ impl Readers {
     }
 }
 
-/// The five programs whose word on tar archives counts.
+/// The five programs that are compared on tar archives.
 pub(crate) const FIVE: [&str; 5] = ["Python", "node-tar", "BusyBox", "GNU tar", "bsdtar"];
 
 fn walk(root: &Path, folder: &Path, reading: &mut Reading) -> Result<(), String> {
@@ -199,7 +195,7 @@ fn walk(root: &Path, folder: &Path, reading: &mut Reading) -> Result<(), String>
     Ok(())
 }
 
-/// Files that we leave out are no files here.
+/// Removes the files that we skip.
 fn without_system_files(mut reading: Reading) -> Reading {
     reading.files.retain(|path, _| {
         let name = path.rsplit('/').next().unwrap_or_default();

@@ -1,19 +1,19 @@
-//! Zip archives that were changed by chance. Programs find the parts of one in many ways: what we publish, each of them that reads the
-//! archive at all must read as well, and nothing else.
+//! Randomly mutated zip archives. Programs locate the parts of a zip archive in many ways: every program that can read
+//! an archive must read exactly what we publish.
 
 use packs::archive::Format;
 use sha2::{Digest as _, Sha256};
 
 use crate::{ours, random::Random, theirs::Readers};
 
-/// What begins the parts of an archive.
+/// Signatures of archive parts.
 const SIGNATURES: [&[u8; 4]; 6] =
     [b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07", b"PK\x07\x08"];
-/// Bytes of a part that are changed.
+/// Bytes of a part that are mutated.
 const PART_BYTES: usize = 46;
 const BYTES: [&[u8]; 9] = [b"\0", b"\x01", b"\x08", b"\x10", b"\xff", b"a", b"/", b"PK", b"\xff\xff\xff\xff"];
 
-/// Changes `count` archives and asks everybody.
+/// Mutates `count` archives and compares all readers.
 pub(crate) fn judge(seeds: &[Vec<u8>], count: usize) {
     let mut readers = Readers::start();
     let (mut published, mut readings) = (0, 0);
@@ -24,16 +24,16 @@ pub(crate) fn judge(seeds: &[Vec<u8>], count: usize) {
         let Ok(ours) = ours::read(&zip, Format::Zip) else { continue };
         published += 1;
         let read = readers.read_all(&zip, Format::Zip);
-        // Other names are guessed, and what is a symlink stands in the directory alone.
+        // Other names are guessed, and symlinks are only marked in the directory.
         let has_links = read.iter().any(|(_, read)| read.as_ref().is_ok_and(|read| !read.links.is_empty()));
         if has_links || !ours.keys().all(|path| path.is_ascii()) {
             continue;
         }
         for (reader, read) in read {
-            // One that cannot read an archive sees no other files in it.
+            // A program that cannot read the archive sees no other files in it.
             let Ok(read) = read else { continue };
             readings += 1;
-            // A pipe or a device is left out, which is an empty file to most.
+            // A pipe or a device is skipped; most programs extract an empty file.
             let is_same = ours.iter().all(|(path, hash)| read.files.get(path) == Some(hash))
                 && read.files.iter().all(|(path, hash)| ours.contains_key(path) || *hash == empty);
             if !is_same {
@@ -67,7 +67,7 @@ fn change(random: &mut Random, zip: &mut Vec<u8>, seeds: &[Vec<u8>]) {
     match random.below(12) {
         0..=3 => set(zip, part + 4 + random.below(PART_BYTES), random.one_of(&BYTES)),
         4..=5 => {
-            // The same in what stands before a file and in the directory, where it stands two bytes further on.
+            // The same field in the local header and in the directory, where it is two bytes further on.
             let (at, bytes) = (4 + random.below(26), random.one_of(&BYTES));
             let entry = random.below(64);
             for (signature, further) in [(SIGNATURES[0], 0), (SIGNATURES[1], 2)] {
@@ -112,7 +112,7 @@ fn set(zip: &mut [u8], at: usize, bytes: &[u8]) {
     }
 }
 
-/// Inserts bytes, and mostly moves what the archive says stands behind them.
+/// Inserts bytes, and mostly adjusts the offsets of what follows.
 fn insert(random: &mut Random, zip: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     zip.splice(at..at, bytes.iter().copied());
     if random.below(4) == 0 {
@@ -135,7 +135,7 @@ fn insert(random: &mut Random, zip: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     }
 }
 
-/// Where the parts of an archive begin.
+/// Returns the offsets of the archive's parts.
 fn parts(zip: &[u8]) -> Vec<usize> {
     let is_part = |bytes: &[u8]| SIGNATURES.iter().any(|signature| bytes == *signature);
     let found: Vec<usize> = zip.windows(4).enumerate().filter(|(_, bytes)| is_part(bytes)).map(|(at, _)| at).collect();

@@ -1,5 +1,5 @@
-//! Every case of the corpus of uploads, through the store itself: the answer is the expected one, what is published is
-//! what was in the archive, and what is refused leaves nothing behind.
+//! Every case of the upload corpus, through the store itself: the result is the expected one, published content equals
+//! the archive's, and a rejected upload leaves nothing behind.
 
 use std::{fs::File, io::Write as _, path::Path};
 
@@ -54,7 +54,7 @@ fn format(form: Form) -> Format {
     }
 }
 
-/// A few files of every kind, to be spoiled.
+/// A few files of every kind, to be corrupted.
 fn sample() -> Tarball {
     let page = "<p>It works</p>\n".repeat(100);
     Tarball::new()
@@ -83,14 +83,14 @@ async fn an_upload_cut_anywhere_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever bytes of the tar are changed: an answer, no panic, and nothing but whole packs in the store.
+    /// Whatever bytes of the tar are changed: a result, no panic, and only complete packs in the store.
     #[test]
     fn a_spoiled_upload_never_leaves_anything(changes in prop::collection::vec((0..6_000_usize, any::<u8>()), 1..6), cut in 0..8_000_usize) {
         let mut tar = gunzip(&sample().end());
         for (at, value) in changes {
             let at = at % tar.len();
             tar[at] = value;
-            // Mend the checksum, so that the change gets further than to it.
+            // Fixes the checksum, so that the change gets past it.
             let block = at / 512 * 512;
             mend(&mut tar[block..block + 512]);
         }
@@ -130,7 +130,7 @@ fn mend(block: &mut [u8]) {
 
 #[test]
 fn the_sample_of_a_file_can_be_spooled_twice() {
-    // Publishing reads the spooled file from its beginning, wherever it stands.
+    // Publishing reads the spooled file from its beginning, whatever its position.
     let world = World::new();
     let mut spooled: File = tempfile::tempfile().expect("a file");
     spooled.write_all(&sample().end()).expect("written");

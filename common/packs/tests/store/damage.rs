@@ -1,4 +1,4 @@
-//! Packs that are lost or damaged in the store: a check names what is wrong, and a replica brings it back byte for byte.
+//! Lost or damaged packs in the store: a check names the damage, and a replica restores the pack byte for byte.
 
 use std::{
     collections::BTreeMap,
@@ -14,12 +14,12 @@ use packs::{DIGEST_BLOCK_BYTES, FaultKind, Manifest, Pace, Span, StoreError};
 
 use crate::World;
 
-/// Faults that are made at random, as many as `SVC_TEST_FAULTS` says.
+/// Number of random faults, from `SVC_TEST_FAULTS`.
 fn rounds() -> u64 {
     std::env::var("SVC_TEST_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(60)
 }
 
-/// Numbers that are the same at each run.
+/// Reproducible random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -77,12 +77,11 @@ fn len(path: &Path) -> u64 {
     fs::metadata(path).expect("there").len()
 }
 
-/// The bytes of a pack, by object.
 fn objects(world: &World, id: &DeploymentId) -> BTreeMap<&'static str, Vec<u8>> {
     ["data", "manifest"].map(|object| (object, fs::read(world.object(id, object)).expect("read"))).into()
 }
 
-/// Everything that can be had of the pack is what was stored, or is refused.
+/// Asserts that every read of the pack returns the stored content or fails.
 async fn assert_nothing_wrong_is_read(world: &World, id: &DeploymentId) {
     let Ok(manifest) = world.store.manifest(id).await else { return };
     for (path, content) in bodies() {
@@ -170,13 +169,13 @@ async fn no_byte_of_a_manifest_can_change() {
         assert!(matches!(world.store.manifest(&id).await, Err(StoreError::Damaged(_))), "cut to {end}");
         fs::write(&path, &whole).expect("written");
     }
-    // The manifest of another deployment is none of this one's, whole as it is.
+    // An intact manifest of another deployment does not count as this one's.
     let other = publish(&world).await;
     fs::copy(world.object(&other, "manifest"), &path).expect("copied");
     assert_eq!(world.fault(&id).await, Some((FaultKind::ManifestDamaged, Vec::new())));
 }
 
-/// What was uploaded, by path, as a download reads it.
+/// Returns the uploaded files by path, as a download reads them.
 async fn uploaded(world: &World, id: &DeploymentId) -> Result<BTreeMap<String, Vec<u8>>, StoreError> {
     let mut files = world.store.uploaded(id).await?;
     files.look().await?;
@@ -219,7 +218,7 @@ async fn packs_of_the_version_before_are_read_and_checked_by_what_they_have() {
     }
 }
 
-/// What the version before reads of a manifest: the same fields, without a seal.
+/// The previous version reads the same fields of a manifest, without a seal.
 #[tokio::test]
 async fn the_version_before_reads_a_sealed_manifest() {
     let world = World::new();

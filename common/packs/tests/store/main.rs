@@ -1,4 +1,4 @@
-//! The store on a folder: what becomes of every upload, and what can be read back.
+//! The store on a folder: the outcome of every upload, and reading it back.
 
 #![expect(clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
@@ -37,7 +37,7 @@ impl World {
         (id, result)
     }
 
-    /// Every file in the store.
+    /// Returns every file in the store.
     fn files(&self) -> Vec<String> {
         let mut files = Vec::new();
         let mut folders = vec![self.folder.path().to_owned()];

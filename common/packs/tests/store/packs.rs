@@ -1,4 +1,4 @@
-//! A pack, from upload to removal: what was uploaded can be read back, in every form it is stored in.
+//! A pack from upload to removal: uploaded files can be read back, in every form they are stored in.
 
 use std::io::{Read as _, Write as _};
 

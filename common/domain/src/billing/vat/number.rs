@@ -1,21 +1,20 @@
-//! VAT numbers: the prefix that tells the state, and the forms that the state gives its numbers.
+//! VAT numbers: the prefix of the state, and the state's number formats.
 //!
-//! The forms are those of the European Commission's "VIES on-the-web" FAQ (question 11), as of 2026. Checksums are not looked
-//! at: the registry knows better than any of them whether somebody has the number.
+//! The formats are those of the European Commission's "VIES on-the-web" FAQ (question 11), as of 2026. Checksums are
+//! not verified: only the registry knows whether a number is registered.
 
 use serde::{Deserialize, Serialize};
 
 use crate::billing::Country;
 
-/// A VAT number with its prefix, in capitals and without separators, such as `NL123456789B01`. The form is that of the
-/// state's numbers; whether anybody has the number, only the registry knows.
+/// A VAT number with its prefix, in capitals without separators, such as `NL123456789B01`. Not necessarily registered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = String, max_length = 40))]
 pub struct VatNumber(String);
 
-/// Why a text is not a VAT number.
+/// The reason a text is not a VAT number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum VatNumberError {
     /// The text does not begin with the prefix of a state whose numbers the EU's registry knows.
@@ -24,21 +23,21 @@ pub enum VatNumberError {
          such as NL123456789B01"
     )]
     Prefix,
-    /// The rest is not of the form that the state gives its numbers.
+    /// The rest does not match any format of the state.
     #[error("vat_number must have the form of {prefix} numbers, such as {example}")]
     Form {
         /// The state's prefix.
         prefix: &'static str,
-        /// A number of the state's form.
+        /// A number in the state's format.
         example: &'static str,
     },
 }
 
-/// The longest text that is read as a number: the longest form, with a separator after each character.
+/// The longest text to parse: the longest format, with a separator after each character.
 const LONGEST_TEXT: usize = 40;
 
-/// A state's prefix, an example, and the forms after the prefix. In a form `9` is a digit, `A` a letter, `X` either, `S` either or
-/// one of `+` and `*`, a letter after `=` itself.
+/// State prefix, example, and formats of the part after the prefix. In a format, `9` is a digit, `A` a letter, `X`
+/// either, `S` either or one of `+` and `*`; a letter after `=` stands for itself.
 const FORMS: &[(&str, &str, &[&str])] = &[
     ("AT", "ATU12345678", &["=U99999999"]),
     ("BE", "BE0123456789", &["9999999999"]),
@@ -76,7 +75,7 @@ impl VatNumber {
         &self.0
     }
 
-    /// Returns the prefix, by which the registry knows the state: `EL` for Greece, `XI` for Northern Ireland.
+    /// Returns the registry's prefix of the state: `EL` for Greece, `XI` for Northern Ireland.
     pub fn prefix(&self) -> &str {
         &self.0[..2]
     }
@@ -86,14 +85,13 @@ impl VatNumber {
         &self.0[2..]
     }
 
-    /// Returns whether businesses of `country` have numbers with this prefix. Monaco's have French ones.
+    /// Returns whether businesses of `country` have numbers with this prefix. Businesses of Monaco have French ones.
     pub fn is_of(&self, country: Country) -> bool {
         prefix_of(country) == Some(self.prefix())
     }
 }
 
-/// Returns the prefix of the VAT numbers that businesses of `country` have; `None` where they have none that the EU's registry
-/// knows.
+/// Returns the prefix of VAT numbers of businesses in `country`, or `None` if the EU's registry has none for them.
 pub fn prefix_of(country: Country) -> Option<&'static str> {
     let state = country.vat_state().unwrap_or(country);
     let prefix = if state.as_str() == "GR" { "EL" } else { state.as_str() };
@@ -127,7 +125,7 @@ impl std::str::FromStr for VatNumber {
         }
         let mut text: String = text.chars().filter(|c| !matches!(c, '.' | '-' | '/') && !c.is_whitespace()).collect();
         text.make_ascii_uppercase();
-        // Greece has another prefix than code, which not everybody there knows.
+        // Greece's prefix differs from its country code, and people write either.
         if text.starts_with("GR") {
             text.replace_range(..2, "EL");
         }

@@ -1,7 +1,7 @@
-//! Agents that say their name: who runs them, and what for.
+//! Self-identifying agents: their operators and purposes.
 //!
-//! The [`table`] is one of facts, gathered from what operators publish of their programs. A program that is in no row
-//! is told by the words that programs use of themselves, such as `bot`. Start with [`AGENTS`].
+//! The [`table`] is gathered from what operators publish about their programs. A program that matches no row is
+//! recognized by the words that programs use for themselves, such as `bot`. Start with [`AGENTS`].
 
 pub mod networks;
 mod table;
@@ -11,31 +11,30 @@ use std::{collections::HashMap, sync::LazyLock};
 pub use self::table::{AGENTS, INNOCENT_WORDS, UNLISTED_PROGRAM};
 use super::visitors::VisitorClass;
 
-/// A program that says its name in `User-Agent`.
+/// A program that identifies itself in `User-Agent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agent {
-    /// The name that is shown and stored, such as `GPTBot`. A program with several patterns has several rows, alike but
-    /// for them.
+    /// The stored and shown name, such as `GPTBot`. A program with several patterns has a row for each.
     pub name: &'static str,
-    /// The text in `User-Agent` that gives it away, in lower case. `^` is the beginning; `|` before it allows no letter
-    /// or digit there, `|` after it no letter.
+    /// The text to find in `User-Agent`, in lower case. `^` anchors it at the beginning; a leading `|` means that no
+    /// letter or digit precedes it, a trailing `|` that no letter follows it.
     pub pattern: &'static str,
-    /// The company or project that runs it, such as `OpenAI`; empty where anybody does (`curl`).
+    /// The company or project that runs it, such as `OpenAI`; empty if anybody may (`curl`).
     pub operator: &'static str,
     /// The class.
     pub class: VisitorClass,
-    /// The source of its networks, as in `agent_networks`; none where the operator publishes none.
+    /// The source of its networks, as in `agent_networks`; `None` if the operator publishes none.
     pub networks: Option<&'static str>,
 }
 
-/// Returns the agent of this name.
+/// Returns the agent with this name.
 pub fn find(name: &str) -> Option<&'static Agent> {
     static BY_NAME: LazyLock<HashMap<&str, &Agent>> =
         LazyLock::new(|| AGENTS.iter().rev().chain([&UNLISTED_PROGRAM]).map(|agent| (agent.name, agent)).collect());
     BY_NAME.get(name).copied()
 }
 
-/// Returns the operator of the AI assistant or search whose pages are on `host`, such as `OpenAI` for `chatgpt.com`.
+/// Returns the operator of the AI assistant or search engine on `host`, such as `OpenAI` for `chatgpt.com`.
 pub fn operator_of_referrer(host: &str) -> Option<&'static str> {
     table::REFERRERS.iter().find(|(known, _)| *known == host).map(|(_, operator)| *operator)
 }

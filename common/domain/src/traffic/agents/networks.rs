@@ -1,5 +1,4 @@
-//! Networks that operators publish of their agents: lists as they are found, a dated snapshot, and sets to look
-//! addresses up in.
+//! Networks that operators publish for their agents: list parsing, a dated snapshot, and address lookup.
 
 use std::{
     collections::BTreeMap,
@@ -10,40 +9,39 @@ use ipnet::IpNet;
 
 use crate::networks::is_global;
 
-/// The widest networks that are believed: nobody's crawler has a two-hundred-and-fifty-sixth of all addresses.
+/// The widest networks that are accepted: no crawler has a two-hundred-and-fifty-sixth of all addresses.
 const WIDEST_V4: u8 = 9;
 const WIDEST_V6: u8 = 24;
 
-/// The networks of each source as they were published on 5 May 2026: what is known before admin has read any list. A
-/// line is a source and some of its networks, of which adjacent ones were made one.
+/// The networks of each source as published on 5 May 2026, used until admin has read a newer list. Each line is a
+/// source and some of its networks, with adjacent ones merged.
 const SNAPSHOT: &str = include_str!("networks.txt");
 
-/// Why a list of networks is not believed.
+/// The reason a list of networks is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
-    /// There is none.
+    /// The list is empty.
     #[error("it names no network")]
     Empty,
-    /// It has more networks than anybody publishes.
+    /// The list has more networks than any operator publishes.
     #[error("it names {0} networks, which is too many")]
     TooLong(usize),
-    /// It has a network that is not the world's, or too wide to be one operator's.
+    /// A network is not globally reachable, or is too wide for one operator.
     #[error("it names {0}, which cannot be an operator's")]
     Implausible(IpNet),
-    /// It has much fewer networks than before.
+    /// The list has far fewer networks than before.
     #[error("it names {now} networks, where there were {before}")]
     Shrunk {
-        /// Networks of the last list.
+        /// Number of networks in the previous list.
         before: usize,
-        /// Networks of this one.
+        /// Number of networks in this list.
         now: usize,
     },
 }
 
-/// Reads a published list, in whatever format it is: JSON or lines of text. Every address and network in it counts, and
-/// adjacent ones become one.
+/// Parses a published list in any format, JSON or lines of text, and merges adjacent networks.
 ///
-/// A list of more than `most`, or of less than a quarter of the `before` networks of the last one, is taken for broken.
+/// A list with more than `most` networks, or less than a quarter of the `before` previous ones, is rejected as broken.
 pub fn parse_list(text: &str, most: usize, before: Option<usize>) -> Result<Vec<IpNet>, ListError> {
     let words = text.split(|letter: char| !letter.is_ascii_hexdigit() && !matches!(letter, '.' | ':' | '/'));
     let network = |word: &str| -> Option<IpNet> {
@@ -70,7 +68,7 @@ pub fn parse_list(text: &str, most: usize, before: Option<usize>) -> Result<Vec<
     }
 }
 
-/// Returns the snapshot: the networks of each source.
+/// Returns the networks of each source in the snapshot.
 pub fn snapshot() -> BTreeMap<&'static str, Vec<IpNet>> {
     let mut sources = BTreeMap::<_, Vec<IpNet>>::new();
     for line in SNAPSHOT.lines().filter(|line| !line.starts_with('#')) {
@@ -81,7 +79,7 @@ pub fn snapshot() -> BTreeMap<&'static str, Vec<IpNet>> {
     sources
 }
 
-/// Networks in which an address is found by halving.
+/// Networks in which an address is found by binary search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressRanges {
     v4: Box<[(Ipv4Addr, Ipv4Addr)]>,
@@ -89,10 +87,10 @@ pub struct AddressRanges {
 }
 
 impl AddressRanges {
-    /// Makes the set of `networks`.
+    /// Creates the set of `networks`.
     pub fn of(networks: &[IpNet]) -> Self {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        // Disjoint from here on.
+        // Aggregated networks are disjoint.
         for network in IpNet::aggregate(&networks.to_vec()) {
             match network {
                 IpNet::V4(network) => v4.push((network.network(), network.broadcast())),
@@ -104,7 +102,7 @@ impl AddressRanges {
         Self { v4: v4.into(), v6: v6.into() }
     }
 
-    /// Whether `address` lies in one of the networks.
+    /// Returns whether one of the networks contains `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
         match address.to_canonical() {
             IpAddr::V4(address) => is_within(&self.v4, address),

@@ -1,8 +1,8 @@
-//! Lines of `_headers`, and the rules and warnings that they become.
+//! Lines of `_headers` with the resulting rules and warnings.
 
 use super::*;
 
-/// The rules and the warnings.
+/// Returns the rules and the warnings.
 fn compile(file: &[u8]) -> (Vec<HeaderRule>, Vec<String>) {
     let compiled = super::compile(file);
     (compiled.rules, compiled.warnings)

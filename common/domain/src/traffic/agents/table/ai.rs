@@ -1,8 +1,8 @@
-//! Agents of AI: those that code, assist, search, and gather what models are trained with.
+//! AI agents: coding agents, assistants, search crawlers, and crawlers that gather training data.
 
 use super::Row;
 
-/// Coding agents, and the editors that are ones.
+/// Coding agents, including editors with one.
 pub(super) const CODING_AGENTS: &[Row] = &[
     ("Claude Code", "claude-code", "Anthropic", ""),
     ("Claude Code", "claude-cli/", "Anthropic", ""),
@@ -29,7 +29,7 @@ pub(super) const CODING_AGENTS: &[Row] = &[
     ("Goose", "goose-agent", "Block", ""),
 ];
 
-/// Assistants that read a page because a person asked for it.
+/// Assistants that read a page because a person requested it.
 pub(super) const ASSISTANTS: &[Row] = &[
     ("ChatGPT-User", "chatgpt-user", "OpenAI", "chatgpt-user"),
     ("ChatGPT Agent", "chatgpt agent", "OpenAI", ""),
@@ -81,7 +81,7 @@ pub(super) const ASSISTANTS: &[Row] = &[
     ("Skyvern", "skyvern", "Skyvern", ""),
 ];
 
-/// Crawlers that fill the index of an AI search.
+/// Crawlers for the index of an AI search.
 pub(super) const SEARCHES: &[Row] = &[
     ("OAI-SearchBot", "oai-searchbot", "OpenAI", "oai-searchbot"),
     ("Claude-SearchBot", "claude-searchbot", "Anthropic", "claudebot"),
@@ -116,7 +116,7 @@ pub(super) const SEARCHES: &[Row] = &[
     ("NagetBot", "nagetbot", "Naget", ""),
 ];
 
-/// Crawlers that gather what models are trained with, or sell it for that.
+/// Crawlers that gather or sell training data for models.
 pub(super) const TRAINING: &[Row] = &[
     ("GPTBot", "gptbot", "OpenAI", "gptbot"),
     ("ClaudeBot", "claudebot", "Anthropic", "claudebot"),
@@ -172,7 +172,7 @@ pub(super) const TRAINING: &[Row] = &[
     ("HenkBot", "henkbot", "", ""),
 ];
 
-/// Hosts of AI assistants and searches, and who runs them.
+/// Hosts of AI assistants and searches, with their operators.
 pub(in super::super) const REFERRERS: &[(&str, &str)] = &[
     ("chatgpt.com", "OpenAI"),
     ("www.chatgpt.com", "OpenAI"),

@@ -1,4 +1,4 @@
-//! The table of agents, by class. Of two that are found in one `User-Agent`, the one that stands first counts.
+//! The table of agents, by class. If several match a `User-Agent`, the first one in the table wins.
 
 mod ai;
 mod others;
@@ -9,10 +9,9 @@ mod words;
 use super::Agent;
 use crate::traffic::visitors::VisitorClass;
 
-/// A row of the table: name, pattern, operator, and the source of its networks or nothing.
+/// A row of the table: name, pattern, operator, and the source of its networks or an empty string.
 type Row = (&'static str, &'static str, &'static str, &'static str);
 
-/// The rows of the table, by class.
 const ROWS: [(VisitorClass, &[Row]); 13] = [
     (VisitorClass::Preview, previews::FIRST),
     (VisitorClass::CodingAgent, ai::CODING_AGENTS),
@@ -38,7 +37,7 @@ const COUNT: usize = {
     count
 };
 
-/// Every agent that is known by a name or a word.
+/// All agents that are known by a name or a word.
 pub static AGENTS: [Agent; COUNT] = {
     let mut agents = [UNLISTED_PROGRAM; COUNT];
     let (mut place, mut group) = (0, 0);
@@ -57,7 +56,7 @@ pub static AGENTS: [Agent; COUNT] = {
     agents
 };
 
-/// A program that is in no row, and has no word of programs either: it is merely no browser.
+/// A program that matches no row and no generic word, but is not a browser either.
 pub static UNLISTED_PROGRAM: Agent =
     Agent { name: "Unlisted program", pattern: "", operator: "", class: VisitorClass::OtherBot, networks: None };
 

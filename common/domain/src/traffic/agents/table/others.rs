@@ -1,4 +1,4 @@
-//! Monitors, other programs that name themselves, and libraries of HTTP.
+//! Monitors, other self-identifying programs, and HTTP libraries.
 
 use super::Row;
 
@@ -89,7 +89,7 @@ pub(super) const MONITORS: &[Row] = &[
     ("Siteimprove", "siteimprove", "Siteimprove", ""),
 ];
 
-/// Programs that name themselves: for search engine optimisation, research, security, advertising, archives, mirrors.
+/// Self-identifying programs for search engine optimisation, research, security, advertising, archives, mirrors.
 pub(super) const BOTS: &[Row] = &[
     ("AhrefsBot", "ahrefsbot", "Ahrefs", "ahrefsbot"),
     ("AhrefsSiteAudit", "ahrefssiteaudit", "Ahrefs", "ahrefsbot"),
@@ -256,7 +256,7 @@ pub(super) const BOTS: &[Row] = &[
     ("DuckDuckGo app", "^duckduckgo/", "DuckDuckGo", ""),
 ];
 
-/// Libraries and tools that speak HTTP, under the names that they have unless somebody gives them another.
+/// HTTP libraries and tools, under their default names.
 pub(super) const LIBRARIES: &[Row] = &[
     ("curl", "^curl/", "", ""),
     ("libcurl", "libcurl", "", ""),

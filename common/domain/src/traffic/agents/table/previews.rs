@@ -1,11 +1,10 @@
-//! Programs that show a link's page in small, and readers of feeds.
+//! Link preview programs and feed readers.
 
 use super::Row;
 
-/// Previews that name themselves after several others.
+/// Previews that impersonate several others.
 pub(super) const FIRST: &[Row] = &[("iMessage", "facebookexternalhit/1.1 facebot twitterbot", "Apple", "")];
 
-/// Previews of links.
 pub(super) const PREVIEWS: &[Row] = &[
     ("facebookexternalhit", "facebookexternalhit", "Meta", ""),
     ("facebookexternalhit", "facebookcatalog", "Meta", ""),
@@ -64,7 +63,6 @@ pub(super) const PREVIEWS: &[Row] = &[
     ("Outbrain", "outbrain", "Outbrain", ""),
 ];
 
-/// Readers of feeds.
 pub(super) const FEED_READERS: &[Row] = &[
     ("Feedly", "feedly", "Feedly", ""),
     ("Feedbin", "feedbin", "Feedbin", ""),

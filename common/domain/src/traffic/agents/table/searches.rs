@@ -2,7 +2,6 @@
 
 use super::Row;
 
-/// Crawlers of search engines.
 pub(super) const SEARCH_ENGINES: &[Row] = &[
     ("Google-InspectionTool", "google-inspectiontool", "Google", "googlebot"),
     ("Storebot-Google", "storebot-google", "Google", "googlebot"),

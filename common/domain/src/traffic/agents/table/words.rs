@@ -1,4 +1,4 @@
-//! Words that programs use of themselves, for those that are in no row, and words that only look like them.
+//! Generic words for programs that match no row, and words that only look like them.
 
 use super::Row;
 
@@ -6,7 +6,6 @@ const BOT: &str = "Unlisted bot";
 const FEED: &str = "Unlisted feed reader";
 const LIBRARY: &str = "Unlisted library";
 
-/// Words of readers of feeds.
 pub(super) const FEEDS: &[Row] = &[
     (FEED, "|feed", "", ""),
     (FEED, "feed|", "", ""),
@@ -18,7 +17,7 @@ pub(super) const FEEDS: &[Row] = &[
     (FEED, "^podcast", "", ""),
 ];
 
-/// Words of all other programs. Whoever gives an address for complaints is one, too.
+/// Words used by all other programs. A contact address for complaints also marks a program.
 pub(super) const WORDS: &[Row] = &[
     (LIBRARY, "httpclient", "", ""),
     (LIBRARY, "http client", "", ""),
@@ -118,7 +117,7 @@ pub(super) const WORDS: &[Row] = &[
     (BOT, "like gecko; compatible", "", ""),
 ];
 
-/// Words of phones and browsers in which a word of programs stands.
+/// Words of phones and browsers that contain a program's word.
 pub static INNOCENT_WORDS: [&str; 9] = [
     "cubot",
     "cubot_",
