@@ -1,4 +1,4 @@
-//! Names the commit that this program is built from.
+//! Embeds the commit that this program is built from.
 
 fn main() {
     buildinfo::emit();

@@ -1,6 +1,5 @@
-//! The command line: every command, and the options that all of them share. `commands/<noun>.rs` defines a command's
-//! own
-//! arguments, [`crate::options`] the options that several commands share, [`crate::dispatch`] runs what was parsed.
+//! The command line: every command, and the global options. `commands/<noun>.rs` defines a command's own arguments,
+//! [`crate::options`] the options that several commands share, and [`crate::dispatch`] runs what was parsed.
 
 use std::path::PathBuf;
 
@@ -12,7 +11,6 @@ use crate::commands::{
     sessions, share, shares, skill, stats, tokens, transfer, vcs,
 };
 
-/// The help heading of the options that every command takes.
 const EVERYWHERE: &str = "Options of every command";
 
 const AFTER_HELP: &str = "\
@@ -50,10 +48,10 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = EVERYWHERE)]
 pub(crate) struct Global {
-    /// Address of the API [default: the latest login's, else, on a terminal, a `make up` in this folder or above]
+    /// Address of the API [default: that of the latest login, else, on a terminal, a `make up` in this folder or above]
     #[arg(long, global = true, env = "SVC_API_URL", value_name = "URL")]
     pub(crate) api: Option<Url>,
-    /// Trust this certificate authority (PEM) too
+    /// Also trust this certificate authority (PEM)
     #[arg(long, global = true, env = "SVC_CA_FILE", value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
     /// Print one JSON document, for programs
@@ -62,10 +60,10 @@ pub(crate) struct Global {
     /// Do not ask for confirmation
     #[arg(long, short, global = true)]
     pub(crate) yes: bool,
-    /// Print results, warnings and failures only
+    /// Print only results, warnings and failures
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-    /// Tell every request and its answer on stderr
+    /// Print every request and its response on stderr
     #[arg(long, short, global = true, env = "SVC_DEBUG", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) verbose: bool,
 }
@@ -74,11 +72,11 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Sign in through the browser
     Login(login::Login),
-    /// Sign out: end the token of the login that is saved on this machine, and forget it
+    /// Sign out: revoke the token of the login saved on this machine, and forget it
     Logout,
     /// Show who you are signed in as
     Whoami,
-    /// Publish a folder; its project is created when there is none of that name
+    /// Publish a folder; creates its project if there is none of that name
     Deploy(deploy::Deploy),
     /// List, create and remove projects
     Projects(projects::Projects),
@@ -88,17 +86,17 @@ pub(crate) enum Command {
     Rollback(deployments::Rollback),
     /// Download all files of a deployment
     Download(deployments::Download),
-    /// Say who may see a site
+    /// Show or change who may see a site
     Access(access::Access),
-    /// List and attach a project's custom domains
+    /// List, attach and check a project's custom domains
     Domains(domains::Domains),
     /// List and change a project's environment variables
     Env(env::Env),
     /// Move a project into an organization, or out of one
     Transfer(transfer::Transfer),
-    /// Show who changed a project or an organization
+    /// Show who changed a project or an organization, and how
     Audit(audit::Audit),
-    /// Show how often a site was visited
+    /// Show a site's visits, visitors and missing pages
     Stats(stats::Stats),
     /// Deploy a project from a repository
     Repo(repo::Repo),
@@ -106,7 +104,7 @@ pub(crate) enum Command {
     Vcs(vcs::Vcs),
     /// Open a project in the browser
     Open(projects::Open),
-    /// Publish a file or folder for some days, at an address of its own
+    /// Publish a file or folder at an address of its own for some days
     Share(share::Share),
     /// List and remove shares
     Shares(shares::Shares),
@@ -118,15 +116,15 @@ pub(crate) enum Command {
     Invites(invites::Invites),
     /// List, create and revoke API tokens
     Tokens(tokens::Tokens),
-    /// List where you are signed in on the console, and sign out there
+    /// List where you are signed in to the console, and sign out there
     Sessions(sessions::Sessions),
-    /// Show your plan, its use and its bill, and change them
+    /// Show or change your plan, its usage and your bills
     Billing(billing::Billing),
     /// Use the AI gateway: models, usage, a quick try, keys
     Ai(ai::Ai),
     /// Teach coding agents to publish pages
     Skill(skill::Skill),
-    /// Print the script that has a shell complete commands and names
+    /// Print a shell script that completes commands and names
     Completions {
         /// The shell
         shell: clap_complete::Shell,

@@ -1,7 +1,7 @@
-//! Completions that know names: what a shell offers for a project, an organization or a deployment is asked of the API.
+//! Dynamic completions: the names of projects, organizations and deployments come from the API.
 //!
-//! The shell runs `svc` for every press of the key, so an answer that is slow, refused or cannot be had is no candidate
-//! and no message. Nothing here prints.
+//! The shell runs `svc` for every press of the key. If a request is slow, refused or impossible, it offers no
+//! candidates and prints no message.
 
 use std::{env, time::Duration};
 
@@ -27,17 +27,17 @@ use crate::{
     project,
 };
 
-/// Longest wait for an answer: a key was pressed.
+/// The timeout of a request; a person is waiting at the keyboard.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The variable in which a shell's completion script names the shell.
 const VARIABLE: &str = "COMPLETE";
 
-/// Answers a shell that asks for completions, and ends the program; does nothing when none asks.
+/// Answers a shell that requests completions, and exits. Does nothing otherwise.
 pub(crate) fn answer() {
     CompleteEnv::with_factory(Args::command).var(VARIABLE).complete();
 }
 
-/// The script that has a shell ask for completions; none for a shell that cannot.
+/// Returns the script that makes a shell request completions; `None` for a shell that does not support it.
 pub(crate) fn script(shell: &str) -> anyhow::Result<Option<String>> {
     let shells = Shells::builtins();
     let Some(shell) = shells.completer(shell) else { return Ok(None) };
@@ -46,7 +46,7 @@ pub(crate) fn script(shell: &str) -> anyhow::Result<Option<String>> {
     Ok(Some(String::from_utf8(script)?))
 }
 
-/// The names of the caller's projects, the organizations' included.
+/// Returns the names of the caller's projects, including those of organizations.
 pub(crate) fn projects() -> Vec<CompletionCandidate> {
     asked(async |client| {
         let projects = all_projects(&client).await?;
@@ -57,7 +57,6 @@ pub(crate) fn projects() -> Vec<CompletionCandidate> {
     })
 }
 
-/// The names of the caller's organizations.
 pub(crate) fn orgs() -> Vec<CompletionCandidate> {
     asked(async |client| {
         let orgs = client.get::<OrgList>("/orgs").await?.body.orgs;
@@ -68,7 +67,7 @@ pub(crate) fn orgs() -> Vec<CompletionCandidate> {
     })
 }
 
-/// The ids of deployments: of the project that the line or `.svcproject` names, else those that projects serve.
+/// Returns ids of deployments: those of the project on the line or in `.svcproject`, else all live ones.
 pub(crate) fn deployments() -> Vec<CompletionCandidate> {
     let named = option(&["--project", "-p"]).or_else(|| env::var("SVC_PROJECT").ok());
     let named = named.and_then(|name| project::parse(&name).ok());
@@ -98,7 +97,7 @@ fn candidate(value: &str, help: Option<String>) -> CompletionCandidate {
     CompletionCandidate::new(value).help(help.map(StyledStr::from))
 }
 
-/// The candidates that `question` finds; none when it fails or takes too long.
+/// Returns the candidates that `question` finds; none if it fails or takes too long.
 fn asked(question: impl AsyncFnOnce(Client) -> Result<Vec<CompletionCandidate>, Failure>) -> Vec<CompletionCandidate> {
     let ask = || -> anyhow::Result<Vec<CompletionCandidate>> {
         let client = Client::new(connection()?)?;
@@ -109,7 +108,7 @@ fn asked(question: impl AsyncFnOnce(Client) -> Result<Vec<CompletionCandidate>, 
     ask().unwrap_or_default()
 }
 
-/// The connection that the command would have. Its options are read by hand: the line is not whole yet.
+/// Returns the connection that the command would use. The options are read by hand because the line is incomplete.
 fn connection() -> anyhow::Result<Connection> {
     let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     Connection::find(Wanted {
@@ -119,7 +118,6 @@ fn connection() -> anyhow::Result<Connection> {
     })
 }
 
-/// The value of an option on the line that is being completed.
 fn option(names: &[&str]) -> Option<String> {
     value_of(names, env::args().skip_while(|word| word != "--").skip(1))
 }

@@ -1,8 +1,8 @@
 //! The API's address and the token to use there.
 //!
-//! Saved logins live in one file under the XDG configuration folder, readable by its owner alone, one login per API
-//! address. A `make up` that runs on this machine needs no login: its `up.json` ([`crate::up`]) names the address, the CA
-//! and a token. Those three belong together: none of them is ever used with a token or a login from elsewhere.
+//! Saved logins are in one file under the XDG configuration folder, readable only by its owner, one login per API
+//! address. A `make up` that runs on this machine needs no login: its `up.json` ([`crate::up`]) names the address, the
+//! CA and a token. These three belong together and are never combined with a token or a login from elsewhere.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,6 @@ use crate::{
     up::{self, Up},
 };
 
-/// Most `up.json` files that are remembered.
 const KNOWN_UP_FILES: usize = 100;
 
 /// The part of a connection that the command line and the environment determine.
@@ -35,45 +34,41 @@ pub(crate) struct Wanted {
     pub(crate) token: Option<String>,
 }
 
-/// An API address, the certificate authority to trust there, and the token to present.
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
     pub(crate) api: Url,
     pub(crate) token: Option<String>,
     pub(crate) ca_file: Option<PathBuf>,
-    /// The `up.json` that named this address, when one did.
+    /// The `up.json` that provided this address, if any.
     pub(crate) up_file: Option<PathBuf>,
-    /// The AI gateway's address, when the login or `up.json` names it.
+    /// The AI gateway's address, if the login or `up.json` provides it.
     pub(crate) ai: Option<Url>,
-    /// The messages about requests on stderr.
     pub(crate) voice: Voice,
 }
 
-/// Messages on stderr about requests under way.
+/// Which messages about requests in progress are printed on stderr.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Voice {
-    /// Whether every request and its answer is told.
+    /// Whether to print every request and its response.
     pub(crate) is_verbose: bool,
-    /// Whether somebody watches who wonders about a silence.
+    /// Whether a person watches who may wonder about a long pause.
     pub(crate) is_watched: bool,
 }
 
-/// The saved logins, as their file holds them.
+/// The file of saved logins.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Logins {
-    /// The address of the latest login.
     default_api: Option<Url>,
     #[serde(default, rename = "logins")]
     by_api: BTreeMap<String, Saved>,
-    /// The AI keys that svc made for itself, by API address and by whom they were made for.
+    /// The AI keys that svc created for itself, by API address and owner.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     ai_keys: BTreeMap<String, String>,
-    /// The `up.json` files near a working folder that the person was told of.
+    /// The `up.json` files near a working folder that the person has been shown.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     known_up_files: BTreeSet<PathBuf>,
 }
 
-/// A login at one API address.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Saved {
     pub(crate) token: String,
@@ -87,16 +82,17 @@ pub(crate) struct Saved {
 enum Place<'p> {
     /// The state folder that `SVC_STATE_DIR` names.
     Named(&'p Path),
-    /// The folder that the command runs in, or one above. Whoever wrote what lies there is not known, so a person has to
-    /// be there to read which file was taken.
+    /// The folder that the command runs in, or one above it. Its author is unknown, so it is used only when a person is
+    /// there to read which file was used.
     Near(&'p Path),
-    /// Nobody is there to read it.
+    /// Nowhere, because no person is there to read the message.
     Nowhere,
 }
 
 impl Connection {
-    /// Address: `--api` or `SVC_API_URL`, the state folder that `SVC_STATE_DIR` names, the saved login, and on a terminal
-    /// a `make up` in this folder or above. Token: `SVC_TOKEN`, the login at that address, `make up`'s own.
+    /// Chooses the address: `--api` or `SVC_API_URL`, the state folder that `SVC_STATE_DIR` names, the saved login, and
+    /// on a terminal a `make up` in this folder or above. And the token: `SVC_TOKEN`, the login at that address, `make
+    /// up`'s own.
     pub(crate) fn find(wanted: Wanted) -> anyhow::Result<Self> {
         let state_dir = env::var_os("SVC_STATE_DIR").map(PathBuf::from);
         let here = env::current_dir()?;
@@ -109,7 +105,7 @@ impl Connection {
     }
 
     fn choose(wanted: Wanted, logins: &Logins, place: Place<'_>) -> anyhow::Result<Self> {
-        // With a token from elsewhere, nothing of a file is used, its address least of all.
+        // With a token from elsewhere, nothing of the file is used, least of all its address.
         let named = match place {
             Place::Named(dir) if wanted.token.is_none() => up::named(dir)?,
             _ => None,
@@ -118,7 +114,7 @@ impl Connection {
             wanted.api.or_else(|| named.as_ref().map(|up| up.base_url.clone())).or_else(|| logins.default_api.clone());
         let up = match (place, &address) {
             (Place::Near(here), address) if wanted.token.is_none() => match up::nearest(here) {
-                // A file that is not to be believed is in nobody's way who does not need it.
+                // An untrusted file matters only if there is no other address.
                 Err(_) if address.is_some() => None,
                 found => found?,
             },
@@ -145,7 +141,7 @@ impl Connection {
         Ok(Self { api, token, ca_file, up_file: Some(file), ai: ai_url, voice: Voice::default() })
     }
 
-    /// The AI gateway's address: the one that was named, or the API's with `ai.` in place of `api.`.
+    /// Returns the AI gateway's address: the configured one, or the API's with `ai.` in place of `api.`.
     pub(crate) fn gateway(&self) -> Result<Url, Failure> {
         if let Some(ai) = &self.ai {
             check(ai)?;
@@ -162,8 +158,8 @@ impl Connection {
         })
     }
 
-    /// The name under which an AI key for this connection is saved. It depends on the token: another token may be
-    /// another person's.
+    /// Returns the name under which the AI key for this connection is saved. It depends on the token, because another
+    /// token may belong to another person.
     fn ai_key_name(&self) -> String {
         let token = self.token.as_deref().and_then(TokenSecret::parse).map(|secret| secret.hash());
         let bytes = token.iter().flat_map(TokenHash::as_bytes).take(8);
@@ -182,12 +178,12 @@ impl Logins {
         }
     }
 
-    /// Replaces the file as a whole, readable by its owner alone from the first byte on.
+    /// Replaces the file atomically, readable only by its owner from the first byte on.
     pub(crate) fn save(&self, file: &Path) -> anyhow::Result<()> {
         let save = || -> anyhow::Result<()> {
             let folder = file.parent().context("it has no folder")?;
             fs::create_dir_all(folder)?;
-            // tempfile makes its files 0600.
+            // tempfile creates files with mode 0600.
             let mut new = tempfile::NamedTempFile::new_in(folder)?;
             new.write_all(&serde_json::to_vec_pretty(self)?)?;
             new.persist(file)?;
@@ -196,13 +192,12 @@ impl Logins {
         save().with_context(|| format!("Cannot save {}", file.display()))
     }
 
-    /// Remembers the login; its address becomes the default.
+    /// Saves the login and makes its address the default.
     pub(crate) fn insert(&mut self, api: &Url, saved: Saved) {
         self.by_api.insert(key(api), saved);
         self.default_api = Some(api.clone());
     }
 
-    /// Forgets the login at this address.
     pub(crate) fn remove(&mut self, api: &Url) -> Option<Saved> {
         if self.default_api.as_ref().is_some_and(|default| same_place(default, api)) {
             self.default_api = None;
@@ -212,7 +207,7 @@ impl Logins {
         self.by_api.remove(&key(api))
     }
 
-    /// Remembers that the person was told of this `up.json`; false when they were before.
+    /// Records that the person has been shown this `up.json`; returns false if it was recorded before.
     pub(crate) fn meet(&mut self, up_file: &Path) -> bool {
         if self.known_up_files.len() >= KNOWN_UP_FILES {
             self.known_up_files.pop_first();
@@ -220,12 +215,10 @@ impl Logins {
         self.known_up_files.insert(up_file.to_owned())
     }
 
-    /// The saved AI key for this connection.
     pub(crate) fn ai_key(&self, connection: &Connection) -> Option<&str> {
         self.ai_keys.get(&connection.ai_key_name()).map(String::as_str)
     }
 
-    /// Saves an AI key for this connection.
     pub(crate) fn keep_ai_key(&mut self, connection: &Connection, secret: String) {
         self.ai_keys.insert(connection.ai_key_name(), secret);
     }
@@ -235,7 +228,6 @@ impl Logins {
     }
 }
 
-/// The path of the file that logins are saved in.
 pub(crate) fn file() -> anyhow::Result<PathBuf> {
     let folder = env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)
@@ -255,7 +247,7 @@ fn same_place(one: &Url, other: &Url) -> bool {
     key(one) == key(other)
 }
 
-/// Refuses an address over plain HTTP, where a token would travel unencrypted.
+/// Refuses an address over plain HTTP, which would send the token unencrypted.
 fn check(api: &Url) -> Result<(), Failure> {
     match api.scheme() {
         "https" => Ok(()),
@@ -265,7 +257,7 @@ fn check(api: &Url) -> Result<(), Failure> {
     }
 }
 
-/// Whether an address leads to this machine, by its host alone: loopback, or a name below `localhost`.
+/// Returns whether an address leads to this machine, judging by its host: loopback, or a name below `localhost`.
 pub(crate) fn is_this_machine(address: &Url) -> bool {
     match address.host() {
         Some(Host::Domain(name)) => is_localhost(name),
@@ -275,7 +267,7 @@ pub(crate) fn is_this_machine(address: &Url) -> bool {
     }
 }
 
-/// Whether `host` is `localhost` or a name below it, which RFC 6761 reserves for this machine.
+/// Returns whether `name` is `localhost` or a name below it, which RFC 6761 reserves for this machine.
 pub(crate) fn is_localhost(name: &str) -> bool {
     let name = name.trim_end_matches('.');
     name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")
@@ -359,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_file_from_elsewhere_gets_neither_a_token_nor_a_login_nor_is_its_ca_trusted() {
-        // What a cloned repository could bring along: addresses of this machine, or of anywhere.
+        // Addresses that a cloned repository could contain: on this machine, or anywhere.
         for foreign in [API, "http://127.0.0.1:9911", "https://api.example.com", "https://evil.example"] {
             let dir = state(foreign);
             let logins = logins("https://api.example.com");

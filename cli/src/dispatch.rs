@@ -17,7 +17,6 @@ use crate::{
     output::{self, Output},
 };
 
-/// Runs the command of `args`, printing to `output`.
 pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
     let Args { global, command } = args;
     let connection = || connection(&global);
@@ -79,10 +78,10 @@ fn connection(global: &Global) -> anyhow::Result<Connection> {
     Ok(connection)
 }
 
-/// Says which `make up` is used: a person has to know that a file near the folder was believed, and need not be told again.
+/// Reports which `make up` is used, because a file near the folder was trusted: once per file, or `always`.
 fn introduce(up_file: &Path, always: bool) {
     let remembered = || -> anyhow::Result<bool> {
-        // The folder was named by whoever set it.
+        // The person chose the folder by setting the variable.
         if std::env::var_os("SVC_STATE_DIR").is_some() {
             return Ok(true);
         }
@@ -94,7 +93,7 @@ fn introduce(up_file: &Path, always: bool) {
         }
         Ok(!is_new)
     };
-    // What cannot be remembered is said again.
+    // If it could not be recorded, it is reported again next time.
     if always || !remembered().unwrap_or(false) {
         output::tell(&format!("Using the `make up` of {}", up_file.display()));
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// The classes of failure that a shell script can tell apart. The numbers are promised in `svc --help`.
+/// Classes of failure that a shell script can tell apart. The numbers are documented in `svc --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Refused = 1,
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     Unreachable = 7,
 }
 
-/// A failure that the person who runs the command can act on.
+/// A failure that the user can act on.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
@@ -47,7 +47,7 @@ impl Failure {
         Self::new(Kind::Limit, "limit_exceeded", message)
     }
 
-    /// The failure that the API's error envelope describes, with its `code` and `message`.
+    /// Creates the failure for the `code` and `message` of the API's error envelope.
     pub(crate) fn answered(status: u16, code: impl Into<String>, message: impl Into<String>) -> Self {
         let kind = match status {
             401 => Kind::NotSignedIn,
@@ -73,12 +73,12 @@ impl Failure {
     }
 }
 
-/// A failure of which the printed result tells already: only the exit code is left to give.
+/// A failure that the printed result already reports, so that only the exit code remains.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the result tells of the failure")]
 pub(crate) struct Told(pub(crate) Kind);
 
-/// The failure inside `error`, or one made of it: an unforeseen error still gets a code and a sentence.
+/// Returns the failure inside `error`, or creates one: an unforeseen error still gets a code and a sentence.
 pub(crate) fn of(error: &anyhow::Error) -> Failure {
     error
         .downcast_ref::<Failure>()
@@ -95,7 +95,7 @@ impl fmt::Display for Chain<'_> {
     }
 }
 
-/// `{"error": {…}}`: the API's own envelope, with the next step beside the message.
+/// `{"error": {…}}`: the API's own envelope, with the next step in addition to the message.
 #[derive(Serialize)]
 pub(crate) struct Report<'f> {
     error: ReportBody<'f>,

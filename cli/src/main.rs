@@ -1,7 +1,6 @@
 //! `svc`, the command-line client.
 //!
-//! Start with [`args`] for the command line, `commands/<noun>.rs` for what a command does, [`client`] for how it calls
-//! the API.
+//! Start with [`args`] for the command line, `commands/<noun>.rs` for the commands, and [`client`] for the API calls.
 
 mod args;
 mod client;
@@ -59,13 +58,13 @@ async fn run(args: Args, output: Output) -> anyhow::Result<ExitCode> {
         done = dispatch::run(args, output) => done.map(|()| ExitCode::SUCCESS),
         _ = tokio::signal::ctrl_c() => {
             output::leave_line();
-            // Blocking work (packing) has no one left to finish for; its temporary file has no name.
+            // Do not wait for blocking work (packing). Its temporary file has no name, so nothing is left behind.
             std::process::exit(INTERRUPTED)
         }
     }
 }
 
-/// `--help` and `--version` are answers; everything else that clap says is a mistake of usage.
+/// Handles a parser error: `--help` and `--version` are results; everything else is a usage error.
 fn misused(error: clap::Error, output: Output) -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
     let Mistake { error, pointer } = pointers::explain(error, &words);
@@ -76,7 +75,7 @@ fn misused(error: clap::Error, output: Output) -> ExitCode {
         output.failure(&Failure::usage(message).with_hint(pointer.unwrap_or("See `svc --help`.")));
         return ExitCode::from(failure::Kind::Usage as u8);
     }
-    // A closed stdout is no reason to complain.
+    // A closed stdout is not an error.
     let _ = error.print();
     if let Some(pointer) = pointer {
         output::tell(&format!("\n{pointer}"));

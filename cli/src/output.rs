@@ -2,8 +2,8 @@
 //!
 //! With `--json`, stdout holds exactly one document, whether the command succeeded or not.
 //!
-//! Much of what is printed came from a server, and a terminal obeys control characters: they set its title and its
-//! clipboard, and hide or repaint what stands above. So every text goes through [`Stream::print`], which leaves them out.
+//! Much of the output comes from a server, and a terminal obeys control characters, which can set its title and
+//! clipboard, or hide and repaint earlier output. So all text goes through [`Stream::print`], which removes them.
 
 mod columns;
 pub(crate) mod money;
@@ -25,22 +25,19 @@ use crate::failure::{Failure, Report};
 
 /// The narrowest terminal that tables are fitted to; in a narrower one lines wrap.
 const LEAST_WIDTH: usize = 24;
-/// The pause between two frames of a spinner.
 const TICK: Duration = Duration::from_millis(80);
-/// Before and after words that are dimmed on a terminal. A private-use character and no escape sequence: what a server
-/// sends may look dim because of it, and no more.
+/// Surrounds words that are dimmed on a terminal. It is a private-use character instead of an escape sequence, so text
+/// from a server can at most appear dim.
 const DIM: char = '\u{f5d0}';
-/// The mark in a text that begins words in bold, or ends them.
 const BOLD: char = '\u{f5d1}';
 
-/// A standard stream that text is printed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stream {
     Out,
     Err,
 }
 
-/// The way results and commentary are printed: for people or as JSON. Cheap to copy.
+/// How results and commentary are printed: for people or as JSON. Cheap to copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     json: bool,
@@ -54,27 +51,25 @@ impl Output {
         Self { json, quiet: false, yes: false, now }
     }
 
-    /// This output, without commentary and progress when `quiet`: what remains are results, warnings and failures.
+    /// Returns this output without commentary and progress if `quiet`. Results, warnings and failures remain.
     pub(crate) fn quiet(self, quiet: bool) -> Self {
         Self { quiet, ..self }
     }
 
-    /// This output, with every question answered beforehand when `yes`.
+    /// Returns this output with every question answered in advance if `yes`.
     pub(crate) fn agreeing(self, yes: bool) -> Self {
         Self { yes, ..self }
     }
 
-    /// Whether `--yes` was given.
     pub(crate) fn is_agreed(self) -> bool {
         self.yes
     }
 
-    /// Whether `--json` was given.
     pub(crate) fn is_json(self) -> bool {
         self.json
     }
 
-    /// Whether a person is there to answer a question.
+    /// Returns whether a person can answer a question.
     pub(crate) fn can_ask(self) -> bool {
         !self.json && console::user_attended() && user_attended_stderr()
     }
@@ -84,8 +79,7 @@ impl Output {
         if self.json { print_json(value) } else { Stream::Out.print(&human()) }
     }
 
-    /// Prints the command's result as [`Output::result`] does, but to a pipe or a file exactly as it is: a stored value
-    /// belongs to whoever reads it, whatever characters it has.
+    /// Prints the command's result like [`Output::result`], but unchanged to a pipe or a file, with control characters.
     pub(crate) fn exact<T: Serialize>(self, value: &T, human: impl FnOnce() -> String) -> anyhow::Result<()> {
         if self.json || io::stdout().is_terminal() {
             return self.result(value, human);
@@ -93,7 +87,7 @@ impl Output {
         Stream::Out.write(&human())
     }
 
-    /// Prints a list: `{"key": [items]}` with `--json`, else a line for each item, or `nothing` when there is none.
+    /// Prints a list: `{"key": [items]}` with `--json`, else a line for each item, or `nothing` if it is empty.
     pub(crate) fn list<T: Serialize>(
         self,
         key: &str,
@@ -105,24 +99,22 @@ impl Output {
         self.result(&BTreeMap::from([(key, items)]), || lines(items, headings, nothing, line))
     }
 
-    /// Prints commentary on what is happening or was decided. With `--json` it is left out: the document says it.
+    /// Prints commentary. It is left out with `--json`, because the document contains it.
     pub(crate) fn note(self, text: &str) {
         if !self.json && !self.quiet {
             tell(text);
         }
     }
 
-    /// Prints commentary that something succeeded.
     pub(crate) fn success(self, text: &str) {
         if !self.json && !self.quiet {
             tell_after(&Style::new().green(), "✓", text);
         }
     }
 
-    /// Prints the failure that ended the command.
     pub(crate) fn failure(self, failure: &Failure) {
         if self.json {
-            // Nothing is left to be done about an unwritable stdout.
+            // If stdout cannot be written to, there is nothing left to do.
             let _ = print_json(&Report::from(failure));
             return;
         }
@@ -132,15 +124,15 @@ impl Output {
         }
     }
 
-    /// Asks a question that is answered with yes or no; whatever is not a yes is a no, and so is nobody there. `--yes` does not
-    /// answer it: where it does, [`Output::is_agreed`] is asked first.
+    /// Asks a yes-or-no question. Any answer but yes is no, and so is the absence of a person. `--yes` does not answer
+    /// it; callers that accept `--yes` check [`Output::is_agreed`] first.
     pub(crate) fn confirm(self, question: &str) -> anyhow::Result<bool> {
         let answer = self.ask(&format!("{question} [y/N] "))?.unwrap_or_default();
         Ok(["y", "yes"].contains(&answer.to_ascii_lowercase().as_str()))
     }
 
-    /// Has the person type `name` before what `what` says is done, unless `--yes` was given. Fails when something else is typed, and
-    /// when nobody is there.
+    /// Asks the person to type `name` before the action that `what` describes, unless `--yes` was given. Fails if the
+    /// name differs or no person is there.
     pub(crate) fn confirm_by_name(self, what: &str, name: &str) -> anyhow::Result<()> {
         if self.yes {
             return Ok(());
@@ -151,7 +143,7 @@ impl Output {
         if typed == name { Ok(()) } else { Err(Failure::refused("not_confirmed", "Nothing was changed.").into()) }
     }
 
-    /// Asks for a line; none when nobody is there to write one.
+    /// Asks for a line; returns `None` if no person is there.
     pub(crate) fn ask(self, question: &str) -> anyhow::Result<Option<String>> {
         if !self.can_ask() {
             return Ok(None);
@@ -161,7 +153,7 @@ impl Output {
         Ok(Some(terminal.read_line()?.trim().to_owned()))
     }
 
-    /// A spinner beside `message`; hidden when stderr is no terminal.
+    /// Shows a spinner with a text; hidden if stderr is not a terminal.
     pub(crate) fn spinner(self, text: impl Into<String>) -> ProgressBar {
         let bar = self.bar(None, "{spinner:.cyan} {msg}");
         bar.set_message(text.into());
@@ -169,7 +161,7 @@ impl Output {
         bar
     }
 
-    /// A progress bar over `total` bytes; hidden when stderr is no terminal.
+    /// Shows a progress bar over a number of bytes; hidden if stderr is not a terminal.
     pub(crate) fn byte_bar(self, text: impl Into<String>, bytes: u64) -> ProgressBar {
         const TEMPLATE: &str = "{spinner:.cyan} {msg} [{bar:28.cyan/dim}] \
                                 {done} of {all}, {pace} a second";
@@ -198,7 +190,7 @@ impl Output {
         bar
     }
 
-    /// The distance of `time` from now, in its largest fitting unit: `3 hours ago`, `in 6 days`.
+    /// Formats the distance of an instant from now in its largest fitting unit: `3 hours ago`, `in 6 days`.
     pub(crate) fn relative(self, instant: Timestamp) -> String {
         if instant > self.now {
             format!("in {}", rough(instant.since(self.now)))
@@ -210,7 +202,7 @@ impl Output {
 }
 
 impl Stream {
-    /// Prints text without its control characters, and ends the line.
+    /// Prints text without its control characters, and a line break.
     fn print(self, text: &str) -> anyhow::Result<()> {
         self.write(&drawn(text, self.has_colors()))
     }
@@ -222,7 +214,7 @@ impl Stream {
         }
     }
 
-    /// Writes text as it is, and ends the line.
+    /// Writes text unchanged, and a line break.
     fn write(self, text: &str) -> anyhow::Result<()> {
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         let write = |to: &mut dyn io::Write| {
@@ -233,14 +225,14 @@ impl Stream {
             Self::Err => write(&mut io::stderr().lock()),
         };
         match written {
-            // `svc projects | head`: the reader has what it wanted.
+            // In `svc projects | head`, the reader has seen enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe && self == Self::Out => std::process::exit(0),
             written => Ok(written?),
         }
     }
 }
 
-/// Text as it is printed: without what could steer a terminal, and with our own marks drawn or taken out.
+/// Removes from text what could control a terminal, and renders or removes our own marks.
 fn drawn(text: &str, colors: bool) -> String {
     let (mut out, mut dim, mut bold) = (String::with_capacity(text.len()), false, false);
     for c in text.chars() {
@@ -264,13 +256,13 @@ fn drawn(text: &str, colors: bool) -> String {
     out
 }
 
-/// Whether a terminal acts upon the character instead of showing it, or shows the text around it in another order.
+/// Returns whether a terminal acts upon the character instead of showing it, or reorders the text around it.
 fn steers(c: char) -> bool {
     let reorders = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     (c.is_control() && !matches!(c, '\n' | '\t')) || reorders
 }
 
-/// Prints words of a longer text as they arrive, without control characters.
+/// Prints part of a longer text as it arrives.
 pub(crate) fn say(words: &str) {
     let words: String = words.chars().filter(|c| !steers(*c)).collect();
     let mut stdout = io::stdout().lock();
@@ -281,8 +273,7 @@ pub(crate) fn say(words: &str) {
     }
 }
 
-/// Prints a JSON document. JSON itself escapes only some of the control characters; the others stand in strings alone,
-/// where their escaped form means the same.
+/// Prints a JSON document, escaping the control characters that JSON itself does not. They occur only in strings.
 fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     let json = serde_json::to_string_pretty(value)?;
     let mut text = String::with_capacity(json.len());
@@ -296,63 +287,60 @@ fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     Stream::Out.write(&text)
 }
 
-/// Prints a warning to stderr: no failure, but worth knowing.
 pub(crate) fn warning(text: &str) {
     tell_after(&Style::new().yellow(), "warning:", text);
 }
 
 /// Prints a line to stderr, also with `--json`.
 pub(crate) fn tell(text: &str) {
-    // Commentary that nobody can read is no reason to fail.
+    // Commentary that cannot be printed is not an error.
     let _ = Stream::Err.print(text);
 }
 
-/// Leaves the line on which a progress bar or a question stands, and shows the cursor that it hid.
+/// Leaves the line of a progress bar or a question, and shows the cursor again.
 pub(crate) fn leave_line() {
     let terminal = Term::stderr();
     if terminal.is_term() {
-        // What cannot be cleared stays.
+        // Best effort.
         let _ = terminal.clear_line().and_then(|()| terminal.show_cursor());
     }
 }
 
-/// Prints dimmed commentary to stderr, for `--verbose`.
 pub(crate) fn trace(text: &str) {
     tell(&format!("{DIM}{text}{DIM}"));
 }
 
-/// Clears the terminal, so that what is printed next takes the place of what was there. Does nothing to a pipe or a file.
+/// Clears the terminal before the next output. Does nothing to a pipe or a file.
 pub(crate) fn clear() {
     let terminal = Term::stdout();
     if terminal.is_term() {
-        // What cannot be cleared is printed below.
+        // If the screen cannot be cleared, the output follows below.
         let _ = terminal.clear_screen();
     }
 }
 
-/// Prints a line to stderr that begins with `sign`, in bold and in the colour of `style`.
+/// Prints a line to stderr after `sign`, which is bold and in the color of `style`.
 fn tell_after(style: &Style, sign: &str, text: &str) {
     let sign = style.clone().for_stderr().bold().apply_to(sign);
     let _ = Stream::Err.write(&format!("{sign} {}", drawn(text, Stream::Err.has_colors())));
 }
 
-/// Marks words that are printed in bold on a terminal.
 pub(crate) fn bold(words: &str) -> String {
     format!("{BOLD}{words}{BOLD}")
 }
 
-/// Formats items as [`Output::list`] prints them, for a list within a larger result.
+/// Formats items like [`Output::list`], for a list within a larger result.
 pub(crate) fn lines<T>(items: &[T], headings: &[&str], nothing: &str, line: impl FnMut(&T) -> Vec<String>) -> String {
     let rows: Vec<Vec<String>> = items.iter().map(line).collect();
     table(headings, &rows, nothing)
 }
 
-/// Formats rows as aligned columns under `headings`; `nothing` when there are no rows. On a terminal the columns fit its width.
+/// Formats rows as aligned columns under `headings`, fitted to the terminal's width; `nothing` if there are no rows.
 pub(crate) fn table(headings: &[&str], rows: &[Vec<String>], nothing: &str) -> String {
     table_within(width(), headings, rows, nothing)
 }
 
-/// The width of the terminal that results are printed to; none for a pipe or a file, whose reader wants all of it.
+/// Returns the width of the terminal; `None` for a pipe or a file, which receives everything.
 pub(crate) fn width() -> Option<usize> {
     let terminal = Term::stdout();
     let (_, columns) = terminal.is_term().then(|| terminal.size_checked())??;
@@ -363,7 +351,7 @@ fn table_within(room: Option<usize>, headings: &[&str], rows: &[Vec<String>], no
     if rows.is_empty() {
         return nothing.to_owned();
     }
-    // A line break in a cell would begin a row that nobody sent.
+    // A line break in a cell could fake a row.
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| drawn(cell, false).replace(['\n', '\t'], " ")).collect()).collect();
     let columns = columns::fit(room, headings, &rows);
@@ -381,10 +369,10 @@ fn table_within(room: Option<usize>, headings: &[&str], rows: &[Vec<String>], no
     std::iter::once(heading).chain(body).collect::<Vec<_>>().join("\n")
 }
 
-/// A part of a progress bar: a number of bytes of its state.
+/// Formats a byte count of a progress bar's state.
 fn sized(of: impl Fn(&ProgressState) -> u64 + Clone + Send + Sync + 'static) -> impl ProgressTracker {
     move |state: &ProgressState, writer: &mut dyn fmt::Write| {
-        // What cannot be written is not shown.
+        // A size that cannot be written is left out.
         let _ = writer.write_str(&size(of(state)));
     }
 }
@@ -399,7 +387,7 @@ fn rough(duration: Duration) -> String {
     const STEPS: [(u64, &str); 5] =
         [(365 * 86_400, "year"), (30 * 86_400, "month"), (86_400, "day"), (3_600, "hour"), (60, "minute")];
     let seconds = duration.as_secs();
-    // A share for 7 days, looked at a moment later, has 6.99 days left: round, do not truncate.
+    // Round instead of truncating: a share for 7 days has 6.99 days left a moment later.
     let (unit, noun) = STEPS.into_iter().find(|(unit, _)| seconds + unit / 200 >= *unit).unwrap_or((1, "second"));
     count((seconds + unit / 2) / unit, noun)
 }
@@ -446,7 +434,7 @@ mod tests {
         for room in [24, 30, 40, 60, 80, 100, 140] {
             let text = drawn(&table_within(Some(room), &headings, &rows, ""), false);
             assert!(text.lines().all(|line| measure_text_width(line) <= room.max(34)), "{room}:\n{text}");
-            // Names are copied, and so are addresses: they are whole, or not there.
+            // Names and addresses are meant to be copied: they are shown whole or not at all.
             assert!(text.contains("one") && text.contains("münchen"), "{room}:\n{text}");
             assert_eq!(text.matches("https").count(), text.matches(".example.com").count(), "{room}:\n{text}");
         }

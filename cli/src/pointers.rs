@@ -1,4 +1,4 @@
-//! What to say to words that other programs have for commands, and this one has not.
+//! Hints for command names of other programs that this one does not have.
 
 use clap::{
     CommandFactory as _, Parser as _,
@@ -9,7 +9,7 @@ use domain::BRAND;
 
 use crate::args::Args;
 
-/// Words that people try, and where they find it here.
+/// Words that people try, and the equivalent here.
 const POINTERS: &[(&[&str], &str)] = &[
     (
         &["ls", "list", "ps", "sites", "apps"],
@@ -44,15 +44,15 @@ const POINTERS: &[(&[&str], &str)] = &[
     (&["usage", "plan", "plans"], "`svc billing` shows your plan and its use, `svc ai usage` the AI gateway's."),
 ];
 
-/// A mistake of usage, and what is said to it besides.
+/// A usage error, with a hint.
 #[derive(Debug)]
 pub(crate) struct Mistake {
     pub(crate) error: clap::Error,
-    /// The way to what was probably meant.
+    /// A hint at what was probably meant.
     pub(crate) pointer: Option<&'static str>,
 }
 
-/// Looks for what a person meant who typed `words`, the command line without the program's name, and got `error`.
+/// Finds what was probably meant by `words`, the command line without the program's name, that failed with `error`.
 pub(crate) fn explain(error: clap::Error, words: &[String]) -> Mistake {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return Mistake { error, pointer: None };
@@ -72,7 +72,7 @@ pub(crate) fn explain(error: clap::Error, words: &[String]) -> Mistake {
         Some(ContextValue::String(word)) => word.to_ascii_lowercase(),
         _ => return Mistake { error, pointer: None },
     };
-    // Below a command a word means something else.
+    // After a command, a word means something else.
     let is_first = Args::command().get_subcommands().all(|known| !words.iter().any(|word| word == known.get_name()));
     let pointer = POINTERS.iter().find(|(others, _)| is_first && others.contains(&unknown.as_str()));
     Mistake { error, pointer: pointer.map(|(_, pointer)| *pointer) }

@@ -1,7 +1,8 @@
 //! The choice of the project that a command acts on.
 //!
-//! `--project` (or `SVC_PROJECT`) names it, else the nearest [`PROJECT_FILE`], else a person at a terminal is asked, who may have the
-//! answer remembered. Nobody is guessed for: without a terminal it is a mistake of usage, which names the projects there are.
+//! `--project` (or `SVC_PROJECT`) names it, else the nearest [`PROJECT_FILE`], else the person at a terminal chooses it
+//! and may save the answer. The project is never guessed: without a terminal, its absence is a usage error, which lists
+//! projects.
 
 use std::{env, fs, path::Path};
 
@@ -15,26 +16,26 @@ use crate::{
     output::{self, Output},
 };
 
-/// The name of the file that holds a project's name on a line of its own; lines that begin with `#` are comments.
+/// The name of the file with a project's name on a line of its own; lines that begin with `#` are comments.
 pub(crate) const PROJECT_FILE: &str = ".svcproject";
-/// Most projects that a question or a hint names.
+/// The maximum number of projects that a question or a hint lists.
 const NAMED: usize = 6;
-/// Projects of one page of the API: whoever has as many may mean one that was not listed.
+/// Projects per page of the API. With a full page, the person may mean a project that was not listed.
 const PAGE: usize = 100;
-/// How often a question is asked until it is answered with a project.
+/// The maximum number of attempts to answer a question.
 const QUESTIONS: u32 = 3;
 
-/// The projects that may be meant.
+/// Which projects are acceptable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Among {
-    /// Those that the person has.
+    /// The person's existing projects.
     Existing,
-    /// Those, and one that is to be created.
+    /// The existing projects, or one that is to be created.
     New,
 }
 
 impl ProjectOption {
-    /// The project that is named, remembered or asked for, among those that exist. Keeps it with `--save`.
+    /// Chooses an existing project by option, file or question. Saves it with `--save`.
     pub(crate) async fn choose(self, client: &Client, output: Output) -> anyhow::Result<ProjectName> {
         let save = self.save;
         let name = self.find(None, Among::Existing, client, output).await?;
@@ -45,7 +46,7 @@ impl ProjectOption {
         Ok(name)
     }
 
-    /// The project that `folder` is published to, which need not exist. Keeping it is left to the caller, who knows whether it was.
+    /// Chooses the project to publish `folder` to, which need not exist. The caller saves it once it was published.
     pub(crate) async fn choose_for(
         self,
         folder: &Path,
@@ -83,7 +84,7 @@ impl ProjectOption {
     }
 }
 
-/// The project that the nearest [`PROJECT_FILE`] names: in `folder`, then in the working folder and those above it.
+/// Returns the project named by the nearest [`PROJECT_FILE`]: in `folder`, the working folder or those above it.
 pub(crate) fn remembered(folder: Option<&Path>) -> anyhow::Result<Option<ProjectName>> {
     let here = env::current_dir()?;
     for folder in folder.into_iter().chain(here.ancestors()) {
@@ -100,13 +101,13 @@ pub(crate) fn remembered(folder: Option<&Path>) -> anyhow::Result<Option<Project
     Ok(None)
 }
 
-/// The person's newest projects, the organizations' included.
+/// Returns the person's newest projects, including those of organizations.
 async fn names(client: &Client) -> Result<Vec<ProjectName>, Failure> {
     let (projects, _) = client.get::<ProjectList>("/projects?all=true").await?.body.into_projects();
     Ok(projects.into_iter().map(|project| project.name).collect())
 }
 
-/// The failure where nobody can be asked.
+/// Returns the failure if no person can be asked.
 fn which(among: Among, suggested: Option<&str>, existing: &[ProjectName]) -> Failure {
     let keep = format!("or keep the name in a file {PROJECT_FILE}, which --save writes.");
     let hint = match (among, existing) {
@@ -124,7 +125,6 @@ fn which(among: Among, suggested: Option<&str>, existing: &[ProjectName]) -> Fai
     Failure::usage("Which project?").with_hint(hint)
 }
 
-/// Names projects, and says how many more there are.
 fn listed(names: &[ProjectName]) -> String {
     let shown: Vec<&str> = names.iter().take(NAMED).map(ProjectName::as_str).collect();
     match names.len().saturating_sub(NAMED) {
@@ -168,12 +168,12 @@ fn ask(
     Err(which(among, default.as_deref(), existing).into())
 }
 
-/// Writes the name into [`PROJECT_FILE`] in `folder`.
+/// Writes the name to [`PROJECT_FILE`] in the working folder.
 pub(crate) fn remember(name: &ProjectName) -> anyhow::Result<()> {
     Ok(fs::write(PROJECT_FILE, format!("{name}\n"))?)
 }
 
-/// A valid project name derived from the folder's name; none when nothing valid can be made of it.
+/// Derives a valid project name from the folder's name, if possible.
 fn suggested(folder: &Path) -> Option<String> {
     let name = folder.canonicalize().ok()?.file_name()?.to_str()?.to_ascii_lowercase();
     let dashed: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
@@ -182,14 +182,14 @@ fn suggested(folder: &Path) -> Option<String> {
     Some(name.to_string())
 }
 
-/// Reads a project's name from the command line: the name itself, or any address of the site.
+/// Parses a project's name, or any address of its site.
 pub(crate) fn parse(text: &str) -> Result<ProjectName, String> {
     let label = first_label(text).unwrap_or(text);
     let name = label.split_once("--").filter(|(head, _)| domain::ids::is_body(head)).map_or(label, |(_, name)| name);
     name.parse().map_err(|why: domain::names::NameError| why.to_string())
 }
 
-/// The first label of an `https://label.domain/…` address; nothing when `text` is no address.
+/// Returns the first label of an `https://label.domain/…` address, or `None` if `text` is not one.
 pub(crate) fn first_label(text: &str) -> Option<&str> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
     let host = rest.split(['/', ':', '?', '#']).next()?;

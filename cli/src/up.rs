@@ -1,8 +1,8 @@
-//! `up.json`: what a running `make up` says of itself to programs on its machine.
+//! `up.json`: the file in which a running `make up` describes itself to programs on its machine.
 //!
-//! A folder may come from anywhere, as a clone does, and other people of the machine may write into the folders above it.
-//! So the file is believed only when it and its folder are the person's own and nobody else's to write, and when its
-//! addresses lead to this machine.
+//! A folder may come from anywhere, as a clone does, and other users may write to the folders above it. So the file is
+//! trusted only if it and its folder belong to the person, nobody else can write to them, and its addresses lead to
+//! this machine.
 
 use std::{
     fs::{File, Metadata},
@@ -19,15 +19,14 @@ use crate::{credentials::is_this_machine, failure::Failure};
 const UP_FILE: &str = "up.json";
 /// The state folder of `make up`, unless `SVC_STATE_DIR` names another.
 const STATE_FOLDER: &str = ".svc";
-/// Bytes of the file, at most: it has a dozen short lines.
+/// The maximum size of the file, which has a dozen short lines.
 const BYTES: u64 = 64 * 1024;
 /// The permission bits that let others than the owner write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// What the client reads of an `up.json` that may be believed.
+/// The parts of a trusted `up.json` that the client uses.
 #[derive(Debug)]
 pub(crate) struct Up {
-    /// The file.
     pub(crate) file: PathBuf,
     pub(crate) base_url: Url,
     pub(crate) ai_url: Option<Url>,
@@ -43,7 +42,7 @@ struct Fields {
     ca_file: Option<PathBuf>,
 }
 
-/// Reads the `up.json` of a state folder; none when there is none, a failure when it may not be believed.
+/// Reads the `up.json` of a state folder. Returns `None` if there is none, and fails if it cannot be trusted.
 pub(crate) fn named(state_folder: &Path) -> Result<Option<Up>, Failure> {
     let path = state_folder.join(UP_FILE);
     let refuse = |why: &str| Err(Failure::usage(format!("{} is not used: {why}.", path.display())).with_hint(ADVICE));
@@ -54,7 +53,7 @@ pub(crate) fn named(state_folder: &Path) -> Result<Option<Up>, Failure> {
         }
         Err(error) => return refuse(&error.to_string()),
     };
-    // Of the file that was opened, whatever has its name by now.
+    // Metadata of the opened file, whatever now has its name.
     let (Ok(of_file), Ok(of_folder)) = (file.metadata(), state_folder.metadata()) else {
         return refuse("whose it is cannot be seen");
     };

@@ -1,5 +1,5 @@
-//! A proxy in front of pebble that adds what pebble lacks: renewal information (RFC 9773), refusals with `Retry-After`, outages
-//! and answers that are cut off. It has pebble's own certificate; pebble makes its URLs from the name that it is told.
+//! A proxy in front of pebble that adds what pebble lacks: renewal information (RFC 9773), refusals with `Retry-After`,
+//! outages and truncated responses. It uses pebble's certificate; pebble builds its URLs from the `Host` header.
 
 use std::{
     net::SocketAddr,
@@ -28,64 +28,59 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::world::{pebble::Pebble, request};
 
-/// Pebble's path of new orders.
 const NEW_ORDER: &str = "/order-plz";
-/// Pebble's path of authorizations.
 const AUTHORIZATIONS: &str = "/authZ/";
-/// Pebble's path of challenges.
 const CHALLENGES: &str = "/chalZ/";
-/// The path of the renewal information that is added.
 const RENEWAL_INFO: &str = "/renewal-info";
 
 /// The faults that are added.
 #[derive(Debug, Clone, Default)]
 pub struct Mood {
-    /// The window in which every certificate is to be renewed: its start and its end; none for an authority without any.
+    /// The start and end of the suggested renewal window for every certificate, if there is renewal information.
     pub window: Option<(String, String)>,
-    /// Every answer is 503.
+    /// Every response is a 503.
     pub is_away: bool,
-    /// Every answer ends in the middle.
+    /// Every response is truncated.
     pub is_cut: bool,
-    /// New orders are refused as too many, for this many seconds.
+    /// New orders are rate limited for this many seconds.
     pub too_many: Option<u64>,
-    /// Only names that end so are refused as too many.
+    /// Only names with this suffix are rate limited.
     pub too_many_under: &'static str,
-    /// Answers to questions below this path never arrive: the authority has done what was asked, and nobody learns of it.
+    /// Responses to requests below this path never arrive, although the authority has acted on them.
     pub holds: Option<&'static str>,
     /// New orders that replace a certificate are refused with this status and problem.
     pub no_replacing: Option<(u16, &'static str)>,
-    /// The reply to a client that has made a challenge ready carries the error of a failed first look, though the authority
-    /// looks again (RFC 8555, 8.2).
+    /// The response to a client that has made a challenge ready contains the error of a failed first validation,
+    /// although the authority retries (RFC 8555, 8.2).
     pub has_failed_first_look: bool,
 }
 
 impl Mood {
-    /// Has every certificate be renewed on the first day of a year.
+    /// Suggests renewal on the first day of a year for every certificate.
     pub fn renew_in(&mut self, year: u16) {
         self.window = Some((format!("{year}-01-01T00:00:00Z"), format!("{year}-01-02T00:00:00Z")));
     }
 
-    /// Has every certificate be renewed on the day so many days ahead.
+    /// Suggests renewal in this many days for every certificate.
     pub fn renew_in_days(&mut self, days: u64) {
         let start = Clock::system().now() + Duration::from_hours(24 * days);
         self.window = Some((start.to_string(), (start + Duration::from_hours(24)).to_string()));
     }
 }
 
-/// The questions that were asked.
+/// The number of requests received.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
-    /// New orders.
     pub orders: usize,
-    /// New orders that said which certificate they replace.
+    /// New orders that name the certificate they replace.
     pub replacing: usize,
-    /// Questions for renewal information.
+    /// Requests for renewal information.
     pub windows: usize,
-    /// New orders that were refused as too many.
+    /// New orders that were rate limited.
     pub too_many: usize,
-    /// Answers that never arrived.
+    /// Responses that never arrived.
     pub held: usize,
-    /// First looks that failed.
+    /// First validations that failed.
     pub failed_looks: usize,
 }
 
@@ -95,12 +90,13 @@ struct Shared {
     own: String,
     mood: Mutex<Mood>,
     asked: Mutex<Asked>,
-    /// Held while pebble is asked for a new order or an authorization. Pebble 2.4.0 locks itself up when it answers one of each
-    /// while it stores a certificate: the authorization is locked and waits for the store, the new order the other way around.
+    /// Held during requests to pebble for a new order or an authorization. Pebble 2.4.0 deadlocks when it answers one
+    /// of each while it stores a certificate: the authorization is locked and waits for the store, and the new order
+    /// the other way around.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// The running proxy. It ends with the value.
+/// The running proxy, which ends when this value is dropped.
 pub struct Authority {
     shared: Arc<Shared>,
     task: AbortHandle,
@@ -113,19 +109,19 @@ impl Drop for Authority {
 }
 
 impl Authority {
-    /// Reserves the address of a proxy, whose directory is at the URL that is returned.
+    /// Reserves the address of a proxy, and returns it with the URL of its directory.
     pub async fn reserve() -> (TcpListener, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}/dir", listener.local_addr().unwrap());
         (listener, url)
     }
 
-    /// Starts the proxy at the address that was reserved.
+    /// Starts the proxy at the reserved address.
     pub fn start(listener: TcpListener, pebble: &Pebble) -> Self {
         let ca = reqwest::Certificate::from_pem(&std::fs::read(pebble.ca_file()).unwrap()).unwrap();
         let shared = Arc::new(Shared {
             upstream: pebble.directory_url().trim_end_matches("/dir").to_owned(),
-            // HTTP/1.1, in which the host may be another than the address.
+            // With HTTP/1.1 the `Host` may differ from the address.
             client: request::client().tls_certs_only([ca]).http1_only().build().unwrap(),
             own: listener.local_addr().unwrap().to_string(),
             mood: Mutex::default(),
@@ -138,21 +134,20 @@ impl Authority {
         Self { shared, task }
     }
 
-    /// Changes what goes wrong from now on.
+    /// Changes the faults from now on.
     pub fn set(&self, change: impl FnOnce(&mut Mood)) {
         change(&mut self.shared.mood.lock().unwrap());
     }
 
-    /// The questions so far.
     pub fn asked(&self) -> Asked {
         self.shared.asked.lock().unwrap().clone()
     }
 }
 
-/// Handshakes that are done and wait to be served.
+/// The number of completed handshakes that may wait to be served.
 const ACCEPTED: usize = 64;
 
-/// Accepts connections over TLS. A task of its own does the handshakes, each beside the others, for as long as the listener is there.
+/// Accepts connections over TLS. Its own task performs the handshakes concurrently, for as long as the listener lives.
 struct Listener {
     accepted: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
     address: SocketAddr,
@@ -209,7 +204,7 @@ fn problem(status: u16, kind: &str, detail: &str) -> Response {
     (status, [("content-type", "application/problem+json"), ("replay-nonce", "bm9uY2U")], body).into_response()
 }
 
-/// The content of a signed question.
+/// Returns the payload of a signed request.
 fn payload(body: &[u8]) -> Option<Value> {
     let signed: Value = serde_json::from_slice(body).ok()?;
     let payload = URL_SAFE_NO_PAD.decode(signed["payload"].as_str()?).ok()?;

@@ -1,7 +1,7 @@
-//! GitHub's REST wire format, as documented, for the device flow, the web flow ([`web`]) and the signed-in user. What
-//! the person does, and how the network behaves, is set with [`CodeHost::set`].
+//! GitHub's REST API, as documented, for the device flow, the web flow ([`web`]) and the signed-in user.
+//! [`CodeHost::set`] sets what the person does and how the network behaves.
 //!
-//! As strict as the original: answers are form-encoded unless JSON is accepted, and the API wants a `User-Agent`.
+//! It is as strict as the original: responses are form-encoded unless JSON is accepted, and a `User-Agent` is required.
 
 pub mod app;
 pub mod hub;
@@ -27,59 +27,56 @@ use axum::{
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::watch, task::AbortHandle};
 
-/// The application's id that the stub knows.
+/// The client id that the stub accepts.
 pub const CLIENT_ID: &str = "Iv1.0123456789abcdef";
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
-/// What every device code here begins with.
+/// The prefix of every device code.
 pub const DEVICE_CODE: &str = "3584d83530557fdd1f46af8289938c8ef79f9dc";
 const ACCESS_TOKEN: &str = "gho_16C7e42F292c6912E7710c838347Ae178B4a";
 
-/// What happens next at the code host.
+/// The code host's next response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The person has not answered yet.
     Pending,
-    /// Asked too often.
+    /// The client polled too often.
     SlowDown,
-    /// The person said no.
+    /// The person declined.
     Denied,
-    /// The person took too long.
+    /// The code expired.
     Expired,
-    /// The person said yes.
     Approved,
-    /// Every answer is 500 with a page.
+    /// Every response is a 500 with an HTML page.
     Broken,
-    /// Every answer is 200 with what is not JSON.
+    /// Every response is a 200 that is not JSON.
     Garbage,
 }
 
 struct Shared {
     state: Mutex<Step>,
     login: Mutex<(u64, String, Option<String>)>,
-    /// Ids of everybody who ever signed in, by login.
+    /// The ids of all people who have ever signed in, by login.
     people: Mutex<HashMap<String, u64>>,
     started: AtomicU32,
-    /// Codes of the web flow; emptied by their exchange.
+    /// The codes of the web flow; empty once exchanged.
     granted: Mutex<HashMap<String, Option<web::Granted>>>,
     hub: Mutex<hub::Hub>,
     app: Mutex<app::AppState>,
     /// Notified when a test sets another fault.
     changes: watch::Sender<()>,
-    /// Whether requests for new tokens of the app are left unanswered.
+    /// Whether requests for new tokens of the app get no response.
     tokens_held: watch::Sender<bool>,
     url: String,
 }
 
-/// A code host on a port of this machine; it ends with the value.
+/// A code host on a local port, which ends when this value is dropped.
 pub struct CodeHost {
-    /// Where it is.
     pub url: String,
     shared: Arc<Shared>,
     server: AbortHandle,
 }
 
 impl CodeHost {
-    /// Starts one, with a person who has not answered yet.
+    /// Starts a code host with a person who has not responded yet.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -107,12 +104,12 @@ impl CodeHost {
         Self { url, shared, server }
     }
 
-    /// What happens from now on.
+    /// Sets the response from now on.
     pub fn set(&self, state: Step) {
         *self.shared.state.lock().unwrap() = state;
     }
 
-    /// Who is signed in there; `email` is the one on the public profile.
+    /// Sets who is signed in; `email` is the one on the public profile.
     pub fn sign_in(&self, id: u64, login: &str, email: Option<&str>) {
         *self.shared.login.lock().unwrap() = (id, login.to_owned(), email.map(str::to_owned));
         self.shared.people.lock().unwrap().insert(login.to_owned(), id);
@@ -226,7 +223,7 @@ fn unauthorized(shared: &Shared, headers: &HeaderMap) -> Option<Response> {
         .then(|| (StatusCode::UNAUTHORIZED, Json(json!({ "message": "Bad credentials" }))).into_response())
 }
 
-/// The OAuth endpoints answer errors with 200, and in form encoding unless JSON is asked for.
+/// The OAuth endpoints return errors with 200, form-encoded unless JSON is requested.
 fn oauth(headers: &HeaderMap, answer: &Value) -> Response {
     let accepts_json = headers.get("accept").is_some_and(|value| value.as_bytes().starts_with(b"application/json"));
     if accepts_json {

@@ -1,4 +1,4 @@
-//! A server that takes whatever is posted to it, and answers with the statuses that a test wants.
+//! A server that accepts any POST, and responds with the statuses that a test sets.
 
 use std::{
     collections::VecDeque,
@@ -9,12 +9,11 @@ use axum::{Router, body::Bytes, extract::State};
 use http::{HeaderMap, StatusCode};
 use tokio::task::AbortHandle;
 
-/// What was posted.
+/// A received POST.
 #[derive(Debug, Clone)]
 pub struct Posted {
     pub headers: HeaderMap,
     pub body: String,
-    /// What it was answered with.
     pub status: StatusCode,
 }
 
@@ -24,9 +23,8 @@ struct Shared {
     statuses: Mutex<VecDeque<StatusCode>>,
 }
 
-/// A server on a port of this machine; it ends with the value.
+/// A server on a local port, which ends when this value is dropped.
 pub struct Listener {
-    /// Where it listens.
     pub url: String,
     shared: Arc<Shared>,
     server: AbortHandle,
@@ -42,12 +40,11 @@ impl Listener {
         Self { url, shared, server: server.abort_handle() }
     }
 
-    /// Has it answer the next post with `status`, and the one after it when called again.
+    /// Queues the status of the next response.
     pub fn next(&self, status: StatusCode) {
         self.shared.statuses.lock().unwrap().push_back(status);
     }
 
-    /// What was posted so far.
     pub fn posted(&self) -> Vec<Posted> {
         self.shared.posted.lock().unwrap().clone()
     }

@@ -10,8 +10,8 @@ pub mod vies;
 
 use std::time::Duration;
 
-/// The time that a server, or a reader of its answer, takes over something, where a test is about one that takes long.
-/// Where a test needs an order of events, the stub waits for the test to say that it may go on.
+/// Sleeps for the latency of a slow server, or of a slow reader of its response. Where a test needs an order of events,
+/// the stub waits for the test instead.
 #[expect(clippy::disallowed_methods, reason = "the one pause that is part of what is tested")]
 pub async fn latency(time: Duration) {
     tokio::time::sleep(time).await;

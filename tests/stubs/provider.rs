@@ -1,5 +1,5 @@
-//! A model provider that sends the bytes a test tells it to, however wrong. It records the requests that it was sent, and
-//! how far it came with its answers.
+//! A model provider that sends exactly the bytes that a test specifies. It records the requests that it received, and
+//! how far it got with its responses.
 
 pub mod dialects;
 pub mod paths;
@@ -26,44 +26,41 @@ use tokio::{
 use self::dialects::Dialect;
 use super::latency;
 
-/// What the gateway shows there.
+/// The gateway's key for the provider.
 pub const KEY: &str = "key-of-the-provider-0123456789";
-/// What a provider's answers are full of, and no client may see.
+/// Text that fills a provider's responses, and that no client may see.
 pub const SECRET: &str = "words-of-the-provider";
 
-/// One thing that a provider does.
+/// A step of a provider's response.
 #[derive(Debug, Clone)]
 pub enum Act {
-    /// Send these bytes.
     Send(Vec<u8>),
-    /// Do nothing for this long: the provider is slow.
+    /// Wait this long, like a slow provider.
     Wait(Duration),
-    /// Do nothing until the test calls [`Provider::go_on`], once for each hold.
+    /// Wait until the test calls [`Provider::go_on`], once for each hold.
     Hold,
-    /// Do nothing until the other side has closed.
+    /// Wait until the other side has closed the connection.
     Hang,
-    /// Close the connection.
     Close,
-    /// Close the connection so that the other side sees a reset.
+    /// Close the connection with a reset.
     Reset,
 }
 
-/// What a provider does when it is asked.
+/// The steps of a provider's response.
 #[derive(Debug, Clone)]
 pub struct Script(pub Vec<Act>);
 
-/// A request that a provider had.
+/// A request that a provider received.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// Which connection it came over: the first is 0.
+    /// The index of its connection, from 0.
     pub connection: usize,
-    /// The head as it came, in lower case but for the values.
+    /// The request head, in lower case except for the values.
     pub head: String,
-    /// The body as it came.
     pub text: String,
 }
 
-/// What decides on the answer to the body of a request.
+/// Chooses the response to a request body.
 type Answering = dyn Fn(&Value) -> Script + Send + Sync;
 
 #[derive(Default)]
@@ -74,15 +71,15 @@ struct Shared {
     finished: AtomicUsize,
     left: AtomicUsize,
     go_on: Notify,
-    /// The requests that it takes in a second, where those are bounded.
+    /// The maximum number of requests per second, if limited.
     rate: Mutex<Option<Rate>>,
-    /// How it answers where no script says so; as usual, without one.
+    /// The response if no script is queued; the default one if `None`.
     answer: Option<Box<Answering>>,
-    /// The dialect of the answers at other paths than that of chat completions.
+    /// The dialect of responses at paths other than chat completions.
     dialect: Option<Dialect>,
 }
 
-/// A rate limit by seconds, as providers have.
+/// A rate limit per second, as providers have.
 #[derive(Debug)]
 struct Rate {
     most: usize,
@@ -100,34 +97,34 @@ impl Rate {
     }
 }
 
-/// A provider on a port of this machine; it ends with the value.
+/// A provider on a local port, which ends when this value is dropped.
 pub struct Provider {
-    /// Where it is, without `/v1`.
+    /// Its URL, without `/v1`.
     pub url: String,
     shared: Arc<Shared>,
     server: AbortHandle,
 }
 
 impl Provider {
-    /// Starts one that answers every request with a completion, streamed if that is asked for.
+    /// Starts a provider that answers every request with a completion, streamed if requested.
     pub async fn start() -> Self {
         Self::start_on(TcpListener::bind("127.0.0.1:0").await.unwrap())
     }
 
-    /// Starts one that takes requests, and answers, in a dialect.
+    /// Starts a provider that uses a dialect for requests and responses.
     pub async fn start_as(dialect: Dialect) -> Self {
         let answer: Box<Answering> = Box::new(move |body| dialect.answer(body));
         let shared = Shared { answer: Some(answer), dialect: Some(dialect), ..Shared::default() };
         Self::serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), shared)
     }
 
-    /// Starts one that answers a request with what becomes of its body.
+    /// Starts a provider whose response is a function of the request body.
     pub async fn start_answering(answer: impl Fn(&Value) -> Script + Send + Sync + 'static) -> Self {
         let shared = Shared { answer: Some(Box::new(answer)), ..Shared::default() };
         Self::serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), shared)
     }
 
-    /// Starts one on a port that is open already.
+    /// Starts a provider on a port that is already open.
     pub fn start_on(listener: TcpListener) -> Self {
         Self::serve(listener, Shared::default())
     }
@@ -145,37 +142,35 @@ impl Provider {
         Self { url, shared, server: server.abort_handle() }
     }
 
-    /// What it does when it is asked next, and for the times after that when called again.
+    /// Queues the response to the next request.
     pub fn next(&self, script: Script) {
         self.shared.next.lock().unwrap().push_back(script);
     }
 
-    /// Ends the [`Act::Hold`] at which it is, or the next one. Two calls before a hold end one.
+    /// Ends the current [`Act::Hold`], or the next one. Two calls before a hold end only one.
     pub fn go_on(&self) {
         self.shared.go_on.notify_one();
     }
 
-    /// What it was asked so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.shared.asked.lock().unwrap().clone()
     }
 
-    /// The last thing it was asked.
     pub fn last_asked(&self) -> Asked {
         self.asked().pop().expect("the provider was not asked")
     }
 
-    /// From now on takes so many requests in each second, and refuses others with 429. Those are no part of what it was asked.
+    /// Accepts at most `most` requests per second from now on. Others get a 429 and are not recorded.
     pub fn allow_per_second(&self, most: usize) {
         *self.shared.rate.lock().unwrap() = Some(Rate { most, second: Instant::now(), taken: 0 });
     }
 
-    /// How many answers it has given to the end.
+    /// Returns how many responses were completed.
     pub fn finished(&self) -> usize {
         self.shared.finished.load(Ordering::SeqCst)
     }
 
-    /// How many answers the other side did not hear to the end.
+    /// Returns how many responses the other side did not read to the end.
     pub fn left(&self) -> usize {
         self.shared.left.load(Ordering::SeqCst)
     }
@@ -188,22 +183,19 @@ impl Drop for Provider {
 }
 
 impl Asked {
-    /// The body.
     pub fn body(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{e}: {}", self.text))
     }
 
-    /// The path that was asked.
     pub fn path(&self) -> &str {
         self.head.split(' ').nth(1).unwrap_or_default()
     }
 
-    /// The same, unless it is that of chat completions.
+    /// Returns the path, unless it is that of chat completions.
     fn other_path(&self) -> Option<&str> {
         Some(self.path()).filter(|path| !path.ends_with("/chat/completions"))
     }
 
-    /// A field of the head.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
@@ -211,41 +203,41 @@ impl Asked {
 }
 
 impl Script {
-    /// An answer with this head and body, and its length.
+    /// Responds with this head and body, and the body's length.
     pub fn answer(status: u16, fields: &[(&str, &str)], body: &[u8]) -> Self {
         let mut head = head(status, fields);
         head.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
         Self(vec![Act::Send([&head, body].concat())])
     }
 
-    /// A completion in JSON.
+    /// Responds with a completion in JSON.
     pub fn completion() -> Self {
         Self::json(&completion("Hello!"))
     }
 
-    /// 200 with this JSON.
+    /// Responds with a 200 with this JSON.
     pub fn json(body: &Value) -> Self {
         Self::answer(200, &[("content-type", "application/json")], body.to_string().as_bytes())
     }
 
-    /// An error as providers make them, with their own words in it.
+    /// Responds with an error in a provider's format, with its own words.
     pub fn error(status: u16) -> Self {
         let body = json!({ "error": { "message": SECRET, "type": SECRET, "code": SECRET } }).to_string();
         Self::answer(status, &[("content-type", "application/json"), ("x-provider", SECRET)], body.as_bytes())
     }
 
-    /// These events as a stream, each in a chunk of its own.
+    /// Streams these events, each in its own chunk.
     pub fn events<E: AsRef<str>>(events: &[E]) -> Self {
         let pieces = events.iter().map(|event| format!("{}\n\n", event.as_ref()).into_bytes());
         Self::stream(pieces, true)
     }
 
-    /// These pieces as a stream; it ends as it should, or does not end.
+    /// Streams these pieces, and ends the stream if `ends`.
     pub fn stream(pieces: impl IntoIterator<Item = Vec<u8>>, ends: bool) -> Self {
         Self::encoded_stream(&[], pieces, ends)
     }
 
-    /// The same with more fields in its head.
+    /// Streams these pieces with additional header fields.
     pub fn encoded_stream(fields: &[(&str, &str)], pieces: impl IntoIterator<Item = Vec<u8>>, ends: bool) -> Self {
         let fields = [&[("content-type", "text/event-stream"), ("transfer-encoding", "chunked")], fields].concat();
         let mut acts = vec![Act::Send([&head(200, &fields)[..], b"\r\n"].concat())];
@@ -256,23 +248,22 @@ impl Script {
         Self(acts)
     }
 
-    /// The usual stream: `words` words, the reason to stop, usage, the end.
+    /// Streams the default answer: `words` words, the finish reason, usage, the end.
     pub fn usual_stream(words: usize) -> Self {
         Self::events(&usual_events(words))
     }
 
-    /// Adds an act at the end.
     pub fn then(mut self, act: Act) -> Self {
         self.0.push(act);
         self
     }
 
-    /// Adds a pause before every act but the first.
+    /// Adds a pause before every step but the first.
     pub fn slowly(self, pause: Duration) -> Self {
         self.each_after(&Act::Wait(pause))
     }
 
-    /// Adds a hold before every act but the first.
+    /// Adds a hold before every step but the first.
     pub fn step_by_step(self) -> Self {
         self.each_after(&Act::Hold)
     }
@@ -282,13 +273,13 @@ impl Script {
         Self(acts.skip(1).collect())
     }
 
-    /// Adds a hold after this many acts.
+    /// Adds a hold after this many steps.
     pub fn held_after(mut self, acts: usize) -> Self {
         self.0.insert(acts, Act::Hold);
         self
     }
 
-    /// The same bytes, cut into pieces of this size that arrive one by one.
+    /// Sends the same bytes in pieces of this size that arrive one by one.
     pub fn cut(self, size: usize) -> Self {
         let mut acts = Vec::new();
         for act in self.0 {
@@ -305,7 +296,7 @@ impl Script {
     }
 }
 
-/// A completion with usage 9 + 12.
+/// Returns a completion with usage 9 + 12.
 pub fn completion(content: &str) -> Value {
     json!({
         "id": "cmpl-0001", "object": "chat.completion", "created": 1_700_000_000, "model": "upstream-name",
@@ -317,7 +308,7 @@ pub fn completion(content: &str) -> Value {
     })
 }
 
-/// The events of a usual stream, without their empty lines; usage 9 + `words`.
+/// Returns the events of a default stream, without their empty lines; usage 9 + `words`.
 pub fn usual_events(words: usize) -> Vec<String> {
     let mut events = vec![event(&json!([choice(&json!({ "role": "assistant", "content": "" }), None)]), &Value::Null)];
     events.extend(
@@ -331,7 +322,6 @@ pub fn usual_events(words: usize) -> Vec<String> {
     events
 }
 
-/// One event of a stream.
 pub fn event(choices: &Value, usage: &Value) -> String {
     let frame = json!({
         "id": "cmpl-0001", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "upstream-name",
@@ -340,12 +330,11 @@ pub fn event(choices: &Value, usage: &Value) -> String {
     format!("data: {frame}")
 }
 
-/// One choice of an event.
 pub fn choice(delta: &Value, finish_reason: Option<&str>) -> Value {
     json!({ "index": 0, "delta": delta, "finish_reason": finish_reason })
 }
 
-/// `bytes`, compressed and flushed piece by piece.
+/// Compresses `pieces`, flushing after each.
 pub fn zipped(pieces: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     let mut zipped: Vec<_> = pieces
@@ -396,12 +385,12 @@ async fn attend(mut stream: TcpStream, connection: usize, shared: Arc<Shared>) {
     }
 }
 
-/// Whether the connection goes on.
+/// Plays a script, and returns whether the connection stays open.
 async fn play(stream: &mut TcpStream, script: Script, shared: &Shared) -> bool {
     for act in script.0 {
         match act {
             Act::Send(bytes) => {
-                // A sent byte may still be refused: what the other side did is seen when the next is sent.
+                // A sent byte may still be refused, which shows only when the next one is sent.
                 if is_closed(stream) || stream.write_all(&bytes).await.is_err() {
                     shared.left.fetch_add(1, Ordering::SeqCst);
                     return false;

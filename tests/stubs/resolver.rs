@@ -1,4 +1,4 @@
-//! A resolver that checks signatures, and finds those of every name wrong.
+//! A resolver that validates signatures, and finds those of every name invalid.
 
 use std::net::Ipv4Addr;
 
@@ -8,12 +8,11 @@ use tokio::{
     task::JoinSet,
 };
 
-/// Bytes of a question, at most.
+/// The maximum size of a query, in bytes.
 const QUESTION: usize = 4_096;
-/// The code SERVFAIL.
 const SERVFAIL: u8 = 2;
 
-/// A running resolver. It ends with the value.
+/// A running resolver, which ends when this value is dropped.
 pub struct Resolver {
     /// Its address and port, over UDP and TCP.
     pub address: String,
@@ -21,7 +20,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Starts one that answers SERVFAIL, unless it is asked not to check: then, that there is no record.
+    /// Starts a resolver that answers SERVFAIL, or with no records if the query disables validation.
     pub async fn start() -> Self {
         let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let at = tcp.local_addr().unwrap();
@@ -50,7 +49,7 @@ impl Resolver {
     }
 }
 
-/// The question again, as an answer without records.
+/// Turns a query into a response without records.
 fn answer(question: &[u8]) -> Vec<u8> {
     let mut answer = question.to_vec();
     let is_unchecked = answer[3] & 0x10 != 0;

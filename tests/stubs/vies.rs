@@ -1,5 +1,5 @@
-//! The EU's VAT registry by its documented REST API: `POST /check-vat-number` and `GET /ms/{state}/vat/{number}`, which name their
-//! fields differently, and answer errors with 200. What it says of a number is set with [`Vies::set`].
+//! The EU's VAT registry, with its documented REST API: `POST /check-vat-number` and `GET /ms/{state}/vat/{number}`,
+//! which name their fields differently and return errors with 200. [`Vies::set`] sets its response for a number.
 
 use std::{
     collections::HashMap,
@@ -17,57 +17,57 @@ use axum::{
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::AbortHandle};
 
-/// Bytes of an answer that is longer than any of the registry's.
+/// The size of a response that is longer than any of the registry's.
 const HUGE: usize = 1024 * 1024;
 
-/// What the registry does when it is asked about a number.
+/// The registry's response for a number.
 #[derive(Debug, Clone, Copy)]
 pub enum Says {
-    /// Somebody has it, and the state tells who: name and address.
+    /// The number is valid, with a name and an address.
     Valid(&'static str, &'static str),
-    /// Nobody has it.
+    /// The number is not registered.
     Unknown,
-    /// An error in `userError`, with 200 and an answer that looks as if nobody had the number.
+    /// An error in `userError`, with 200 and a response like that for an unregistered number.
     UserError(&'static str),
     /// An error in `errorWrappers`, with this status.
     Wrapped(u16, &'static str),
     /// This status and body.
     Raw(u16, &'static str),
-    /// An answer that does not end soon.
+    /// A response that is far too long.
     Huge,
-    /// The connection is held, and nothing is said.
+    /// No response: the connection stays open.
     Silence,
 }
 
-/// A question that the registry had.
+/// A request that the registry received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     /// The number, with its prefix.
     pub number: String,
-    /// The number in whose name was asked, with its prefix.
+    /// The requester's own number, with its prefix.
     pub requester: Option<String>,
 }
 
 #[derive(Default)]
 struct Shared {
     says: Mutex<HashMap<String, Vec<Says>>>,
-    /// Where nothing is set for a number.
+    /// The response for all other numbers.
     otherwise: Mutex<Option<Says>>,
-    /// A number that may ask; every other is refused as a requester.
+    /// The only accepted requester; every other is refused.
     requester: Mutex<Option<String>>,
     asked: Mutex<Vec<Asked>>,
 }
 
-/// A registry on a port of this machine; it ends with the value.
+/// A registry on a local port, which ends when this value is dropped.
 pub struct Vies {
-    /// Where it is: the value for `billing.vies_url`.
+    /// The value of `billing.vies_url`.
     pub url: String,
     shared: Arc<Shared>,
     server: AbortHandle,
 }
 
 impl Vies {
-    /// Starts one that knows no number.
+    /// Starts a registry without any number.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/rest-api", listener.local_addr().unwrap());
@@ -80,29 +80,26 @@ impl Vies {
         Self { url, shared, server }
     }
 
-    /// What it says of a number from now on.
     pub fn set(&self, number: &str, says: Says) {
         self.set_next(number, &[says]);
     }
 
-    /// What it says of a number, question by question; the last stays.
+    /// Sets the responses for a number, request by request; the last one stays.
     pub fn set_next(&self, number: &str, says: &[Says]) {
         let says = says.iter().rev().copied().collect();
         self.shared.says.lock().unwrap().insert(number.to_owned(), says);
     }
 
-    /// What it says of every other number.
     pub fn set_all(&self, says: Says) {
         self.shared.says.lock().unwrap().clear();
         *self.shared.otherwise.lock().unwrap() = Some(says);
     }
 
-    /// Refuses everybody who asks in the name of another number.
+    /// Refuses all requesters but this one.
     pub fn accept_requester(&self, number: &str) {
         *self.shared.requester.lock().unwrap() = Some(number.to_owned());
     }
 
-    /// The questions so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.shared.asked.lock().unwrap().clone()
     }

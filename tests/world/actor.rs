@@ -15,41 +15,38 @@ use super::{
     site::Site,
 };
 
-/// A caller of the API: a person, a program, or nobody in particular.
+/// A caller of the API: a person, a program, or an anonymous client.
 #[derive(Clone)]
 pub struct Actor {
     pub(super) client: Client,
     pub(super) base: String,
-    /// Proves to admin that a request comes from an edge.
+    /// The key that proves to admin that a request comes from an edge.
     pub(super) edge_key: EdgeKey,
-    /// The address that an edge says the client has.
+    /// The client address that an edge reports to admin.
     pub(super) address: Option<String>,
-    /// The token that is sent as `Authorization: Bearer`.
     pub token: Option<String>,
 }
 
-/// The answer to a successful upload.
+/// The response to a successful upload.
 #[derive(Debug, Clone)]
 pub struct Uploaded {
     pub id: String,
     pub url: String,
-    /// The header `X-Svc-Propagation`.
     pub propagation: String,
     pub body: Value,
 }
 
 impl Actor {
-    /// The same caller with another token.
     pub fn with_token(&self, token: &str) -> Self {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
-    /// Returns the same caller with requests that go to the admin at `port`, past the edges.
+    /// Returns this caller with requests that bypass the edges and go to the admin at `port`.
     pub fn at_admin(&self, port: u16) -> Self {
         Self { base: format!("http://api.svc.localhost:{port}"), ..self.clone() }
     }
 
-    /// Returns this caller with headers by which an edge tells admin that the client has this address.
+    /// Returns this caller with the headers with which an edge reports the client's address to admin.
     pub fn at_address(&self, address: &str) -> Self {
         Self { address: Some(address.to_owned()), ..self.clone() }
     }
@@ -93,38 +90,34 @@ impl Actor {
         self.request(Method::DELETE, path)
     }
 
-    /// Makes a project.
     pub async fn create_project(&self, name: &str) -> Value {
         self.post("/projects").json(&json!({ "name": name })).await.created()
     }
 
-    /// Uploads `site` to a project.
     pub fn upload(&self, project: &str, site: &Site) -> Request {
         self.post(&format!("/projects/{project}/deployments")).upload(site.tarball())
     }
 
-    /// Uploads `site` to a project, successfully.
+    /// Uploads `site` to a project, and asserts success.
     pub async fn deploy(&self, project: &str, site: &Site) -> Uploaded {
         Uploaded::from(self.upload(project, site).await)
     }
 
-    /// Makes a project that serves `site`.
+    /// Creates a project that serves `site`.
     pub async fn publish(&self, project: &str, site: &Site) -> Uploaded {
         self.create_project(project).await;
         self.deploy(project, site).await
     }
 
-    /// Shares `site` for `ttl_days` days.
     pub async fn share(&self, site: &Site, ttl_days: u32) -> Uploaded {
         Uploaded::from(self.post(&format!("/shares?ttl={ttl_days}")).upload(site.tarball()).await)
     }
 
-    /// Points the project at one of its deployments.
+    /// Makes a deployment of the project the live one.
     pub fn activate(&self, project: &str, deployment: &str) -> Request {
         self.post(&format!("/projects/{project}/deployments/{deployment}/activate"))
     }
 
-    /// A project's detail.
     pub async fn project(&self, name: &str) -> Value {
         self.get(&format!("/projects/{name}")).await.ok()
     }
@@ -141,12 +134,11 @@ impl From<Answer> for Uploaded {
 }
 
 impl Uploaded {
-    /// The deployment's own permanent address.
     pub fn permanent_url(&self) -> String {
         self.url.replacen("https://", &format!("https://{}--", self.id.trim_start_matches("dep_")), 1)
     }
 
-    /// The three words of a share's address.
+    /// Returns the three words of a share's address.
     pub fn share_name(&self) -> String {
         self.url.trim_start_matches("https://").split('.').next().unwrap().to_owned()
     }

@@ -1,10 +1,10 @@
-//! An answer, and what is asserted of it.
+//! A response, and assertions about it.
 
 use bytes::Bytes;
 use reqwest::{StatusCode, Version, header::HeaderMap};
 use serde_json::Value;
 
-/// An answer that was read to its end. `what` names the request in messages.
+/// A response with its whole body. `what` names the request in messages.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub what: String,
@@ -15,37 +15,33 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Reads an answer to its end.
     pub async fn read(what: String, response: reqwest::Response) -> Self {
         let (status, version, headers) = (response.status(), response.version(), response.headers().clone());
         let body = response.bytes().await.unwrap_or_else(|e| panic!("{what}: the answer broke off: {e:?}"));
         Self { what, status, version, headers, body }
     }
 
-    /// The body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The value of a header; panics when the answer has none of that name.
+    /// Returns the value of a header, and panics if it is missing.
     #[track_caller]
     pub fn header(&self, name: &str) -> &str {
         self.find_header(name).unwrap_or_else(|| panic!("{}: no {name} in {:?}", self.what, self.headers))
     }
 
-    /// The value of a header, if the answer has one of that name.
     pub fn find_header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
-    /// Asserts the status.
     #[track_caller]
     pub fn assert_status(self, status: u16) -> Self {
         assert_eq!(self.status.as_u16(), status, "{}: {}", self.what, self.text());
         self
     }
 
-    /// Asserts the status and that the body is JSON. Returns the body.
+    /// Asserts the status and that the body is JSON, and returns the body.
     #[track_caller]
     pub fn json(self, status: u16) -> Value {
         let answer = self.assert_status(status);
@@ -54,19 +50,19 @@ impl Answer {
         serde_json::from_slice(&answer.body).unwrap_or_else(|e| panic!("{}: {e}: {}", answer.what, answer.text()))
     }
 
-    /// Asserts a 200 with a JSON body. Returns the body.
+    /// Asserts a 200 with a JSON body, and returns the body.
     #[track_caller]
     pub fn ok(self) -> Value {
         self.json(200)
     }
 
-    /// Asserts a 201 with a JSON body. Returns the body.
+    /// Asserts a 201 with a JSON body, and returns the body.
     #[track_caller]
     pub fn created(self) -> Value {
         self.json(201)
     }
 
-    /// Asserts the status, and an error envelope with this code and nothing beside it. Returns the message.
+    /// Asserts the status and an error envelope with this code and nothing else, and returns the message.
     #[track_caller]
     pub fn assert_error(self, status: u16, code: &str) -> String {
         let what = self.what.clone();
@@ -79,7 +75,6 @@ impl Answer {
         message
     }
 
-    /// Asserts the status and the whole body.
     #[track_caller]
     pub fn assert_body(self, status: u16, body: impl AsRef<[u8]>) -> Self {
         let answer = self.assert_status(status);
@@ -88,7 +83,6 @@ impl Answer {
         answer
     }
 
-    /// Asserts a redirect to `location`.
     #[track_caller]
     pub fn assert_redirect(self, status: u16, location: &str) -> Self {
         let answer = self.assert_status(status);
@@ -102,7 +96,7 @@ impl Answer {
     }
 }
 
-/// Asserts that of the answers to racing creations one is 201, and that the others say that the name is taken.
+/// Asserts that of several concurrent creations one succeeded with 201, and the others report a taken name.
 #[track_caller]
 pub fn assert_one_took_the_name(answers: Vec<Answer>) {
     let (created, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 201);
@@ -112,7 +106,7 @@ pub fn assert_one_took_the_name(answers: Vec<Answer>) {
     }
 }
 
-/// Asserts that `value` is an object with exactly these keys, which are separated by spaces.
+/// Asserts that `value` is an object with exactly these keys, separated by spaces.
 #[track_caller]
 pub fn assert_keys(value: &Value, wanted: &str) {
     let mut wanted: Vec<_> = wanted.split_whitespace().collect();
@@ -122,7 +116,7 @@ pub fn assert_keys(value: &Value, wanted: &str) {
     assert_eq!(found, wanted, "{value}");
 }
 
-/// The id in `value`; panics unless it is a public id with this prefix.
+/// Returns the id in `value`, and panics unless it is a public id with this prefix.
 #[track_caller]
 pub fn parse_id(value: &Value, prefix: &str) -> String {
     let text = value.as_str().unwrap_or_else(|| panic!("not an id: {value}"));
@@ -132,7 +126,7 @@ pub fn parse_id(value: &Value, prefix: &str) -> String {
     text.to_owned()
 }
 
-/// The time in `value`, in seconds since 1970; panics unless it is RFC 3339 in UTC, with `Z`.
+/// Returns the time in `value` in seconds since 1970, and panics unless it is RFC 3339 in UTC, with `Z`.
 #[track_caller]
 pub fn parse_timestamp(value: &Value) -> i64 {
     let text = value.as_str().unwrap_or_else(|| panic!("not a timestamp: {value}"));
@@ -141,7 +135,7 @@ pub fn parse_timestamp(value: &Value) -> i64 {
     time::OffsetDateTime::parse(text, format).unwrap_or_else(|e| panic!("{text}: {e}")).unix_timestamp()
 }
 
-/// The token in `value`; panics unless it has the form of the platform's own tokens.
+/// Returns the token in `value`, and panics unless it has the form of the platform's tokens.
 #[track_caller]
 pub fn parse_secret(value: &Value) -> String {
     let text = value.as_str().unwrap_or_else(|| panic!("not a secret: {value}"));

@@ -1,4 +1,4 @@
-//! A Postgres of a world's own that archives its log, so that it can be recovered to a point in time.
+//! A dedicated Postgres that archives its log, so that it can be recovered to a point in time.
 
 use std::{fs, path::Path};
 
@@ -17,7 +17,7 @@ const DATA: &str = "primary";
 const BASE: &str = "base";
 const ARCHIVE: &str = "archive";
 
-/// The server. It ends with the value.
+/// The server, which ends when this value is dropped.
 pub(super) struct ArchivedPostgres {
     port: u16,
     server: Option<Process>,
@@ -25,7 +25,7 @@ pub(super) struct ArchivedPostgres {
 }
 
 impl ArchivedPostgres {
-    /// Starts it, with what is in `database`. What it prints goes to `logs`.
+    /// Starts a server with the contents of `database`, and logs to `logs`.
     pub(super) async fn start(database: &Url, logs: &Path) -> Self {
         let servers = Servers::new(database, logs).await;
         let port = ports::free();
@@ -38,7 +38,6 @@ impl ArchivedPostgres {
         Self { port, server: Some(server), servers }
     }
 
-    /// The URL of the world's database.
     pub(super) fn url(&self) -> Url {
         format!("postgres://svc@127.0.0.1:{}/svc", self.port).parse().unwrap()
     }
@@ -51,7 +50,7 @@ impl ArchivedPostgres {
 
 impl Drop for ArchivedPostgres {
     fn drop(&mut self) {
-        // A killed one leaves processes behind, which still write for a moment.
+        // If it is killed instead, its child processes still write for a moment.
         if let Some(mut server) = self.server.take() {
             server.signal("QUIT");
             server.wait();
@@ -60,7 +59,6 @@ impl Drop for ArchivedPostgres {
 }
 
 impl World {
-    /// Makes a base backup of the world's own Postgres.
     pub fn make_base_backup(&self) {
         let archived = self.archived_postgres.as_ref().unwrap();
         let how = ["--checkpoint=fast", "--no-sync", "--host=127.0.0.1", "--username=svc"];
@@ -72,16 +70,15 @@ impl World {
             .arg(archived.servers.folder(BASE)));
     }
 
-    /// The time at the world's own Postgres.
     pub async fn postgres_time(&self) -> String {
         self.archived_postgres.as_ref().unwrap().ask("SELECT clock_timestamp()::text").await
     }
 
-    /// Loses the data of the world's own Postgres, and recovers them to `time` from the base backup and the archive.
+    /// Loses the server's data, and recovers them to `time` from the base backup and the archive.
     pub async fn recover_postgres(&mut self, time: &str) {
         let archived = self.archived_postgres.as_mut().unwrap();
         let segment = archived.ask("SELECT pg_walfile_name(pg_switch_wal())").await;
-        // Not once there is such a file, which may be half of it.
+        // The existence of the file is not enough, because it may be half written.
         let last = "SELECT coalesce(last_archived_wal, '') FROM pg_stat_archiver";
         eventually(READY_WITHIN, "the log is archived", async || archived.ask(last).await >= segment).await;
         let mut lost = archived.server.take().unwrap();

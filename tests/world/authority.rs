@@ -1,4 +1,4 @@
-//! A certificate authority of somebody's.
+//! A certificate authority of a third party.
 
 use std::{path::Path, time::Duration};
 
@@ -6,14 +6,14 @@ use domain::Timestamp;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// An authority of somebody's, whose root is in a file.
+/// An authority whose root is in a file.
 pub struct Authority {
     params: CertificateParams,
     key: KeyPair,
 }
 
 impl Authority {
-    /// A new authority, which puts its root certificate into `root`.
+    /// Creates an authority and writes its root certificate to `root`.
     pub fn new(root: &Path) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "Somebody's CA");
@@ -23,7 +23,7 @@ impl Authority {
         Self { params, key }
     }
 
-    /// A leaf for `names`, for so many days, as `<stem>.pem` and `<stem>.key`.
+    /// Issues a leaf certificate for `names`, valid for some days, as `<stem>.pem` and `<stem>.key`.
     pub fn issue(&self, stem: &Path, names: &[&str], days: u64) -> CertificateDer<'static> {
         let now = domain::Clock::system().now();
         let (from, to) = (now - Duration::from_hours(1), now + Duration::from_hours(24 * days + 1));
@@ -33,7 +33,7 @@ impl Authority {
         der
     }
 
-    /// A leaf for `names` that is valid from the one instant to the other, and its key. Its subject is empty.
+    /// Issues a leaf certificate for `names` with an empty subject and the given validity. Returns it with its key.
     pub fn issue_for(
         &self,
         names: &[&str],

@@ -1,5 +1,4 @@
-//! Debian's BIND as the authoritative name server of one zone, which takes dynamic updates (RFC 2136) that are signed
-//! with one key.
+//! Debian's BIND as the name server of one zone, which accepts dynamic updates (RFC 2136) signed with one key.
 //!
 //! ```ignore
 //! let bind = Bind::start(world.folder(), "acme.example").await;
@@ -25,7 +24,7 @@ pub const KEY_NAME: &str = "updater";
 /// The key, in base64.
 pub const KEY_SECRET: &str = "dXBkYXRlcyBvZiB0aGUgem9uZSBhcmUgc2lnbmVkIGhlcmU=";
 
-/// A running name server. It ends with the value.
+/// A running name server, which ends when this value is dropped.
 pub struct Bind {
     pub process: Process,
     pub port: u16,
@@ -34,11 +33,11 @@ pub struct Bind {
 }
 
 impl Bind {
-    /// Starts a server for `zone`, which is empty but for its own name server, in `<folder>/bind`.
+    /// Starts a server for `zone`, which contains only its own name server, in `<folder>/bind`.
     pub async fn start(folder: &Path, zone: &str) -> Self {
         let folder = folder.join("bind");
         std::fs::create_dir_all(&folder).unwrap();
-        // named may give up root, and writes its journal here.
+        // named may drop root privileges, and writes its journal here.
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
         let port = ports::free();
         let (here, file) = (folder.display(), folder.join("zone.db"));
@@ -64,22 +63,21 @@ impl Bind {
         bind
     }
 
-    /// Its address and port.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// The value of `acme.dns.rfc2136` with which records are written here.
+    /// Returns the value of `acme.dns.rfc2136` for writing records to this server.
     pub fn rfc2136(&self) -> Value {
         json!({ "server": self.address(), "zone": self.zone, "key_name": KEY_NAME, "key_secret": KEY_SECRET })
     }
 
-    /// The value of `acme.dns` with which records are written here, and custom domains may delegate to the zone.
+    /// Returns the value of `acme.dns` for writing records to this server, with delegation by custom domains.
     pub fn setting(&self) -> Value {
         json!({ "zone": self.zone, "rfc2136": self.rfc2136() })
     }
 
-    /// The values of the TXT records that stand at `name`, sorted.
+    /// Returns the values of the TXT records at `name`, sorted.
     pub fn texts(&self, name: &str) -> Vec<String> {
         let port = self.port.to_string();
         let answer = run(Command::new("dig").args(["@127.0.0.1", "-p", &port, "+short", "+tries=1", "TXT", name]));
@@ -88,7 +86,7 @@ impl Bind {
         texts
     }
 
-    /// Starts it again after `process.kill()`, with the records it had.
+    /// Restarts the server after `process.kill()` with its former records.
     pub async fn restart(&mut self) {
         self.process.kill();
         self.process = start_named(&self.folder);
@@ -106,7 +104,7 @@ impl Bind {
     }
 }
 
-/// In the foreground, with what it says on standard error.
+/// In the foreground, logging to standard error.
 fn start_named(folder: &Path) -> Process {
     let mut command = Command::new("named");
     command.args(["-g", "-n", "1", "-c"]).arg(folder.join("named.conf"));

@@ -1,7 +1,7 @@
-//! Headless Chromium, driven through chromedriver, for what only a browser does: it keeps cookies by its own rules, holds
-//! forms and redirects to a page's policy, and says where a request comes from.
+//! Headless Chromium, driven through chromedriver, for behavior that only a browser has: it applies its own cookie
+//! rules, enforces a page's policy for forms and redirects, and reports where a request comes from.
 //!
-//! It trusts the certificates that the edge presents, by their keys, and no others; no name leads out of this machine.
+//! It trusts only the keys of the certificates that the edge presents, and resolves no name outside this machine.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,7 +18,7 @@ use url::Url;
 
 use super::{World, eventually, ports, process::Process, socket, wait::holds_within};
 
-/// How long a page may take to show what a test waits for. Bounds a hang; asserts no speed.
+/// The maximum wait for a page to show what a test expects. It bounds a hang and asserts no speed.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A browser with a new profile.
@@ -33,7 +33,7 @@ pub struct Browser {
 pub struct Cookie {
     pub name: String,
     pub value: String,
-    /// The host, with a dot before it when its subdomains get the cookie too.
+    /// The host, with a leading dot if its subdomains receive the cookie too.
     pub domain: String,
     pub path: String,
     pub secure: bool,
@@ -42,7 +42,7 @@ pub struct Cookie {
 }
 
 impl World {
-    /// A browser that trusts this world's certificates.
+    /// Starts a browser that trusts this world's certificates.
     pub async fn browser(&self) -> Browser {
         let port = ports::free();
         let profile = self.folder().join(format!("browser-{port}"));
@@ -63,7 +63,7 @@ impl World {
 fn capabilities(profile: &Path, trusted_keys: &str) -> Capabilities {
     let arguments = [
         "--headless=new".to_owned(),
-        // As root there is no sandbox, and in a container little shared memory.
+        // Root has no sandbox, and containers little shared memory.
         "--no-sandbox".to_owned(),
         "--disable-dev-shm-usage".to_owned(),
         "--disable-gpu".to_owned(),
@@ -80,7 +80,7 @@ fn capabilities(profile: &Path, trusted_keys: &str) -> Capabilities {
     capabilities.as_object().unwrap().clone()
 }
 
-/// The keys of the certificates that the edge presents, as Chromium wants them named.
+/// Returns the keys of the certificates that the edge presents, in Chromium's notation.
 pub async fn presented_keys(world: &World) -> String {
     let config = socket::tls(world.ca(), rustls::ALL_VERSIONS, &[]);
     let stream = socket::connect_tls(world.public_port(), "app.svc.localhost", config.into()).await.unwrap();
@@ -89,7 +89,7 @@ pub async fn presented_keys(world: &World) -> String {
     keys.collect::<Vec<_>>().join(",")
 }
 
-/// The `SubjectPublicKeyInfo` of a certificate (RFC 5280).
+/// Returns the `SubjectPublicKeyInfo` of a certificate (RFC 5280).
 fn public_key(certificate: &[u8]) -> &[u8] {
     let (certificate, _) = der(certificate);
     let (mut fields, _) = der(inside(certificate));
@@ -101,18 +101,18 @@ fn public_key(certificate: &[u8]) -> &[u8] {
     der(fields).0
 }
 
-/// The first DER element of `bytes`, and what follows it.
+/// Returns the first DER element of `bytes`, and the rest.
 fn der(bytes: &[u8]) -> (&[u8], &[u8]) {
     let (header, length) = header(bytes);
     bytes.split_at(header + length)
 }
 
-/// What an element holds.
+/// Returns the content of an element.
 fn inside(element: &[u8]) -> &[u8] {
     &element[header(element).0..]
 }
 
-/// Lengths of an element's header and of its content.
+/// Returns the lengths of an element's header and content.
 fn header(bytes: &[u8]) -> (usize, usize) {
     match bytes[1] {
         short @ ..0x80 => (2, usize::from(short)),
@@ -125,23 +125,20 @@ fn header(bytes: &[u8]) -> (usize, usize) {
 }
 
 impl Browser {
-    /// Navigates to `url`.
     pub async fn open(&self, url: &str) {
         self.client.goto(url).await.unwrap_or_else(|e| panic!("{url}: {e}"));
     }
 
-    /// The address of the page.
     pub async fn url(&self) -> Url {
         self.client.current_url().await.unwrap()
     }
 
-    /// The visible text of the page.
     pub async fn text(&self) -> String {
         let text = self.client.execute("return document.body ? document.body.innerText : ''", Vec::new()).await;
         text.ok().and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()
     }
 
-    /// Waits until the page says `text`.
+    /// Waits until the page shows `text`.
     pub async fn sees(&self, text: &str) {
         let mut seen = String::new();
         let says = holds_within(PATIENCE, async || {
@@ -151,27 +148,27 @@ impl Browser {
         assert!(says.await, "{} does not say {text:?}: {seen}", self.url().await);
     }
 
-    /// Waits until it is at `url`, and the page says `text`.
+    /// Waits until the browser is at `url` and the page shows `text`.
     pub async fn arrives(&self, url: &str, text: &str) {
         self.sees(text).await;
         assert_eq!(self.url().await.as_str(), url);
     }
 
-    /// Types into the field called `name`.
+    /// Types into the field named `name`.
     pub async fn fill(&self, name: &str, text: &str) {
         let field = self.client.find(Locator::Css(&format!("input[name=\"{name}\"]"))).await.unwrap();
         field.clear().await.unwrap();
         field.send_keys(text).await.unwrap();
     }
 
-    /// Presses the button or follows the link that says `label`.
+    /// Clicks the button or link labeled `label`.
     pub async fn press(&self, label: &str) {
         let path = format!("//button[normalize-space()='{label}'] | //a[normalize-space()='{label}']");
         let found = self.client.find(Locator::XPath(&path)).await;
         found.unwrap_or_else(|e| panic!("nothing says {label}: {e}")).click().await.unwrap();
     }
 
-    /// Runs the body of an async function in the page. Returns its result.
+    /// Runs the body of an async function in the page, and returns its result.
     pub async fn run(&self, script: &str) -> Value {
         let script = format!(
             "const done = arguments[arguments.length - 1]; (async () => {{ {script} }})().then(done, e => done(String(e)))"
@@ -179,7 +176,6 @@ impl Browser {
         self.client.execute_async(&script, Vec::new()).await.unwrap()
     }
 
-    /// Every cookie the browser keeps, of every host.
     pub async fn cookies(&self) -> Vec<Cookie> {
         let answer = self.command("Network.getAllCookies", json!({})).await;
         let cookies = answer["cookies"].as_array().unwrap_or_else(|| panic!("no cookies: {answer}"));
@@ -198,12 +194,12 @@ impl Browser {
             .collect()
     }
 
-    /// Forgets the cookie `name` of the page's host.
+    /// Deletes the cookie `name` of the page's host.
     pub async fn forget(&self, name: &str) {
         self.client.delete_cookie(name).await.unwrap();
     }
 
-    /// Saves a picture of the page in the folder that `SVC_TEST_PICTURES` names, if it is set.
+    /// Saves a screenshot in the folder that `SVC_TEST_PICTURES` names, if it is set.
     pub async fn picture(&self, name: &str) {
         if let Some(folder) = std::env::var_os("SVC_TEST_PICTURES") {
             let picture = self.client.screenshot().await.unwrap();
@@ -211,7 +207,7 @@ impl Browser {
         }
     }
 
-    /// Says from now on that it is an ordinary Chromium on `platform`, as one with a window would, and not a headless one.
+    /// Makes the browser identify itself as an ordinary Chromium with a window on `platform`.
     pub async fn pretend(&self, platform: &str) {
         let own = self.client.execute("return navigator.userAgent", Vec::new()).await.unwrap();
         let own = own.as_str().unwrap().replace("HeadlessChrome", "Chrome").replace("X11; Linux x86_64", platform);
@@ -225,7 +221,7 @@ impl Browser {
         self.command("Emulation.setUserAgentOverride", parameters).await;
     }
 
-    /// Loads nothing from now on whose address is as one of `patterns`.
+    /// Blocks further requests to URLs that match one of `patterns`.
     pub async fn block(&self, patterns: &[&str]) {
         self.command("Network.enable", json!({})).await;
         self.command("Network.setBlockedURLs", json!({ "urls": patterns })).await;

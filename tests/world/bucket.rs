@@ -1,4 +1,4 @@
-//! An S3 bucket, served by s3s-fs, which keeps every object as a file. It can be stopped, and told to fail.
+//! An S3 bucket, served by s3s-fs, which stores every object as a file. It can be stopped and made to fail.
 
 use std::{
     fs, io,
@@ -21,14 +21,14 @@ use tokio::{net::TcpListener, runtime::Runtime};
 const NAME: &str = "packs";
 const ACCESS_KEY: &str = "access-key-of-the-tests";
 const SECRET_KEY: &str = "secret-key-of-the-tests";
-/// The access key of edges, which may read and nothing else.
+/// The access key of edges, which permits only reading.
 const READER: &str = "access-key-of-edges-in-the-tests";
 const READER_SECRET: &str = "secret-key-of-edges-in-the-tests";
 
-/// Decides by method and path whether the bucket fails a request.
+/// Decides by method and path whether a request fails.
 type Refusal = fn(method: &str, path: &str) -> bool;
 
-/// A bucket and its server, which has threads of its own: it serves whatever the test is waiting for.
+/// A bucket and its server, which has its own threads, so that it serves requests while the test blocks.
 pub struct Bucket {
     port: u16,
     folder: PathBuf,
@@ -36,19 +36,18 @@ pub struct Bucket {
     server: Option<Runtime>,
 }
 
-/// The requests of a bucket: which are refused, and the lengths of the ranges of packs' data that were read.
+/// The requests to a bucket: which are refused, and the lengths of the ranges of pack data that were read.
 #[derive(Default)]
 struct Requests {
     refusal: Mutex<Option<Refusal>>,
     is_silent: AtomicBool,
     is_gone: AtomicBool,
     reads: Mutex<Vec<usize>>,
-    /// Requests of edges that were refused because they would have written.
     forbidden: Mutex<Vec<String>>,
 }
 
 impl Requests {
-    /// Whether an edge asks for more than to read: what the policy of its user forbids.
+    /// Returns whether an edge attempts more than reading, which its policy forbids.
     fn is_forbidden(&self, request: &http::Request<hyper::body::Incoming>) -> bool {
         let by = request.headers().get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
         let is_forbidden = by.contains(READER) && !["GET", "HEAD"].contains(&request.method().as_str());
@@ -58,7 +57,7 @@ impl Requests {
         is_forbidden
     }
 
-    /// Notes a request. Returns whether it is refused.
+    /// Records a request, and returns whether it is refused.
     fn note(&self, request: &http::Request<hyper::body::Incoming>) -> bool {
         let (method, path) = (request.method().as_str(), request.uri().path());
         if method == "GET"
@@ -83,7 +82,7 @@ impl Bucket {
         bucket
     }
 
-    /// The configuration that points the programs at this bucket, as environment variables without `SVC__`.
+    /// Returns the configuration for using this bucket, as environment variables without `SVC__`.
     pub fn settings(&self) -> [(&'static str, String); 5] {
         [
             ("STORE__URL", format!("s3://{NAME}/a/prefix")),
@@ -94,24 +93,22 @@ impl Bucket {
         ]
     }
 
-    /// The part of the configuration in which edges differ.
+    /// Returns the settings that differ for edges.
     pub const fn reader() -> [(&'static str, &'static str); 2] {
         [("STORE__ACCESS_KEY", READER), ("STORE__SECRET_KEY", READER_SECRET)]
     }
 
-    /// The requests of edges that were refused because they would have written.
+    /// Returns the requests of edges that were refused because they would have written.
     pub fn forbidden(&self) -> Vec<String> {
         self.requests.forbidden.lock().unwrap().clone()
     }
 
-    /// Stops the server and closes all connections.
     pub fn stop(&mut self) {
         let server = self.server.take().unwrap();
-        // A runtime may not be waited for within another.
+        // A runtime cannot be shut down from within another.
         std::thread::spawn(|| server.shutdown_timeout(Duration::from_secs(10))).join().unwrap();
     }
 
-    /// Starts the server again with the objects that it had.
     pub fn restart(&mut self) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let mut service = s3s::service::S3ServiceBuilder::new(FileSystem::new(&self.folder).unwrap());
@@ -124,7 +121,7 @@ impl Bucket {
         self.server = Some(runtime);
     }
 
-    /// Answers with 500 all further requests for which `refusal` returns true.
+    /// Makes all further requests for which `refusal` returns true fail with 500.
     pub fn refuse(&self, refusal: Refusal) {
         *self.requests.refusal.lock().unwrap() = Some(refusal);
     }
@@ -134,28 +131,28 @@ impl Bucket {
         *self.requests.refusal.lock().unwrap() = None;
     }
 
-    /// Leaves all requests that change something unanswered, or no more of them.
+    /// Sets whether requests that change something get no response.
     pub fn set_silent(&self, is_silent: bool) {
         self.requests.is_silent.store(is_silent, Ordering::Relaxed);
     }
 
-    /// Answers as if there were no such bucket, or no more.
+    /// Sets whether the bucket appears not to exist.
     pub fn set_gone(&self, is_gone: bool) {
         self.requests.is_gone.store(is_gone, Ordering::Relaxed);
     }
 
-    /// The lengths of the ranges of packs' data that were read since the last call.
+    /// Returns the lengths of the ranges of pack data that were read since the last call.
     pub fn take_reads(&self) -> Vec<usize> {
         std::mem::take(&mut self.requests.reads.lock().unwrap())
     }
 
-    /// The keys of every object outside the trash but those that say whose the bucket is, and the parts of uploads that are not yet
-    /// objects, sorted.
+    /// Returns the sorted keys of objects outside the trash and of unfinished uploads, without those that name the
+    /// owner.
     pub fn objects(&self) -> Vec<String> {
         self.all_objects().into_iter().filter(|key| !key.starts_with("a/prefix/trash/")).collect()
     }
 
-    /// The keys of the packs' objects in the trash, sorted.
+    /// Returns the sorted keys of pack objects in the trash.
     pub fn trashed_objects(&self) -> Vec<String> {
         let objects = self.all_objects().into_iter();
         objects.filter(|key| key.starts_with("a/prefix/trash/") && !key.ends_with("/.clock")).collect()
@@ -166,7 +163,7 @@ impl Bucket {
             .into_iter()
             .filter_map(|file| {
                 let name = file.strip_prefix(&self.folder).unwrap().to_str().unwrap();
-                // What is left beside the objects are the server's notes about them.
+                // The rest is the server's metadata about the objects.
                 let key = if name.starts_with(".upload") { Some(name) } else { name.strip_prefix("packs/") };
                 let is_about_the_store = |key: &str| key.ends_with("/database.json") || key.ends_with("/ruler.json");
                 key.filter(|key| !is_about_the_store(key)).map(str::to_owned)
@@ -176,7 +173,7 @@ impl Bucket {
         objects
     }
 
-    /// Moves the time of every object's last change back by `age`.
+    /// Moves the modification time of every object back by `age`.
     pub fn age(&self, age: Duration) {
         for file in files_below(&self.folder.join(NAME)) {
             let written = fs::metadata(&file).unwrap().modified().unwrap();
@@ -226,13 +223,12 @@ async fn serve(listener: std::net::TcpListener, service: S3Service, requests: Ar
     }
 }
 
-/// Every file below `root`.
 pub fn files_below(root: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         let entries = match fs::read_dir(&folder) {
-            // Removed since it was found.
+            // It was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound && folder != root => continue,
             entries => entries.unwrap(),
         };

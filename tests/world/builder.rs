@@ -1,4 +1,4 @@
-//! Making a world: its programs, their configuration, and the servers that they need.
+//! Builds a world: its programs, their configuration, and the servers that they need.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,8 +20,7 @@ use super::{
 };
 use crate::stubs::mollie::{self, Mollie};
 
-/// A world that is being configured. Without further calls it has one edge, a folder store and a Redis without
-/// persistence.
+/// The configuration of a world. The default is one edge, a folder store and a Redis without persistence.
 #[derive(Default)]
 pub struct Builder {
     edges: usize,
@@ -39,37 +38,35 @@ pub struct Builder {
     without: Vec<String>,
 }
 
-/// Where a world has its database.
 #[derive(Default)]
 enum PostgresKind {
-    /// At the Postgres that all tests share.
+    /// The Postgres that all tests share.
     #[default]
     Shared,
-    /// At one of its own with a copy.
+    /// A dedicated one with a replica.
     WithCopy,
-    /// At one on a machine of its own.
+    /// One on a machine of its own.
     Moved,
-    /// At one of its own that archives its log.
+    /// A dedicated one that archives its log.
     Archived,
 }
 
-/// What sets an edge apart from the others.
+/// The settings of a single edge.
 #[derive(Default)]
 pub(super) struct EdgeSettings {
-    /// Variables in its environment.
     pub env: Vec<(String, String)>,
-    /// The seconds by which its clock is ahead.
+    /// How many seconds its clock is ahead.
     pub ahead: Option<i64>,
 }
 
 impl Builder {
-    /// Sets the number of edges, which is one otherwise.
+    /// Sets the number of edges, one by default.
     pub fn edges(mut self, count: usize) -> Self {
         self.edges = count;
         self
     }
 
-    /// Keeps deployments in an S3 bucket instead of a folder.
+    /// Stores deployments in an S3 bucket instead of a folder.
     pub fn bucket(mut self) -> Self {
         self.bucket = true;
         self
@@ -81,55 +78,55 @@ impl Builder {
         self
     }
 
-    /// Gives Redis a clock of its own, so far ahead of the real one.
+    /// Sets Redis's clock ahead of the real one.
     pub fn redis_ahead(mut self, by: Duration) -> Self {
         self.redis_ahead = Some(by);
         self
     }
 
-    /// Makes Redis a cluster of three nodes.
     pub fn redis_cluster(mut self) -> Self {
         self.redis_nodes = 3;
         self
     }
 
-    /// Makes Redis a cluster of three nodes, each with a copy that takes its place.
+    /// Makes Redis a cluster of three nodes, each with a replica that takes over.
     pub fn redis_cluster_with_copies(mut self) -> Self {
         self.redis_nodes = 6;
         self
     }
 
-    /// Gives the world a Postgres of its own, with a copy for [`World::fail_over`].
+    /// Gives the world a dedicated Postgres with a replica for [`World::fail_over`].
     pub fn own_postgres(mut self) -> Self {
         self.postgres = PostgresKind::WithCopy;
         self
     }
 
-    /// Gives the world a Postgres on a machine of its own, for [`World::silence_postgres`] and [`World::move_postgres`].
+    /// Gives the world a Postgres on a machine of its own, for [`World::silence_postgres`] and
+    /// [`World::move_postgres`].
     pub fn moved_postgres(mut self) -> Self {
         self.postgres = PostgresKind::Moved;
         self
     }
 
-    /// Gives the world a Postgres of its own that archives its log, for [`World::recover_postgres`].
+    /// Gives the world a dedicated Postgres that archives its log, for [`World::recover_postgres`].
     pub fn archived_postgres(mut self) -> Self {
         self.postgres = PostgresKind::Archived;
         self
     }
 
-    /// Has the programs reach Postgres through a pooler in transaction mode.
+    /// Connects the programs to Postgres through a pooler in transaction mode.
     pub fn pooler(mut self) -> Self {
         self.pooler = true;
         self
     }
 
-    /// Sets a configuration key, named as in its environment variable, without the leading `SVC__`.
+    /// Sets a configuration key, named like its environment variable without the leading `SVC__`.
     pub fn set(mut self, variable: &str, value: impl std::fmt::Display) -> Self {
         self.env.push((format!("SVC__{variable}"), value.to_string()));
         self
     }
 
-    /// Leaves a variable of [`World`]'s own unset, for programs of a version that does not know it.
+    /// Leaves a default variable unset, for older programs that do not know it.
     #[must_use]
     pub fn without(mut self, variable: &str) -> Self {
         self.without.push(format!("SVC__{variable}"));
@@ -143,25 +140,25 @@ impl Builder {
         self
     }
 
-    /// Gives an edge a clock of its own, so many seconds ahead of the real one.
+    /// Sets an edge's clock some seconds ahead of the real one.
     pub fn edge_ahead(mut self, edge: usize, seconds: i64) -> Self {
         self.edge_settings.entry(edge).or_default().ahead = Some(seconds);
         self
     }
 
-    /// Gives admin a clock of its own, so many seconds ahead of the real one.
+    /// Sets admin's clock some seconds ahead of the real one.
     pub fn admin_ahead(mut self, seconds: i64) -> Self {
         self.admin_ahead = Some(seconds);
         self
     }
 
-    /// Has the edges ask a second admin, too, which [`World::start_admin_at`] starts.
+    /// Gives the edges a second admin, which [`World::start_admin_at`] starts.
     pub fn other_admin(mut self, port: u16) -> Self {
         self.other_admin = Some(port);
         self
     }
 
-    /// Puts every account on one plan, generous but for these limits.
+    /// Puts every account on one plan, generous except for these limits.
     pub fn plan(self, limits: &Value) -> Self {
         let mut all = json!({
             "orgs": 1_000_000, "members": 1_000_000, "projects": 1_000_000, "domains": 1_000_000, "ready_apps": 0,
@@ -172,12 +169,12 @@ impl Builder {
         self.set("BILLING__PLANS", json!({ "free": { "name": "Free", "price_cents": 0, "limits": all } }))
     }
 
-    /// Has plans paid at `mollie`, with signed webhooks beside the classic ones.
+    /// Uses `mollie` for payments, with signed webhooks in addition to the classic ones.
     pub fn mollie(self, mollie: &Mollie) -> Self {
         self.mollie_at(&mollie.url).set("BILLING__MOLLIE_WEBHOOK_SECRET", mollie::WEBHOOK_SECRET)
     }
 
-    /// Has plans paid at a provider that speaks Mollie's wire.
+    /// Uses a payment provider that implements Mollie's API.
     pub fn mollie_at(self, url: &str) -> Self {
         self.seller()
             .set("BILLING__PROVIDER", "mollie")
@@ -185,7 +182,6 @@ impl Builder {
             .set("BILLING__MOLLIE_API_KEY", mollie::API_KEY)
     }
 
-    /// Has plans paid with play money.
     pub fn play_money(self) -> Self {
         self.seller().set("BILLING__PROVIDER", "play")
     }
@@ -198,13 +194,13 @@ impl Builder {
         self.set("BILLING__SELLER", seller)
     }
 
-    /// Sets any other variable in the programs' environment.
+    /// Sets any other environment variable of the programs.
     pub fn variable(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         self.env.push((name.to_owned(), value.to_string()));
         self
     }
 
-    /// Starts everything. Returns when admin and every edge answer.
+    /// Starts everything, and returns when admin and every edge respond.
     #[expect(clippy::too_many_lines, reason = "the settings of the programs, in one place")]
     pub async fn start(self) -> World {
         let template = Template::shared().await;
@@ -235,7 +231,7 @@ impl Builder {
         };
         let more_nodes: Vec<u16> = (1..self.redis_nodes).map(|_| ports::free()).collect();
         let redis_url = match more_nodes.last() {
-            // The program finds out about the others.
+            // The client discovers the other nodes.
             Some(last) => format!("redis+cluster://{},{}", here(redis_port), here(*last)),
             None => format!("redis://{}", here(redis_port)),
         };
@@ -254,13 +250,13 @@ impl Builder {
             ("SITE__BASE_URL", format!("https://api.svc.localhost:{public_port}")),
             ("SITE__CONSOLE_URL", format!("https://app.svc.localhost:{public_port}")),
             ("SITE__AI_URL", format!("https://ai.svc.localhost:{public_port}")),
-            // A domain is looked at where visitors of this world get to.
+            // Domains are checked at the ports of this world.
             ("ACME__PROBE_HTTP_PORT", listeners.first().map_or(80, |(http, _)| *http).to_string()),
             ("ACME__PROBE_PORT", public_port.to_string()),
-            // Nobody else is asked.
+            // Do not contact the internet.
             ("STATS__AGENT_NETWORKS", "{}".to_owned()),
             ("STATS__AGENT_DIRECTORIES", "{}".to_owned()),
-            // Tests look into the database; `stats::held` has edges hold traffic.
+            // Tests inspect the database; `stats::held` makes edges hold traffic.
             ("STATS__SEND_SECONDS", "0".to_owned()),
             ("BILLING__VIES_URL", format!("http://{}", here(1))),
             ("CODE_HOST__KIND", "local".to_owned()),
@@ -269,11 +265,11 @@ impl Builder {
             // Tests of one limit must not run into another.
             ("LIMITS__API_PER_MIN", "1000000".to_owned()),
             ("LIMITS__API_ACCOUNT_PER_MIN", "1000000".to_owned()),
-            // Nor into the state of the machine's disk.
+            // Nor depend on the state of the machine's disk.
             ("ADMIN__FREE_DISK_PERCENT", "0".to_owned()),
         ]
         .into_iter()
-        // What edges show admin is what this version's do.
+        // Edges of this version do not need the fixed proof.
         .chain(template.separates_edges().then(|| ("ADMIN__ACCEPT_FIXED_EDGE_PROOF", "false".to_owned())))
         .chain(bucket.iter().flat_map(Bucket::settings))
         .map(|(key, value)| (format!("SVC__{key}"), value))
@@ -334,7 +330,6 @@ impl Builder {
 }
 
 impl World {
-    /// A world to be configured.
     pub fn builder() -> Builder {
         Builder { edges: 1, redis_nodes: 1, ..Builder::default() }
     }

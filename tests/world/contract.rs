@@ -1,4 +1,4 @@
-//! `openapi.json`, held against what the API answers: each answer that a test gets from it has to be described, with its
+//! Checks the API's responses against `openapi.json`: each response that a test receives must be described, with its
 //! status, error code, media type and headers.
 
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use super::answer::Answer;
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(include_str!("../../openapi.json")).unwrap());
 
-/// Headers of the connection and of the body, and those that the edge puts on every answer of its own accord.
+/// Headers of the connection and the body, and those that the edge adds to every response.
 const OF_TRANSPORT: [&str; 7] = [
     "connection",
     "content-length",
@@ -21,7 +21,7 @@ const OF_TRANSPORT: [&str; 7] = [
     "transfer-encoding",
 ];
 
-/// Fails unless `answer`, the API's to `method path`, is described.
+/// Fails unless `answer`, the API's response to `method path`, is described.
 #[track_caller]
 pub fn check(method: &Method, path: &str, answer: &Answer) {
     let what = format!("{}: {} {} is not as openapi.json describes it", answer.what, answer.status, answer.text());
@@ -50,9 +50,9 @@ pub fn check(method: &Method, path: &str, answer: &Answer) {
     }
 }
 
-/// What the document says of this status at the operation; or at any path, when there is no such operation.
+/// Returns the description of this status for the operation, or for any path if there is no such operation.
 fn described(method: &Method, path: &str, status: &str) -> Option<&'static Value> {
-    // The most literal of the paths that fit is the one that is meant.
+    // Prefer the most literal of the matching paths.
     let fitting = entries(&DOCUMENT["paths"]).filter(|(template, _)| fits(template, path));
     let item = fitting.min_by_key(|(template, _)| template.matches('{').count());
     let response = match item {

@@ -1,11 +1,11 @@
-//! A world that loses everything, and gets its programs back.
+//! A world that loses everything and is restored.
 
 use std::fs;
 
 use super::{World, process, start_admin};
 
 impl World {
-    /// Ends admin and the edges. Postgres, Redis and the store go on.
+    /// Stops admin and the edges. Postgres, Redis and the store keep running.
     pub fn stop_programs(&mut self) {
         self.admin.kill();
         for edge in &mut self.edges {
@@ -13,7 +13,7 @@ impl World {
         }
     }
 
-    /// Loses the database, the store, Redis and the spools: there is an empty database, and an empty folder or bucket.
+    /// Loses the database, the store, Redis and the spools, leaving an empty database and an empty folder or bucket.
     pub async fn lose_everything(&mut self) {
         self.stop_programs();
         self.lose_database().await;
@@ -29,14 +29,14 @@ impl World {
         }
     }
 
-    /// Puts an empty database in the place of the world's.
+    /// Replaces the world's database with an empty one.
     pub async fn lose_database(&self) {
         let name = &self.database_name;
         self.template.drop_database(name).await;
         self.server_sql(&format!("CREATE DATABASE {name}")).await;
     }
 
-    /// Starts admin and the edges again, with the programs that are the present ones.
+    /// Restarts admin and the edges with the current programs.
     pub async fn start_programs(&mut self) {
         self.admin.kill();
         self.admin = start_admin(self.folder.path(), &self.env, self.admin_ahead);
@@ -48,14 +48,14 @@ impl World {
         self.wait_until_ready().await;
     }
 
-    /// Starts admin anew, with the program that is the present one.
+    /// Restarts admin with the current program.
     pub async fn restart_admin(&mut self) {
         self.admin.kill();
         self.admin = start_admin(self.folder.path(), &self.env, self.admin_ahead);
         self.wait_until_ready().await;
     }
 
-    /// Starts `admin` with these arguments, as an operator does on the machine, and does not wait for its end.
+    /// Starts `admin` with these arguments, as an operator does on the machine, without waiting for it.
     pub fn begin_to_operate(&self, arguments: &[&str]) -> tokio::process::Child {
         let mut command = tokio::process::Command::new(process::program("admin"));
         command.args(arguments).envs(self.env.iter().cloned()).kill_on_drop(true);

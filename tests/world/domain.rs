@@ -1,4 +1,4 @@
-//! Custom domains: attaching them as their owners do, and storing certificates for them as an operator does.
+//! Custom domains: attached as by their owners, with certificates stored as by an operator.
 
 use std::process::Output;
 
@@ -7,19 +7,17 @@ use serde_json::json;
 use super::{Actor, World, answer::Answer, process::program};
 
 impl Actor {
-    /// Attaches a hostname to a project.
     pub async fn attach(&self, project: &str, domain: &str) -> Answer {
         self.post(&format!("/projects/{project}/domains")).json(&json!({ "domain": domain })).await.assert_status(201)
     }
 
-    /// Detaches a hostname from a project.
     pub async fn detach(&self, project: &str, domain: &str) -> Answer {
         self.delete(&format!("/projects/{project}/domains/{domain}")).await.assert_status(200)
     }
 }
 
 impl World {
-    /// Stores a certificate of the local authority for each of `domains`, which lie under `localhost`.
+    /// Stores a certificate of the local authority for each of `domains`, which are under `localhost`.
     pub async fn certify(&self, domains: &[&str]) {
         let folder = self.ca().parent().unwrap().display().to_string();
         let names = domains.iter().flat_map(|domain| ["--name", domain]);
@@ -34,7 +32,7 @@ impl World {
         command.args(arguments).envs(self.env.iter().cloned()).output().await.unwrap()
     }
 
-    /// The URL of a custom domain's home page, without a path.
+    /// Returns the URL of a custom domain's home page, without a path.
     pub fn domain_url(&self, domain: &str) -> String {
         format!("https://{domain}:{}", self.public_port())
     }

@@ -1,4 +1,4 @@
-//! Dumps of a world's database, as `pg_dump` makes them, and what an operator does with them.
+//! Dumps of a world's database made with `pg_dump`, and an operator's operations on them.
 
 use std::{
     fs,
@@ -12,21 +12,18 @@ use url::Url;
 
 use super::{World, bucket::files_below, process::run, start_admin, template::Template};
 
-/// A database of its own beside those of worlds, like the one that they begin with. Whoever makes it removes it.
+/// A database in addition to those of worlds, with the same contents as a new one. Its creator must remove it.
 pub struct BareDatabase {
     name: String,
-    /// Its URL.
     pub url: Url,
 }
 
 impl BareDatabase {
-    /// Makes one.
     pub async fn new() -> Self {
         let (name, url) = Template::shared().await.database().await;
         Self { name, url }
     }
 
-    /// Removes it.
     pub async fn remove(self) {
         Template::shared().await.drop_database(&self.name).await;
     }
@@ -40,7 +37,6 @@ impl World {
         Command::new(PathBuf::from(programs).join(name))
     }
 
-    /// Dumps the world's database to a file.
     pub async fn dump_to_file(&self) -> PathBuf {
         let file = self.folder().join("database.dump");
         let mut dump = self.postgres_program("pg_dump").await;
@@ -48,7 +44,6 @@ impl World {
         file
     }
 
-    /// Makes a database of what is in a dump.
     pub async fn restore_beside(&self, dump: &PathBuf) -> BareDatabase {
         let database = self.empty_database().await;
         let mut restore = self.postgres_program("pg_restore").await;
@@ -56,7 +51,6 @@ impl World {
         database
     }
 
-    /// Makes a database without any tables.
     pub async fn empty_database(&self) -> BareDatabase {
         let name = format!("{}_{:08x}", self.database_name, rand::random::<u32>());
         self.server_sql(&format!("CREATE DATABASE {name}")).await;
@@ -65,7 +59,7 @@ impl World {
         BareDatabase { name, url }
     }
 
-    /// Starts admin again on another database, as if every job's last run were long ago.
+    /// Restarts admin with another database, as if every job had last run long ago.
     pub async fn move_admin_to(&mut self, database: &Url) {
         self.admin.kill();
         self.set("POSTGRES__URL", database);
@@ -78,7 +72,7 @@ impl World {
         self.wait_until_ready().await;
     }
 
-    /// Moves the time of the last write of every pack in the folder store back by `age`.
+    /// Moves the modification time of every pack in the folder store back by `age`.
     pub fn age_packs(&self, age: Duration) {
         let packs = self.folder.path().join("store/deployments");
         let folders = fs::read_dir(&packs).unwrap().map(|entry| entry.unwrap().path());
@@ -88,7 +82,7 @@ impl World {
         }
     }
 
-    /// Paths of all files in the trash of the folder store, sorted.
+    /// Returns the sorted paths of all files in the trash of the folder store.
     pub fn trashed_files(&self) -> Vec<PathBuf> {
         let trash = self.folder.path().join("store/trash");
         let mut files = if trash.exists() { files_below(&trash) } else { Vec::new() };

@@ -1,4 +1,4 @@
-//! One edge process, and the clients that visit sites there.
+//! An edge process, and the clients that visit sites there.
 
 use reqwest::{Certificate, Client, Method};
 use url::Url;
@@ -8,7 +8,7 @@ use super::{
     request::{Request, client},
 };
 
-/// An edge. A site's URL names the first edge's port; a visit goes to this edge's.
+/// An edge. A site's URL has the first edge's port; a visit goes to this edge's.
 pub struct Edge {
     pub process: Process,
     pub http_port: u16,
@@ -19,7 +19,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// `url` with the port of this edge.
+    /// Returns `url` with the port of this edge.
     pub fn address(&self, url: &str) -> Url {
         let mut url: Url = url.parse().unwrap_or_else(|e| panic!("{url}: {e}"));
         let port = if url.scheme() == "https" { self.https_port } else { self.http_port };
@@ -27,7 +27,7 @@ impl Edge {
         url
     }
 
-    /// A request over HTTP/2 (over HTTP/1.1 when not over TLS).
+    /// Builds a request over HTTP/2, or over HTTP/1.1 without TLS.
     pub fn request(&self, method: Method, url: &str) -> Request {
         Request::new(&self.browser, method, self.address(url).as_str())
     }
@@ -44,29 +44,28 @@ impl Edge {
         self.request(Method::POST, url)
     }
 
-    /// A new client, whose connections are shared with no other and close when it is dropped.
+    /// Returns a new client whose connections are not shared and close when it is dropped.
     pub fn another_browser(&self, http2: bool) -> Client {
         let builder = client().tls_certs_only([self.ca.clone()]);
         let builder = if http2 { builder } else { builder.http1_only() };
         builder.build().unwrap()
     }
 
-    /// A new client that keeps no connection.
+    /// Returns a new client that keeps no connections.
     pub fn fresh_browser(&self) -> Client {
         client().tls_certs_only([self.ca.clone()]).pool_max_idle_per_host(0).build().unwrap()
     }
 
-    /// A GET over HTTP/1.1.
     pub fn get_http1(&self, url: &str) -> Request {
         Request::new(&self.old_browser, Method::GET, self.address(url).as_str())
     }
 
-    /// A new client that keeps cookies.
+    /// Returns a new client that keeps cookies.
     pub fn person(&self) -> Client {
         client().tls_certs_only([self.ca.clone()]).cookie_store(true).build().unwrap()
     }
 
-    /// A GET with the `Accept` that browsers send when they navigate.
+    /// Builds a GET with the `Accept` header of a browser's navigation.
     pub fn navigate(&self, url: &str) -> Request {
         self.get(url).header("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
     }

@@ -1,5 +1,5 @@
-//! What the edges of a world may do: their role in Postgres, their user in Redis, their keys for the bucket, and their key file. They
-//! have nothing of admin's, so that whatever an edge lacks shows in the tests of what it does.
+//! The rights of a world's edges: their role in Postgres, their user in Redis, their keys for the bucket, and their key
+//! file. They share none of admin's, so that tests reveal any right that an edge lacks.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use url::Url;
 
 use super::{Bucket, World};
 
-/// The role of edges, which all worlds at a Postgres share.
+/// The Postgres role of edges, which all worlds on a server share.
 pub const EDGE_ROLE: &str = "svc_test_edge";
 /// The user of edges in a world's Redis.
 pub const EDGE_USER: &str = "svc-edge";
 /// The password of both.
 pub const EDGE_PASSWORD: &str = "password-of-edges-in-the-tests";
 
-/// The arguments of `redis-server` that make the user of edges.
+/// Returns the arguments of `redis-server` that create the user of edges.
 pub(super) fn redis_arguments() -> Vec<String> {
     let user = acl::edge_user(EDGE_USER, EDGE_PASSWORD);
     std::iter::once("--user").chain(user.split(' ')).map(str::to_owned).collect()
 }
 
-/// A database's URL for edges.
+/// Returns a database's URL for edges.
 pub(super) fn postgres_url(of_admin: &str) -> String {
     let mut url: Url = of_admin.parse().unwrap();
     url.set_username(EDGE_ROLE).unwrap();
@@ -29,24 +29,22 @@ pub(super) fn postgres_url(of_admin: &str) -> String {
     url.into()
 }
 
-/// A Redis's URL for edges; a cluster's as well.
+/// Returns the URL for edges of a Redis or a Redis cluster.
 pub fn redis_url(of_admin: &str) -> String {
     of_admin.replacen("://", &format!("://{EDGE_USER}:{EDGE_PASSWORD}@"), 1)
 }
 
 impl World {
-    /// The URL of this world's database for edges.
     pub fn edge_database(&self) -> Url {
         postgres_url(self.database.as_str()).parse().unwrap()
     }
 
-    /// The variables of this world's edges, without those of a single one.
+    /// Returns the variables that all edges of this world share.
     pub fn env_of_edges(&self) -> BTreeMap<String, String> {
         self.edge_env(&[])
     }
 
-    /// The variables of an edge, of which `own` are its own. What a test has set to something of its own is left as it is, but for the
-    /// role in Postgres.
+    /// Returns the variables of an edge, including its `own`. Values set by a test are kept, except the Postgres role.
     pub(super) fn edge_env(&self, own: &[(String, String)]) -> BTreeMap<String, String> {
         let mut env: BTreeMap<String, String> = self.env.iter().chain(own).cloned().collect();
         if !self.template.separates_edges() {

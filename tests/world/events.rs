@@ -1,4 +1,4 @@
-//! A stream of events, read as it comes.
+//! Reads a stream of events as it arrives.
 
 use std::time::Duration;
 
@@ -7,20 +7,17 @@ use serde_json::Value;
 
 use super::{Actor, answer::Answer, request::Request};
 
-/// The longest time until an event of something done arrives. Bounds a hang; asserts no speed.
+/// The maximum wait for an event. It bounds a hang and asserts no speed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A stream that is open.
 pub struct EventStream {
-    /// The answer without its body.
+    /// The response without its body.
     pub head: Answer,
     response: Response,
     bytes: Vec<u8>,
-    /// The last id.
     pub last_id: Option<String>,
 }
 
-/// An event.
 #[derive(Debug, Clone)]
 pub struct Told {
     pub id: Option<String>,
@@ -29,14 +26,14 @@ pub struct Told {
 }
 
 impl Actor {
-    /// Follows events, behind that of the id `last` if there is one.
+    /// Follows events after the one with the id `last`, if given.
     pub async fn follow(&self, last: Option<&str>) -> EventStream {
         EventStream::open_after(self.get("/events"), last).await
     }
 }
 
 impl EventStream {
-    /// Opens the stream that `request` asks for, and reads up to where it begins.
+    /// Opens the stream of `request`, and reads until it begins.
     pub async fn open(request: Request) -> Self {
         let (head, response) = request.open().await;
         assert_eq!(head.status, 200, "{}", head.text());
@@ -45,7 +42,7 @@ impl EventStream {
         Self { head, response: response.unwrap(), bytes: Vec::new(), last_id: None }
     }
 
-    /// The same, behind the event of the id `last` if there is one.
+    /// Opens the stream of `request` after the event with the id `last`, if given.
     pub async fn open_after(request: Request, last: Option<&str>) -> Self {
         Self::open(match last {
             Some(last) => request.header("last-event-id", last),
@@ -54,7 +51,7 @@ impl EventStream {
         .await
     }
 
-    /// The next event; none when the stream has ended or broken off. Comments that keep the stream alive prolong no wait.
+    /// Returns the next event, or `None` at the end of the stream. Keep-alive comments do not extend the wait.
     pub async fn next(&mut self) -> Option<Told> {
         tokio::time::timeout(PATIENCE, self.read_next()).await.expect("nothing is told")
     }
@@ -71,7 +68,7 @@ impl EventStream {
         }
     }
 
-    /// As a browser reads it: a frame without data is no event, but its id counts.
+    /// Parses a frame as a browser does: a frame without data is not an event, but its id counts.
     fn read(&mut self, frame: &str) -> Option<Told> {
         let field = |name: &str| {
             let lines = frame.lines().filter_map(move |line| line.strip_prefix(name)?.strip_prefix(": "));
@@ -83,7 +80,7 @@ impl EventStream {
         Some(Told { id, name: field("event").unwrap_or_default(), data })
     }
 
-    /// The next event that is no receipt. Receipts of what was done before the stream began may come in it, as late as they please.
+    /// Returns the next event that is not a receipt. Receipts of earlier changes may arrive at any time.
     pub async fn next_but_receipts(&mut self) -> Told {
         loop {
             let told = self.next().await.expect("the stream ended");
@@ -93,7 +90,7 @@ impl EventStream {
         }
     }
 
-    /// Reads until an event of this type, and returns it.
+    /// Reads up to an event of this type, and returns it.
     pub async fn until(&mut self, kind: &str) -> Told {
         loop {
             let told = self.next().await.unwrap_or_else(|| panic!("the stream ended without {kind}"));
@@ -103,7 +100,7 @@ impl EventStream {
         }
     }
 
-    /// The types of the events up to one of type `last`.
+    /// Returns the types of the events up to one of type `last`.
     pub async fn types_until(&mut self, last: &str) -> Vec<String> {
         let mut types = Vec::new();
         loop {
@@ -115,7 +112,7 @@ impl EventStream {
         }
     }
 
-    /// Asserts that the stream ends, with nothing more to tell.
+    /// Asserts that the stream ends without further events.
     pub async fn assert_ends(&mut self) {
         let more = self.next().await;
         assert!(more.is_none(), "{more:?}");

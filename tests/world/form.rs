@@ -1,6 +1,6 @@
-//! The forms of a page, as they are sent without JavaScript.
+//! The forms of a page, submitted without JavaScript.
 
-/// A form: where it goes, and its fields in order.
+/// A form: its target and its fields in order.
 #[derive(Debug)]
 pub struct Form {
     pub action: String,
@@ -16,7 +16,7 @@ struct Field {
 }
 
 impl Form {
-    /// The forms of a page that are sent with POST.
+    /// Returns the forms of a page that are submitted with POST.
     pub fn all(page: &str) -> Vec<Self> {
         page.split("<form").skip(1).map(|rest| Self::read(rest.split("</form").next().unwrap())).collect()
     }
@@ -37,8 +37,8 @@ impl Form {
         Self { action: attribute(opening, "action"), fields }
     }
 
-    /// What is sent when `entries` (part of a field's name, or its type; what is typed) are filled in, and the button
-    /// whose value contains `button` is pressed.
+    /// Returns the fields that are submitted when `entries` (part of a field's name, or its type; the text) are filled
+    /// in, and the button whose value contains `button` is pressed.
     pub fn filled(&self, entries: &[(&str, &str)], button: &str) -> Vec<(String, String)> {
         let typed = |field: &Field| {
             let entry = entries.iter().find(|(key, _)| field.name.contains(key) || field.kind == *key);

@@ -10,7 +10,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// `GET / https` at the site, as HPACK has it: indexed fields, then a literal `:authority`.
+/// Returns the HPACK encoding of `GET / https` at the site: indexed fields, then a literal `:authority`.
 pub fn get(host: &str) -> Vec<u8> {
     let mut block = vec![0x82, 0x84, 0x87, 0x01, u8::try_from(host.len()).unwrap()];
     block.extend(host.as_bytes());

@@ -1,8 +1,8 @@
-//! Machines of their own, each a network namespace that a cable joins to this one, so that packets can be lost on the way. A relay
-//! that falls silent is another matter: its kernel goes on acknowledging what it is sent.
+//! Simulated machines: network namespaces connected to this one by a virtual cable, so that packets can be lost on the
+//! way. A silent relay is different, because its kernel still acknowledges packets.
 //!
-//! A namespace lives as long as the only program in it and the connections that this has left, which may wait for an answer for some
-//! minutes; and the cable as long as the namespace, unless it is taken away before.
+//! A namespace lives as long as its only program and the connections that are left of it, which may wait for a response
+//! for some minutes. The cable lives as long as the namespace, unless it is removed first.
 
 use std::{collections::BTreeSet, fs, net::Ipv4Addr, path::Path, process::Command};
 
@@ -11,18 +11,17 @@ use super::{
     process::{Process, run},
 };
 
-/// The networks that no machine on the internet has (RFC 2544), from which each address takes four.
+/// The network for benchmarks (RFC 2544), which is not used on the internet. Each address takes four of its addresses.
 const FIRST: u32 = u32::from_be_bytes([198, 18, 0, 0]);
-/// What making namespaces and cables takes, with the bits of the capabilities in `/proc/self/status`.
+/// The capabilities for creating namespaces and cables, with their bits in `/proc/self/status`.
 const NEEDED: [(&str, u32); 2] = [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21)];
 
-/// An address that leads to one machine at a time.
+/// An address that is routed to one machine at a time.
 pub struct Address {
-    /// A number that no other test of this machine has at the same time.
+    /// A number that no other running test on this machine has.
     number: u16,
-    /// Where the machines see this one.
+    /// This machine's address, as the others see it.
     here: Ipv4Addr,
-    /// The address itself.
     pub there: Ipv4Addr,
 }
 
@@ -35,14 +34,14 @@ pub struct Machine {
 }
 
 impl Address {
-    /// An address that leads to nobody yet.
+    /// Creates an address that is not routed anywhere yet.
     pub fn new() -> Self {
         let number = ports::free();
         let first = FIRST + 4 * u32::from(number - ports::FIRST);
         Self { number, here: (first + 1).into(), there: (first + 2).into() }
     }
 
-    /// Starts `command` on a machine that has this address, and to which nothing leads yet. It may listen anywhere.
+    /// Starts `command` on a new machine with this address, which is not routed there yet.
     pub async fn start(&self, name: &str, folder: &Path, command: &Command) -> Machine {
         assert_can_make_networks();
         let mut alone = Command::new("unshare");
@@ -54,7 +53,7 @@ impl Address {
             .await;
         let machine = Machine { process, cable: format!("svc-{}-{name}", self.number), here: self.here };
         let (cable, here) = (machine.cable.as_str(), format!("{}/32", self.here));
-        // Of a test that was killed: the number is ours now.
+        // It was left by a killed test: the number is ours now.
         remove(cable);
         ip(&["link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", &pid]);
         ip(&["address", "add", &here, "dev", cable]);
@@ -64,13 +63,13 @@ impl Address {
         machine
     }
 
-    /// Packets to the address go to `machine` from now on.
+    /// Routes the address to `machine`.
     pub fn lead_to(&self, machine: &Machine) {
         let (there, here) = (format!("{}/32", self.there), self.here.to_string());
         ip(&["route", "replace", &there, "dev", &machine.cable, "src", &here]);
     }
 
-    /// The connections to the address that stand, by their ports here.
+    /// Returns the local ports of established connections to the address.
     pub fn connections(&self) -> BTreeSet<u16> {
         let sockets = run(Command::new("ss").args(["-Htn", "state", "established", "dst", &self.there.to_string()]));
         let here = format!("{}:", self.here);
@@ -79,13 +78,12 @@ impl Address {
 }
 
 impl Machine {
-    /// What the machine sends is lost from now on. It hears what it is sent.
+    /// Drops everything that the machine sends. It still receives packets.
     pub fn fall_silent(&self) {
         self.ip(&["route", "replace", "blackhole", &format!("{}/32", self.here)]);
     }
 
-    /// The machine says nothing over these connections from now on, as one does behind a firewall that does not know them: not even
-    /// that they are not its own.
+    /// Drops everything that the machine sends over these connections, resets too, like a firewall.
     pub fn ignore(&self, connections: &BTreeSet<u16>) {
         for port in connections {
             let (here, port) = (self.here.to_string(), port.to_string());
@@ -105,7 +103,7 @@ impl Drop for Machine {
     }
 }
 
-/// Takes a cable away, if it is there.
+/// Removes a cable if it exists.
 fn remove(cable: &str) {
     let _ = Command::new("ip").args(["link", "delete", cable]).output();
 }

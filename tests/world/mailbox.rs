@@ -1,4 +1,4 @@
-//! An SMTP server (aiosmtpd) that keeps the letters it is sent, and Python's mail parser to read them.
+//! An SMTP server (aiosmtpd) that stores the mail it receives, and Python's mail parser to read it.
 
 use std::{
     net::TcpStream,
@@ -11,7 +11,7 @@ use tokio::process::Child;
 
 use super::{eventually, ports, tools};
 
-/// Parses letters with Python's own mail parser: headers, the bodies by their types, attached files.
+/// Parses mail with Python's own parser: headers, bodies by type, attachments.
 const READ: &str = "
 import email, email.policy, json, sys
 letters = []
@@ -33,28 +33,29 @@ const SERVER: &str = include_str!("mail_server.py");
 /// The name and password that a strict server accepts.
 pub const LOGIN: (&str, &str) = ("post@example.com", "päss: w/rd?");
 
-/// What a strict server demands and what it refuses.
+/// The requirements and refusals of a strict server.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Strict {
-    /// `starttls`, which is then required, or `implicit`; plain text when absent.
+    /// `starttls`, which is then required, or `implicit`; plain text if `None`.
     pub tls: Option<&'static str>,
-    /// Whether clients have to sign in with [`LOGIN`].
+    /// Whether clients must sign in with [`LOGIN`].
     pub login: bool,
-    /// The step that fails: `sender`, `recipient`, `recipient, for now`, `letter`, `to answer`, or `to answer, having taken it`.
+    /// The failing step: `sender`, `recipient`, `recipient, for now`, `letter`, `to answer`, or `to answer, having
+    /// taken it`.
     pub refuses: Option<&'static str>,
 }
 
-/// A running SMTP server and the letters that it has accepted.
+/// A running SMTP server and the mail that it has accepted.
 pub struct Mailbox {
     pub port: u16,
     folder: PathBuf,
-    /// The file that says which step of a strict server fails.
+    /// The file that tells a strict server which step fails.
     refuses: Option<PathBuf>,
     _server: Child,
 }
 
 impl Mailbox {
-    /// Starts a server that accepts every letter.
+    /// Starts a server that accepts all mail.
     pub async fn start(folder: &Path) -> Self {
         let (folder, port) = (folder.join("mail"), ports::free());
         let mut server = tools::python("aiosmtpd");
@@ -67,7 +68,7 @@ impl Mailbox {
         Self { port, folder, refuses: None, _server: server }
     }
 
-    /// Starts a server with the demands of servers on the internet. Its self-signed certificate is for 127.0.0.1.
+    /// Starts a server with the requirements of servers on the internet. Its self-signed certificate is for 127.0.0.1.
     pub async fn strict(folder: &Path, how: Strict) -> Self {
         let (mail, port) = (folder.join("mail"), ports::free());
         let (certificate, key) = (folder.join("mail.pem"), folder.join("mail.key"));
@@ -90,26 +91,25 @@ impl Mailbox {
         Self { port, folder: mail, refuses: Some(refuses), _server: server }
     }
 
-    /// The file with the certificate of a strict server that was started with `folder`.
+    /// Returns the certificate file of a strict server that was started with `folder`.
     pub fn certificate(folder: &Path) -> PathBuf {
         folder.join("mail.pem")
     }
 
-    /// The value for `mail.url` that leads to a server without TLS and login.
+    /// Returns the `mail.url` of a server without TLS and login.
     pub fn url(&self) -> String {
         format!("smtp://127.0.0.1:{}", self.port)
     }
 
-    /// Has a step of a strict server fail from now on, for everybody or for one address; none when absent.
+    /// Makes a step of a strict server fail from now on, for everybody or for one address, or no step if `None`.
     pub fn refuse(&self, step: Option<&str>, address: &str) {
         let file = self.refuses.as_ref().unwrap();
-        // In one step: the server reads it at any moment.
+        // Atomically, because the server may read it at any moment.
         let new = file.with_extension("new");
         std::fs::write(&new, refusal(step, address)).unwrap();
         std::fs::rename(new, file).unwrap();
     }
 
-    /// All letters that the server has accepted.
     pub async fn letters(&self) -> Vec<Value> {
         let files = std::fs::read_dir(self.folder.join("new")).into_iter().flatten();
         let files: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
@@ -123,7 +123,6 @@ fn refusal(step: Option<&str>, address: &str) -> String {
     step.map_or_else(|| json!({}), |step| json!({ step: address })).to_string()
 }
 
-/// All values of one header of a letter.
 pub fn header<'l>(letter: &'l Value, name: &str) -> Vec<&'l str> {
     let headers = letter["headers"].as_array().unwrap().iter();
     let named = headers.filter(|pair| pair[0].as_str().unwrap().eq_ignore_ascii_case(name));

@@ -1,8 +1,7 @@
-//! The [`World`] of a test: a Postgres database, a Redis, an admin and edges of its own, all of them the real programs,
-//! with a folder store, a certificate and a master key. It ends with the test.
+//! The [`World`] of a test: its own Postgres database, Redis, admin and edges, all of them the real programs, with a
+//! folder store, a certificate and a master key. It ends with the test.
 //!
-//! Start with [`World::start`]. The test runner decides how many worlds there are at the same time: by default one for
-//! each core.
+//! Start with [`World::start`]. The test runner decides how many worlds run concurrently: by default one per core.
 
 pub mod actor;
 pub mod answer;
@@ -77,17 +76,15 @@ use self::{
 
 /// The secret that the local code host's sign-in page asks for.
 pub const OPERATOR_SECRET: &str = "operator-secret-of-the-tests";
-/// How long a program may take to be ready.
+/// The maximum time until a program is ready.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// Everything a test acts upon.
 pub struct World {
     pub admin: Process,
     pub edges: Vec<Edge>,
     pub redis: Process,
     pub redis_port: u16,
     pub admin_port: u16,
-    /// The database's URL.
     pub database: Url,
     database_name: String,
     template: &'static Template,
@@ -97,9 +94,9 @@ pub struct World {
     client: Client,
     bucket: Option<Bucket>,
     redis_kind: RedisKind,
-    /// For admin.
+    /// Redis's URL for admin.
     redis_url: String,
-    /// The other nodes, when Redis is a cluster.
+    /// The other nodes, if Redis is a cluster.
     redis_nodes: Vec<(u16, Process)>,
     own_postgres: Option<OwnPostgres>,
     moved_postgres: Option<MovedPostgres>,
@@ -109,12 +106,12 @@ pub struct World {
 }
 
 impl World {
-    /// A world with one edge and the usual configuration.
+    /// Starts a world with one edge and the default configuration.
     pub async fn start() -> Self {
         Self::builder().start().await
     }
 
-    /// A caller of the API without a token.
+    /// Returns a caller of the API without a token.
     pub fn nobody(&self) -> Actor {
         let base = format!("http://api.svc.localhost:{}", self.admin_port);
         let template = self.template;
@@ -123,13 +120,12 @@ impl World {
         Actor { client: self.client.clone(), base, edge_key, address: None, token: None }
     }
 
-    /// A person, with a `cli` token of their own. The account is made when it does not exist yet.
+    /// Returns a person with a `cli` token. The account is created if it does not exist yet.
     pub async fn user(&self, login: &str) -> Actor {
         let token = self.admin_prints(&["issue-token", "--login", login]).await;
         self.nobody().with_token(token.trim())
     }
 
-    /// What a command of `admin` prints.
     pub async fn admin_prints(&self, arguments: &[&str]) -> String {
         let output = self.operate(arguments).await;
         assert!(output.status.success(), "admin {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -142,57 +138,51 @@ impl World {
         command.args(arguments).envs(self.env.iter().cloned()).output().await.unwrap()
     }
 
-    /// The master key file that all worlds share, unless one is configured with another.
+    /// Returns the master key file that all worlds share unless configured otherwise.
     pub async fn master_key() -> &'static Path {
         &Template::shared().await.master_key
     }
 
-    /// The key file of edges that all worlds share.
+    /// Returns the key file of edges that all worlds share.
     pub fn edge_key(&self) -> &Path {
         &self.template.edge_key
     }
 
-    /// The folder of the local CA that all worlds share.
+    /// Returns the folder of the local CA that all worlds share.
     pub async fn ca_folder() -> &'static Path {
         Template::shared().await.ca.parent().unwrap()
     }
 
-    /// The first edge.
     pub fn edge(&self) -> &Edge {
         &self.edges[0]
     }
 
-    /// The port that public URLs carry.
     pub fn public_port(&self) -> u16 {
         self.edges[0].https_port
     }
 
-    /// A project's address.
     pub fn site_url(&self, project: &str) -> String {
         format!("https://{project}.svc.localhost:{}", self.public_port())
     }
 
-    /// The local CA's certificate.
     pub fn ca(&self) -> &Path {
         &self.template.ca
     }
 
-    /// The folder of this world, removed with it.
+    /// Returns the folder of this world, which is removed with it.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The bucket of a world that has one.
     pub fn bucket(&self) -> &Bucket {
         self.bucket.as_ref().unwrap()
     }
 
-    /// The bucket of a world that has one, to be stopped and restarted.
     pub fn bucket_mut(&mut self) -> &mut Bucket {
         self.bucket.as_mut().unwrap()
     }
 
-    /// Paths of all files of packs in the folder store, sorted, without those in the trash.
+    /// Returns the sorted paths of all pack files in the folder store, except those in the trash.
     pub fn stored_files(&self) -> Vec<PathBuf> {
         let packs = self.folder_of_packs();
         let mut files = if packs.exists() { bucket::files_below(&packs) } else { Vec::new() };
@@ -200,12 +190,12 @@ impl World {
         files
     }
 
-    /// The folder of the packs, where the store is one.
+    /// Returns the folder of the packs, if the store is a folder.
     pub fn folder_of_packs(&self) -> PathBuf {
         self.folder.path().join("store/deployments")
     }
 
-    /// The file that holds the name of the database which the store belongs to.
+    /// Returns the file with the name of the database that owns the store.
     pub fn store_name_file(&self) -> PathBuf {
         let root = match &self.bucket {
             None => self.folder.path().join("store"),
@@ -214,31 +204,29 @@ impl World {
         root.join("database.json")
     }
 
-    /// Runs SQL on the world's database without the programs' knowledge, to stand for passing time or an operator.
+    /// Runs SQL on the world's database, to simulate elapsed time or an operator.
     pub async fn sql(&self, sql: &str) {
         let mut connection = PgConnection::connect(self.database.as_str()).await.unwrap();
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
     }
 
-    /// Runs SQL on the world's database. Returns the database's message when it refuses.
+    /// Runs SQL on the world's database. Returns the database's message if it fails.
     pub async fn try_sql(&self, sql: &str) -> Result<(), String> {
         let mut connection = PgConnection::connect(self.database.as_str()).await.unwrap();
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.map(drop).map_err(|e| e.to_string())
     }
 
-    /// The number that a query returns.
     pub async fn sql_number(&self, sql: &str) -> i64 {
         let mut connection = PgConnection::connect(self.database.as_str()).await.unwrap();
         sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut connection).await.unwrap_or_else(|e| panic!("{sql}: {e}"))
     }
 
-    /// The text that a query returns.
     pub async fn sql_text(&self, sql: &str) -> String {
         let mut connection = PgConnection::connect(self.database.as_str()).await.unwrap();
         sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut connection).await.unwrap_or_else(|e| panic!("{sql}: {e}"))
     }
 
-    /// Takes Postgres away: no connection to this world's database is possible any more.
+    /// Makes Postgres unavailable: connections to this world's database fail.
     pub async fn stop_postgres(&self) {
         self.server_sql(&format!(
             "ALTER DATABASE {0} ALLOW_CONNECTIONS false; \
@@ -281,10 +269,10 @@ impl World {
         }
     }
 
-    /// Kills admin and starts it as if a day had passed, so that every background job is due.
+    /// Kills admin and restarts it as if a day had passed, so that every background job is due.
     pub async fn restart_admin_later(&mut self) {
         self.admin.kill();
-        // Killed in the middle of a job it leaves the job's lease behind, which ends within the day, too.
+        // Killed in the middle of a job, admin leaves the job's lease behind, which also expires within the day.
         self.sql(
             "UPDATE job_leases SET last_run_at = last_run_at - interval '1 day',
                                    leased_until = leased_until - interval '1 day'",
@@ -294,7 +282,7 @@ impl World {
         self.wait_until_ready().await;
     }
 
-    /// Kills admin and starts it again, and waits for it alone: the edges may be stopped.
+    /// Kills admin and restarts it, waiting only for admin because the edges may be stopped.
     pub async fn restart_admin_alone(&mut self) {
         self.admin.kill();
         self.admin = start_admin(self.folder.path(), &self.env, self.admin_ahead);
@@ -305,67 +293,67 @@ impl World {
         .await;
     }
 
-    /// Starts an admin beside the first, at an address that nobody asks.
+    /// Starts another admin, at an address that no edge uses.
     pub fn start_another_admin(&self) -> Process {
         self.start_admin_at_a_port().1
     }
 
-    /// Starts an admin beside the first, and returns its port.
+    /// Starts another admin, and returns its port.
     pub fn start_admin_at_a_port(&self) -> (u16, Process) {
         let port = ports::free();
         (port, self.start_admin_at(port))
     }
 
-    /// Starts an admin at this port, beside those that run.
+    /// Starts another admin at this port.
     pub fn start_admin_at(&self, port: u16) -> Process {
         let mut command = Command::new(program("admin"));
         command.envs(self.env.iter().cloned()).env("SVC__ADMIN__LISTEN", format!("127.0.0.1:{port}"));
         Process::start("another-admin", self.folder.path(), &command)
     }
 
-    /// The settings of programs that are started from now on.
+    /// Returns the settings of programs started from now on.
     pub fn settings(&self) -> Vec<(String, String)> {
         self.env.clone()
     }
 
-    /// Replaces the settings of programs that are started from now on.
+    /// Replaces the settings of programs started from now on.
     pub fn replace_settings(&mut self, settings: Vec<(String, String)>) {
         self.env = settings;
     }
 
-    /// Sets a configuration key, as [`Builder::set`] does, for programs that are started from now on.
+    /// Sets a configuration key, like [`Builder::set`], for programs started from now on.
     pub fn set(&mut self, variable: &str, value: impl std::fmt::Display) {
         self.env.push((format!("SVC__{variable}"), value.to_string()));
     }
 
-    /// Starts an edge anew at its former ports, once the one that has them is gone.
+    /// Restarts an edge at its former ports once the previous process is gone.
     pub async fn restart_edge(&mut self, index: usize) {
         self.start_edge_again(index);
         self.wait_until_ready().await;
     }
 
-    /// Starts an edge anew, as [`Self::restart_edge`] does, and does not wait for it.
+    /// Restarts an edge like [`Self::restart_edge`], without waiting for it.
     pub fn start_edge_again(&mut self, index: usize) {
         self.edges[index].process.kill();
         let Edge { http_port, https_port, .. } = self.edges[index];
         self.edges[index] = self.start_edge(index, (http_port, https_port), &[]);
     }
 
-    /// Starts an edge anew at its former ports, and does not wait until it is ready: it may be about to refuse.
+    /// Restarts an edge at its former ports without waiting until it is ready, because it may refuse to start.
     pub fn restart_edge_unready(&mut self, index: usize) {
         self.edges[index].process.kill();
         let Edge { http_port, https_port, .. } = self.edges[index];
         self.edges[index] = self.start_edge(index, (http_port, https_port), &[]);
     }
 
-    /// Starts an edge that takes over from the one that runs, as soon as that one is asked to hand over. Returns that one.
+    /// Starts an edge that takes over from the running one when that is asked to hand over. Returns the running one.
     pub fn start_upgrade(&mut self, index: usize) -> Process {
         let Edge { http_port, https_port, .. } = self.edges[index];
         let edge = self.start_edge(index, (http_port, https_port), &["--upgrade"]);
         std::mem::replace(&mut self.edges[index], edge).process
     }
 
-    /// Waits until admin answers, directly and through every edge.
+    /// Waits until admin responds, directly and through every edge.
     pub async fn wait_until_ready(&mut self) {
         let api = self.nobody();
         eventually(READY_WITHIN, "admin is ready", async || {
@@ -382,7 +370,7 @@ impl World {
     }
 }
 
-/// Starts admin, with a clock that is `ahead` by so many seconds if it is not to have the machine's.
+/// Starts admin, with a clock that is `ahead` by that many seconds if given.
 fn start_admin(folder: &Path, env: &[(String, String)], ahead: Option<i64>) -> Process {
     let mut command = Command::new(program("admin"));
     command.envs(env.iter().cloned());

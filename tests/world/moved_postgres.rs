@@ -1,4 +1,4 @@
-//! A Postgres on a machine of its own, which falls silent, and whose disk and address another machine then has.
+//! A Postgres on a machine of its own, which goes silent before another machine takes over its disk and address.
 
 use std::{
     collections::BTreeSet,
@@ -16,23 +16,23 @@ use super::{
     ports,
 };
 
-/// The folder of the data, on the disk that moves.
+/// The data folder, on the disk that moves.
 const DATA: &str = "moved";
 const PORT: u16 = 5432;
-/// Listens at whatever address its machine has.
+/// Listen on whatever address the machine has.
 const SETTINGS: &[&str] = &["listen_addresses=*"];
 
-/// The server and its machine. They end with the value.
+/// The server and its machine, which end when this value is dropped.
 pub(super) struct MovedPostgres {
     address: Address,
     machine: Machine,
     servers: Servers,
-    /// The folder of what the servers print.
+    /// The log folder of the servers.
     logs: PathBuf,
 }
 
 impl MovedPostgres {
-    /// Starts it, with what is in `database`. What it prints goes to `logs`.
+    /// Starts a server with the contents of `database`, and logs to `logs`.
     pub(super) async fn start(database: &Url, logs: &Path) -> Self {
         let servers = Servers::new(database, logs).await;
         let mut beginner = servers.begin(DATA, ports::free(), database).await;
@@ -49,7 +49,6 @@ impl MovedPostgres {
         moved
     }
 
-    /// The URL of the world's database.
     pub(super) fn url(&self) -> Url {
         format!("postgres://svc@{}:{PORT}/svc", self.address.there).parse().unwrap()
     }
@@ -63,7 +62,7 @@ impl MovedPostgres {
 
 impl Drop for MovedPostgres {
     fn drop(&mut self) {
-        // A killed one leaves processes behind, which still write for a moment.
+        // If it is killed instead, its child processes still write for a moment.
         self.machine.process.signal("QUIT");
         self.machine.process.wait();
     }
@@ -74,21 +73,21 @@ impl World {
         self.moved_postgres.as_mut().unwrap()
     }
 
-    /// The connections to the Postgres that moves that stand, by their ports here.
+    /// Returns the local ports of established connections to this Postgres.
     pub fn postgres_connections(&self) -> BTreeSet<u16> {
         self.moved_postgres.as_ref().unwrap().address.connections()
     }
 
-    /// What the machine of Postgres sends is lost from now on.
+    /// Drops everything that the machine of Postgres sends from now on.
     pub fn silence_postgres(&self) {
         self.moved_postgres.as_ref().unwrap().machine.fall_silent();
     }
 
-    /// The machine of Postgres loses its power, and another one has its disk and its address. It says nothing over the connections
-    /// that stand, as one does behind a firewall that does not know them.
+    /// Simulates a power loss of Postgres's machine, after which another one has its disk and address. The new machine
+    /// does not respond on established connections, like a firewall that does not know them.
     pub async fn move_postgres(&mut self) {
         let moved = self.moved_postgres();
-        // Unlike a server that is killed, it ends with its last process.
+        // Unlike a killed server, it ends with its last process.
         moved.machine.process.signal("QUIT");
         moved.machine.process.wait();
         let machine = moved.address.start("b", &moved.logs, &moved.servers.server(DATA, PORT, SETTINGS)).await;

@@ -1,4 +1,4 @@
-//! The internet's DNS, as `pebble-challtestsrv` plays it: a server whose records a test writes.
+//! The internet's DNS, simulated by `pebble-challtestsrv`, whose records a test writes.
 
 use std::{path::Path, process::Command};
 
@@ -6,19 +6,18 @@ use serde_json::{Value, json};
 
 use super::{READY_WITHIN, eventually, ports, process::Process};
 
-/// A running name server. A name without records exists and has none, unless there is a default address.
+/// A running name server. A name without records exists but is empty, unless there is a default address.
 pub struct NameServer {
-    /// The port of its DNS, over UDP and TCP, at 127.0.0.1.
+    /// Its DNS port, over UDP and TCP, on 127.0.0.1.
     pub port: u16,
-    /// The port of the interface by which its records are written.
+    /// The port of its management interface.
     management: u16,
     client: reqwest::Client,
-    /// The program, to be stopped and killed.
     pub process: Process,
 }
 
 impl NameServer {
-    /// Starts a server with `default` as the IPv4 address of every name that has no A record; `""` for none.
+    /// Starts a server with `default` as the IPv4 address of every name without an A record; `""` for none.
     pub async fn start(folder: &Path, default: &str) -> Self {
         let (port, management) = (ports::free(), ports::free());
         let here = |port: u16| format!("127.0.0.1:{port}");
@@ -34,27 +33,25 @@ impl NameServer {
         Self { port, management, client: super::request::client().build().unwrap(), process }
     }
 
-    /// The value for `SVC__ACME__RESOLVERS` that has this server asked.
+    /// Returns the value of `SVC__ACME__RESOLVERS` for this server.
     pub fn resolvers(&self) -> String {
         self.address()
     }
 
-    /// Its address and port.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Sets the IPv4 addresses of a name, in the place of those it had.
+    /// Replaces the IPv4 addresses of a name.
     pub async fn a(&self, name: &str, addresses: &[&str]) {
         self.replace("a", name, json!({ "host": name, "addresses": addresses })).await;
     }
 
-    /// Sets the IPv6 addresses of a name, in the place of those it had.
+    /// Replaces the IPv6 addresses of a name.
     pub async fn aaaa(&self, name: &str, addresses: &[&str]) {
         self.replace("aaaa", name, json!({ "host": name, "addresses": addresses })).await;
     }
 
-    /// Makes a name the alias of another.
     pub async fn cname(&self, name: &str, target: &str) {
         self.write("set-cname", json!({ "host": name, "target": target })).await;
     }
@@ -64,18 +61,17 @@ impl NameServer {
         self.write("clear-cname", json!({ "host": name })).await;
     }
 
-    /// Adds a TXT record to a name.
     pub async fn txt(&self, name: &str, value: &str) {
         self.write("set-txt", json!({ "host": format!("{name}."), "value": value })).await;
     }
 
-    /// Sets the CAA records of a name, as pairs of tag and value, in the place of those it had.
+    /// Replaces the CAA records of a name, given as pairs of tag and value.
     pub async fn caa(&self, name: &str, records: &[(&str, &str)]) {
         let policies: Vec<_> = records.iter().map(|(tag, value)| json!({ "tag": tag, "value": value })).collect();
         self.replace("caa", name, json!({ "host": name, "policies": policies })).await;
     }
 
-    /// Has every question about a name fail, as a resolver does when its signatures are wrong.
+    /// Makes every query for a name fail, as a resolver does for invalid signatures.
     pub async fn servfail(&self, name: &str) {
         self.write("set-servfail", json!({ "host": name })).await;
     }

@@ -1,4 +1,4 @@
-//! A Postgres of a world's own, with a copy that follows it over the network and can take its place.
+//! A dedicated Postgres with a replica that streams from it over the network and can take over.
 
 use std::{
     os::unix::fs::{MetadataExt as _, chown},
@@ -17,38 +17,35 @@ use super::{
     process::{Process, run},
 };
 
-/// Postgres refuses to run as root; its package brings this user.
+/// Postgres refuses to run as root; its package creates this user.
 const USER: &str = "postgres";
 
-/// The two servers. They end with the value.
+/// The primary and the replica, which end when this value is dropped.
 pub(super) struct OwnPostgres {
-    /// The port at which the world finds its database.
+    /// The port of the world's database.
     port: u16,
     copy_port: u16,
     primary: Option<Process>,
     copy: Option<Process>,
-    /// The folder of the primary's data.
+    /// The primary's data folder.
     primary_folder: String,
-    /// The folder of the copy's data, and the number of copies that were made before it.
+    /// The replica's data folder, and how many replicas were created before it.
     copy_folder: String,
     copies: u32,
     servers: Servers,
 }
 
-/// What servers are started from.
+/// The programs and folders that servers are started from.
 pub(super) struct Servers {
-    /// The folder of PostgreSQL's programs.
     programs: PathBuf,
-    /// The folder of both servers' data.
     data: TempDir,
-    /// The user and the group to run them as, where the tests run as root.
+    /// The user and group to run as, if the tests run as root.
     user: Option<(u32, u32)>,
-    /// The folder of what they print.
     logs: PathBuf,
 }
 
 impl Servers {
-    /// The folders and the user for the programs that belong to the server of `database`.
+    /// Finds the programs and the user for the server version of `database`.
     pub(super) async fn new(database: &Url, logs: &Path) -> Self {
         let programs = "SELECT setting FROM pg_config() WHERE name = 'BINDIR'";
         let mut connection = PgConnection::connect(database.as_str()).await.unwrap();
@@ -63,9 +60,9 @@ impl Servers {
         Self { programs: programs.into(), data, user, logs: logs.to_owned() }
     }
 
-    /// One of PostgreSQL's programs, run as the user that the data belong to.
+    /// Returns the command for one of PostgreSQL's programs, run as the owner of the data.
     pub(super) fn program(&self, name: &str) -> Command {
-        // A change of the user takes back that the kernel is to kill the program with its test.
+        // Changing the user resets the parent-death signal, so set it again afterwards.
         let bound = ["setpriv", "--pdeathsig", "KILL"];
         let user = self.user.map(|(user, group)| {
             ["setpriv".to_owned(), format!("--reuid={user}"), format!("--regid={group}"), "--clear-groups".to_owned()]
@@ -80,13 +77,11 @@ impl Servers {
         self.data.path().join(name)
     }
 
-    /// Makes a folder that the servers can write to.
     pub(super) fn create_folder(&self, name: &str) {
         std::fs::create_dir(self.folder(name)).unwrap();
         self.give(name);
     }
 
-    /// Makes an empty file that the servers can write to.
     pub(super) fn create_file(&self, name: &str) {
         std::fs::write(self.folder(name), "").unwrap();
         self.give(name);
@@ -98,7 +93,7 @@ impl Servers {
         }
     }
 
-    /// The command that runs a server on data that are there.
+    /// Returns the command that runs a server on existing data.
     pub(super) fn server(&self, name: &str, port: u16, settings: &[&str]) -> Command {
         let mut command = self.program("postgres");
         command.arg("-D").arg(self.folder(name)).args(["-c", &format!("port={port}")]);
@@ -109,7 +104,7 @@ impl Servers {
         command
     }
 
-    /// Starts a server on data that are there.
+    /// Starts a server on existing data.
     pub(super) async fn start(&self, name: &str, port: u16, settings: &[&str]) -> Process {
         let server = Process::start(name, &self.logs, &self.server(name, port, settings));
         let answers = async || PgConnection::connect(url(port, "postgres").as_str()).await.is_ok();
@@ -117,7 +112,7 @@ impl Servers {
         server
     }
 
-    /// Makes the data of a server, and starts it with what is in `database`.
+    /// Initializes a server's data, and starts it with the contents of `database`.
     pub(super) async fn begin(&self, name: &str, port: u16, database: &Url) -> Process {
         let initialize = ["--username=svc", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"];
         run(self.program("initdb").args(initialize).arg("--pgdata").arg(self.folder(name)));
@@ -127,7 +122,7 @@ impl Servers {
         run(Command::new(self.programs.join("createdb"))
             .arg(format!("--maintenance-db={}", url(port, "postgres")))
             .arg("svc"));
-        // The dump says what it may do, but not that there is one.
+        // The dump contains the role's rights, but not the role itself.
         run(Command::new(self.programs.join("psql"))
             .args(["--no-psqlrc", "--quiet", "--command", &format!("CREATE ROLE {EDGE_ROLE} LOGIN")])
             .arg(own.as_str()));
@@ -151,7 +146,7 @@ async fn ask(port: u16, database: &str, sql: &str) -> i64 {
 }
 
 impl OwnPostgres {
-    /// Starts both, with what is in `database`. What they print goes to `logs`.
+    /// Starts both with the contents of `database`, and logs to `logs`.
     pub(super) async fn start(database: &Url, logs: &Path) -> Self {
         let servers = Servers::new(database, logs).await;
         let (port, copy_port) = (ports::free(), ports::free());
@@ -170,7 +165,7 @@ impl OwnPostgres {
         own
     }
 
-    /// Starts another copy, which follows the present primary.
+    /// Starts another replica of the current primary.
     async fn make_copy(&mut self) {
         self.copies += 1;
         self.copy_folder = format!("copy-{}", self.copies);
@@ -184,7 +179,6 @@ impl OwnPostgres {
         eventually(READY_WITHIN, "the copy follows", follows).await;
     }
 
-    /// The URL of the world's database.
     pub(super) fn url(&self) -> Url {
         url(self.port, "svc")
     }
@@ -202,7 +196,7 @@ impl OwnPostgres {
 
 impl Drop for OwnPostgres {
     fn drop(&mut self) {
-        // A killed one leaves processes behind, which still write for a moment.
+        // If they are killed instead, their child processes still write for a moment.
         for mut server in self.primary.take().into_iter().chain(self.copy.take()) {
             server.signal("QUIT");
             server.wait();
@@ -215,19 +209,19 @@ impl World {
         self.own_postgres.as_mut().unwrap()
     }
 
-    /// The number that a query returns at the copy of the world's own Postgres.
+    /// Runs a query at the replica, and returns its number.
     pub async fn copy_number(&self, sql: &str) -> i64 {
         ask(self.own_postgres.as_ref().unwrap().copy_port, "svc", sql).await
     }
 
-    /// From now on the copy of the world's own Postgres hears nothing of it.
+    /// Disconnects the replica from the primary.
     pub fn cut_copy_off(&mut self) {
         let mut copy = self.own_postgres().copy.take().unwrap();
         copy.signal("INT");
         copy.wait();
     }
 
-    /// Ends the world's own Postgres, as if its machine were lost, and has the copy take its place, at the same address.
+    /// Ends the primary, as if its machine were lost, and promotes the replica at the same address.
     pub async fn fail_over(&mut self) {
         let own = self.own_postgres();
         let mut lost = own.primary.take().unwrap();
@@ -238,31 +232,29 @@ impl World {
         assert_eq!(ask(own.port, "postgres", "SELECT pg_promote()::int::bigint").await, 1);
     }
 
-    /// Gives the world's own Postgres a copy again, after [`Self::fail_over`].
+    /// Adds a new replica after [`Self::fail_over`].
     pub async fn copy_again(&mut self) {
         self.own_postgres().make_copy().await;
     }
 
-    /// Stops the world's own Postgres.
     pub fn stop_own_postgres(&mut self) {
         let mut primary = self.own_postgres().primary.take().unwrap();
         primary.signal("INT");
         primary.wait();
     }
 
-    /// Ends [`Self::stop_own_postgres`].
     pub async fn start_own_postgres(&mut self) {
         let own = self.own_postgres();
         own.primary = Some(own.servers.start(&own.primary_folder, own.port, &[]).await);
     }
 
-    /// Dumps the world's database in its own Postgres.
+    /// Dumps the world's database on its own server.
     pub fn dump(&mut self) {
         let own = self.own_postgres();
         run(Command::new(own.servers.programs.join("pg_dump")).arg("--file").arg(own.dump()).arg(own.url().as_str()));
     }
 
-    /// Puts the dump in the place of the world's database, in the same server.
+    /// Replaces the world's database with the dump, on the same server.
     pub fn restore_dump(&mut self) {
         let own = self.own_postgres();
         for statement in [
@@ -276,7 +268,7 @@ impl World {
         let restore = ["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file"];
         let restored = url(own.port, "restored");
         run(Command::new(own.servers.programs.join("psql")).args(restore).arg(own.dump()).arg(restored.as_str()));
-        // Nobody gets to it before it is whole.
+        // Renamed last, so that nobody connects before it is complete.
         own.server_sql("ALTER DATABASE restored RENAME TO svc");
     }
 }

@@ -1,7 +1,7 @@
-//! Debian's pebble: Let's Encrypt's own small authority for tests, which speaks ACME and validates for real.
+//! Debian's pebble: Let's Encrypt's small test authority, which implements ACME and really validates.
 //!
-//! Its URL and its root must stand in the configuration before a world starts, and its validations must reach the edges
-//! of that world. So it is made in two steps:
+//! Its URL and root must be configured before a world starts, and its validations must reach the edges of that world.
+//! So it is created in two steps:
 //!
 //! ```ignore
 //! let folder = TempDir::new().unwrap();
@@ -21,19 +21,18 @@ use serde_json::json;
 
 use super::{READY_WITHIN, eventually, ports, process::Process, request};
 
-/// The faults and demands of a pebble.
+/// The faults and requirements of a pebble.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
-    /// Of a hundred good nonces, how many are refused.
+    /// The percentage of valid nonces that are refused.
     pub bad_nonces: u8,
-    /// The only account that the authority knows outside of ACME: the id of its key, and the key in base64url. When
-    /// set, whoever registers has to prove it.
+    /// The key id and base64url key of the only external account. If set, registration requires it.
     pub external_account: Option<(String, String)>,
-    /// Of a hundred valid authorizations, how many serve a later order. None by default: every order is validated.
+    /// The percentage of valid authorizations reused for later orders; 0 by default, to validate every order.
     pub reused_authorizations: u8,
 }
 
-/// A pebble that does not run yet, whose address is known.
+/// A pebble that is not running yet, whose address is known.
 pub struct Prepared {
     port: u16,
     management_port: u16,
@@ -41,7 +40,7 @@ pub struct Prepared {
     faults: Faults,
 }
 
-/// A running pebble. It ends with the value, and forgets everything with it.
+/// A running pebble, which ends when this value is dropped and forgets everything.
 pub struct Pebble {
     pub process: Process,
     prepared: Prepared,
@@ -49,11 +48,11 @@ pub struct Pebble {
 }
 
 impl Pebble {
-    /// Chooses the ports of a pebble and makes the certificate of its own API, in `<folder>/pebble`.
+    /// Chooses the ports of a pebble and creates the certificate of its API, in `<folder>/pebble`.
     pub fn prepare(folder: &Path, faults: Faults) -> Prepared {
         let folder = folder.join("pebble");
         std::fs::create_dir_all(&folder).unwrap();
-        // The leaf must be no authority: what is trusted is another certificate, which signed it.
+        // The leaf must not be an authority itself, so it is signed by a root, which is trusted instead.
         let mut root = CertificateParams::default();
         root.distinguished_name.push(DnType::CommonName, "the root of pebble's own TLS");
         root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -67,22 +66,21 @@ impl Pebble {
         Prepared { port: ports::free(), management_port: ports::free(), folder, faults }
     }
 
-    /// The URL of its directory.
     pub fn directory_url(&self) -> String {
         self.prepared.directory_url()
     }
 
-    /// The file of the root that its own TLS is trusted by.
+    /// Returns the file of the root of its own TLS.
     pub fn ca_file(&self) -> PathBuf {
         self.prepared.ca_file()
     }
 
-    /// The files of its own TLS: the certificate for 127.0.0.1, and its key.
+    /// Returns the files of its own TLS: the certificate for 127.0.0.1, and its key.
     pub fn tls_files(&self) -> (PathBuf, PathBuf) {
         (self.prepared.folder.join("tls.pem"), self.prepared.folder.join("tls.key"))
     }
 
-    /// The root of the certificates that it issues, as PEM. Another one after each start.
+    /// Returns the root of the certificates that it issues, as PEM. It changes with each start.
     pub async fn root_pem(&self) -> String {
         self.management("roots/0").await
     }
@@ -94,7 +92,7 @@ impl Pebble {
         client.get(url).send().await.unwrap().text().await.unwrap()
     }
 
-    /// Starts it again at the same address: without its accounts and orders, and with a new root.
+    /// Restarts it at the same address, without its accounts and orders and with a new root.
     pub async fn restart(&mut self) {
         self.process.kill();
         self.process = Process::start("pebble", &self.prepared.folder, &self.command);
@@ -112,17 +110,15 @@ impl Pebble {
 }
 
 impl Prepared {
-    /// The URL of the directory that there will be.
     pub fn directory_url(&self) -> String {
         format!("https://127.0.0.1:{}/dir", self.port)
     }
 
-    /// The file of the root that its own TLS is trusted by.
     pub fn ca_file(&self) -> PathBuf {
         self.folder.join("ca.pem")
     }
 
-    /// The settings with which a world orders its certificates here.
+    /// Returns the settings of a world that orders certificates from it.
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         let mut settings = vec![
             ("ACME__ISSUER", "acme".to_owned()),
@@ -136,8 +132,8 @@ impl Prepared {
         settings
     }
 
-    /// Starts it. It validates `http-01` at one port and `tls-alpn-01` at the other, whatever the name, and asks the
-    /// DNS server at `dns` (`127.0.0.1:8053`) for every address and record.
+    /// Starts it. It validates `http-01` and `tls-alpn-01` at these ports for any name, and queries the DNS server at
+    /// `dns` (`127.0.0.1:8053`) for all addresses and records.
     pub async fn start(self, http_port: u16, tls_port: u16, dns: &str) -> Pebble {
         let mut config = json!({
             "listenAddress": format!("127.0.0.1:{}", self.port),

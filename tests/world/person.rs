@@ -1,11 +1,11 @@
-//! A person whose browser runs no JavaScript: it keeps cookies, follows redirects and sends forms.
+//! A person whose browser runs no JavaScript: it keeps cookies, follows redirects and submits forms.
 
 use reqwest::{Client, Method, header::HeaderMap};
 use url::Url;
 
 use super::{World, answer::Answer, edge::Edge, form::Form, request::Request};
 
-/// Redirects in a row after which the person gives up, as browsers do.
+/// The maximum number of consecutive redirects, as in browsers.
 const REDIRECTS: usize = 20;
 
 /// A person. Clones share the browser.
@@ -15,22 +15,20 @@ pub struct Person {
     console: String,
 }
 
-/// Where a visit ended.
+/// The end of a visit.
 #[derive(Debug)]
 pub struct Page {
     pub url: Url,
     pub answer: Answer,
-    /// Every answer on the way, with the address that was asked, the last one included.
+    /// Every response along the way with its URL, including the last.
     pub trail: Vec<(Url, Answer)>,
 }
 
 impl World {
-    /// A person with a fresh browser.
     pub fn person(&self) -> Person {
         Person::new(self.edge(), self.console_url(""))
     }
 
-    /// An address of the console.
     pub fn console_url(&self, path: &str) -> String {
         format!("https://app.svc.localhost:{}{path}", self.public_port())
     }
@@ -41,44 +39,43 @@ impl Person {
         Self { client: edge.person(), console }
     }
 
-    /// The browser, for answers that are read as they come.
+    /// Returns the browser's client, for streamed responses.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// Goes to `url`, wherever it leads.
+    /// Navigates to `url`, following redirects.
     pub async fn visit(&self, url: &str) -> Page {
         self.go(Method::GET, url.parse().unwrap(), None).await
     }
 
-    /// One request as a navigation, whose redirect is an answer.
+    /// Builds a navigation request that does not follow redirects.
     pub fn step(&self, url: &str) -> Request {
         navigation(Request::new(&self.client, Method::GET, url))
     }
 
-    /// One request as it stands.
     pub fn request(&self, method: Method, url: &str) -> Request {
         Request::new(&self.client, method, url)
     }
 
-    /// What a page of the console asks of the API.
+    /// Builds an API request as a page of the console sends it.
     pub fn api(&self, method: Method, path: &str) -> Request {
         let is_safe = method.is_safe();
         let request = Request::new(&self.client, method, &format!("{}/api{path}", self.console));
         if is_safe { request.header("sec-fetch-site", "same-origin") } else { request.header("origin", &self.console) }
     }
 
-    /// Fills the first form of a page in and sends it, wherever that leads.
+    /// Fills in and submits the first form of a page, following redirects.
     pub async fn fill(&self, page: &Page, entries: &[(&str, &str)]) -> Page {
         self.fill_nth(page, 0, entries).await
     }
 
-    /// Fills the form with this index in and sends it, wherever that leads.
+    /// Fills in and submits the form with this index, following redirects.
     pub async fn fill_nth(&self, page: &Page, index: usize, entries: &[(&str, &str)]) -> Page {
         self.press(page, index, entries, "").await
     }
 
-    /// The same by the button whose value contains `button`.
+    /// Submits the form with this index using the button whose value contains `button`.
     pub async fn press(&self, page: &Page, index: usize, entries: &[(&str, &str)], button: &str) -> Page {
         let forms = Form::all(&page.answer.text());
         let form = forms.get(index).unwrap_or_else(|| panic!("no such form: {}", page.answer.text()));
@@ -87,7 +84,7 @@ impl Person {
             .await
     }
 
-    /// Signs in at the console with the local kind's form.
+    /// Signs in to the console with the local code host's form.
     pub async fn sign_in(&self, login: &str) -> Page {
         let page = self.visit(&format!("{}/sign-in", self.console)).await;
         self.fill(&page, &[("login", login), ("password", super::OPERATOR_SECRET)]).await
@@ -112,21 +109,19 @@ impl Person {
 }
 
 impl Page {
-    /// Asserts that the page contains `text`.
     #[track_caller]
     pub fn assert_says(&self, text: &str) -> &Self {
         assert!(self.answer.text().contains(text), "{} does not say {text:?}: {}", self.url, self.answer.text());
         self
     }
 
-    /// Asserts that the visit ended at `url` with this status.
     #[track_caller]
     pub fn assert_at(&self, status: u16, url: &str) -> &Self {
         assert_eq!((self.answer.status.as_u16(), self.url.as_str()), (status, url), "{}", self.answer.text());
         self
     }
 
-    /// Every `Set-Cookie` on the way, with the host that set it.
+    /// Returns every `Set-Cookie` along the way, with the host that set it.
     pub fn cookies_set(&self) -> Vec<(String, String)> {
         let set = |(url, answer): &(Url, Answer)| {
             let host = url.host_str().unwrap_or_default().to_owned();

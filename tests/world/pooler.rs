@@ -1,4 +1,4 @@
-//! A pooler in transaction mode between a world's programs and Postgres: the real `PgBouncer`.
+//! The real `PgBouncer` in transaction mode, between a world's programs and Postgres.
 
 use std::{
     net::TcpStream,
@@ -16,12 +16,12 @@ use super::{
     tools,
 };
 
-/// `PgBouncer` refuses to run as root; PostgreSQL's package brings this user.
+/// `PgBouncer` refuses to run as root; PostgreSQL's package creates this user.
 const USER: &str = "postgres";
-/// Sessions at Postgres: far fewer than the programs have connections.
+/// The number of Postgres sessions, far fewer than the programs have connections.
 const SESSIONS: usize = 4;
 
-/// A pooler that runs. It ends with the value.
+/// A running pooler, which ends when this value is dropped.
 pub struct Pooler {
     port: u16,
     database: Url,
@@ -30,7 +30,7 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// Starts one before `database`, which keeps prepared statements from one transaction to the next or not.
+    /// Starts a pooler for `database`. `keeps_statements` is whether prepared statements outlive a transaction.
     pub(super) async fn start(database: &Url, keeps_statements: bool, logs: &Path) -> Self {
         let folder = TempDir::with_prefix("svc-test-pooler-").unwrap();
         let port = ports::free();
@@ -45,10 +45,10 @@ impl Pooler {
         );
         let file = folder.path().join("pgbouncer.ini");
         std::fs::write(&file, settings).unwrap();
-        // The other user may not get to where it is installed.
+        // The other user may lack access to the installation folder.
         let program = folder.path().join("pgbouncer");
         std::fs::copy(tools::pgbouncer(), &program).unwrap();
-        // A change of the user takes back that the kernel is to kill the program with its test.
+        // Changing the user resets the parent-death signal, so set it again afterwards.
         let bound = ["setpriv", "--pdeathsig", "KILL"].map(str::to_owned);
         let mut words = Vec::new();
         if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
@@ -69,7 +69,7 @@ impl Pooler {
         Self { port, database: database.clone(), _process: process, _folder: folder }
     }
 
-    /// The URL of the database, by way of the pooler.
+    /// Returns the URL of the database through the pooler.
     pub fn url(&self) -> Url {
         let mut url = self.database.clone();
         url.set_port(Some(self.port)).unwrap();
@@ -78,7 +78,7 @@ impl Pooler {
 }
 
 impl World {
-    /// Starts a pooler before the world's database, which nobody uses until it is configured.
+    /// Starts a pooler for the world's database, which is unused until it is configured.
     pub async fn start_pooler(&self, keeps_statements: bool) -> Pooler {
         Pooler::start(&self.database, keeps_statements, self.folder()).await
     }

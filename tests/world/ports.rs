@@ -1,4 +1,4 @@
-//! Ports that no other test takes: below the range that the kernel hands out, in blocks, each reserved for one process.
+//! Ports that no other test uses: below the kernel's ephemeral range, in blocks, each reserved for one process.
 
 use std::{
     fs::{File, create_dir_all},
@@ -13,11 +13,11 @@ pub(super) const FIRST: u16 = 10_000;
 const BLOCK: u16 = 200;
 const BLOCKS: u16 = 110;
 
-/// The block of this process: its first port, and the file whose lock reserves it for as long as the process lives.
+/// The block of this process: its first port, and the file whose lock reserves it for the lifetime of the process.
 static RESERVED: LazyLock<(u16, File)> = LazyLock::new(reserve_block);
 static NEXT: AtomicU16 = AtomicU16::new(0);
 
-/// A free port that this process has not given out lately.
+/// Returns a free port that this process has not recently returned.
 pub fn free() -> u16 {
     let first = RESERVED.0;
     for _ in 0..BLOCK {
@@ -29,7 +29,7 @@ pub fn free() -> u16 {
     panic!("no free port among {BLOCK} from {first}");
 }
 
-/// The first block that no other process of the machine holds.
+/// Reserves the first block that no other process on this machine holds.
 fn reserve_block() -> (u16, File) {
     let folder = std::env::temp_dir().join("svc-test-ports");
     create_dir_all(&folder).unwrap();

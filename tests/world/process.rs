@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-/// A running program.
 pub struct Process {
     name: String,
     child: Child,
@@ -16,11 +15,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`; what it prints goes to `<folder>/<name>.log`, appended.
+    /// Starts `command`, and appends its output to `<folder>/<name>.log`.
     pub fn start(name: &str, folder: &Path, command: &Command) -> Self {
         let log = folder.join(format!("{name}.log"));
         let output = File::options().create(true).append(true).open(&log).unwrap();
-        // setpriv: the kernel kills the child when the test's thread is gone, however it went.
+        // With setpriv, the kernel kills the child when the test's thread ends in any way.
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL"])
             .arg(command.get_program())
@@ -34,18 +33,16 @@ impl Process {
         Self { name: name.to_owned(), child, log }
     }
 
-    /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Kills the program with SIGKILL.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Sends the program a signal, such as `TERM`. After `STOP` it has stopped, each of its threads.
+    /// Sends the program a signal, such as `TERM`. After `STOP`, waits until every thread has stopped.
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.pid().to_string()]).status().unwrap();
         assert!(sent.success(), "{} gets no SIG{name}", self.name);
@@ -54,42 +51,39 @@ impl Process {
         }
     }
 
-    /// Whether the kernel has stopped every thread of the program: one that is about to run when the signal is sent runs on.
+    /// Returns whether the kernel has stopped every thread; a thread may still run for a moment after the signal.
     fn has_stopped(&self) -> bool {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
         threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("stat")).ok()).all(|stat| {
-            // proc(5): the state follows the name, which is in parentheses and may hold any character.
+            // proc(5): the state follows the name, which is in parentheses and may contain any character.
             stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T'))
         })
     }
 
-    /// Whether the program has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits until the program has ended. Returns its exit status.
     pub fn wait(&mut self) -> std::process::ExitStatus {
         self.child.wait().unwrap()
     }
 
-    /// The exit status of the program, if it has ended.
+    /// Returns the exit status if the program has ended.
     pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
-    /// Stops the program with SIGTERM. Returns its exit status.
+    /// Stops the program with SIGTERM, and returns its exit status.
     pub fn stop(&mut self) -> std::process::ExitStatus {
         self.signal("TERM");
         self.wait()
     }
 
-    /// Everything that the program has printed.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// The last 60 lines that the program printed, under its name.
+    /// Returns the last 60 lines of output, under the program's name.
     pub fn log_tail(&self) -> String {
         let log = self.log();
         let lines: Vec<_> = log.lines().collect();
@@ -97,16 +91,16 @@ impl Process {
         format!("--- {} ---\n{tail}\n", self.name)
     }
 
-    /// The time that the program has had on a core.
+    /// Returns the program's CPU time.
     pub fn cpu(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
-        // After the name in brackets; user and system time are the 14th and 15th field, in hundredths of a second.
+        // After the name in parentheses; user and system time are the 14th and 15th field, in hundredths of a second.
         let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
         let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
         Duration::from_millis(ticks * 10)
     }
 
-    /// A figure of `/proc/<pid>/status` in bytes, such as `VmHWM`.
+    /// Returns a figure of `/proc/<pid>/status` in bytes, such as `VmHWM`.
     pub fn memory(&self, figure: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find(|line| line.starts_with(figure)).unwrap();
@@ -120,16 +114,16 @@ impl Drop for Process {
     }
 }
 
-/// The folder of the programs that are started from now on, where it is not the usual one.
+/// The folder of programs started from now on, if it is not the default.
 static PROGRAMS: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// Has programs started from this folder from now on, or from the usual one.
+/// Starts programs from this folder from now on, or from the default one.
 pub fn use_programs_of(folder: Option<&Path>) {
     *PROGRAMS.lock().unwrap() = folder.map(Path::to_owned);
 }
 
-/// The path of a program under test: in the folder of [`use_programs_of`], or that `SVC_TEST_PROGRAMS` names, or else where Cargo
-/// puts them, beside this test's own executable.
+/// Returns the path of a program under test: in the folder of [`use_programs_of`], or of `SVC_TEST_PROGRAMS`, or else
+/// where Cargo puts it, next to this test's executable.
 pub fn program(name: &str) -> PathBuf {
     let beside = || std::env::current_exe().unwrap().parent().and_then(Path::parent).unwrap().to_owned();
     let named = || std::env::var_os("SVC_TEST_PROGRAMS").map(PathBuf::from);
@@ -139,7 +133,7 @@ pub fn program(name: &str) -> PathBuf {
     program
 }
 
-/// Runs a tool, which must succeed. Returns its standard output.
+/// Runs a tool, which must succeed, and returns its standard output.
 pub fn run(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap_or_else(|e| panic!("cannot run {command:?}: {e}"));
     assert!(

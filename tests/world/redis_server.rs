@@ -8,21 +8,21 @@ use std::{
 
 use super::{READY_WITHIN, World, edge_rights, eventually, ports, process::Process};
 
-/// The file that says how far a Redis's clock is ahead.
+/// The file that sets how far a Redis's clock is ahead.
 const CLOCK: &str = "clock";
 
-/// Whether a Redis has persistence, or is a node of a cluster.
+/// The persistence of a Redis, or its role in a cluster.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RedisKind {
     /// Empty after each start.
     Forgetful,
     /// With an append-only file.
     Lasting,
-    /// Of a cluster; empty after each start, but for its place in it.
+    /// A cluster node; empty after each start, except for its place in the cluster.
     Node,
 }
 
-/// A Redis at this port, with a folder of its own below `folder`.
+/// Starts a Redis at this port, with its own folder below `folder`.
 pub(super) fn start_redis(port: u16, folder: &Path, kind: RedisKind) -> Process {
     let folder = folder.join(format!("redis-{port}"));
     std::fs::create_dir_all(&folder).unwrap();
@@ -33,19 +33,20 @@ pub(super) fn start_redis(port: u16, folder: &Path, kind: RedisKind) -> Process 
         RedisKind::Forgetful => command.args(["--appendonly", "no"]),
         RedisKind::Lasting => command.args(["--appendonly", "yes", "--appendfsync", "everysec"]),
         RedisKind::Node => {
-            // The usual one, ten thousand above, may be somebody else's. The others know the node by it.
+            // The default port, 10,000 above, may be in use. The other nodes know the node by this one.
             let known = folder.join("bus-port");
             let bus = std::fs::read_to_string(&known).unwrap_or_else(|_| ports::free().to_string());
             std::fs::write(&known, &bus).unwrap();
             command.args(["--appendonly", "no", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]);
-            // A copy is in step at once.
+            // Replicas synchronize without delay.
             command.args(["--repl-diskless-sync-delay", "0"]);
             command.arg("--cluster-port").arg(bus)
         }
     };
     let clock = folder.join(CLOCK);
     if clock.exists() {
-        // The C library's memory stands before Redis's own, which asks for the time while the clock asks it for memory.
+        // The C library's allocator must come before Redis's own, which needs the time, for which the clock needs
+        // memory.
         command.env("LD_PRELOAD", "/usr/$LIB/faketime/libfaketimeMT.so.1 libc.so.6");
         command.env("FAKETIME_TIMESTAMP_FILE", clock).env("FAKETIME_NO_CACHE", "1");
         command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
@@ -53,17 +54,17 @@ pub(super) fn start_redis(port: u16, folder: &Path, kind: RedisKind) -> Process 
     Process::start("redis", &folder, &command)
 }
 
-/// Sets the clock of the Redis at this port so far ahead. One that was started without such a clock keeps its own.
+/// Sets how far the clock of the Redis at this port is ahead. It must have been started with such a clock.
 pub(super) fn set_clock_ahead(port: u16, folder: &Path, by: Duration) {
     let folder = folder.join(format!("redis-{port}"));
     std::fs::create_dir_all(&folder).unwrap();
-    // Redis reads it whenever it asks for the time, and must not find half of it.
+    // Atomically, because Redis reads it whenever it needs the time.
     let (new, clock) = (folder.join("clock.new"), folder.join(CLOCK));
     std::fs::write(&new, format!("+{}.{:03}\n", by.as_secs(), by.subsec_millis())).unwrap();
     std::fs::rename(new, clock).unwrap();
 }
 
-/// Makes one cluster of the nodes at these ports: the first three have the keys, the others are their copies.
+/// Forms a cluster of the nodes at these ports: the first three hold the keys, and the others are their replicas.
 pub(super) async fn form_cluster(ports: impl Iterator<Item = u16>) {
     let nodes: Vec<String> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
     let copies = (nodes.len() / 3 - 1).to_string();
@@ -93,7 +94,7 @@ pub(super) async fn form_cluster(ports: impl Iterator<Item = u16>) {
     }
 }
 
-/// The answer of the Redis at this port to a command; none while it is away.
+/// Sends a command to the Redis at this port; returns `None` while it is unavailable.
 async fn ask<T: redis::FromRedisValue>(port: u16, name: &str, arguments: &[&str]) -> Option<T> {
     let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.ok()?;
@@ -101,12 +102,12 @@ async fn ask<T: redis::FromRedisValue>(port: u16, name: &str, arguments: &[&str]
 }
 
 impl World {
-    /// The number that a Redis command returns; none while Redis is away.
+    /// Returns the number that a Redis command returns, or `None` while Redis is unavailable.
     pub async fn redis_number(&self, name: &str, arguments: &[&str]) -> Option<i64> {
         ask(self.redis_port, name, arguments).await
     }
 
-    /// The sum of the numbers that a Redis command returns at every node; none while one is away.
+    /// Returns the sum of the numbers that a Redis command returns at every node, or `None` while one is unavailable.
     pub async fn redis_sum(&self, name: &str, arguments: &[&str]) -> Option<i64> {
         let mut sum = 0;
         for port in self.redis_ports() {
@@ -115,7 +116,7 @@ impl World {
         Some(sum)
     }
 
-    /// The index of the cluster node that has the keys with this tag, as most nodes see it.
+    /// Returns the index of the cluster node with the keys of this tag, according to most nodes.
     pub async fn redis_node_of(&self, tag: &str) -> usize {
         let mut slot = None;
         for port in self.redis_ports() {
@@ -129,7 +130,7 @@ impl World {
         let mut votes = vec![0; self.redis_ports().count()];
         for port in self.redis_ports() {
             let nodes: String = ask(port, "CLUSTER", &["NODES"]).await.unwrap_or_default();
-            // One that has just begun may know of none.
+            // A node that has just started may not know any.
             let Some(node) = nodes.lines().find(|node| node.split(' ').skip(8).any(has_slot)) else { continue };
             let is_it = |port: u16| node.contains(&format!("127.0.0.1:{port}@"));
             votes[self.redis_ports().position(is_it).unwrap()] += 1;
@@ -137,12 +138,11 @@ impl World {
         votes.iter().position(|vote| Some(vote) == votes.iter().max()).unwrap()
     }
 
-    /// The seconds since 1970 by Redis's clock.
     pub async fn redis_time(&self) -> i64 {
         self.redis_number("EVAL", &["return tonumber(redis.call('TIME')[1])", "0"]).await.expect("Redis is away")
     }
 
-    /// How often Redis has run a command, within scripts too.
+    /// Returns how often Redis has run a command, including within scripts.
     pub async fn redis_calls(&self, name: &str) -> i64 {
         let script =
             "local calls = string.match(redis.call('INFO', 'commandstats'), 'cmdstat_' .. ARGV[1] .. ':calls=(%d+)')
@@ -150,32 +150,30 @@ impl World {
         self.redis_number("EVAL", &[script, "0", name]).await.expect("Redis is away")
     }
 
-    /// Runs a Redis command without arguments.
     pub async fn redis_command(&self, name: &str) {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.redis_port)).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         redis::cmd(name).query_async::<redis::Value>(&mut connection).await.unwrap();
     }
 
-    /// Sets the clock of a Redis that was made with [`Builder::redis_ahead`](super::Builder::redis_ahead) so far ahead.
+    /// Sets how far the clock of a Redis created with [`Builder::redis_ahead`](super::Builder::redis_ahead) is ahead.
     pub fn set_redis_ahead(&self, by: Duration) {
         set_clock_ahead(self.redis_port, self.folder.path(), by);
     }
 
-    /// Starts Redis again after it was killed, empty unless it is a lasting one.
+    /// Restarts Redis after it was killed, empty unless it has an append-only file.
     pub fn restart_redis(&mut self) {
         self.redis = start_redis(self.redis_port, self.folder.path(), self.redis_kind);
     }
 
-    /// Whether a node of a cluster has a copy that is in step.
+    /// Returns whether a cluster node has a synchronized replica.
     pub async fn is_redis_node_copied(&self, index: usize) -> bool {
         let port = self.redis_ports().nth(index).unwrap();
         let replication: String = ask(port, "INFO", &["replication"]).await.unwrap_or_default();
         replication.contains("state=online")
     }
 
-    /// Kills a node of a Redis that is a cluster, and starts it again, empty, when the others have given it up. The
-    /// first node is [`Self::redis`].
+    /// Kills a cluster node, and restarts it empty once the others have given it up. The first node is [`Self::redis`].
     pub async fn restart_redis_node(&mut self, index: usize) {
         let ports: Vec<u16> = self.redis_ports().collect();
         let (port, process) = match index.checked_sub(1) {
@@ -195,13 +193,13 @@ impl World {
         *process = start_redis(port, self.folder.path(), self.redis_kind);
     }
 
-    /// Sends a signal to a node of a Redis that is a cluster. The first node is [`Self::redis`].
+    /// Sends a signal to a cluster node. The first node is [`Self::redis`].
     pub fn signal_redis_node(&self, index: usize, name: &str) {
         let node = index.checked_sub(1).map_or(&self.redis, |index| &self.redis_nodes[index].1);
         node.signal(name);
     }
 
-    /// Has the copy of a cluster node take its place, which the node hears of afterwards.
+    /// Makes the replica of a cluster node take over; the node learns of it afterwards.
     pub async fn take_redis_node_over(&self, index: usize) {
         let ports: Vec<u16> = self.redis_ports().collect();
         let node: String = ask(ports[index], "CLUSTER", &["MYID"]).await.unwrap();
@@ -211,7 +209,7 @@ impl World {
         ask::<String>(*copy, "CLUSTER", &["FAILOVER", "TAKEOVER"]).await.unwrap();
     }
 
-    /// Moves the slot of the keys with this tag to another cluster node, one key after another, and waits for `between` after each.
+    /// Moves the slot of the keys with this tag to another cluster node, key by key, awaiting `between` after each.
     pub async fn move_redis_slot(&self, tag: &str, to: usize, between: impl AsyncFn()) {
         let (from, ports) = (self.redis_node_of(tag).await, self.redis_ports().collect::<Vec<_>>());
         let slot: i64 = ask(ports[from], "CLUSTER", &["KEYSLOT", tag]).await.unwrap();
@@ -235,12 +233,10 @@ impl World {
         }
     }
 
-    /// The folder in which Redis keeps its files.
     pub fn redis_folder(&self) -> PathBuf {
         self.folder.path().join(format!("redis-{}", self.redis_port))
     }
 
-    /// The ports of all nodes of a Redis that is a cluster.
     pub fn redis_ports(&self) -> impl Iterator<Item = u16> {
         std::iter::once(self.redis_port).chain(self.redis_nodes.iter().map(|(port, _)| *port))
     }

@@ -11,73 +11,69 @@ use serde_json::Value;
 
 use super::{answer::Answer, contract};
 
-/// A request; awaiting it gives the whole answer.
+/// A request; awaiting it returns the whole response.
 #[must_use]
 pub struct Request {
     what: String,
     builder: RequestBuilder,
-    /// Method and path at the API, when that is who is asked: its answer is held against its description.
+    /// Method and path, if the API responds: the response is then checked against its description.
     of_api: Option<(Method, String)>,
 }
 
 impl Request {
-    /// `method url` through `client`.
+    /// Creates the request `method url`, sent by `client`.
     pub fn new(client: &Client, method: Method, url: &str) -> Self {
         let of_api = path_at_api(url).map(|path| (method.clone(), path));
         Self { what: format!("{method} {url}"), builder: client.request(method, url), of_api }
     }
 
-    /// A request that the API answers at `path`, whatever its URL says.
+    /// Marks the request as one that the API answers at `path`, whatever its URL.
     pub fn of_api(mut self, method: Method, path: &str) -> Self {
         self.of_api = Some((method, path.to_owned()));
         self
     }
 
-    /// With a header.
     pub fn header(mut self, name: &str, value: impl AsRef<str>) -> Self {
         self.builder = self.builder.header(name, value.as_ref());
         if ["host", "x-forwarded-host"].contains(&name.to_ascii_lowercase().as_str()) {
-            // Somebody else may answer now.
+            // Another host may respond now.
             self.of_api = None;
         }
         self
     }
 
-    /// With a bearer token.
     pub fn bearer(self, token: &str) -> Self {
         self.header("authorization", format!("Bearer {token}"))
     }
 
-    /// With a JSON body.
     pub fn json(mut self, body: &Value) -> Self {
         self.builder = self.builder.json(body);
         self
     }
 
-    /// With a form.
     pub fn form(mut self, fields: &[(&str, &str)]) -> Self {
         self.builder = self.builder.form(fields);
         self
     }
 
-    /// With a body as it stands.
+    /// Sets the body unchanged.
     pub fn body(mut self, body: impl Into<reqwest::Body>) -> Self {
         self.builder = self.builder.body(body);
         self
     }
 
-    /// With an upload: a gzipped tarball.
+    /// Sets an upload as the body: a gzipped tarball.
     pub fn upload(self, tarball: impl Into<reqwest::Body>) -> Self {
         self.header("content-type", "application/gzip").body(tarball)
     }
 
-    /// The answer without its body, or with that of a refusal.
+    /// Returns the response without its body; an error response includes it.
     pub async fn head(self) -> Answer {
         let (answer, _) = self.open().await;
         answer
     }
 
-    /// The answer without its body, and the response that brings the body as it comes; of a refusal, the whole answer.
+    /// Returns the response without its body, and the stream of its body; an error response is returned whole.
     pub async fn open(self) -> (Answer, Option<reqwest::Response>) {
         let response = self.builder.send().await.unwrap_or_else(|e| panic!("{}: no answer: {e:?}", self.what));
         let (answer, response) = if response.status().is_success() {
@@ -92,7 +88,7 @@ impl Request {
         (answer, response)
     }
 
-    /// The answer, or why there is none.
+    /// Returns the response, or why there is none.
     pub async fn attempt(self) -> Result<Answer, reqwest::Error> {
         let response = self.builder.send().await?;
         let answer = Answer::read(self.what, response).await;
@@ -115,7 +111,7 @@ impl IntoFuture for Request {
     }
 }
 
-/// The path at the API that `url` leads to: at its own host, or below `/api` of the console's.
+/// Returns the API path that `url` leads to: at the API's host, or below `/api` of the console's.
 fn path_at_api(url: &str) -> Option<String> {
     let url: url::Url = url.parse().ok()?;
     let path = match (url.scheme(), url.host_str()?) {
@@ -126,7 +122,7 @@ fn path_at_api(url: &str) -> Option<String> {
     Some(path.to_owned())
 }
 
-/// A client for which every name is this machine, and a redirect is an answer.
+/// Returns a client that resolves every name to this machine and does not follow redirects.
 pub fn client() -> ClientBuilder {
     Client::builder().no_proxy().redirect(Policy::none()).dns_resolver(Arc::new(Loopback))
 }

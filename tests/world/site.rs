@@ -4,33 +4,30 @@ use std::io::Write as _;
 
 use flate2::{Compression, write::GzEncoder};
 
-/// Files of a site, by path.
+/// The files of a site, by path.
 #[derive(Debug, Clone, Default)]
 pub struct Site(Vec<(String, Vec<u8>)>);
 
 impl Site {
-    /// A site without files.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A site with one page that says `text`.
+    /// Creates a site with one page that contains `text`.
     pub fn page(text: &str) -> Self {
         Self::new().file("index.html", text)
     }
 
-    /// Adds a file.
     pub fn file(mut self, path: &str, body: impl AsRef<[u8]>) -> Self {
         self.0.push((path.to_owned(), body.as_ref().to_vec()));
         self
     }
 
-    /// The site as a gzipped tarball.
     pub fn tarball(&self) -> Vec<u8> {
         self.tarball_at(Compression::fast())
     }
 
-    /// The site as a gzipped tarball that is not compressed, and so as large as its files.
+    /// Returns the site as a gzipped but uncompressed tarball, which is as large as its files.
     pub fn stored_tarball(&self) -> Vec<u8> {
         self.tarball_at(Compression::none())
     }
@@ -47,7 +44,7 @@ impl Site {
     }
 }
 
-/// `bytes`, gzipped fast.
+/// Compresses `bytes` with a fast level.
 pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     gzip_at(bytes, Compression::fast())
 }
@@ -58,7 +55,6 @@ fn gzip_at(bytes: &[u8], level: Compression) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// `len` random bytes, which do not compress.
 pub fn noise(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     rand::RngExt::fill(&mut rand::rng(), bytes.as_mut_slice());

@@ -1,4 +1,4 @@
-//! Bare connections, for bytes that no HTTP client would send.
+//! Raw connections, for bytes that no HTTP client would send.
 
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
@@ -11,11 +11,10 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-/// The time after which a test fails because the server did not close the connection: longer than the server's own
-/// timeouts.
+/// The time after which a test fails if the server keeps the connection open: longer than the server's own timeouts.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// The world's CA, as what alone is trusted.
+/// Returns the world's CA as the only trusted root.
 pub fn roots(ca: &std::path::Path) -> RootCertStore {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(ca).unwrap() {
@@ -24,7 +23,7 @@ pub fn roots(ca: &std::path::Path) -> RootCertStore {
     roots
 }
 
-/// The configuration of a TLS client that trusts the world's CA alone.
+/// Returns the configuration of a TLS client that trusts only the world's CA.
 pub fn tls(ca: &std::path::Path, versions: &[&'static SupportedProtocolVersion], alpn: &[&str]) -> ClientConfig {
     let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(versions)
@@ -35,19 +34,19 @@ pub fn tls(ca: &std::path::Path, versions: &[&'static SupportedProtocolVersion],
     config
 }
 
-/// A connection to a port of this machine from `source`, an address of it.
+/// Connects to a port of this machine from `source`, one of its addresses.
 pub async fn connect_from(source: Ipv4Addr, port: u16) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((source, 0).into())?;
     socket.connect((Ipv4Addr::LOCALHOST, port).into()).await
 }
 
-/// A TLS connection to a port of this machine that asks for `host`.
+/// Opens a TLS connection to a port of this machine, with `host` as the server name.
 pub async fn connect_tls(port: u16, host: &str, config: Arc<ClientConfig>) -> std::io::Result<TlsStream<TcpStream>> {
     connect_tls_from(Ipv4Addr::LOCALHOST, port, host, config).await
 }
 
-/// A TLS connection like [`connect_tls`]'s, from `source`.
+/// Opens a TLS connection like [`connect_tls`], from `source`.
 pub async fn connect_tls_from(
     source: Ipv4Addr,
     port: u16,
@@ -58,7 +57,7 @@ pub async fn connect_tls_from(
     TlsConnector::from(config).connect(ServerName::try_from(host.to_owned()).unwrap(), tcp).await
 }
 
-/// Sends `bytes` and reads until the server closes. A reset counts as closing.
+/// Sends `bytes` and reads until the server closes the connection. A reset counts as closing.
 pub async fn converse<S>(stream: &mut S, bytes: &[u8]) -> Vec<u8>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
@@ -76,7 +75,7 @@ where
     }
 }
 
-/// The status of every HTTP/1.1 answer in `bytes`; the bodies asked for must not contain a status line.
+/// Returns the status of every HTTP/1.1 response in `bytes`; the requested bodies must not contain a status line.
 pub fn statuses(bytes: &[u8]) -> Vec<u16> {
     let text = String::from_utf8_lossy(bytes);
     text.match_indices("HTTP/1.").filter_map(|(at, _)| text.get(at + 9..at + 12)?.parse().ok()).collect()

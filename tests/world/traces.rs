@@ -1,4 +1,4 @@
-//! What a world keeps: rows, keys, files, logs. For tests of what it must not keep.
+//! Searches everything that a world stores (rows, keys, files, logs), for tests of what it must not store.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 use super::World;
 
 impl World {
-    /// Checks that no row, no key of Redis, no file and no log holds any of `markers`.
+    /// Asserts that no row, Redis key, file or log contains any of `markers`.
     pub async fn assert_no_trace(&self, markers: &[&str]) {
         self.assert_no_row(markers).await;
         self.assert_no_key(markers).await;

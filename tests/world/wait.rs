@@ -1,12 +1,11 @@
-//! Waiting for a condition. Nothing else in these tests lets time pass, but for the servers of [`crate::stubs`] that are
-//! slow.
+//! Waits for a condition. Nothing else in these tests lets time pass, except the slow servers of [`crate::stubs`].
 
 use std::{panic::Location, time::Duration};
 
-/// The pause between two looks at a condition.
+/// The polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Waits until `holds` says so, and panics when it does not within `within`. That bounds a hang; it asserts no speed.
+/// Waits until `holds` returns true; panics after `within`, which guards against hangs and asserts no speed.
 #[track_caller]
 pub fn eventually(within: Duration, what: &str, holds: impl AsyncFnMut() -> bool) -> impl Future<Output = ()> {
     let what = what.to_owned();
@@ -16,7 +15,7 @@ pub fn eventually(within: Duration, what: &str, holds: impl AsyncFnMut() -> bool
     }
 }
 
-/// Waits until `holds` says so, or for `within`. Returns whether it did.
+/// Waits until `holds` returns true or `within` has passed. Returns whether it did.
 pub async fn holds_within(within: Duration, mut holds: impl AsyncFnMut() -> bool) -> bool {
     let waiting = async {
         while !holds().await {

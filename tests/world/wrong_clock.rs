@@ -1,5 +1,5 @@
-//! Programs whose clocks are wrong. libfaketime, under which Redis runs, does not suit them: with an allocator in the program
-//! itself, as the edge has one, it never gets through the program's start.
+//! Programs with wrong clocks. libfaketime, which is used for Redis, does not work here: with an allocator in the
+//! program itself, as in the edge, it hangs during startup.
 
 use std::{path::Path, process::Command};
 
@@ -7,7 +7,7 @@ use super::process::run;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/world/wrong_clock.c");
 
-/// Gives a program a clock that is so many seconds ahead of the machine's. What that takes is built in `folder`.
+/// Sets a program's clock some seconds ahead of the machine's. The required files are built in `folder`.
 pub(super) fn set_ahead(command: &mut Command, folder: &Path, seconds: i64) {
     let library = folder.join("wrong_clock.so");
     if !library.exists() {

@@ -1,4 +1,4 @@
-//! Holds `docs/reference/commands.md` against the commands: each with its usage, its arguments and its options.
+//! Checks `docs/reference/commands.md` against the commands: the usage, arguments and options of each.
 
 use std::fmt::Write as _;
 
@@ -12,12 +12,12 @@ Every command of the client. `svc help COMMAND` says the same. This page is writ
 not current.
 ";
 
-/// The words of a help text in a cell of a table.
+/// Formats a help text for a table cell.
 fn cell(words: &impl ToString) -> String {
     words.to_string().split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|").replace('<', "\\<")
 }
 
-/// An option or argument as it is typed.
+/// Formats an option or argument as it is typed.
 fn typed(arg: &Arg) -> String {
     let values: Vec<String> =
         arg.get_value_names().unwrap_or_default().iter().map(|name| format!("<{name}>")).collect();
@@ -30,7 +30,7 @@ fn typed(arg: &Arg) -> String {
     format!("{} {value}", names.join(", ")).trim_end().to_owned()
 }
 
-/// What an argument is, with its choices, its default and the variable that sets it.
+/// Describes an argument, with its choices, its default and the variable that sets it.
 fn described(arg: &Arg) -> String {
     let mut words = arg.get_help().map(cell).unwrap_or_default();
     let choices: Vec<String> = arg

@@ -1,17 +1,14 @@
-//! Bodies that are held in memory whole: each has a bound, whatever its server sends.
+//! Reads response bodies into memory, with a limit on their size.
 
 use reqwest::Response;
 
-/// Why a body was not read.
 #[derive(Debug)]
 pub(super) enum BodyError {
-    /// The connection broke.
     Broken(reqwest::Error),
-    /// It is longer than it may be.
     TooLong,
 }
 
-/// Reads a body to its end, unless it is longer than `most` bytes.
+/// Reads a body to its end, and fails if it is longer than `most` bytes.
 pub(super) async fn read(mut response: Response, most: u64) -> Result<Vec<u8>, BodyError> {
     let mut body = Vec::new();
     while let Some(part) = response.chunk().await.map_err(BodyError::Broken)? {

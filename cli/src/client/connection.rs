@@ -27,16 +27,16 @@ pub(super) fn build(connection: &Connection) -> anyhow::Result<reqwest::Client> 
     let mut builder = reqwest::Client::builder()
         .user_agent(format!("{BRAND}/{}", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
-        // The API never redirects, and a token must not follow one elsewhere.
+        // The API never redirects, and the token must not be sent to another host.
         .redirect(Policy::none())
-        // One request after another: HTTP/2 would only add its flow-control window to every upload.
+        // Requests are sequential: HTTP/2 would only add its flow-control window to every upload.
         .http1_only()
         .dns_resolver(Arc::new(LocalhostHere));
     if connection.api.host_str().is_some_and(is_localhost) {
         builder = builder.no_proxy();
     }
     if let Some(file) = &connection.ca_file {
-        // Beside the system's own authorities, not in their place.
+        // In addition to the system's authorities, not instead of them.
         builder = builder.tls_certs_merge(authorities(file)?);
     }
     builder.build().context("Cannot set up TLS; are the system's certificate authorities (ca-certificates) installed?")
@@ -52,14 +52,14 @@ fn authorities(file: &Path) -> anyhow::Result<Vec<Certificate>> {
     Ok(certificates)
 }
 
-/// A resolver that answers `*.localhost` with loopback (RFC 6761) and asks the system for every other name.
+/// A resolver that resolves `*.localhost` to loopback (RFC 6761) and leaves every other name to the system.
 struct LocalhostHere;
 
 impl Resolve for LocalhostHere {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
             let name = name.as_str();
-            // Port 0 stands for the URL's own.
+            // Port 0 means the URL's own port.
             let addresses: Addrs = if is_localhost(name) {
                 Box::new(
                     [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), SocketAddr::from((Ipv6Addr::LOCALHOST, 0))]

@@ -7,38 +7,31 @@ use reqwest::Response;
 
 use super::{Client, lines::Lines};
 
-/// Longest wait for the stream to begin.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest silence. A comment comes every 15 seconds.
+/// The maximum silence; the API sends a comment every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(45);
-/// Most bytes of one line; the API sends no longer ones.
 const LINE_BYTES: usize = 256 * 1024;
 
-/// A stream of events that is open.
 #[derive(Debug)]
 pub(crate) struct Events {
     response: Response,
     lines: Lines,
     ready: VecDeque<News>,
-    /// The name of the event whose lines are being read.
     name: String,
     data: String,
 }
 
-/// An event of the stream.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// Something happened.
     Change(Box<ChangeEvent>),
-    /// Events may be missing before the next one.
+    /// Events may have been lost before the next one.
     Reset,
 }
 
 impl Client {
-    /// Opens the stream of events; none when it is refused or cannot be reached. Whoever wants to know something can ask again
-    /// and again instead.
+    /// Opens the stream of events. Returns `None` if it is refused or unreachable; callers can poll instead.
     pub(crate) async fn events(&self) -> Option<Events> {
-        // Without the limit of other calls: the answer goes on.
+        // Without the timeout of other calls, because the stream does not end.
         let request = self.http.get(self.url("/events").ok()?).bearer_auth(self.token.as_ref()?);
         let response = tokio::time::timeout(OPEN_TIMEOUT, request.send()).await.ok()?.ok()?;
         let is_stream = response.headers().get("content-type").is_some_and(|kind| kind == "text/event-stream");
@@ -53,7 +46,7 @@ impl Client {
 }
 
 impl Events {
-    /// Waits for the next event; none when the stream has ended.
+    /// Waits for the next event. Returns `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<News> {
         loop {
             if let Some(news) = self.ready.pop_front() {
@@ -64,7 +57,7 @@ impl Events {
             while let Some(line) = self.lines.next() {
                 self.read(&line);
             }
-            // An event may have many lines of data.
+            // An event may consist of many lines.
             if self.lines.len() > LINE_BYTES || self.data.len() > LINE_BYTES {
                 return None;
             }
@@ -76,7 +69,7 @@ impl Events {
     }
 }
 
-/// Reads one line. Returns the event that an empty one ends.
+/// Reads one line. Returns the event if the line is empty, which ends it.
 fn read_line(line: &str, name: &mut String, data: &mut String) -> Option<News> {
     if let Some(value) = line.strip_prefix("event:") {
         value.trim().clone_into(name);

@@ -1,4 +1,4 @@
-//! HTTP to the AI gateway, which speaks `OpenAI`'s format and accepts AI keys only.
+//! HTTP to the AI gateway, which uses `OpenAI`'s format and accepts AI keys only.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -14,14 +14,10 @@ use crate::{
     failure::{Failure, Kind},
 };
 
-/// Longest wait for the list of models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest pause between two parts of a streamed answer.
 const WORD_TIMEOUT: Duration = Duration::from_mins(5);
-/// Most bytes of one line of a streamed answer; the gateway sends no longer ones.
 const LINE_BYTES: usize = 1024 * 1024;
 
-/// A client of one gateway.
 #[derive(Debug)]
 pub(crate) struct Gateway {
     http: reqwest::Client,
@@ -30,19 +26,17 @@ pub(crate) struct Gateway {
     voice: Voice,
 }
 
-/// A model that the gateway offers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Model {
     pub(crate) id: String,
     pub(crate) owned_by: String,
     pub(crate) pricing: Pricing,
-    /// The paths at which it can be asked; none from a gateway that does not say so.
+    /// The model's endpoints; empty if the gateway does not report them.
     #[serde(default, skip_serializing)]
     supported_endpoints: Vec<String>,
 }
 
 impl Model {
-    /// Whether it answers in a chat.
     pub(crate) fn chats(&self) -> bool {
         self.supported_endpoints.is_empty()
             || self.supported_endpoints.iter().any(|path| path.ends_with("/chat/completions"))
@@ -71,21 +65,18 @@ pub(crate) struct Pricing {
     pub(crate) unit: serde_json::Value,
 }
 
-/// The tokens that a completion used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Used {
     pub(crate) prompt_tokens: u64,
     pub(crate) completion_tokens: u64,
 }
 
-/// A part of a streamed answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Text(String),
     Used(Used),
 }
 
-/// A streamed answer.
 #[derive(Debug)]
 pub(crate) struct Parts {
     response: Response,
@@ -136,14 +127,12 @@ impl Gateway {
         Ok(Self { http: connection::build(connection)?, address, key, voice: connection.voice })
     }
 
-    /// Lists the models of the gateway.
     pub(crate) async fn models(&self) -> Result<Vec<Model>, Failure> {
         let request = self.http.get(self.url("models")?).timeout(LIST_TIMEOUT);
         let list = body::read(self.send(request).await?, ANSWER_BYTES).await.map_err(|_| self.strange())?;
         serde_json::from_slice::<List>(&list).map(|list| list.data).map_err(|_| self.strange())
     }
 
-    /// Asks a model and streams its answer.
     pub(crate) async fn chat(
         &self,
         model: &str,
@@ -204,7 +193,7 @@ impl Gateway {
 
 fn refused(status: u16, refusal: Refused, retry_after: Option<u64>) -> Failure {
     let code = refusal.code.unwrap_or_else(|| "refused".to_owned());
-    // Nothing is out of reach, and waiting would not help: another model would.
+    // The gateway is reachable, and waiting would not help, but another model would.
     if code == "model_unavailable" {
         let failure = Failure::new(Kind::Refused, code, refusal.message);
         return failure.with_hint("Name another with --model: `svc ai models` lists those that can be asked.");
@@ -218,7 +207,6 @@ fn refused(status: u16, refusal: Refused, retry_after: Option<u64>) -> Failure {
 }
 
 impl Parts {
-    /// The next part of the answer; none at its end.
     pub(crate) async fn next(&mut self) -> Result<Option<Part>, Failure> {
         loop {
             if let Some(part) = self.ready.pop_front() {

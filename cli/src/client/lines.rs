@@ -1,25 +1,23 @@
-//! Lines of an answer that comes in pieces.
+//! Splits a body that arrives in pieces into lines.
 
-/// A buffer that takes bytes as they arrive and gives complete lines.
+/// A buffer that takes bytes as they arrive and returns complete lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     rest: Vec<u8>,
 }
 
 impl Lines {
-    /// Takes bytes in.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
     }
 
-    /// Takes the next line out, without its end; none while it is not complete.
+    /// Removes and returns the next complete line, without its line break.
     pub(super) fn next(&mut self) -> Option<String> {
         let end = self.rest.iter().position(|&byte| byte == b'\n')?;
         let line: Vec<u8> = self.rest.drain(..=end).collect();
         Some(String::from_utf8_lossy(&line).trim_end().to_owned())
     }
 
-    /// The number of bytes of the line that is not complete.
     pub(super) fn len(&self) -> usize {
         self.rest.len()
     }

@@ -1,4 +1,4 @@
-//! HTTP to the control plane: calls, their retries, and the failures that answers mean.
+//! HTTP to the control plane: calls, retries, and the mapping of error responses to failures.
 
 mod body;
 mod connection;
@@ -29,31 +29,26 @@ use crate::{
     output,
 };
 
-/// Longest duration of a call without a large body.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest duration of the download of a document.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(5);
-/// Longest duration of the download of a deployment, as long as the service allows, and the longest pause within it.
+/// The timeout for downloading a deployment, equal to the service's own limit; also the maximum pause within it.
 const FETCH_TIMEOUT: Duration = Duration::from_hours(3);
 const FETCH_PAUSE: Duration = Duration::from_mins(2);
-/// Most bytes of an answer that is held in memory.
 const ANSWER_BYTES: u64 = 16 * limits::MB;
-/// Most bytes of a refusal that are read: a code and some sentences.
+/// The maximum size of an error response: a code and some sentences.
 const REFUSAL_BYTES: u64 = limits::MB;
 const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Longest `Retry-After` that is waited for; a longer one becomes the command's failure.
+/// The longest `Retry-After` that the client waits for; with a longer one the command fails.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Time of an attempt that failed from which it is spoken of before the next one.
+/// A failed attempt that took this long is reported before the retry.
 const SAY_AFTER: Duration = Duration::from_secs(5);
-/// Most bytes of a list, over all its pages.
 const LIST_BYTES: u64 = 4 * ANSWER_BYTES;
-/// A pause from which somebody at a terminal is told what is waited for.
+/// From this pause on, the reason for waiting is shown on a terminal.
 const FELT_PAUSE: Duration = Duration::from_secs(1);
-/// Most pages of a list that are fetched, of 100 rows each.
+/// The maximum number of pages that are fetched of a list, each with 100 rows.
 const MAX_PAGES: usize = 100;
 
-/// A client of one API address.
 #[derive(Debug)]
 pub(crate) struct Client {
     http: reqwest::Client,
@@ -63,11 +58,10 @@ pub(crate) struct Client {
     voice: Voice,
 }
 
-/// A successful answer of the API.
 #[derive(Debug)]
 pub(crate) struct Answer<T> {
     pub(crate) body: T,
-    /// The edges that have the change, when the answer carries `X-Svc-Propagation`.
+    /// The edges that have applied the change, if the response carries `X-Svc-Propagation`.
     pub(crate) propagation: Option<Propagation>,
 }
 
@@ -86,7 +80,6 @@ impl Client {
         Ok(Self { http, api, token, up_file, voice })
     }
 
-    /// This client with another token.
     pub(crate) fn with_token(&self, token: String) -> Self {
         let (http, api, up_file) = (self.http.clone(), self.api.clone(), self.up_file.clone());
         Self { http, api, token: Some(token), up_file, voice: self.voice }
@@ -97,8 +90,7 @@ impl Client {
         self.answer(request, Safety::Repeatable).await
     }
 
-    /// Sends a POST under an `Idempotency-Key`, so that repeating it after a dropped connection gets the first answer
-    /// again.
+    /// Sends a POST with an `Idempotency-Key`, so that a retry after a dropped connection returns the first response.
     pub(crate) async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -109,7 +101,6 @@ impl Client {
         self.answer(request, Safety::Repeatable).await
     }
 
-    /// Sends a POST without a token, for the login flow.
     pub(crate) async fn post_unsigned<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -137,32 +128,29 @@ impl Client {
         self.answer(request, Safety::Repeatable).await
     }
 
-    /// Sends a PUT whose body is raw bytes, such as an image.
     pub(crate) async fn put_bytes<T: DeserializeOwned>(&self, path: &str, body: Vec<u8>) -> Result<Answer<T>, Failure> {
         let request = || Ok(self.signed(Method::PUT, path)?.body(body.clone()));
         self.answer(request, Safety::Repeatable).await
     }
 
-    /// Sends a GET without a token.
     pub(crate) async fn get_unsigned<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let request = || Ok(self.http.get(self.url(path)?).timeout(CALL_TIMEOUT));
         Ok(self.answer(request, Safety::Repeatable).await?.body)
     }
 
-    /// Fetches a text of at most `most` bytes.
     pub(crate) async fn get_text(&self, path: &str, most: u64) -> Result<String, Failure> {
         let request = || Ok(self.signed(Method::GET, path)?.timeout(DOWNLOAD_TIMEOUT));
         let text = self.read(self.send(request, Safety::Repeatable).await?, most).await?;
         String::from_utf8(text).map_err(|_| self.unexpected())
     }
 
-    /// Fetches what a link of the API leads to, at most `most` bytes. The link is its own permission: no token is sent.
+    /// Downloads at most `most` bytes from a link of the API. The link itself grants access, so no token is sent.
     pub(crate) async fn download(&self, link: &str, most: u64) -> Result<Vec<u8>, Failure> {
         let request = || Ok(self.http.get(link).timeout(DOWNLOAD_TIMEOUT));
         self.read(self.send(request, Safety::Repeatable).await?, most).await
     }
 
-    /// Fetches a large file, and hands its parts to `take` as they come. One that breaks off is a failure.
+    /// Downloads a large file, passing its parts to `take` as they arrive. Fails if the download is cut off.
     pub(crate) async fn fetch(
         &self,
         path: &str,
@@ -182,7 +170,6 @@ impl Client {
         }
     }
 
-    /// Reads an answer to its end, unless it is longer than `most`.
     async fn read(&self, response: Response, most: u64) -> Result<Vec<u8>, Failure> {
         body::read(response, most).await.map_err(|error| match error {
             BodyError::Broken(error) => self.unreachable(&error),
@@ -190,14 +177,12 @@ impl Client {
         })
     }
 
-    /// Sends a DELETE. Not repeated after a dropped connection: the second answer would be a 404 for what the first one
-    /// deleted.
+    /// Sends a DELETE. It is not retried after a dropped connection: the second response would be a 404.
     pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
         let request = || self.signed(Method::DELETE, path);
         self.answer(request, Safety::Once).await
     }
 
-    /// Fetches every row of a paged list.
     pub(crate) async fn list<P, T>(
         &self,
         path: &str,
@@ -219,7 +204,6 @@ impl Client {
         Ok(rows)
     }
 
-    /// Fetches a page of a list of which `read` bytes were read before.
     async fn page<P: DeserializeOwned>(&self, path: &str, read: &mut u64) -> Result<P, Failure> {
         let response = self.send(|| self.signed(Method::GET, path), Safety::Repeatable).await?;
         let body = self.read(response, ANSWER_BYTES.min(LIST_BYTES - *read)).await?;
@@ -258,7 +242,7 @@ impl Client {
             .with_hint("Check the API's address (--api); if it is right, update svc.")
     }
 
-    /// Sends until there is an answer to act on, at most [`ATTEMPTS`] times.
+    /// Sends a request until there is a definite response, at most [`ATTEMPTS`] times.
     async fn send(
         &self,
         request: impl Fn() -> Result<RequestBuilder, Failure>,
@@ -274,19 +258,19 @@ impl Client {
                     let (status, asked) = (response.status(), retry_after(response.headers()));
                     let failure = refusal(response).await;
                     let wait = may_pass(status, &failure).then(|| asked.unwrap_or(pause));
-                    // The first attempt is still being worked on: its answer comes under the same key.
+                    // The first attempt is still in progress; its response will be available under the same key.
                     let wait = wait.or_else(|| asked.filter(|_| failure.code == "idempotency_conflict"));
                     (failure, wait)
                 }
                 Err(error) => {
                     let may_repeat = safety == Safety::Repeatable && !error.is_timeout();
-                    // A connection that never was has changed nothing.
+                    // A connection that was never made has changed nothing.
                     (self.unreachable(&error), (error.is_connect() || may_repeat).then_some(pause))
                 }
             };
             match wait {
                 Some(wait) if attempt < ATTEMPTS && wait <= LONGEST_PAUSE => {
-                    // Somebody who has waited for so long wonders what for; somebody at a terminal sooner.
+                    // Explain a long wait, and on a terminal any retry that can be felt.
                     let is_felt = attempt > 1 || wait >= FELT_PAUSE;
                     if since.elapsed() >= SAY_AFTER || (self.voice.is_watched && is_felt) {
                         output::warning(&format!("{} Trying again ({} of {ATTEMPTS}).", failure.message, attempt + 1));
@@ -320,7 +304,7 @@ impl Client {
     }
 }
 
-/// Whether a request may be sent again when it is unknown whether it arrived.
+/// Whether a request may be sent again if it is unknown whether the first one arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Safety {
     Repeatable,
@@ -331,13 +315,13 @@ fn idempotency_key() -> String {
     format!("{BRAND}-{:032x}", rand::random::<u128>())
 }
 
-/// Whether an answer of this status may become a success when the request is repeated soon.
+/// Returns whether a retry may soon succeed after a response of this status.
 fn may_pass(status: StatusCode, failure: &Failure) -> bool {
     match status {
-        // Nothing that passes: the operator takes no payments, or their provider is away for longer.
+        // This does not pass soon: the operator takes no payments, or the payment provider is unavailable for longer.
         StatusCode::SERVICE_UNAVAILABLE => failure.code != "billing_unavailable",
         StatusCode::BAD_GATEWAY => true,
-        // `slow_down` is the login flow's own, and has its own pace.
+        // The login flow handles `slow_down` with its own interval.
         StatusCode::TOO_MANY_REQUESTS => failure.code != "slow_down",
         _ => false,
     }
@@ -346,7 +330,7 @@ fn may_pass(status: StatusCode, failure: &Failure) -> bool {
 async fn refusal(response: Response) -> Failure {
     let status = response.status();
     let request_id = response.headers().get("x-request-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-    // One that breaks off or has no end has no words to show; its status says enough.
+    // If the body is cut off or too long, the status has to suffice.
     let body = body::read(response, REFUSAL_BYTES).await.unwrap_or_default();
     let failure = match serde_json::from_slice::<ErrorEnvelope>(&body) {
         Ok(ErrorEnvelope { error }) => Failure::answered(status.as_u16(), error.code, error.message),
@@ -364,7 +348,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get("retry-after")?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
-/// Lengthens a pause by up to a quarter, so that many clients do not return in the same moment.
+/// Lengthens a pause by up to a quarter, so that many clients do not retry at the same moment.
 fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(1.0 + rand::random::<f64>() / 4.0)
 }

@@ -1,5 +1,4 @@
-//! What `--verbose` tells of a request: where it goes, and what came back. Never what it carries: bodies, tokens, and links whose
-//! end is a secret.
+//! The output of `--verbose` for a request. It never shows bodies, tokens, or links whose end is a secret.
 
 use std::{error::Error as _, time::Instant};
 
@@ -8,10 +7,9 @@ use url::Url;
 
 use crate::{credentials::Voice, output};
 
-/// Parts of an address that are longer than this may be secrets. Names of projects and organizations have 40 characters at most.
+/// Longer parts of a URL may be secrets. Names of projects and organizations have 40 characters at most.
 const LONGEST_TOLD: usize = 40;
 
-/// Sends a request, and tells of it when that is wanted.
 pub(super) async fn send(http: &Client, request: RequestBuilder, voice: Voice) -> Result<Response, reqwest::Error> {
     let request = request.build()?;
     if !voice.is_verbose {
@@ -28,7 +26,7 @@ pub(super) async fn send(http: &Client, request: RequestBuilder, voice: Voice) -
             format!("< {} in {took} ms{id}", response.status())
         }
         Err(error) => {
-            // The error itself names the whole address; what is below it does not.
+            // The outer error contains the whole URL; its causes do not.
             let mut cause = error.source();
             while let Some(below) = cause.and_then(|cause| cause.source()) {
                 cause = Some(below);
@@ -40,7 +38,7 @@ pub(super) async fn send(http: &Client, request: RequestBuilder, voice: Voice) -
     sent
 }
 
-/// An address without what may be a secret in it.
+/// Formats a URL without the parts that may be secret.
 fn told(url: &Url) -> String {
     let short = |part: &str| if part.len() > LONGEST_TOLD { "…".to_owned() } else { part.to_owned() };
     let path: Vec<String> = url.path().split('/').map(short).collect();

@@ -19,23 +19,22 @@ use reqwest::{
 use super::{Answer, Client, Safety, idempotency_key};
 use crate::{failure::Failure, pack::Archive};
 
-/// Longest duration of one upload: 100 MB at half a megabit per second take 27 minutes.
+/// The timeout of one upload: 100 MB at half a megabit per second take 27 minutes.
 const UPLOAD_TIMEOUT: Duration = Duration::from_mins(30);
 const CHUNK: usize = 256 * 1024;
 
-/// An archive and the request that uploads it.
 #[derive(Debug)]
 pub(crate) struct Upload<'a> {
     pub(crate) path: &'a str,
     pub(crate) archive: Archive,
     pub(crate) git_sha: Option<String>,
-    /// The password of a share; sent along so that the gate stands before the first request.
+    /// The password of a share, sent with the upload so that the gate is in place before the first request.
     pub(crate) password: Option<&'a SitePassword>,
     pub(crate) progress: &'a ProgressBar,
 }
 
 impl Client {
-    /// Uploads the archive; sent again under the same `Idempotency-Key` when the connection drops.
+    /// Uploads the archive. If the connection drops, it is sent again with the same `Idempotency-Key`.
     pub(crate) async fn upload(&self, upload: Upload<'_>) -> Result<Answer<Uploaded>, Failure> {
         let Upload { path, archive, git_sha, password, progress } = upload;
         let password = password.map(header_password).transpose()?;
@@ -75,7 +74,7 @@ fn header_password(password: &SitePassword) -> Result<HeaderValue, Failure> {
     Ok(value)
 }
 
-/// A stream of the file from its beginning. Every read seeks, because an earlier attempt may still be reading.
+/// Streams the file from its beginning. Every read seeks, because an earlier attempt may still be reading.
 fn chunks(file: Arc<Mutex<File>>, progress: ProgressBar) -> impl Stream<Item = io::Result<Vec<u8>>> {
     stream::try_unfold(0_u64, move |offset| {
         let read = read_at(&file, offset);
@@ -85,7 +84,7 @@ fn chunks(file: Arc<Mutex<File>>, progress: ProgressBar) -> impl Stream<Item = i
             progress.inc(chunk.len() as u64);
             let next = offset + chunk.len() as u64;
             if progress.length() == Some(next) {
-                // All is sent; the service unpacks, and tells its edges.
+                // The upload is complete; the service unpacks it and notifies its edges.
                 progress.set_message("Publishing");
             }
             Ok((!chunk.is_empty()).then_some((chunk, next)))

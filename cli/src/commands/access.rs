@@ -19,15 +19,14 @@ pub(crate) struct Access {
 
 #[derive(Debug, Subcommand)]
 enum Mode {
-    /// Everybody may see it
+    /// Make the site public
     Public,
-    /// Everybody who knows the password may see it
+    /// Require a password
     Password {
-        /// The password, or - to read it from stdin [default: asked for on a terminal, else the one that was set
-        /// before]
+        /// The password, or - to read it from stdin [default: asked for on a terminal, else the password set before]
         password: Option<String>,
     },
-    /// Only the members of the organization that owns it may see it
+    /// Allow only members of the organization that owns it
     Org,
 }
 

@@ -28,7 +28,6 @@ use crate::{
     output::{self, Output, money},
 };
 
-/// The label of the key that `svc ai` creates for itself.
 const OWN_KEY: &str = "svc ai";
 
 /// Use the AI gateway: its models, your usage, a quick try, keys for other programs.
@@ -42,28 +41,28 @@ pub(crate) struct Ai {
 enum Action {
     /// List the models and their prices
     Models(Way),
-    /// Show what your keys were used for in a month
+    /// Show your keys' usage in a month
     Usage {
         /// YYYY-MM [default: this month]
         #[arg(long, value_name = "MONTH")]
         month: Option<Month>,
-        /// Tell the days apart
+        /// Show each day separately
         #[arg(long)]
         days: bool,
-        /// The organization whose keys are counted, instead of your own
+        /// Count the organization's keys instead of your own
         #[arg(long, value_name = "NAME")]
         org: Option<OrgName>,
     },
-    /// List single completions of the last thirty days: tokens, cost, and how each ended
+    /// List individual completions of the last thirty days: tokens, cost, and how each ended
     Requests {
-        /// The most completions to list
+        /// The maximum number of completions to list
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
-        /// The organization whose keys are listed, instead of your own
+        /// List the organization's keys instead of your own
         #[arg(long, value_name = "NAME")]
         org: Option<OrgName>,
     },
-    /// Show or set what all keys of an organization may cost in a month
+    /// Show or set the monthly spending limit of all keys of an organization
     Limit {
         /// The limit in euros, such as 50.00; `none` removes it [default: show it]
         #[arg(value_name = "EUROS|none")]
@@ -72,16 +71,16 @@ enum Action {
         #[arg(long, value_name = "NAME")]
         org: OrgName,
     },
-    /// Show or set the names by which your clients may ask for models
+    /// Show or set other names by which your clients may request models
     Aliases {
         /// A name and its model, such as `claude-*=svc/qwen3-coder-30b`; `none` removes all [default: show them]
         #[arg(value_name = "NAME=MODEL|none", value_parser = aliases::parse)]
         aliases: Vec<Option<ModelAlias>>,
-        /// The organization whose keys they are for, instead of your own
+        /// Use the aliases of the organization's keys instead of your own
         #[arg(long, value_name = "NAME")]
         org: Option<OrgName>,
     },
-    /// Ask a model something; the prompt is what follows, or what is piped in
+    /// Ask a model something; the prompt is the arguments, or stdin
     Chat(chat::Chat),
     /// List your AI keys, or an organization's, or revoke one
     Keys(super::keys::Keys),
@@ -92,28 +91,27 @@ enum Action {
     },
 }
 
-/// The options that choose a gateway and a key.
 #[derive(Debug, Args)]
 struct Way {
-    /// The gateway's address, without /v1 [default: beside the API's]
+    /// The gateway's address, without /v1 [default: derived from the API's]
     #[arg(long, env = "SVC_AI_URL", value_name = "URL")]
     ai_url: Option<url::Url>,
-    /// An AI key [default: one that svc creates for itself when it asks a model]
+    /// An AI key [default: one that svc creates for itself when needed]
     #[arg(long, env = "SVC_AI_KEY", value_name = "KEY", hide_env_values = true)]
     key: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 enum KeyAction {
-    /// Create a key; it is shown only now
+    /// Create a key; it is shown only once
     Create {
         /// The organization that owns the key and pays for it
         #[arg(long, value_name = "NAME")]
         org: Option<OrgName>,
-        /// A name to know it by
+        /// A name to recognize it by
         #[arg(long, value_parser = super::tokens::label)]
         label: Option<String>,
-        /// What the key may cost in a month, in euros, such as 5.00
+        /// The key's monthly spending limit in euros, such as 5.00
         #[arg(long, value_name = "EUROS")]
         monthly_limit: Option<MonthlyLimit>,
         #[command(flatten)]
@@ -139,8 +137,7 @@ pub(crate) async fn run(ai: Ai, connection: Connection, output: Output) -> anyho
     }
 }
 
-/// Does something at the gateway, with the key that was named, or with one of our own: the saved one, or a new one when
-/// there is none or it works no more.
+/// Calls the gateway with the given key, or with svc's own: the saved one, or a new one if that is missing or invalid.
 async fn at_gateway<T>(
     way: Way,
     mut connection: Connection,
@@ -165,8 +162,7 @@ async fn at_gateway<T>(
     Ok(act(&Gateway::new(&connection, created.token)?).await?)
 }
 
-/// Does something at the gateway with the key that was named, or with the saved one. None where there is neither, or the saved one works no
-/// more.
+/// Calls the gateway with the given or the saved key. Returns `None` if there is none that works.
 async fn with_key_at_hand<T>(
     way: Way,
     connection: &mut Connection,
@@ -186,7 +182,7 @@ async fn with_key_at_hand<T>(
     }
 }
 
-/// Lists the models that can be asked: with a key that is at hand, or else with the login. None is made for it.
+/// Lists the available models with an existing key, or else with the login. It never creates a key.
 async fn models(way: Way, mut connection: Connection, output: Output) -> anyhow::Result<()> {
     let list = async |gateway: &Gateway| gateway.models().await;
     let models: Vec<Model> = if let Some(models) = with_key_at_hand(way, &mut connection, &list).await? {

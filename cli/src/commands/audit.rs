@@ -14,7 +14,6 @@ use crate::{
     output::Output,
 };
 
-/// Rows of one page of the API.
 const PAGE: usize = 100;
 
 /// Show who changed a project or an organization.
@@ -23,7 +22,7 @@ pub(crate) struct Audit {
     /// An organization, with all its projects
     #[arg(long, value_name = "ORG", add = ArgValueCandidates::new(complete::orgs))]
     org: Option<OrgName>,
-    /// How many of the newest entries to show
+    /// The number of newest entries to show
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     #[command(flatten)]
@@ -88,13 +87,13 @@ fn who(actor: &AuditActor) -> String {
     }
 }
 
-/// `key=value`, without quotes where none are needed.
+/// Formats details as `key=value`, without quotes where they are not needed.
 fn detail(detail: &Map<String, Value>) -> String {
     let said = detail.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| match value {
         Value::String(text) => format!("{key}={text}"),
         other => format!("{key}={other}"),
     });
-    // What people chose could move the cursor about.
+    // Values chosen by users could contain characters that move the cursor.
     said.collect::<Vec<_>>().join(" ").replace(char::is_control, " ")
 }
 

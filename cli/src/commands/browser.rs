@@ -1,4 +1,4 @@
-//! Opening an address in the person's browser.
+//! Opens an address in the browser.
 
 use std::{
     env,
@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::credentials::is_this_machine;
 
-/// Opens `url`, which a server named; false when it is no address of a website, or no program for it was found.
+/// Opens `url`, which comes from a server. Returns false if it is not a website's address or no opener was found.
 pub(super) fn open(url: &str) -> bool {
     let Some(url) = website(url) else { return false };
     let opener = if cfg!(target_os = "macos") {
@@ -28,8 +28,8 @@ pub(super) fn open(url: &str) -> bool {
         .is_ok()
 }
 
-/// The address, when it is one that a browser opens over the network: openers also start programs for files, mail and
-/// whatever else registered itself.
+/// Returns the URL if it is one that a browser opens over the network. Openers would also start programs for files,
+/// mail and any other registered scheme.
 fn website(url: &str) -> Option<Url> {
     let url: Url = url.parse().ok()?;
     match url.scheme() {

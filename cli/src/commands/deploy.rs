@@ -31,10 +31,10 @@ pub(crate) struct Deploy {
     project: ProjectOption,
     #[command(flatten)]
     consents: Consents,
-    /// The organization that owns the project, or will when it is created
+    /// The organization that owns the project, or will own it once created
     #[arg(long, value_name = "ORG", add = ArgValueCandidates::new(complete::orgs))]
     org: Option<OrgName>,
-    /// Fail when there is no such project, instead of creating it
+    /// Fail if there is no such project, instead of creating it
     #[arg(long)]
     no_create: bool,
     /// Open the site in the browser once it is live
@@ -46,7 +46,7 @@ pub(crate) struct Deploy {
 struct Deployed {
     project: ProjectName,
     created: bool,
-    /// Why visitors do not see it; null while they do, and where it is not known.
+    /// Why the site is hidden from visitors; null if it is visible or the state is unknown.
     suspended: Option<Suspension>,
     #[serde(flatten)]
     published: Published,
@@ -64,8 +64,7 @@ pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyh
     let save = deploy.project.save;
     let name = deploy.project.choose_for(dir, client, output).await?;
 
-    // Whether the project is there is asked while the folder is being packed; it is made when there is something to put
-    // into it.
+    // Look up the project while the folder is being packed. It is created only when there is something to publish.
     let (package, known) = tokio::join!(publish::package(dir, deploy.consents, output), known(&name, client));
     let (package, known) = (package?, known?);
     if let (Some(known), Some(org)) = (&known, &deploy.org) {
@@ -82,11 +81,11 @@ pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyh
         output.success(&format!("Created project {} at {}", made.name, made.url));
     }
     let path = format!("/projects/{name}/deployments");
-    // Asked while the upload is under way; what was made just now is not suspended.
+    // Look this up during the upload. A project that was just created is not suspended.
     let (published, suspended) =
         tokio::join!(publish::upload(package, &path, None, client, output), suspension(known.as_ref(), client));
     if created && published.is_err() {
-        // The failure itself is printed last, by whoever prints it.
+        // The caller prints the failure itself.
         output::warning(&format!(
             "The project {name} is there now, and has nothing published. Run the command again once this is mended, or remove it: \
              svc projects delete {name}"
@@ -112,7 +111,7 @@ pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyh
     output.result(&Deployed { project: name, created, suspended, published }, || url)
 }
 
-/// Refuses to publish to another owner's project of that name, which `--org` did not mean.
+/// Refuses to publish to a project of that name whose owner is not the one that `--org` names.
 fn check_owner(project: &Project, wanted: &OrgName) -> Result<(), Failure> {
     if project.org.as_ref() == Some(wanted) {
         return Ok(());

@@ -29,14 +29,14 @@ use crate::{
     output::Output,
 };
 
-/// The longest value, in the bytes of its longest characters, and one more: what is longer is refused, not cut.
+/// The maximum length of a value in bytes, plus one, so that a longer value is refused instead of cut.
 const INPUT_BYTES: u64 = 4 * ENV_VALUE_CHARS as u64 + 1;
 
 /// List and change a project's environment variables.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Env {
-    /// Show the values in the list too
+    /// Also show the values in the list
     #[arg(long)]
     values: bool,
     #[command(subcommand)]
@@ -47,33 +47,33 @@ pub(crate) struct Env {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the variables; their values only with --values or --json
+    /// List the variables; shows values only with --values or --json
     #[command(alias = "ls")]
     List {
-        /// Show the values too
+        /// Also show the values
         #[arg(long)]
         values: bool,
     },
-    /// Print one variable's value
+    /// Print the value of a variable
     Get {
         /// The variable's name
         key: EnvKey,
     },
     /// Set a variable
     ///
-    /// Without VALUE it is read from stdin (less one line break at its end), or asked for, so that secrets need not
-    /// stand in the shell's history.
+    /// Without VALUE it is read from stdin (minus one trailing line break), or asked for, so that secrets do not end up
+    /// in the shell's history.
     Set {
-        /// The name: letters, digits and underscores, not beginning with a digit; or KEY=VALUE
+        /// The name: letters, digits and underscores, not starting with a digit; or KEY=VALUE
         #[arg(value_name = "KEY")]
         variable: Assignment,
         /// The value, or - to read it from stdin
         #[arg(allow_hyphen_values = true)]
         value: Option<String>,
-        /// Read the value from this file, as it stands
+        /// Read the value from this file, unchanged
         #[arg(long, value_name = "FILE", conflicts_with = "value")]
         file: Option<PathBuf>,
-        /// Where the variable is meant to be read [default: as before; a new one in both]
+        /// Where the variable is used [default: unchanged; both for a new one]
         #[arg(long, value_enum)]
         scope: Option<Scope>,
     },
@@ -83,7 +83,7 @@ enum Action {
         /// The variable's name
         key: EnvKey,
     },
-    /// Write all variables to a dotenv file, readable by you alone; --yes replaces one that exists
+    /// Write all variables to a dotenv file, readable only by you; --yes replaces an existing one
     Pull {
         /// The file, or - for stdout
         #[arg(default_value = ".env")]
@@ -93,11 +93,11 @@ enum Action {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Scope {
-    /// By what runs
+    /// At runtime
     Runtime,
-    /// By what builds
+    /// In builds
     Build,
-    /// By what builds and by what runs
+    /// In builds and at runtime
     Both,
 }
 
@@ -111,7 +111,7 @@ impl From<Scope> for EnvScope {
     }
 }
 
-/// A variable's name, with its value when that was given as in a shell: `KEY=VALUE`.
+/// A variable's name, with its value if given as `KEY=VALUE`.
 #[derive(Debug, Clone)]
 struct Assignment {
     key: EnvKey,
@@ -149,7 +149,6 @@ pub(crate) async fn run(env: Env, client: &Client, output: Output) -> anyhow::Re
     }
 }
 
-/// Fetches the project's variables, sorted by name.
 async fn variables(name: &ProjectName, client: &Client) -> Result<Vec<EnvVar>, Failure> {
     let answer = client.get::<EnvList>(&format!("/projects/{name}/env")).await;
     let mut env = answer.map_err(|failure| projects::unknown(name, failure))?.body.env;
@@ -160,7 +159,7 @@ async fn variables(name: &ProjectName, client: &Client) -> Result<Vec<EnvVar>, F
 async fn list(name: &ProjectName, values: bool, client: &Client, output: Output) -> anyhow::Result<()> {
     let env = variables(name, client).await?;
     output.list("env", &env, &["KEY", "SCOPE", "VALUE"], "No variables yet. Set one: svc env set KEY", |variable| {
-        // A value with line breaks would break the table.
+        // Quoted, because a value with line breaks would break the table.
         let value = if values { quoted(variable.value.expose()) } else { "•••".to_owned() };
         vec![variable.key.to_string(), variable.scope.as_str().to_owned(), value]
     })
@@ -183,7 +182,7 @@ async fn set(
     let scope = if scope.is_some() {
         scope
     } else {
-        // The service keeps the scope of one that exists. A new one is for everything: without a word about it, nobody means less.
+        // The service keeps the scope of an existing variable. A new one applies everywhere unless a scope is given.
         let exists = variables(name, client).await?.iter().any(|variable| variable.key == *key);
         (!exists).then_some(EnvScope::Both)
     };
@@ -215,7 +214,7 @@ async fn remove(name: &ProjectName, key: &EnvKey, client: &Client, output: Outpu
 async fn pull(name: &ProjectName, file: &Path, client: &Client, output: Output) -> anyhow::Result<()> {
     let env = variables(name, client).await?;
     let lines = env.iter().map(|variable| format!("{}={}", variable.key, quoted(variable.value.expose())));
-    // A line break after each.
+    // Each line ends with a line break.
     let text = lines.chain([String::new()]).collect::<Vec<_>>().join("\n");
     if file == Path::new("-") {
         return output.exact(&json!({"env": env}), || text);
@@ -231,7 +230,7 @@ async fn pull(name: &ProjectName, file: &Path, client: &Client, output: Output) 
     };
     let shown = file.display();
     let written = options.open(file).and_then(|mut file| {
-        // Also when it was there before.
+        // Also if the file existed before.
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
         file.write_all(text.as_bytes())
     });
@@ -260,7 +259,7 @@ fn read_value(key: &EnvKey, value: Option<String>, output: Output) -> anyhow::Re
         }
         _ => {
             let text = read(io::stdin().lock(), "stdin")?;
-            // What `echo` adds belongs to no value.
+            // The line break that `echo` adds is not part of the value.
             let line = text.strip_suffix('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
             line.map_or(text.clone(), ToOwned::to_owned)
         }

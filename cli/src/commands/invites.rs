@@ -32,9 +32,9 @@ enum Action {
     /// List the pending invites, newest first
     #[command(alias = "ls")]
     List,
-    /// Invite somebody; the link is shown only now
+    /// Invite somebody; the link is shown only once
     Create {
-        /// The email address that the invitation is sent to
+        /// The email address to send the invitation to
         email: EmailAddress,
         /// The role they will have
         #[arg(long, value_enum, default_value_t = Role::Member)]
@@ -46,17 +46,17 @@ enum Action {
         /// The invite's id: inv_…
         id: InviteId,
     },
-    /// Show what an invite is for
+    /// Show details of an invite
     Preview {
         /// The invite's link, or the secret at its end
-        // One end in 64 begins with a hyphen.
+        // One secret in 64 begins with a hyphen.
         #[arg(value_parser = token, allow_hyphen_values = true)]
         invite: String,
     },
-    /// Join the organization that an invite is for
+    /// Accept an invite and join its organization
     Accept {
         /// The invite's link, or the secret at its end
-        // One end in 64 begins with a hyphen.
+        // One secret in 64 begins with a hyphen.
         #[arg(value_parser = token, allow_hyphen_values = true)]
         invite: String,
     },
@@ -159,7 +159,7 @@ fn role_word(role: InviteRole) -> &'static str {
     }
 }
 
-/// Reads an invite's secret from its link, or from the secret itself.
+/// Parses an invite's secret, or its link.
 fn token(text: &str) -> Result<String, String> {
     let end = text.trim().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let end = end.split(['?', '#']).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Limits of an AI key beside those of its plan, of which the lower one holds.
+//! Limits of an AI key in addition to those of its plan; the lower one applies.
 
 use api::{billing::BillingOverview, tokens::Token};
 use domain::{
@@ -11,7 +11,6 @@ use domain::{
 
 use crate::{client::Client, output::Output};
 
-/// The limits that a key has of its own.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Asked {
     month: Option<MonthlyLimit>,
@@ -20,19 +19,18 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Those of a token; none unless it is a key.
     pub(super) fn of(token: &Token) -> Self {
         Self { month: token.monthly_limit_cents, body: token.gateway_body_bytes, tokens: token.gateway_max_tokens }
     }
 }
 
-/// Says of each limit that is higher than the plan's that the plan's holds.
+/// Reports each limit that has no effect because the plan's is lower.
 pub(super) async fn tell_plan(asked: &Asked, org: Option<&OrgName>, client: &Client, output: Output) {
     if asked.month.is_none() && asked.body.is_none() && asked.tokens.is_none() {
         return;
     }
     let path = org.map_or("/billing".to_owned(), |org| format!("/orgs/{org}/billing"));
-    // The limit is set. Where the plan cannot be read, nothing is said of it.
+    // The limit is already set, so a failure to read the plan is ignored.
     let Ok(overview) = client.get::<BillingOverview>(&path).await else { return };
     for line in beyond(asked, &overview.body.limits) {
         output.note(&line);

@@ -1,4 +1,4 @@
-//! `svc ai keys`: the AI keys among the tokens.
+//! `svc ai keys`: AI keys, which are a kind of token.
 
 use api::tokens::{OrgTokenList, Token, TokenList};
 use clap::Subcommand;
@@ -7,7 +7,7 @@ use domain::{OrgName, TokenId, token::TokenKind};
 use super::{orgs, tokens};
 use crate::{client::Client, credentials::Connection, options::OwnerOption, output::Output};
 
-/// List your AI keys that work, or an organization's, or revoke one.
+/// List your active AI keys, or an organization's, or revoke one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Without a command: list. `svc ai key create` makes one, `svc tokens limit` bounds its cost.")]
 pub(crate) struct Keys {

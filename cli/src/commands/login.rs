@@ -21,15 +21,15 @@ use crate::{
     output::{self, Output},
 };
 
-/// The interval is lengthened by this much after `slow_down` (RFC 8628, section 3.5).
+/// The polling interval grows by this much after `slow_down` (RFC 8628, section 3.5).
 const SLOWER_BY: Duration = Duration::from_secs(5);
-/// Shortest pause between two polls, whatever interval the service names.
+/// The minimum polling interval, even if the service specifies a shorter one.
 const FASTEST: Duration = Duration::from_secs(1);
 
-/// Sign in: a browser opens, you confirm the code, and this command remembers you.
+/// Sign in: a browser opens, you confirm the code, and this command saves the login.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Login {
-    /// Only print the address
+    /// Only print the address, without opening a browser
     #[arg(long)]
     no_browser: bool,
 }
@@ -54,7 +54,7 @@ pub(crate) async fn login(args: Login, connection: Connection, output: Output) -
     output.result(&json!({"api": client.api, "login": account.vcs_login}), String::new)
 }
 
-/// Ends the token of the saved login at the service, and forgets it here, also when the service cannot be told.
+/// Revokes the token of the saved login at the service and forgets it here, even if the service cannot be reached.
 pub(crate) async fn logout(connection: Connection, output: Output) -> anyhow::Result<()> {
     let file = credentials::file()?;
     let mut logins = Logins::load(&file)?;
@@ -81,7 +81,7 @@ pub(crate) async fn logout(connection: Connection, output: Output) -> anyhow::Re
     output.result(&document, String::new)
 }
 
-/// Revokes a token by itself. One that the service does not know or has revoked has ended already.
+/// Revokes a token. A token that the service does not know or has already revoked is a success.
 async fn end(token: String, connection: Connection) -> anyhow::Result<()> {
     let client = Client::new(connection)?.with_token(token);
     let id = match client.get::<Account>("/me").await {
@@ -121,7 +121,7 @@ async fn poll(client: &Client, start: &DeviceStart) -> Result<String, Failure> {
                     "access_denied" => {
                         return Err(failure.with_hint("Nothing was changed. Run `svc login` to try again."));
                     }
-                    // Somebody is typing a code meanwhile: a moment without network is no reason to give up.
+                    // The person may still be typing the code: a brief network outage is no reason to give up.
                     _ if failure.kind == Kind::Unreachable => {}
                     _ => return Err(failure),
                 },
@@ -137,7 +137,7 @@ fn too_late() -> Failure {
 }
 
 fn save(client: &Client, token: String, account: &Account, ca_file: Option<PathBuf>) -> anyhow::Result<()> {
-    // What is not a token must not be saved as one: the next command would only say "401".
+    // Do not save anything but a token, or the next command would only report "401".
     TokenSecret::parse(&token).ok_or_else(|| {
         Failure::new(Kind::Unreachable, "unexpected_answer", format!("The answer held no {BRAND} token."))
     })?;

@@ -16,7 +16,7 @@ use crate::{
     output::{self, Output},
 };
 
-/// List an organization's members, or change who belongs to it.
+/// List an organization's members, or change them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Members {
@@ -28,7 +28,7 @@ pub(crate) struct Members {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the members: owners, admins, the others
+    /// List the members: owners first, then admins, then the others
     #[command(alias = "ls")]
     List,
     /// Change a member's role
@@ -51,7 +51,6 @@ enum Action {
     Leave,
 }
 
-/// A role, as the command line spells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Role {
     /// Works on the organization's projects
@@ -89,7 +88,6 @@ fn line(member: &Member, output: Output) -> Vec<String> {
     vec![member.login.clone(), member.role.to_string(), output.relative(member.joined)]
 }
 
-/// Formats members, for a list within an organization's detail.
 pub(super) fn listed(members: &[Member], output: Output) -> String {
     output::lines(members, &HEADINGS, NOBODY, |member| line(member, output))
 }
@@ -145,7 +143,7 @@ fn explained(org: &OrgName, login: &str, failure: Failure) -> Failure {
     }
 }
 
-/// Reads a login of the code host: characters that need no escaping in a path.
+/// Parses a login of the code host, of characters that need no escaping in a path.
 fn login(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let text = text.trim_start_matches('@');

@@ -1,7 +1,6 @@
 //! The commands, one file per noun: their arguments, the API calls they make and what they print.
 //!
-//! Nothing here parses the whole command line ([`crate::args`]) or chooses a command ([`crate::dispatch`]). Start with
-//! [`deploy`].
+//! [`crate::args`] parses the command line, and [`crate::dispatch`] chooses the command. Start with [`deploy`].
 
 pub(crate) mod access;
 pub(crate) mod ai;

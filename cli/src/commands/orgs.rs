@@ -30,9 +30,9 @@ enum Action {
     /// List your organizations with your role in each, newest first
     #[command(alias = "ls")]
     List,
-    /// Create an organization: you are its owner
+    /// Create an organization with you as its owner
     Create {
-        /// 3 to 40 characters of a-z, 0-9 and -; it cannot be changed
+        /// 3 to 40 characters of a-z, 0-9 and -; it cannot be changed later
         name: OrgName,
         /// The display name
         #[arg(long, value_name = "TEXT")]
@@ -70,7 +70,7 @@ enum Action {
         #[arg(long, group = "icon")]
         remove: bool,
     },
-    /// Delete an organization that has no projects any more
+    /// Delete an organization, which must have no projects
     #[command(alias = "rm", alias = "remove")]
     Delete {
         /// The organization's name
@@ -90,7 +90,7 @@ pub(crate) async fn run(orgs: Orgs, client: &Client, output: Output) -> anyhow::
     }
 }
 
-/// Adds the next step to a 404 of one of the organization's routes.
+/// Adds the next step to a 404 of an organization's routes.
 pub(super) fn unknown(org: &OrgName, failure: Failure) -> Failure {
     if failure.kind == Kind::NotFound {
         return Failure { message: format!("You belong to no organization {org}."), ..failure }
@@ -99,7 +99,7 @@ pub(super) fn unknown(org: &OrgName, failure: Failure) -> Failure {
     failure
 }
 
-/// Fetches an organization's detail; a failure names the next step.
+/// Fetches an organization's details; a failure includes the next step.
 pub(super) async fn detail(org: &OrgName, client: &Client) -> Result<OrgDetail, Failure> {
     let answer = client.get(&format!("/orgs/{org}")).await;
     Ok(answer.map_err(|failure| unknown(org, failure))?.body)

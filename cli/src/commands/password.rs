@@ -1,4 +1,4 @@
-//! A site's password, from the command line, a pipe or the keyboard.
+//! Reads a site's password from the command line, a pipe or the keyboard.
 
 use std::io::{self, Read as _};
 
@@ -7,10 +7,10 @@ use domain::{access::SitePassword, limits};
 
 use crate::{failure::Failure, output::Output};
 
-/// Most bytes read from stdin for a password: it is one line, and more is a file given by mistake.
+/// The maximum bytes read from stdin: a password is one line, and more is a file given by mistake.
 const STDIN_BYTES: u64 = 4 * 1024;
 
-/// Reads a password: `-` means stdin, or a question when stdin is a terminal, so that it is not in the shell's history.
+/// Reads a password. `-` means stdin, or a prompt on a terminal, so that it is not in the shell's history.
 pub(super) fn read(text: &str, output: Output) -> anyhow::Result<SitePassword> {
     match text {
         "-" if output.can_ask() => {
@@ -25,7 +25,7 @@ pub(super) fn read(text: &str, output: Output) -> anyhow::Result<SitePassword> {
     }
 }
 
-/// Asks for a password without showing what is typed; none when the line is empty.
+/// Prompts for a password without echo; returns `None` for an empty line.
 pub(super) fn ask(question: &str) -> anyhow::Result<Option<SitePassword>> {
     let terminal = Term::stderr();
     terminal.write_str(question)?;

@@ -32,7 +32,7 @@ use crate::{
 pub(crate) struct Projects {
     #[command(flatten)]
     owner: OwnerOption,
-    /// List the organizations' projects too, with the owner of each
+    /// Include the organizations' projects, with the owner of each
     #[arg(long, conflicts_with = "org")]
     all: bool,
     #[command(subcommand)]
@@ -44,7 +44,7 @@ enum Action {
     /// List the projects, newest first
     #[command(alias = "ls")]
     List {
-        /// List the organizations' projects too, with the owner of each
+        /// Include the organizations' projects, with the owner of each
         #[arg(long, conflicts_with = "org")]
         all: bool,
     },
@@ -53,20 +53,20 @@ enum Action {
         /// 3 to 40 characters of a-z, 0-9 and -; it becomes the subdomain
         name: NewProjectName,
     },
-    /// Remove a project with everything it ever published
+    /// Remove a project with everything it has published
     #[command(alias = "remove", alias = "delete")]
     Rm {
         /// The project's name or address
         #[arg(value_parser = project::parse, add = ArgValueCandidates::new(complete::projects))]
         name: ProjectName,
     },
-    /// List the projects that were deleted and can be restored
+    /// List the deleted projects that can be restored
     Deleted,
     /// Restore a deleted project with all its deployments
     Restore {
-        /// The name that it had
+        /// Its former name
         name: ProjectName,
-        /// The name that it gets, when the former one is taken
+        /// A new name, if the former one is taken
         #[arg(long = "as", value_name = "NAME")]
         new_name: Option<NewProjectName>,
     },
@@ -75,7 +75,7 @@ enum Action {
 /// Open a project in the browser.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Open {
-    /// The project's name or address, as --project has it
+    /// The project's name or address, as for --project
     #[arg(value_name = "NAME", value_parser = project::parse, add = ArgValueCandidates::new(complete::projects))]
     name: Option<ProjectName>,
     #[command(flatten)]
@@ -109,13 +109,12 @@ pub(crate) async fn open(open: Open, client: &Client, output: Output) -> anyhow:
     output.result(&json!({"project": name, "url": project.url, "opened": opened}), || project.url.clone())
 }
 
-/// Fetches a project's detail; a failure names the next step.
+/// Fetches a project's details; a failure includes the next step.
 pub(super) async fn detail(name: &ProjectName, client: &Client) -> Result<ProjectDetail, Failure> {
     let answer = client.get(&format!("/projects/{name}")).await;
     Ok(answer.map_err(|failure| unknown(name, failure))?.body)
 }
 
-/// Creates a project.
 pub(super) async fn create(name: &ProjectName, org: Option<&OrgName>, client: &Client) -> Result<Project, Failure> {
     let name: NewProjectName =
         name.as_str().parse().map_err(|why| Failure::usage(format!("{name} cannot be a project: {why}.")))?;
@@ -130,7 +129,7 @@ pub(super) async fn create(name: &ProjectName, org: Option<&OrgName>, client: &C
     }
 }
 
-/// Says who has a name that is taken, when it is the person or an organization of theirs.
+/// Adds the holder of a taken name if it is the person or one of their organizations.
 async fn taken(name: &NewProjectName, failure: Failure, client: &Client) -> Failure {
     let Ok(known) = client.get::<Project>(&format!("/projects/{name}")).await else {
         return Failure { message: format!("{name} is taken."), ..failure }.with_hint("Please choose another name.");
@@ -140,7 +139,7 @@ async fn taken(name: &NewProjectName, failure: Failure, client: &Client) -> Fail
         .with_hint(format!("Publish a folder there: svc deploy DIR --project {name}"))
 }
 
-/// Adds the next step to a 404 of one of the project's routes.
+/// Adds the next step to a 404 of a project's routes.
 pub(super) fn unknown(name: &ProjectName, failure: Failure) -> Failure {
     if failure.kind == Kind::NotFound {
         return Failure { message: format!("You have no project {name}."), ..failure }
@@ -149,7 +148,6 @@ pub(super) fn unknown(name: &ProjectName, failure: Failure) -> Failure {
     failure
 }
 
-/// Lists the projects of the person and of all their organizations.
 async fn list_all(client: &Client, output: Output) -> anyhow::Result<()> {
     let projects = client.list("/projects?all=true", ProjectList::into_projects).await?;
     let mut owners: Vec<Option<OrgName>> = projects.iter().map(|project| project.org.clone()).collect();
@@ -176,7 +174,6 @@ async fn list_all(client: &Client, output: Output) -> anyhow::Result<()> {
     })
 }
 
-/// The word for what a project shows.
 fn state(listed: &Listed<Project>, suspensions_are_known: bool) -> String {
     match (listed.suspended, &listed.site.active_deployment_id) {
         (Some(reason), _) => suspensions::word(reason),
@@ -210,7 +207,7 @@ async fn list(org: Option<&OrgName>, client: &Client, output: Output) -> anyhow:
 async fn remove(name: &ProjectName, client: &Client, output: Output) -> anyhow::Result<()> {
     output.confirm_by_name(&format!("Removing {name} takes down its site and all its deployments."), name.as_str())?;
     let path = format!("/projects/{name}");
-    // Whose it is, for what is said below; what is wrong with it the removal tells.
+    // The owner is needed for the message below. A failure here is ignored, because the removal reports it.
     let org = client.get::<Project>(&path).await.ok().and_then(|project| project.body.org);
     let answer = client.delete::<Done>(&path).await.map_err(|failure| unknown(name, failure))?;
     output.success(&format!("Removed {name}."));
@@ -240,7 +237,7 @@ async fn restore(
     client: &Client,
     output: Output,
 ) -> anyhow::Result<()> {
-    // Of several that had the name, the one that was deleted last.
+    // If several projects had the name, take the one that was deleted last.
     let deleted = fetch_deleted(org, client).await?;
     let found = deleted.into_iter().filter(|project| project.name == *name).max_by_key(|project| project.deleted_at);
     let found = found.ok_or_else(|| {
@@ -258,7 +255,7 @@ async fn restore(
     })?;
     output.success(&format!("Restored {}.", answer.body.name));
     if !found.domains.is_empty() {
-        // It is restored, whatever becomes of this question.
+        // The project is restored even if this request fails.
         let detail = client.get::<ProjectDetail>(&format!("/projects/{}", answer.body.name)).await;
         let back = detail.map_or_else(
             |_| found.domains.clone(),

@@ -1,11 +1,11 @@
-//! The line that tells how many edges have a change.
+//! Prints how many edges have applied a change.
 
 use crate::{
     client::Propagation,
     output::{self, Output},
 };
 
-/// Prints how many edges have the change, as commentary: `Live on 3 of 3 edges in 9 ms.`
+/// Prints a note such as `Live on 3 of 3 edges in 9 ms.`
 pub(super) fn report(output: Output, what: &str, propagation: Option<Propagation>) {
     let Some(Propagation { acknowledged, edges, milliseconds }) = propagation else { return };
     if edges > 0 {

@@ -1,4 +1,4 @@
-//! The part that `deploy` and `share` have in common: select files, pack them, upload the archive.
+//! The common part of `deploy` and `share`: selects files, packs them and uploads the archive.
 
 use std::{convert::Infallible, path::Path, process::Command, time::Instant};
 
@@ -14,14 +14,13 @@ use crate::{
     pack::{self, Archive, Linked, Selection, Skipped},
 };
 
-/// A packed folder that is ready to be uploaded.
 pub(super) struct Package {
     selection: Selection,
     archive: Archive,
     git_sha: Option<String>,
 }
 
-/// The result of publishing, as `--json` prints it.
+/// The result of publishing, as printed by `--json`.
 #[derive(Serialize)]
 pub(super) struct Published {
     #[serde(flatten)]
@@ -30,17 +29,17 @@ pub(super) struct Published {
     bytes: u64,
     packed_bytes: u64,
     git_sha: Option<String>,
-    /// The number of files that were left out without being excluded by the person, by reason.
+    /// The number of files that were left out although the person did not exclude them, by reason.
     skipped: std::collections::BTreeMap<String, u64>,
-    /// The files outside the folder that symlinks in it lead to.
+    /// The files outside the folder that symlinks in it point to.
     linked: Vec<std::path::PathBuf>,
     pub(super) propagation: Option<Propagation>,
 }
 
-/// The consents without which some files are not published.
+/// Options that allow files which are not published otherwise.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Consents {
-    /// Publish the files outside the folder that symlinks in it lead to
+    /// Publish files outside the folder that symlinks in it point to
     #[arg(long)]
     follow: bool,
     /// Publish a single file that looks private
@@ -48,7 +47,7 @@ pub(crate) struct Consents {
     anyway: bool,
 }
 
-/// Packs `path` on a thread of its own.
+/// Packs `path` on a blocking thread.
 pub(super) async fn package(path: &Path, consents: Consents, output: Output) -> anyhow::Result<Package> {
     let spinner = output.spinner(format!("Packing {}", path.display()));
     let start = Instant::now();
@@ -57,7 +56,7 @@ pub(super) async fn package(path: &Path, consents: Consents, output: Output) -> 
         let spinner = spinner.clone();
         move || -> anyhow::Result<Package> {
             let selection = pack::select(&path, consents.anyway)?;
-            // Before anything of them is read.
+            // Before any of these files is read.
             spinner.suspend(|| allow_linked(&selection.linked, consents, output))?;
             let archive = pack::write(&selection)?;
             Ok(Package { archive, git_sha: git_sha(&path), selection })
@@ -93,7 +92,7 @@ pub(super) async fn package(path: &Path, consents: Consents, output: Output) -> 
     Ok(package)
 }
 
-/// Uploads the package and prints the service's warnings. How far the change has got is the caller's to report.
+/// Uploads the package and prints the service's warnings. The caller reports the propagation.
 pub(super) async fn upload(
     package: Package,
     path: &str,
@@ -130,13 +129,13 @@ pub(super) async fn upload(
     })
 }
 
-/// Whether a warning is about a line of a file of rules. Others say themselves what was done.
+/// Returns whether a warning is about a line of a rules file. Other warnings say themselves what was done.
 fn is_of_line(warning: &str) -> bool {
     ["_headers", "_redirects"].iter().any(|file| warning.starts_with(file))
 }
 
-/// Shows that the upload to `path` is live as soon as an event says so, while the answer waits for the edges. The answer has all
-/// that is to be known, so nothing is missed where there are no events, or nobody watches.
+/// Shows that the upload to `path` is live as soon as an event says so, while the response still waits for the edges.
+/// The response contains everything, so nothing is lost without events or a terminal.
 async fn show_when_live(path: &str, progress: &ProgressBar, client: &Client) -> Infallible {
     if !progress.is_hidden()
         && let Some(mut events) = client.events().await
@@ -153,8 +152,8 @@ async fn show_when_live(path: &str, progress: &ProgressBar, client: &Client) -> 
     std::future::pending().await
 }
 
-/// Lets symlinks lead out of the folder when the person said so: a folder may come from anywhere, and a symlink in it may
-/// name any file of this machine.
+/// Allows symlinks that lead out of the folder only with consent: the folder may come from anywhere, and a symlink in
+/// it may point to any file of this machine.
 fn allow_linked(linked: &[Linked], consents: Consents, output: Output) -> anyhow::Result<()> {
     let Some(first) = linked.first().filter(|_| !consents.follow) else { return Ok(()) };
     let others = match linked.len() - 1 {
@@ -162,7 +161,7 @@ fn allow_linked(linked: &[Linked], consents: Consents, output: Output) -> anyhow
         more => format!(", and {} more", count(more as u64, "symlink")),
     };
     let what = format!("{} leads out of the folder, to {}{others}.", first.name, first.target.display());
-    // `--yes` is no answer: it was given with other questions in mind.
+    // `--yes` does not count as consent, because it was given with other questions in mind.
     if output.confirm(&format!("{what} Publish it?"))? {
         return Ok(());
     }
@@ -171,8 +170,8 @@ fn allow_linked(linked: &[Linked], consents: Consents, output: Output) -> anyhow
         .into())
 }
 
-/// The words for files or folders that were left out for one reason: the path of the only one, or the reason, how many there are, and
-/// the path of the first. A line break in a name does not become one in the words.
+/// Describes the files or folders that were left out for one reason: the path if there is only one, else the reason,
+/// their number and the first path. Control characters in names are replaced.
 fn describe_skipped(what: &str, Skipped { times, first }: &Skipped) -> String {
     let path = first.display().to_string().replace(char::is_control, "\u{fffd}");
     match times {
@@ -183,7 +182,7 @@ fn describe_skipped(what: &str, Skipped { times, first }: &Skipped) -> String {
     }
 }
 
-/// The commit that is checked out in the repository around `path`; none outside a repository.
+/// Returns the commit that is checked out in the repository around `path`, if there is one.
 fn git_sha(path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let folder = if path.is_dir() { &path } else { path.parent()? };

@@ -25,21 +25,21 @@ pub(crate) struct Repo {
 enum Action {
     /// Show the linked repository
     Show,
-    /// Deploy what is pushed to a repository
+    /// Deploy pushes to a repository
     Link {
         /// The repository, as owner/name
         repo: RepoName,
-        /// The branch that deploys [default: the repository's default branch]
+        /// The branch to deploy [default: the repository's default branch]
         #[arg(long, short)]
         branch: Option<Branch>,
-        /// The folder of the repository that is published [default: all of it]
+        /// The folder of the repository to publish [default: all of it]
         #[arg(long, short, value_name = "DIR")]
         directory: Option<Directory>,
-        /// The installation that reaches the repository [default: the one on its owner's account]
+        /// The installation with access to the repository [default: the one on its owner's account]
         #[arg(long, value_name = "ID", value_parser = vcs::id)]
         installation: Option<i64>,
     },
-    /// Stop deploying pushes; what is published stays
+    /// Stop deploying pushes; published deployments stay
     Unlink,
 }
 
@@ -85,7 +85,7 @@ async fn show(name: &ProjectName, client: &Client, output: Output) -> anyhow::Re
     })
 }
 
-/// The id of the installation on the account that owns the repository.
+/// Returns the id of the installation on the account that owns the repository.
 async fn installation_of(repo: &RepoName, client: &Client) -> Result<i64, Failure> {
     let (owner, _) = repo.parts();
     let installations = vcs::installations(client).await?;

@@ -10,7 +10,7 @@ use crate::{
     output::Output,
 };
 
-/// List the browsers in which you are signed in on the console, or sign out there.
+/// List the browsers in which you are signed in to the console, or sign out there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Sessions {
@@ -29,7 +29,7 @@ enum Action {
         /// The session's id: ses_…
         #[arg(required_unless_present = "all")]
         id: Option<SessionId>,
-        /// End all of them, and every visit to a site that members of an organization may see
+        /// End all of them, and every visit to a site restricted to members of an organization
         #[arg(long, conflicts_with = "id")]
         all: bool,
     },

@@ -23,7 +23,7 @@ pub(crate) struct Share {
         value_parser = clap::value_parser!(u32).range(ttl_days()),
     )]
     ttl: u32,
-    /// Ask visitors for this password; - reads it from stdin, so that it is not in the shell's history
+    /// Require this password from visitors; - reads it from stdin, so that it is not in the shell's history
     #[arg(long, value_name = "PW")]
     password: Option<String>,
     #[command(flatten)]

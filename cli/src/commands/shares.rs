@@ -25,7 +25,7 @@ enum Action {
     /// List your shares, newest first
     #[command(alias = "ls")]
     List,
-    /// Remove a share now; its address stops serving immediately
+    /// Remove a share; its address stops working immediately
     #[command(alias = "remove", alias = "delete")]
     Rm {
         /// The share's three words, its address, or its tmp-… name

@@ -20,7 +20,7 @@ pub(crate) struct Skill {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Write the skill's SKILL.md into this project
+    /// Write the skill's SKILL.md to this project
     Install {
         /// The skill's folder
         #[arg(long, default_value = FOLDER)]

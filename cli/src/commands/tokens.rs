@@ -44,31 +44,31 @@ enum Action {
     /// List the tokens, newest first
     #[command(alias = "ls")]
     List,
-    /// Create a token; its secret is shown only now
+    /// Create a token; its secret is shown only once
     Create {
-        /// What the token works against [default: cli, or deploy for an organization]
+        /// The purpose of the token [default: cli, or deploy for an organization]
         #[arg(long, value_enum)]
         kind: Option<Kind>,
         /// A label to recognize it by
         #[arg(long, value_parser = label)]
         label: Option<String>,
-        /// What an AI key may cost in a month, in euros, such as 5.00
+        /// An AI key's monthly spending limit in euros, such as 5.00
         #[arg(long, value_name = "EUROS")]
         monthly_limit: Option<MonthlyLimit>,
         #[command(flatten)]
         sizes: Sizes,
     },
-    /// Limit what an AI key may cost in a month, and what it may ask
+    /// Limit an AI key's monthly spending and the size of its requests
     Limit {
         /// The token's id: tok_…
         id: TokenId,
-        /// The month's limit in euros, such as 5.00; `none` removes it
+        /// The monthly limit in euros, such as 5.00; `none` removes it
         #[arg(value_name = "EUROS|none", required_unless_present_any = ["max_tokens", "max_body"])]
         limit: Option<Limit>,
-        /// The largest `max_tokens` of its requests, if less than the plan allows; `none` removes it
+        /// The maximum `max_tokens` of its requests, if lower than the plan's; `none` removes it
         #[arg(long, value_name = "TOKENS|none")]
         max_tokens: Option<Limit<TokenLimit>>,
-        /// The largest body of its requests, such as 256KB, if less than the plan allows; `none` removes it
+        /// The maximum body size of its requests, such as 256KB, if lower than the plan's; `none` removes it
         #[arg(long, value_name = "SIZE|none")]
         max_body: Option<Limit<BodyLimit>>,
     },
@@ -80,23 +80,22 @@ enum Action {
     },
 }
 
-/// What a new AI key may ask less of than its plan allows.
+/// Limits of a new AI key below those of its plan.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Sizes {
-    /// The largest `max_tokens` of an AI key's requests, if less than the plan allows
+    /// The maximum `max_tokens` of an AI key's requests, if lower than the plan's
     #[arg(long, value_name = "TOKENS")]
     pub(super) max_tokens: Option<TokenLimit>,
-    /// The largest body of an AI key's requests, such as 256KB, if less than the plan allows
+    /// The maximum body size of an AI key's requests, such as 256KB, if lower than the plan's
     #[arg(long, value_name = "SIZE")]
     pub(super) max_body: Option<BodyLimit>,
 }
 
-/// A limit as a command names it.
+/// A limit as given on the command line.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Limit<T = MonthlyLimit> {
-    /// No limit of its own.
+    /// Removes the key's own limit.
     None,
-    /// At most this much.
     At(T),
 }
 
@@ -108,7 +107,7 @@ impl<T> Limit<T> {
         }
     }
 
-    /// What becomes of a limit that a command names, or does not.
+    /// Returns the change to make: a limit that is not given stays.
     fn patch(named: Option<Self>) -> Patch<T> {
         named.map_or(Patch::Keep, |limit| limit.amount().into())
     }
@@ -123,7 +122,7 @@ impl<T: FromStr> FromStr for Limit<T> {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Kind {
-    /// For svc and the control plane, such as a token for CI
+    /// For svc and the control plane, for example in CI
     Cli,
     /// For the AI gateway
     Ai,
@@ -192,7 +191,7 @@ async fn list_of_org(org: &OrgName, client: &Client, output: Output) -> anyhow::
     })
 }
 
-/// What an AI key has cost this month, and what it may cost.
+/// Formats an AI key's cost this month and its limit.
 pub(super) fn spent(token: &Token) -> String {
     let cost = money::spent(token.month_cents, token.month_microcents);
     match (token.kind, token.monthly_limit_cents) {
@@ -265,7 +264,7 @@ async fn change_limit(
     output: Output,
 ) -> anyhow::Result<()> {
     let path = path_of(org, id);
-    // An organization's token is a token, and more.
+    // An organization's token is returned with more fields.
     if org.is_some() {
         let answer = client.patch::<OrgToken>(&path, body).await.map_err(|failure| unknown(org, id, failure))?;
         tell_limit(id, &answer.body.record, output);

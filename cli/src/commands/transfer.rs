@@ -17,7 +17,7 @@ pub(crate) struct Transfer {
         add = ArgValueCandidates::new(complete::orgs),
     )]
     org: Option<OrgName>,
-    /// The organization, as the other commands name it
+    /// The same as ORG, given as in other commands
     #[arg(long = "org", id = "to", value_name = "ORG", conflicts_with = "personal", add = ArgValueCandidates::new(complete::orgs))]
     to: Option<OrgName>,
     /// Make it your personal project; you must be an admin of the organization

@@ -1,4 +1,4 @@
-//! `svc vcs`: installations at the code host, and whom they are shared with.
+//! `svc vcs`: installations at the code host, and the organizations they are shared with.
 
 use api::{
     Done,
@@ -26,16 +26,16 @@ pub(crate) struct Vcs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List them, newest first
+    /// List the installations, newest first
     #[command(alias = "ls")]
     List,
     /// Let an organization's members link its projects to your installation's repositories
     Share {
-        /// The installation's id: `svc vcs` shows it
+        /// The installation's id, as shown by `svc vcs`
         #[arg(value_parser = id)]
         id: i64,
     },
-    /// Stop sharing an installation; the organization's projects that are linked through it are unlinked
+    /// Stop sharing an installation, which unlinks the organization's projects that are linked through it
     Unshare {
         /// The installation's id
         #[arg(value_parser = id)]
@@ -57,7 +57,6 @@ pub(crate) async fn run(vcs: Vcs, client: &Client, output: Output) -> anyhow::Re
     }
 }
 
-/// Fetches the installations that the caller may use.
 pub(super) async fn installations(client: &Client) -> Result<Vec<Installation>, Failure> {
     Ok(client.get::<InstallationList>("/vcs").await?.body.installations)
 }
@@ -93,7 +92,6 @@ async fn share(id: i64, org: &OrgName, client: &Client, output: Output) -> anyho
     output.result(&installation, String::new)
 }
 
-/// An installation's id.
 pub(super) fn id(text: &str) -> Result<i64, String> {
     let id = text.parse().ok().filter(|id| *id > 0);
     id.ok_or_else(|| "an installation's id is a number, which `svc vcs` shows".to_owned())

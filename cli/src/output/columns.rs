@@ -1,20 +1,19 @@
 //! The widths of a table's columns on a terminal.
 //!
-//! A table that is too wide loses first the columns in which nothing stands and those that only draw, such as bars. Then
-//! its columns are shortened, the first one least: it names what the row is about. What still has no room is left out from
-//! the right. What people copy, such as an id or an address, is never shortened: half of it is worth nothing. It is left out
-//! last, and in the first column it stays whatever its width, and the terminal wraps it.
+//! If a table is too wide, the columns that are empty or only draw, such as bars, are dropped first. Then columns are
+//! shortened, the first one least because it names the row's subject. Columns that still do not fit are dropped from
+//! the right. Text that people copy, such as an id or an address, is never shortened, since half of it is useless. It
+//! is dropped last; in the first column it is always kept, and the terminal wraps it.
 
 use console::measure_text_width;
 
-/// Characters between two columns.
 const GAP: usize = 2;
-/// A column is not shortened below this: two columns that can be read are worth more than four that cannot.
+/// The minimum width of a shortened column: two readable columns are worth more than four unreadable ones.
 const LEAST: usize = 8;
-/// The first column is not shortened below this, which is an id with its prefix.
+/// The minimum width of the first column, which fits an id with its prefix.
 const LEAST_OF_FIRST: usize = 28;
 
-/// The headings of columns whose words are copied.
+/// The headings of columns whose text people copy.
 const COPIED: [&str; 22] = [
     "ADDRESS",
     "DEPLOYMENT",
@@ -40,7 +39,7 @@ const COPIED: [&str; 22] = [
     "TOKEN",
 ];
 
-/// The width of each column, in characters; none for a column that is left out.
+/// Returns the width of each column in characters; `None` for a column that is dropped.
 pub(super) fn fit(room: Option<usize>, headings: &[&str], rows: &[Vec<String>]) -> Vec<Option<usize>> {
     let mut widths: Vec<Option<usize>> =
         headings.iter().enumerate().map(|(at, heading)| Some(natural(at, heading, rows))).collect();
@@ -56,7 +55,7 @@ pub(super) fn fit(room: Option<usize>, headings: &[&str], rows: &[Vec<String>]) 
     if total(&widths) <= room {
         return widths;
     }
-    // A mark before the name, such as that of the live deployment, is narrow enough to stay.
+    // A mark before the name, such as that of the live deployment, is narrow enough to keep.
     let first = headings.iter().position(|heading| !heading.is_empty()).unwrap_or(0);
     let marks: usize = widths.iter().take(first).flatten().map(|width| width + GAP).sum();
     let room = room.saturating_sub(marks);
@@ -68,14 +67,13 @@ pub(super) fn fit(room: Option<usize>, headings: &[&str], rows: &[Vec<String>]) 
     widths
 }
 
-/// Gives the columns after the first one their part of `room`: narrow ones and those that are copied what they need, the others
-/// alike.
+/// Distributes `room` among the columns after the first: narrow and copied ones get what they need, others equal parts.
 fn share(widths: &mut [Option<usize>], is_copied: &[bool], room: usize) {
     let needed = |at: usize, width: usize| GAP + if is_copied[at] { width } else { width.min(LEAST) };
     let least = |widths: &[Option<usize>]| -> usize {
         widths.iter().enumerate().filter_map(|(at, width)| Some(needed(at, (*width)?))).sum()
     };
-    // One that has no room by itself must not push the others out.
+    // A column that does not fit by itself must not displace the others.
     for (width, is_copied) in widths.iter_mut().zip(is_copied) {
         *width = width.filter(|width| !*is_copied || GAP + width <= room);
     }
@@ -119,7 +117,6 @@ fn drop_where(widths: &mut [Option<usize>], is_dropped: impl Fn(usize) -> bool) 
     }
 }
 
-/// Whether the character is part of a bar.
 fn is_drawing(c: char) -> bool {
     matches!(c, '\u{2580}'..='\u{259f}' | '·' | ' ')
 }

@@ -1,9 +1,9 @@
-//! Money as it is shown.
+//! Formats amounts of money.
 
 use domain::billing::Cents;
 
-/// An amount of the AI gateway's in euros, with all its digits, of which there are at least two behind the point: what single completions
-/// cost adds up to what is shown for a month.
+/// Formats an AI gateway amount in euros with all its digits, at least two decimals, so that the costs of single
+/// completions add up to the monthly total.
 pub(crate) fn euros(microcents: u64) -> String {
     const EURO: u64 = 100_000_000;
     let digits = format!("{:08}", microcents % EURO);
@@ -11,7 +11,7 @@ pub(crate) fn euros(microcents: u64) -> String {
     format!("{}.{cents}{}", microcents / EURO, finer.trim_end_matches('0'))
 }
 
-/// What was spent at the AI gateway. A service of the version before says it in whole cents alone, rounded up.
+/// Formats the cost of AI gateway usage. The previous version of the service reports whole cents only, rounded up.
 pub(crate) fn spent(cents: u64, microcents: Option<u64>) -> String {
     match microcents {
         Some(microcents) => format!("€{}", euros(microcents)),

@@ -1,7 +1,7 @@
 //! Writes the tarball: gzip members, compressed in parallel, one after another in a temporary file.
 //!
-//! A gzip file may consist of many members, and the API reads all of them. Where one member ends and the next begins
-//! depends on the files alone, so the bytes are the same whatever the number of threads.
+//! A gzip file may consist of many members, and the API reads all of them. The boundaries between members depend only
+//! on the files, so the bytes are the same for any number of threads.
 
 use std::{
     fs::File,
@@ -19,16 +19,15 @@ use tar::{EntryType, Header};
 use super::walk::{Entry, Selection};
 use crate::{failure::Failure, output::size};
 
-/// The Python documentation (63 MB) takes 0.14 s and 17.6 MB at level 1, 0.28 s and 14.0 MB at 2, 0.84 s and 11.8 MB
-/// at 6, on one thread. 2 is the soonest live on lines between 100 and 400 Mbit/s, and close to it on the others. The
-/// service compresses again for its readers anyway.
+/// Level 2, as measured with the Python documentation (63 MB) on one thread: 0.14 s and 17.6 MB at level 1, 0.28 s and
+/// 14.0 MB at 2, 0.84 s and 11.8 MB at 6. Level 2 goes live first on lines between 100 and 400 Mbit/s, and is close to
+/// that on others. The service compresses again for its visitors anyway.
 const LEVEL: Compression = Compression::new(2);
-/// A gzip member is closed after this much content: small enough to share the work, large enough to compress.
+/// A gzip member is closed after this much content: small enough to distribute the work, large enough to compress well.
 const MEMBER_BYTES: u64 = 1024 * 1024;
 /// Each thread holds at most one finished and one growing member: with files of 25 MB, 50 MB in the worst case.
 const MAX_THREADS: usize = 4;
 const TAR_END: [u8; 1024] = [0; 1024];
-/// Bytes of a block of a tarball.
 const BLOCK: usize = 512;
 
 /// A packed tarball in a temporary file that is removed on drop.
@@ -39,7 +38,6 @@ pub(crate) struct Archive {
     pub(crate) media_type: &'static str,
 }
 
-/// Packs the selected files.
 pub(crate) fn write(selection: &Selection) -> anyhow::Result<Archive> {
     if let Some((path, media_type)) = &selection.archive {
         let file = File::open(path).with_context(|| format!("Cannot read {}", path.display()))?;
@@ -56,8 +54,7 @@ fn write_with(selection: &Selection, threads: usize) -> anyhow::Result<Archive> 
     let mut file = tempfile::tempfile().context("Cannot make a temporary file to pack into")?;
 
     thread::scope(|scope| -> anyhow::Result<()> {
-        // Thread n packs members n, n + threads, …; reading the threads in turn gives all members in order, and a
-        // thread that is ahead waits.
+        // Thread n packs members n, n + threads, …; reading the threads in turn yields all members in order.
         let packed: Vec<_> = (0..threads)
             .map(|first| {
                 let (sender, receiver) = mpsc::sync_channel(1);
@@ -120,7 +117,7 @@ fn pack_member(entries: &[Entry]) -> anyhow::Result<Vec<u8>> {
     Ok(encoder.finish()?)
 }
 
-/// The blocks that end the tarball, as a member of their own, after the rules of the site that are no file.
+/// Creates the last member: the generated rules of the site, if any, and the blocks that end the tarball.
 fn end(redirects: Option<&str>) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), LEVEL);
     if let Some(redirects) = redirects {
@@ -150,8 +147,8 @@ fn plain_header(bytes: u64) -> Header {
     header
 }
 
-/// A writer until its inside is taken, a sink from then on: a tar builder that is dropped ends the tarball, and only
-/// the last member may.
+/// A writer that discards everything once its inner writer is taken. A tar builder that is dropped ends the tarball,
+/// which only the last member may do.
 struct UntilTaken<W>(Option<W>);
 
 impl<W: io::Write> io::Write for UntilTaken<W> {
@@ -164,8 +161,7 @@ impl<W: io::Write> io::Write for UntilTaken<W> {
     }
 }
 
-/// A file of which the tar header has promised a size: what it grew by meanwhile is left out, and if it shrank, the
-/// tarball would be broken.
+/// A file whose size is already in the tar header: additional bytes are left out, and a shorter file is an error.
 struct Promised {
     file: File,
     left: u64,
@@ -202,7 +198,7 @@ mod tests {
         bytes
     }
 
-    /// Enough files for several members, one of them larger than a member, one with a name longer than tar's field.
+    /// Creates files for several members, one larger than a member and one with a name longer than tar's field.
     fn site() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for n in 0..40_u8 {

@@ -1,9 +1,9 @@
-//! Which folders called `node_modules` are installed packages, and which are parts of a site.
+//! Decides which `node_modules` folders are installed packages, and which are part of a site.
 //!
-//! A package manager installs beside `package.json`: what stands there is left out. Bundlers that keep the folders of what they
-//! bundle make others (`assets/node_modules` of Expo, a root of its own with Vite's `preserveModules`), without a `package.json`
-//! beside them. At the root of what is published, where a folder without it may still be installed packages, the files beside it
-//! must refer to it.
+//! A package manager installs next to `package.json`, and those folders are left out. Bundlers that keep the folders of
+//! their inputs create others (`assets/node_modules` of Expo, one at the root with Vite's `preserveModules`), without a
+//! `package.json` next to them. At the root of the published folder, such a folder may still be installed packages, so
+//! it is published only if the files next to it refer to it.
 
 use std::{
     fs::File,
@@ -15,43 +15,41 @@ use ignore::WalkBuilder;
 
 use super::left_out::IGNORE_FILE;
 
-/// The name of the folders.
 pub(super) const NODE_MODULES: &str = "node_modules";
 const PACKAGE_FILE: &str = "package.json";
-/// What a file holds that refers to one.
+/// The text by which a file refers to the folder.
 const REFERENCE: &[u8] = b"node_modules/";
 const PAGES: [&str; 3] = ["html", "htm", "xhtml"];
-/// Endings of other files that refer to one, in what a bundler made.
+/// Extensions of files besides pages that may refer to the folder in a bundler's output.
 const CODE: [&str; 4] = ["js", "mjs", "cjs", "css"];
-/// Bytes of a file that are searched for references.
+/// The number of bytes of a file that are searched for references.
 const SEARCHED_BYTES: u64 = 1024 * 1024;
-/// Files that are searched, at most.
+/// The maximum number of files that are searched.
 const SEARCHED_FILES: usize = 2_000;
 
-/// The packages of a folder that is published.
 pub(super) struct Dependencies {
     root: PathBuf,
-    /// The first file that refers to the folder at the root, if there is one.
+    /// The first file that refers to the folder at the root, if any.
     referring: Option<String>,
 }
 
 impl Dependencies {
-    /// Looks at the folder `root`. Only one that has the folder at its root is searched for references.
+    /// Inspects the folder `root`. Files are searched for references only if `node_modules` is at its root.
     pub(super) fn of(root: &Path) -> Self {
         let referring = root.join(NODE_MODULES).is_dir().then(|| first_reference(root)).flatten();
         Self { root: root.to_owned(), referring }
     }
 
-    /// Whether the folder at `path`, which is called `node_modules`, holds installed packages.
+    /// Returns whether the `node_modules` folder at `path` holds installed packages.
     pub(super) fn are_at(&self, path: &Path) -> bool {
         let parent = path.parent().unwrap_or(path);
         let within = parent.strip_prefix(&self.root).unwrap_or(parent);
-        // What is within one that is published goes with it.
+        // A folder within a published `node_modules` is published too.
         !within.iter().any(|part| part == NODE_MODULES)
             && (is_package(parent) || parent == self.root && self.referring.is_none())
     }
 
-    /// The page that refers to installed packages, which are left out.
+    /// Returns the page that refers to installed packages, which are left out.
     pub(super) fn missing_from(&self) -> Option<&str> {
         self.referring.as_deref().filter(|_| is_package(&self.root))
     }
@@ -61,7 +59,7 @@ fn is_package(folder: &Path) -> bool {
     folder.join(PACKAGE_FILE).is_file()
 }
 
-/// The first file that refers to the folder at the root: a page, or where no package is developed, a script or a style.
+/// Returns the first file that refers to the folder: a page or, without a package at the root, a script or style sheet.
 fn first_reference(root: &Path) -> Option<String> {
     let is_source = is_package(root);
     let walk = WalkBuilder::new(root)

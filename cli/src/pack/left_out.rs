@@ -1,8 +1,8 @@
-//! Files that are never published unless an ignore file asks for them: secrets, repositories, installed packages, and the files of
-//! operating systems and editors.
+//! Files that are never published unless an ignore file asks for them: secrets, repositories, installed packages, and
+//! the files of operating systems and editors.
 //!
-//! A line of an ignore file that begins with `!` and names such a thing includes it. Lines that include everything, such as `!*/`,
-//! name nothing: they are written with other files in mind.
+//! A line of an ignore file that begins with `!` and names such a file includes it. Lines that include everything, such
+//! as `!*/`, do not count as naming it, because they were written with other files in mind.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,15 +20,15 @@ use ignore::{
 
 use super::dependencies::{Dependencies, NODE_MODULES};
 
-/// The name of the files that hold patterns of what is not published, in gitignore's syntax. Honoured in every folder.
+/// The name of the files with patterns of what is not published, in gitignore's syntax. They apply in every folder.
 pub(super) const IGNORE_FILE: &str = ".svcignore";
-/// Our own folder. What is in it belongs to this machine, and its addresses on a site to the service.
+/// Our own folder. Its files belong to this machine, and its addresses on a site to the service.
 const OWN_FOLDER: &str = ".svc";
-/// The beginning of the names under which macOS keeps what other disks cannot hold of a file.
+/// The prefix of the names under which macOS stores file attributes that other disks cannot hold.
 const APPLE_DOUBLE: &str = "._";
-/// The name of the file in which macOS keeps the picture of a folder.
+/// The name of the file in which macOS stores a folder's icon.
 const FOLDER_ICON: &str = "Icon\r";
-/// Names, in small letters, that systems, editors and other servers give to what no site needs.
+/// Lower-case names of files that systems, editors and other servers create and that no site needs.
 const FOREIGN: [&str; 12] = [
     ".ds_store",
     "thumbs.db",
@@ -44,7 +44,7 @@ const FOREIGN: [&str; 12] = [
     ".htaccess",
 ];
 
-/// Files or folders that were left out for one reason.
+/// The files or folders that were left out for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Skipped {
     pub(crate) times: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Skipped {
     pub(crate) first: PathBuf,
 }
 
-/// What a walk left out. Clones share it.
+/// The record of what a walk left out, shared between clones.
 #[derive(Clone)]
 pub(super) struct LeftOut {
     root: PathBuf,
@@ -79,19 +79,19 @@ impl LeftOut {
     }
 }
 
-/// Why something is left out.
+/// Why a file or folder is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// It is ours, and nobody misses it.
+    /// It belongs to svc, and is not reported.
     Own,
-    /// Its name, as it is reported.
+    /// Its name, as reported.
     Name(String),
-    /// It has a private key.
+    /// It contains a private key.
     Key,
 }
 
 impl Reason {
-    /// The word under which it is reported; none for what nobody misses.
+    /// Returns the word to report; `None` for what is not reported.
     pub(super) fn label(&self) -> Option<&str> {
         match self {
             Self::Own => None,
@@ -101,7 +101,6 @@ impl Reason {
     }
 }
 
-/// The rules of one folder that is published.
 pub(super) struct Rules {
     root: PathBuf,
     dependencies: Dependencies,
@@ -114,7 +113,7 @@ impl Rules {
         Self { root: root.to_owned(), dependencies: Dependencies::of(root), lines: Mutex::default() }
     }
 
-    /// Why the file or folder at `path` is left out; none when it is published.
+    /// Returns why the file or folder at `path` is left out, or `None` if it is published.
     pub(super) fn reason(&self, path: &Path, is_folder: bool) -> Option<Reason> {
         let name = path.file_name()?.to_string_lossy();
         if name == IGNORE_FILE || name == crate::project::PROJECT_FILE {
@@ -139,7 +138,7 @@ impl Rules {
         (!self.is_included(path, is_folder)).then_some(reason)
     }
 
-    /// Why the file at `path`, or a folder in which it is, is left out: inside the published folder.
+    /// Returns why the file at `path`, or a folder that contains it within the published folder, is left out.
     pub(super) fn reason_within(&self, path: &Path) -> Option<Reason> {
         let within = path.strip_prefix(&self.root).ok()?;
         let mut at = self.root.clone();
@@ -149,7 +148,7 @@ impl Rules {
         })
     }
 
-    /// What the person should know of packages that are left out.
+    /// Returns a warning about packages that are left out, if there is a reason for one.
     pub(super) fn warning(&self) -> Option<String> {
         let page = self.dependencies.missing_from()?;
         let is_included = self.is_included(&self.root.join(NODE_MODULES), true);
@@ -161,7 +160,7 @@ impl Rules {
         })
     }
 
-    /// Whether a line of an ignore file includes what is at `path` by its name. The folder closest to it has the word.
+    /// Returns whether a line of an ignore file includes the path by name. The closest folder takes precedence.
     fn is_included(&self, path: &Path, is_folder: bool) -> bool {
         let folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.root));
         let said = folders.map(|folder| match self.lines_of(folder).matched(path, is_folder) {
@@ -180,7 +179,7 @@ impl Rules {
         let text = std::fs::read_to_string(folder.join(IGNORE_FILE)).unwrap_or_default();
         let mut builder = GitignoreBuilder::new(folder);
         for line in text.lines().filter(|line| !line.starts_with('!') || names_something(line)) {
-            // The walk itself says which line is none.
+            // The walk itself reports invalid lines.
             let _ = builder.add_line(None, line);
         }
         let lines = Arc::new(builder.build().unwrap_or_else(|_| Gitignore::empty()));
@@ -189,12 +188,12 @@ impl Rules {
     }
 }
 
-/// Whether what a symlink leads to outside the folder should not be followed, by this part of its path.
+/// Returns whether a symlink out of the folder should not be followed because of this part of its target.
 pub(super) fn is_private_name(name: &str) -> bool {
     name == NODE_MODULES || name == OWN_FOLDER || is_foreign(name) || private_files::kind_of_name(name).is_some()
 }
 
-/// What the file at `path` holds that is private, by its name, that of its folder or its content.
+/// Returns the kind of private content of the file at `path`, judged by its name, its folder's name or its content.
 pub(super) fn private_kind(path: &Path) -> Option<PrivateKind> {
     let name = path.file_name()?.to_string_lossy();
     let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
@@ -203,10 +202,9 @@ pub(super) fn private_kind(path: &Path) -> Option<PrivateKind> {
         .or_else(|| has_key(path).then_some(PrivateKind::Keys))
 }
 
-/// Whether the file at `path` has a private key.
 pub(super) fn has_key(path: &Path) -> bool {
     let Some(name) = path.file_name().map(|name| name.to_string_lossy()) else { return false };
-    // A named pipe would be waited for.
+    // Opening a named pipe would block.
     if !private_files::may_hold_key(&name) || !path.is_file() {
         return false;
     }
@@ -220,13 +218,13 @@ fn is_foreign(name: &str) -> bool {
     name == FOLDER_ICON || name.starts_with(APPLE_DOUBLE) || FOREIGN.contains(&&*name.to_ascii_lowercase())
 }
 
-/// Whether a pattern says more of a name than that there is one.
+/// Returns whether a pattern matches particular names, not just any.
 fn names_something(pattern: &str) -> bool {
     let name = pattern.trim_end().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     name.chars().any(char::is_alphanumeric)
 }
 
-/// The name under which what was left out is reported. Names that macOS makes are many, or cannot be shown.
+/// Returns the name to report. macOS creates many names, some of which cannot be displayed.
 fn label(name: &str) -> &str {
     match name {
         FOLDER_ICON => "Icon\\r",

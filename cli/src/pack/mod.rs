@@ -1,7 +1,7 @@
-//! From a folder or a file to the gzipped tarball that the API takes.
+//! Packs a folder or a file into the gzipped tarball that the API accepts.
 //!
-//! [`walk`] selects what belongs in it and judges the limits, [`left_out`] what does not, [`dependencies`] which packages do;
-//! [`archive`] writes it. The same files always give the same bytes: sorted, without owners, modes or times.
+//! [`walk`] selects the files and checks the limits, [`left_out`] and [`dependencies`] decide what is excluded, and
+//! [`archive`] writes the tarball. The same files always give the same bytes: sorted, without owners, modes or times.
 
 mod archive;
 mod dependencies;

@@ -1,8 +1,8 @@
-//! The selection of what is published: every regular file of the folder that no rule excludes.
+//! Selects what is published: every regular file of the folder that no rule excludes.
 //!
-//! A symlink stands for what it leads to, as in a browser that opens the folder: a file or a folder inside the published
-//! one; and a file elsewhere, once the person has agreed to it ([`Linked`]). It is left out when it leads to a folder elsewhere
-//! (which may be the whole disk), into what is hidden (where secrets lie), around in a circle, or nowhere.
+//! A symlink stands for its target, as in a browser that opens the folder: a file or folder inside the published one,
+//! or a file elsewhere once the person has agreed ([`Linked`]). It is left out if it leads to a folder elsewhere (which
+//! may be the whole disk), into something hidden (where secrets are), in a circle, or nowhere.
 
 use std::{
     collections::BTreeMap,
@@ -20,14 +20,14 @@ use crate::{
     output::{count, size},
 };
 
-/// Folders in which build tools put the site they make.
+/// Folders in which build tools put the generated site.
 const BUILD_FOLDERS: [&str; 4] = ["dist", "build", "out", "_site"];
-/// Most files that are collected: one more than may be published.
+/// The maximum number of files that are collected, far more than may be published.
 const MOST_LISTED: usize = 10 * *limits::ARCHIVE_FILES.end();
-/// The reason given for leaving out a symlink that leads nowhere.
+/// The reason for leaving out a symlink without a target.
 const BROKEN: &str = "broken symlink";
 const PAGE_EXTENSIONS: [&str; 3] = ["html", "htm", "xhtml"];
-/// Endings of archives, and the media types with which they are sent.
+/// Archive extensions, and their media types.
 const ARCHIVE_ENDINGS: [(&str, &str); 5] = [
     (".zip", "application/zip"),
     (".tar.gz", "application/gzip"),
@@ -45,10 +45,9 @@ pub(crate) struct Entry {
     pub(crate) bytes: u64,
 }
 
-/// A symlink in the folder to a file outside it. Whoever made the folder chose which file of this machine that is.
+/// A symlink in the folder to a file outside it. The folder's author chose which file of this machine that is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Linked {
-    /// The symlink's path on the site.
     pub(crate) name: String,
     pub(crate) target: PathBuf,
 }
@@ -58,20 +57,20 @@ pub(crate) struct Linked {
 pub(crate) struct Selection {
     pub(crate) entries: Vec<Entry>,
     pub(crate) bytes: u64,
-    /// The files and folders that were left out although the person did not exclude them, by the reason. Of those that are never
-    /// published, such as `.git`, that is their name.
+    /// The files and folders that were left out although the person did not exclude them, by reason. For those that are
+    /// never published, such as `.git`, the reason is their name.
     pub(crate) skipped: BTreeMap<String, Skipped>,
-    /// The files that lie elsewhere.
+    /// The symlinks to files outside the folder.
     pub(crate) linked: Vec<Linked>,
-    /// Rules of the site that are no file of the person's.
+    /// Generated rules of the site, which are not a file of the person's.
     pub(crate) redirects: Option<String>,
-    /// The archive that is published as it is, instead of files.
+    /// The archive that is published unchanged, instead of files.
     pub(crate) archive: Option<(PathBuf, &'static str)>,
-    /// Warnings about what the person may not have intended.
+    /// Warnings about likely mistakes.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Selects the files of `path`, and fails when they exceed the service's limits.
+/// Selects the files of `path`, and fails if they exceed the service's limits.
 pub(crate) fn select(path: &Path, anyway: bool) -> anyhow::Result<Selection> {
     let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
     if path.canonicalize().is_ok_and(|path| path.parent().is_none()) {
@@ -96,15 +95,14 @@ pub(crate) fn select(path: &Path, anyway: bool) -> anyhow::Result<Selection> {
     Ok(selection)
 }
 
-/// The build folder that was probably meant: when `folder` holds `package.json`, and a built site in `dist/` or its
-/// like.
+/// Returns the build folder that was probably meant, if `path` holds `package.json` and a built site in `dist/` etc.
 pub(crate) fn likely_build_folder(path: &Path) -> Option<&'static str> {
     path.join("package.json").is_file().then_some(())?;
     BUILD_FOLDERS.into_iter().find(|folder| path.join(folder).join("index.html").is_file())
 }
 
-/// A single file: a page becomes `index.html`, an archive is published as what it holds, and anything else keeps its name, and with
-/// it its type, and is what `/` answers with.
+/// Selects a single file. A page becomes `index.html`, and an archive is published as its contents. Any other file
+/// keeps its name, and thereby its type, and is served at `/`.
 fn single(path: &Path, bytes: u64) -> Result<Selection, Failure> {
     let file_name = path.file_name().unwrap_or_default();
     let lower = file_name.to_string_lossy().to_ascii_lowercase();
@@ -123,7 +121,7 @@ fn single(path: &Path, bytes: u64) -> Result<Selection, Failure> {
     Ok(Selection { entries: vec![entry], bytes, redirects, ..Selection::default() })
 }
 
-/// A name as it stands in an address, and in the target of a rule.
+/// Encodes a name for a URL and for the target of a rule.
 fn address_of(name: &str) -> String {
     name.bytes().fold(String::new(), |mut address, byte| {
         match byte {
@@ -140,7 +138,7 @@ fn hex_digit(digit: u8) -> char {
 }
 
 fn folder(root: &Path) -> anyhow::Result<Selection> {
-    // A folder that was named through a symlink is still the folder the person named.
+    // A folder may be named through a symlink.
     let root = root.canonicalize().map_err(|error| unreadable(root, &error))?;
     let skipped = LeftOut::new(&root);
     let left_out = skipped.clone();
@@ -196,7 +194,7 @@ fn folder(root: &Path) -> anyhow::Result<Selection> {
         }
         selection.bytes += bytes;
         selection.entries.push(Entry { source: entry.into_path(), name, bytes });
-        // Folders that are reached through symlinks multiply; more than may be published need not be counted.
+        // Folders reached through symlinks multiply; there is no need to count beyond the limit.
         if selection.entries.len() > MOST_LISTED {
             break;
         }
@@ -210,7 +208,7 @@ fn folder(root: &Path) -> anyhow::Result<Selection> {
     Ok(selection)
 }
 
-/// The reason for leaving out a symlink that leads to a file or a folder; none when it is followed.
+/// Returns why a symlink to a file or folder is left out, or `None` if it is followed.
 fn why_not_followed(root: &Path, rules: &Rules, link: &ignore::DirEntry) -> Option<&'static str> {
     let Ok(target) = link.path().canonicalize() else { return Some(BROKEN) };
     let is_inside = target.starts_with(root);
@@ -221,7 +219,7 @@ fn why_not_followed(root: &Path, rules: &Rules, link: &ignore::DirEntry) -> Opti
         // Hidden files such as .well-known are published like any other.
         rules.reason_within(&target).is_some()
     } else {
-        // Only what lies beyond the folder that both have in common: a site may well be built somewhere below ~/.cache.
+        // Ignore the common parent of both paths: a site may be built somewhere below ~/.cache.
         let shared = root.iter().zip(&target).take_while(|(a, b)| a == b).count();
         let mut parts = target.iter().skip(shared).map(|part| part.to_string_lossy());
         parts.any(|part| part.starts_with('.') || left_out::is_private_name(&part)) || left_out::has_key(&target)
@@ -229,7 +227,7 @@ fn why_not_followed(root: &Path, rules: &Rules, link: &ignore::DirEntry) -> Opti
     is_hidden.then_some("symlink to something hidden")
 }
 
-/// The reason to report when the walk failed at a symlink, and that symlink; none for other failures.
+/// Returns the symlink at which the walk failed and the reason to report, or `None` for other failures.
 fn broken_link(error: &ignore::Error) -> Option<(&'static str, &Path)> {
     match error {
         ignore::Error::WithDepth { err, .. } => broken_link(err),

@@ -1,4 +1,4 @@
-//! What `svc` sends and prints, against a stub of the API. The real service is tried out by the black-box tests.
+//! Tests what `svc` sends and prints, against a stub of the API. The black-box tests use the real service.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

@@ -1,11 +1,11 @@
-//! What makes the client easy to use: ids that suffice, names that are offered, words that lead somewhere.
+//! Tests of convenience: ids that suffice, names that are offered, and hints.
 
 use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::stub::{Seen, TOKEN, World, document, error, json, project, stderr};
 
-/// What a shell is offered for the last of the words after `svc`.
+/// Returns the completions that a shell offers for the last of the words after `svc`.
 pub(crate) fn completed(world: &World, words: &[&str]) -> String {
     let mut command = world.command(&["--", "svc"]);
     command.args(words).env("SVC_TOKEN", TOKEN).env("COMPLETE", "bash");
@@ -38,7 +38,7 @@ fn completions_know_the_names_of_what_there_is() {
     assert!(completed(&world, &["open", "man"]).contains("manual"));
     assert!(completed(&world, &["tokens", "--org", "a"]).contains("acme"));
     assert!(completed(&world, &["rollback", "--project", "manual", "dep_"]).contains("dep_0123456789abcdefghij"));
-    // Where nothing can be asked, nothing is offered, and nothing is said.
+    // If the API cannot be queried, nothing is offered or printed.
     let nowhere = World::start(|_, _| error(401, "unauthorized"));
     assert!(!completed(&nowhere, &["stats", "--project", "m"]).contains("manual"));
 }
@@ -98,7 +98,7 @@ fn an_id_suffices_where_it_names_what_is_meant() {
         let output = world.svc(command);
         assert!(output.status.success(), "{command:?}: {}", stderr(&output));
     }
-    // A deployment's own address names its project: nobody is asked.
+    // A deployment's own address names its project, so no request is made.
     let asked = world.seen().len();
     let address = "https://0123456789abcdefghij--manual.svc.localhost:8443/";
     assert!(world.svc(&["deployments", "files", address]).status.success());
@@ -207,7 +207,7 @@ fn little_or_much_is_said_as_it_is_wanted() {
     assert!(!told.contains(TOKEN), "{told}");
     let told = stderr(&world.command(&["whoami"]).env("SVC_TOKEN", TOKEN).env("SVC_DEBUG", "1").output().unwrap());
     assert!(told.contains("> GET") && told.contains("/me"), "{told}");
-    // Nor is what an address ends with told, when it is a secret.
+    // The end of an address is not shown either if it is a secret.
     let secret = "A".repeat(43);
     let mut nowhere = world.command(&["-v", "invites", "preview", &secret]);
     let told = stderr(&nowhere.env("SVC_API_URL", "http://127.0.0.1:1").output().unwrap());

@@ -33,14 +33,14 @@ impl Seen {
 
 pub(crate) type Script = fn(&Seen, usize) -> Response;
 
-/// An API that answers by a script: the request, and how many came before it.
+/// A scripted API, whose answers depend on the request and on how many came before it.
 #[derive(Clone)]
 pub(crate) struct Stub {
     seen: Arc<Mutex<Vec<Seen>>>,
     script: Script,
 }
 
-/// The stub on a port of its own, and a home folder for the client.
+/// The stub on its own port, and a home folder for the client.
 pub(crate) struct World {
     stub: Stub,
     pub(crate) address: String,

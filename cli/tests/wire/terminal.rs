@@ -1,4 +1,4 @@
-//! What `svc` says and asks at a terminal, against a stub of the API. `script` (util-linux) makes the terminal.
+//! Tests what `svc` prints and asks at a terminal, which `script` (util-linux) provides, against a stub of the API.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::stub::{self, World, error, json, project};
 
-/// Runs a line of the shell in which `svc` is the program, at a terminal of this width, where `typed` is typed.
+/// Runs a shell line that calls the program `svc` at a terminal of this width, and types `typed`.
 fn at_terminal(world: &World, columns: u16, line: &str, typed: &str) -> Output {
     let input = world.home.path().join("typed");
     fs::write(&input, typed).unwrap();
@@ -31,7 +31,7 @@ fn at_terminal(world: &World, columns: u16, line: &str, typed: &str) -> Output {
     command.output().unwrap()
 }
 
-/// What stands on the terminal, without colours.
+/// Returns the contents of the terminal, without colors.
 fn screen(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout).replace('\r', "");
     let (mut plain, mut rest) = (String::new(), text.as_str());
@@ -64,7 +64,7 @@ fn a_project_that_is_not_named_is_asked_for_and_remembered() {
     );
     assert_eq!(fs::read_to_string(world.home.path().join(".svcproject")).unwrap(), "blog\n");
 
-    // From now on it is not asked for.
+    // From now on there is no question.
     let output = at_terminal(&world, 80, "svc audit", "");
     assert!(output.status.success() && !self::screen(&output).contains("Which project?"));
 }
@@ -123,7 +123,7 @@ fn what_is_dangerous_is_confirmed_by_name_or_by_yes() {
     assert_eq!(refused.status.code(), Some(1), "{}", screen(&refused));
     assert!(world.seen().is_empty());
     assert!(at_terminal(&world, 80, "svc projects rm manual", "manual\n").status.success());
-    // Before the command, between, and after.
+    // Before the command, in the middle, and at the end.
     for line in ["svc --yes projects rm manual", "svc projects rm -y manual", "svc projects rm manual --yes"] {
         assert!(at_terminal(&world, 80, line, "").status.success(), "{line}");
     }

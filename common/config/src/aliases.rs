@@ -6,16 +6,16 @@ use domain::BRAND;
 
 use crate::{gateway::Gateway, models::ModelsError};
 
-/// The names that an operator has given to models, each with the id of its model.
+/// The aliases that the operator has defined, each with the id of its model.
 #[derive(Debug, Clone, Default)]
 pub struct Aliases {
     exact: BTreeMap<String, String>,
-    /// The beginnings of names, the longest first.
+    /// Prefixes of names, longest first.
     beginnings: Vec<(String, String)>,
 }
 
 impl Aliases {
-    /// Takes the names over from a configuration that was [checked](Self::check).
+    /// Creates the aliases from a configuration that was [checked](Self::check).
     pub fn of(config: &Gateway) -> Self {
         let mut aliases = Self::default();
         for (alias, id) in &config.aliases {
@@ -28,7 +28,7 @@ impl Aliases {
         aliases
     }
 
-    /// Checks that each name can be found, and names a model. Ids of models are not given to others.
+    /// Checks that each alias can be matched and names a model. An alias cannot be the id of a model.
     pub(crate) fn check(config: &Gateway) -> Result<(), ModelsError> {
         for (alias, id) in &config.aliases {
             let beginning = alias.strip_suffix('*').unwrap_or(alias);
@@ -48,7 +48,7 @@ impl Aliases {
         Ok(())
     }
 
-    /// The id of the model that this name is given to.
+    /// Returns the id of the model that `name` is an alias for.
     pub fn find(&self, name: &str) -> Option<&str> {
         if is_id(name) {
             return None;

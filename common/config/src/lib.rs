@@ -1,8 +1,8 @@
 //! Configuration: one optional `svc.toml`, overridden by environment `SVC__SECTION__KEY`.
 //!
-//! Each section is a file of its own in `sections`, where its keys are documented. An unknown key is an error that names
-//! the nearest known one. Not here: what a value means to the program that reads it. Start with [`Config::load`], which a
-//! program calls at its start; [`reload`] says what it takes over when it reads the configuration again.
+//! Each section is a file in `sections`, where its keys are documented. An unknown key is an error that names the
+//! nearest known one. The programs themselves define what a value means to them. Start with [`Config::load`], which a
+//! program calls when it starts; [`reload`] defines what it takes over when it reads the configuration again.
 
 mod aliases;
 mod load;
@@ -56,14 +56,14 @@ pub struct Config {
     pub billing: Billing,
     /// The source of statistics.
     pub stats: Stats,
-    /// Letters to people.
+    /// Email to users.
     pub mail: Mail,
-    /// The issuers of certificates.
+    /// Certificate issuers.
     pub acme: Acme,
     /// Rate limits.
     pub limits: Limits,
-    /// Keys.
+    /// Encryption keys.
     pub secrets: Secrets,
-    /// What an operator's own systems are sent.
+    /// Data that is sent to the operator's own systems.
     pub telemetry: Telemetry,
 }

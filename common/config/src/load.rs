@@ -1,4 +1,4 @@
-//! Reading the file and the environment, and judging the keys.
+//! Reads the file and the environment, and validates the keys.
 
 use std::path::{Path, PathBuf};
 
@@ -10,23 +10,23 @@ const ENV_PREFIX: &str = "SVC__";
 const FILE_ENV: &str = "SVC_CONFIG";
 const DEFAULT_FILE: &str = "svc.toml";
 
-/// Why the configuration cannot be used. Every message names the key, and the place it came from.
+/// Errors of loading the configuration. Every message names the key and where it was set.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file named by `--config` or `SVC_CONFIG` cannot be read.
     #[error("{}", unreadable(path, cause))]
     Read {
-        /// Path of the file.
+        /// The path of the file.
         path: PathBuf,
         /// The cause.
         cause: std::io::Error,
     },
-    /// The file is not TOML.
+    /// The file is not valid TOML.
     #[error("the configuration file {path} is not valid TOML: {reason}")]
     Syntax {
-        /// Path of the file.
+        /// The path of the file.
         path: PathBuf,
-        /// The parser's message, with the place.
+        /// The parser's message, with the position.
         reason: String,
     },
     /// The file or the environment sets a key that no section has.
@@ -39,13 +39,14 @@ pub enum ConfigError {
         /// The known key that is spelled most like the unknown one.
         nearest: String,
     },
-    /// A value of the wrong type or form.
+    /// A value has the wrong type or form.
     #[error("configuration: {0}")]
     Value(String),
 }
 
 impl Config {
-    /// Loads `file`, or the file `SVC_CONFIG` names, or `svc.toml` here if there is one; then the environment.
+    /// Loads `file`, or the file that `SVC_CONFIG` names, or `./svc.toml` if it exists, and then applies the
+    /// environment.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         let named = file.map(Path::to_path_buf).or_else(|| std::env::var_os(FILE_ENV).map(PathBuf::from));
         let path = named.clone().unwrap_or_else(|| DEFAULT_FILE.into());
@@ -57,7 +58,7 @@ impl Config {
         Self::from_parts(&path, &text, std::env::vars())
     }
 
-    /// Loads the configuration from the text of a file and from environment variables. `path` names the file in errors.
+    /// Loads the configuration from a file's text and from environment variables. Errors refer to the file as `path`.
     pub fn from_parts(
         path: &Path,
         text: &str,
@@ -76,7 +77,7 @@ impl Config {
     }
 }
 
-/// Returns where a configuration file would be read, when none is: `named` is what `--config` names. Defaults are in use then.
+/// Returns the path of the missing configuration file if the defaults apply. `named` is the argument of `--config`.
 pub fn missing_file(named: Option<&Path>) -> Option<PathBuf> {
     if named.is_some() || std::env::var_os(FILE_ENV).is_some() || Path::new(DEFAULT_FILE).exists() {
         return None;
@@ -98,7 +99,7 @@ fn unreadable(path: &Path, source: &std::io::Error) -> String {
     }
 }
 
-/// What a parser says, in one line.
+/// Formats a parser's error on one line.
 fn placed(text: &str, error: &toml::de::Error) -> String {
     let Some(span) = error.span() else { return error.message().to_owned() };
     let before = text.get(..span.start).unwrap_or(text);
@@ -106,7 +107,7 @@ fn placed(text: &str, error: &toml::de::Error) -> String {
     format!("line {}, column {column}: {}", before.matches('\n').count() + 1, error.message())
 }
 
-/// The key of a section that has a wrong value, and why, if one is wrong by itself.
+/// Finds the key of a section whose value is invalid by itself, and formats why.
 fn wrong_key(section: &str, keys: &Map<String, Value>) -> Option<String> {
     keys.iter().find_map(|(key, value)| {
         let alone = Map::from_iter([(key.clone(), value.clone())]);
@@ -116,7 +117,7 @@ fn wrong_key(section: &str, keys: &Map<String, Value>) -> Option<String> {
     })
 }
 
-/// Names types by what is written in the file.
+/// Names types as they are written in the file.
 fn plain_types(error: &str) -> String {
     let mut said = error.replace("invalid type: ", "it is ").replace("invalid value: ", "it is ");
     for number in ["u8", "u16", "u32", "u64", "usize", "i32", "i64"] {
@@ -134,7 +135,7 @@ fn plain_types(error: &str) -> String {
 }
 
 fn serde_path_to_error(given: Value) -> Result<Config, ConfigError> {
-    // Section by section, so that the message can say which one.
+    // Section by section, so that the message can name the section.
     if let Value::Object(sections) = &given {
         for (name, section) in sections {
             let alone = Value::Object(Map::from_iter([(name.clone(), section.clone())]));
@@ -147,7 +148,7 @@ fn serde_path_to_error(given: Value) -> Result<Config, ConfigError> {
     serde_json::from_value(given).map_err(|e| ConfigError::Value(e.to_string()))
 }
 
-/// The default configuration as a tree: it has every section and every key.
+/// Returns the default configuration as a tree, which has every section and every key.
 fn known_keys() -> Map<String, Value> {
     match serde_json::to_value(Config::default()) {
         Ok(Value::Object(sections)) => sections,
@@ -219,7 +220,7 @@ fn apply_variable(
         Value::Array(_) => text.split(',').map(str::trim).filter(|s| !s.is_empty()).map(Value::from).collect(),
         Value::Object(_) => serde_json::from_str(text)
             .map_err(|_| ConfigError::Value(format!("{variable}: a table is given as JSON")))?,
-        // What is not set by default may be a text or a table.
+        // The type of a key without a default is unknown: it may be a text or a table.
         Value::Null if text.starts_with('{') => serde_json::from_str(text)
             .map_err(|_| ConfigError::Value(format!("{variable}: a table is given as JSON")))?,
         Value::String(_) | Value::Null => Value::from(text),

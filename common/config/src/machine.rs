@@ -1,15 +1,15 @@
-//! What the machine has, for keys whose default depends on it.
+//! Properties of the machine, for keys whose default depends on it.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// The most letters of a name of a machine.
+/// The maximum length of a machine's name, in letters.
 const NAME_LEN: usize = 64;
 
-/// The name that operators know this machine by: `configured`, or else its host name. In letters that are safe on a terminal and in a
-/// label, and never empty.
+/// Returns the name by which operators know this machine: `configured`, or else its host name. It consists of letters
+/// that are safe on a terminal and in a label, and is never empty.
 pub fn name(configured: Option<&str>) -> String {
     let given = configured.map(str::to_owned).or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok());
     let is_safe = |letter: &char| letter.is_ascii_alphanumeric() || "-._".contains(*letter);
@@ -17,8 +17,8 @@ pub fn name(configured: Option<&str>) -> String {
     if name.is_empty() { "unnamed".to_owned() } else { name }
 }
 
-/// Bytes of memory that this process may have: the machine's, or less where its control group, of version 2 or 1, says so.
-/// None where neither can be read.
+/// Returns how many bytes of memory this process may use: the machine's memory, or less if its control group (version 2
+/// or 1) sets a limit. Returns `None` if neither can be read.
 pub fn memory() -> Option<u64> {
     memory_below(Path::new("/"))
 }
@@ -33,7 +33,7 @@ fn total(meminfo: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The limits of the groups that this process is in. Those above bind as well.
+/// Returns the limits of the control groups that this process is in, and of their ancestors, which apply as well.
 fn of_groups(root: &Path) -> Vec<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mut limits = Vec::new();
@@ -47,14 +47,14 @@ fn of_groups(root: &Path) -> Vec<u64> {
             }
             _ => continue,
         };
-        // In a container the group may be named as the host knows it: then only the mount itself is there.
+        // In a container the group may have the name that the host knows it by. Then only the mount itself exists.
         let group = PathBuf::from(group.trim_start_matches('/'));
         limits.extend(group.ancestors().filter_map(|group| limit(&root.join(mount).join(group).join(file))));
     }
     limits
 }
 
-/// The limit in a file; none where it is `max`.
+/// Reads the limit in a file; `None` for `max`.
 fn limit(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }

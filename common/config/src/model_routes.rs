@@ -1,12 +1,12 @@
-//! `gateway.models.*.routes`: the paths that a model's provider has for it.
+//! `gateway.models.*.routes`: the endpoints that a provider offers for a model.
 
 use serde::{Deserialize, Serialize};
 
-/// A path of a model's provider, by the endpoint of `OpenAI`'s or Anthropic's that it is.
+/// An endpoint of a model's provider, named after the endpoint of `OpenAI` or Anthropic that it implements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelRoute {
-    /// `chat/completions`. Requests for responses and messages are translated to it.
+    /// `chat/completions`. Requests for responses and messages can be translated to it.
     Chat,
     /// `responses`.
     Responses,
@@ -14,12 +14,12 @@ pub enum ModelRoute {
     Messages,
     /// `embeddings`.
     Embeddings,
-    /// `completions`, the legacy endpoint, by which models for code fill in the middle.
+    /// `completions`, the legacy endpoint, which code models use to fill in the middle.
     Completions,
 }
 
 impl ModelRoute {
-    /// The routes of a model whose entry names none.
+    /// Returns the routes of a model whose entry names none.
     pub fn default_routes() -> Vec<Self> {
         vec![Self::Chat]
     }

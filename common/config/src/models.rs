@@ -1,4 +1,4 @@
-//! The models of the AI gateway: which there are, who serves them, what they cost.
+//! The AI gateway's catalog of models: who serves them and what they cost.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
 
@@ -9,7 +9,7 @@ use url::Url;
 use crate::gateway::{Gateway, Quirks, UsageFields};
 pub use crate::{aliases::Aliases, model_routes::ModelRoute};
 
-/// The `max_tokens` of a request that names none, and the largest that it may name unless its plan says otherwise.
+/// The `max_tokens` of a request that sets none, and the largest that it may set unless its plan says otherwise.
 pub const MAX_TOKENS: u64 = 4096;
 
 /// The catalog of models, by id.
@@ -25,41 +25,41 @@ pub struct Model {
     pub provider: Arc<Provider>,
     /// The model's name at the provider.
     pub upstream: String,
-    /// The endpoints that the provider has for the model, chat completions among them.
+    /// The endpoints that the provider offers for the model, including chat completions.
     pub routes: Vec<ModelRoute>,
-    /// The model at its second provider, which is asked when the first one cannot have begun. It has no fallback itself.
+    /// The model at its second provider, used when the first cannot have begun to answer. It has no fallback itself.
     pub fallback: Option<Arc<Model>>,
-    /// The owners that `GET /v1/models` names.
+    /// The owners, as `GET /v1/models` shows them.
     pub owned_by: String,
-    /// The prices of its tokens.
+    /// The token prices.
     pub prices: Prices,
-    /// The most tokens that a prompt can have, if that is known.
+    /// The maximum number of tokens in a prompt, if known.
     pub context: Option<u32>,
-    /// The most tokens that the model writes, if that is known.
+    /// The maximum number of tokens that the model writes, if known.
     pub output: Option<u32>,
-    /// Whether the model sees images.
+    /// Whether the model accepts images.
     pub vision: bool,
-    /// Whether the model can think before it answers.
+    /// Whether the model can reason before it answers.
     pub reasoning: bool,
     /// Whether the model can call functions.
     pub tools: bool,
 }
 
 impl Model {
-    /// Whether the provider has this path for the model. One with responses or messages has chat completions as well, to which the
-    /// gateway translates what cannot pass.
+    /// Returns whether the provider offers this endpoint for the model. A model with responses or messages has chat
+    /// completions as well, to which the gateway translates requests that cannot be passed through.
     pub fn has_route(&self, route: ModelRoute) -> bool {
         let has = |route| self.routes.contains(&route);
         has(route) || route == ModelRoute::Chat && (has(ModelRoute::Responses) || has(ModelRoute::Messages))
     }
 
-    /// Returns the most tokens that a choice of the model's can have.
+    /// Returns the maximum number of tokens in one choice of this model.
     pub fn most_output(&self) -> u64 {
         most_output(self.output, self.context)
     }
 }
 
-/// The most tokens that a choice can have of a model that writes and reads so many.
+/// Returns the maximum number of tokens in one choice of a model with these limits.
 pub(crate) fn most_output(output: Option<u32>, context: Option<u32>) -> u64 {
     output.or(context).map_or(TokenLimit::MOST.unsigned_abs().into(), u64::from).max(1)
 }
@@ -67,34 +67,34 @@ pub(crate) fn most_output(output: Option<u32>, context: Option<u32>) -> u64 {
 /// A provider of models.
 #[derive(Debug)]
 pub struct Provider {
-    /// The name in the configuration and in the records of usage.
+    /// The name in the configuration and in usage records.
     pub name: Arc<str>,
-    /// The owner that `GET /v1/models` names.
+    /// The owner, as `GET /v1/models` shows it.
     pub owned_by: String,
-    /// The URL under which the provider's paths stand, without a slash at its end.
+    /// The URL under which the provider's endpoints are, without a trailing slash.
     pub base_url: Url,
-    /// The means by which the provider admits us.
+    /// How the gateway authenticates to the provider.
     pub access: Access,
     /// The provider's deviations from `OpenAI`'s wire format.
     pub quirks: Quirks,
-    /// The places of the counts in its `usage` objects.
+    /// Where the provider's `usage` objects hold the token counts.
     pub usage: UsageFields,
-    /// Whether a client of `OpenAI` reads the same from them.
+    /// Whether an `OpenAI` client reads the same counts from these objects.
     pub has_openai_usage: bool,
 }
 
-/// The means by which a provider admits us.
+/// How the gateway authenticates to a provider.
 #[derive(Debug)]
 pub enum Access {
     /// The provider takes this key.
     Key(SecretString),
-    /// The server of `gateway.provider_url` takes requests without a key.
+    /// The server of `gateway.provider_url` accepts requests without a key.
     Open,
-    /// The provider does not admit us: this environment variable, or file, holds no key.
+    /// The key is missing: this environment variable or file holds none.
     Missing(String),
 }
 
-/// Why a catalog cannot be made of the configuration.
+/// Errors of building the catalog from the configuration.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ModelsError {
     /// A model's id is not of the form `svc/name`.
@@ -102,56 +102,55 @@ pub enum ModelsError {
         "gateway.models: {0} is not an id of the form {BRAND}/<name> with letters, digits, dots, hyphens and underscores"
     )]
     Id(String),
-    /// A model's provider is not there.
+    /// The provider of a model does not exist.
     #[error("gateway.models: the provider {provider} of {model} is not one of gateway.providers")]
     Provider {
         /// The model.
         model: String,
-        /// The provider it names.
+        /// The provider that the model names.
         provider: String,
     },
-    /// A model's second provider is not there, or is the first.
+    /// The fallback provider of a model does not exist, or is the same as the first.
     #[error("gateway.models: the fallback of {model} is {provider}, which is not another one of gateway.providers")]
     Fallback {
         /// The model.
         model: String,
-        /// The provider it names.
+        /// The provider that the fallback names.
         provider: String,
     },
-    /// An alias that could not be found, or names no model.
+    /// An alias cannot be matched, or does not name a model.
     #[error("gateway.aliases: {alias}: {reason}")]
     Alias {
         /// The alias.
         alias: String,
-        /// The rule that the quirks break.
+        /// The rule that the alias breaks.
         reason: String,
     },
-    /// The address is not of HTTP.
+    /// An address is not an HTTP URL.
     #[error("{0} must be an http:// or https:// address without a query")]
     Address(String),
-    /// A provider that would get no ceiling.
+    /// The quirks of a provider drop the field for its output limit.
     #[error(
         "gateway.providers.{0}.quirks.drop leaves out what quirks.ceiling names: its completions would have no limit"
     )]
     Ceiling(String),
-    /// A key's file that cannot be read.
+    /// The key file of a provider cannot be read.
     #[error("gateway.providers.{provider}.api_key_file: cannot read {path}: {reason}")]
     KeyFile {
         /// The provider.
         provider: String,
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The operating system's error.
         reason: String,
     },
-    /// A key without the server it is for.
+    /// A key is set without the server that it is for.
     #[error("gateway.provider_api_key is for gateway.provider_url, which is not set")]
     KeyWithoutUrl,
 }
 
 impl Models {
-    /// Makes the catalog of a configuration, and reads the files with the keys of its providers. `variable` reads an environment
-    /// variable.
+    /// Builds the catalog from a configuration, and reads the key files. `variable` reads an environment variable.
     pub fn of(config: &Gateway, variable: impl Fn(&str) -> Option<String>) -> Result<Self, ModelsError> {
         if config.provider_url.is_none() && config.provider_api_key.is_some() {
             return Err(ModelsError::KeyWithoutUrl);
@@ -225,7 +224,7 @@ impl Models {
                     .ok_or_else(|| ModelsError::Fallback { model: id.clone(), provider: fallback.provider.clone() })?;
                 Ok::<_, ModelsError>(Arc::new(at(provider, &fallback.upstream, &fallback.routes, None)))
             });
-            // One server that stands for all providers is asked once.
+            // When one server stands in for all providers, a fallback would only ask it again.
             let second = second.transpose()?.filter(|_| config.provider_url.is_none());
             let model = at(provider, &model.upstream, &model.routes, second);
             Ok((id.clone(), Arc::new(model)))
@@ -251,7 +250,7 @@ fn is_id(id: &str) -> bool {
     })
 }
 
-/// The address under which a provider's paths stand: a bare host gets `/v1`, as the wire format has it.
+/// Returns the URL under which a provider's endpoints are: a URL without a path gets `/v1`, as the wire format has it.
 fn base(url: &Url) -> Option<Url> {
     if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
         return None;

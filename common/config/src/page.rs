@@ -1,4 +1,4 @@
-//! Holds `docs/reference/configuration.md` against the code: every key with its type, its default, what it is, and when it takes effect.
+//! Checks `docs/reference/configuration.md` against the code: the type, default, description and effect of every key.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use super::{
     reload::{Effect, KEYS, Program},
 };
 
-/// The sources of the sections, in which each key has its type and its words.
+/// The source files of the sections, which contain the type and description of each key.
 const SOURCES: [&str; 18] = [
     include_str!("sections/acme.rs"),
     include_str!("sections/admin.rs"),
@@ -29,7 +29,7 @@ const SOURCES: [&str; 18] = [
     include_str!("sections/usage_fields.rs"),
 ];
 
-/// Tables within sections that have keys of their own, each by its place and the name of its struct, in words.
+/// Tables within sections that have keys of their own: the path and the struct's name in snake case.
 const TABLES: [(&str, &str); 6] = [
     ("gateway.models.*", "model"),
     ("gateway.models.*.fallback", "fallback"),
@@ -49,7 +49,6 @@ the next start of the program ([reloading](../operate/runbook/reloading.md)). [C
 This page is written by `SVC_WRITE_KEYS=1 cargo test -p config`, which fails when it is not current.
 ";
 
-/// The lines of a section's struct.
 fn lines_of(section: &str) -> impl Iterator<Item = &'static str> {
     let name: String = section.split('_').map(|part| part[..1].to_uppercase() + &part[1..]).collect();
     let start = format!("pub struct {name} {{");
@@ -57,7 +56,6 @@ fn lines_of(section: &str) -> impl Iterator<Item = &'static str> {
     body.lines().map(str::trim).take_while(|line| *line != "}")
 }
 
-/// The type and the words of a key.
 fn described(section: &str, key: &str) -> (String, String) {
     let mut words: Vec<&str> = Vec::new();
     for line in lines_of(section) {
@@ -75,7 +73,7 @@ fn described(section: &str, key: &str) -> (String, String) {
     panic!("{section}.{key} is not in its section's source");
 }
 
-/// Without the links, the paths and the pipes of documentation: a key of the same section stands by its name.
+/// Removes the links, paths and pipes of rustdoc: a key of the same section appears by its name.
 fn plain(words: &str) -> String {
     words.replace("[`", "`").replace("`]", "`").replace("`Self::", "`").replace('|', "\\|")
 }
@@ -85,7 +83,7 @@ fn words_name_keys_as_the_configuration_does() {
     assert_eq!(plain("With [`Self::provider_api_key`], a|b."), "With `provider_api_key`, a\\|b.");
 }
 
-/// The unit that the name of a number ends with.
+/// Returns the unit that the name of a numeric key ends with.
 fn unit(key: &str) -> &'static str {
     let units = [
         ("_bytes_per_second", "bytes a second"),
@@ -190,7 +188,7 @@ fn every_example_in_the_documentation_is_a_configuration() {
                 continue;
             }
             let text = std::fs::read_to_string(&path).unwrap_or_default();
-            // What another program reads says so behind its language.
+            // A block that another program reads has a second word after its language.
             for block in text.split("```toml\n").skip(1) {
                 let block = block.split("```").next().unwrap();
                 let read = Config::from_parts(&path, block, std::iter::empty());

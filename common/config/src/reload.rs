@@ -1,7 +1,8 @@
-//! Which keys a running program takes over when it reads its configuration again, and which wait for its next start.
+//! Defines which keys a running program takes over when it reads its configuration again, and which wait for its next
+//! start.
 //!
-//! Every key stands once in [`KEYS`], with its section's structure: a key that is missing, or there twice, does not compile. Start
-//! with [`Reloader::reload`].
+//! Each key appears once in [`KEYS`], by section: a missing or duplicate key does not compile. Start with
+//! [`Reloader::reload`].
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -10,7 +11,7 @@ use crate::{
     Site, Stats, Store, Telemetry,
 };
 
-/// A program that reads its configuration again while it runs. The tools (`certs`, and admin's commands) read it whenever they run.
+/// A program that can reload its configuration. The tools (`certs` and admin's commands) read it each time they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     /// Serves sites.
@@ -22,9 +23,9 @@ pub enum Program {
 /// When a changed value of a key takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// When the program reads its configuration again, for what begins then.
+    /// When the program reloads its configuration, for new work only.
     OnReload,
-    /// When one of these programs starts the next time.
+    /// When one of these programs next starts.
     AtStart(&'static [Program]),
 }
 
@@ -34,18 +35,18 @@ const EDGE: &[Program] = &[Program::Edge];
 const ADMIN: &[Program] = &[Program::Admin];
 const BOTH: &[Program] = &[Program::Edge, Program::Admin];
 
-/// What a running program goes on with after its configuration was read again.
+/// The outcome of a reload.
 #[derive(Debug, Clone)]
 pub struct Settled {
-    /// The configuration as it was read, in which the keys that wait for a start have their running values.
+    /// The configuration that is now in force. Keys that take effect at start keep their running values.
     pub config: Config,
-    /// The keys whose values are new in it.
+    /// The keys whose values changed.
     pub changed: Vec<&'static str>,
-    /// The keys that were changed, and that this program reads at its start only.
+    /// The keys that were changed but take effect only when this program next starts.
     pub waiting: Vec<&'static str>,
 }
 
-/// Names each key of each section once, and says when it takes effect.
+/// Lists each key of each section once, with when it takes effect.
 macro_rules! keys {
     ($($section:ident: $Section:ident { $($key:ident: $effect:expr,)* })*) => {
         /// When each key takes effect, in the order of the sections.
@@ -255,7 +256,7 @@ keys! {
     }
 }
 
-/// The configuration of a running program, and where it is read again. Variables in the environment stay as they were at the start.
+/// The configuration of a running program and its file. Environment variables keep the values that they had at start.
 #[derive(Debug)]
 pub struct Reloader {
     program: Program,
@@ -264,13 +265,14 @@ pub struct Reloader {
 }
 
 impl Reloader {
-    /// `program` runs with `running`, which was loaded from `file` as [`Config::load`] does.
+    /// Creates a reloader for `program`, which runs with `running`, loaded from `file` by [`Config::load`].
     pub fn new(program: Program, file: Option<PathBuf>, running: Arc<Config>) -> Self {
         Self { program, file, running }
     }
 
-    /// Reads the configuration again, and has `take_over` make the program's parts of it. It gets what was read, to judge all of it as a
-    /// start would, and what the program goes on with. When anything fails, the program goes on as it was.
+    /// Reads the configuration again and calls `take_over` to rebuild the program's parts. `take_over` receives the
+    /// configuration as read, to validate all of it as a start would, and the outcome that would be in force. If
+    /// anything fails, the program keeps its current configuration.
     pub fn reload<E: From<ConfigError>>(
         &mut self,
         take_over: impl FnOnce(&Config, Arc<Config>) -> Result<(), E>,
@@ -290,7 +292,7 @@ mod tests {
 
     use super::*;
 
-    /// The keys in the document for operators, as `SVC_WRITE_KEYS=1 cargo test -p config` writes them.
+    /// Formats the keys for the operators' document, as `SVC_WRITE_KEYS=1 cargo test -p config` writes it.
     fn list(is_wanted: impl Fn(Effect) -> bool) -> String {
         let mut lines = String::new();
         let mut last = "";

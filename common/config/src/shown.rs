@@ -1,6 +1,6 @@
-//! URLs as they may be shown: in messages, logs and reports.
+//! URLs in a form that is safe for messages, logs and reports.
 
-/// A URL as it may be shown: without a password.
+/// Returns a URL without its password.
 pub fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());

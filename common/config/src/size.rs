@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The units of a size, and their bytes: those in which all sizes are shown, and their other names.
+/// The units of a size with their bytes: those that sizes are displayed in, and their other names.
 const UNITS: [(&str, u64); 8] = [
     ("", 1),
     ("b", 1),
@@ -16,8 +16,8 @@ const UNITS: [(&str, u64); 8] = [
     ("gib", 1 << 30),
 ];
 
-/// A number of bytes: `536870912`, or `"512 MB"`, with `B`, `KB`, `MB` or `GB`, which are powers of 1,024. They may be written
-/// `KiB`, `MiB` and `GiB` too.
+/// A number of bytes: `536870912`, or `"512 MB"`, with `B`, `KB`, `MB` or `GB`, which are powers of 1,024. `KiB`, `MiB`
+/// and `GiB` are accepted too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
 

@@ -1,17 +1,17 @@
-//! The master key, or what an edge has of it, against what the database has sealed. Looked at until it was found right once: a key file that is behind a rotation
-//! costs a running program the new values, not the old ones.
+//! Compares the master key, or an edge's derived keys, with a value that is sealed in the database, until it was found
+//! right once. After that, a key file that lags behind a rotation costs a running program only the new values.
 
 use db::upkeep::master_key::{self, WrongKey};
 
 use super::{Keys, Refusal, Watch, bounded, show};
 
-/// What a look at the master key found.
+/// The result of comparing the master key with the database.
 pub(super) enum KeyState {
-    /// It opens what the database has.
+    /// The key opens the database's value.
     Right,
-    /// It does not.
+    /// The key does not open it.
     Wrong(WrongKey),
-    /// The database cannot be asked, or has not been migrated yet.
+    /// The database is unreachable or has not been migrated yet.
     Unknown,
 }
 

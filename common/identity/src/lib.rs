@@ -1,9 +1,10 @@
-//! Whose the parts are that a program talks to. The store and Redis carry the name of the database that they belong to, and the
-//! database a value that its master key has sealed. A program refuses what is another database's, with one sentence that says what to do.
+//! Checks that the services a program uses belong together. The store and Redis carry the name of the database that
+//! they belong to, and the database holds a value that its master key has sealed. A program refuses what belongs to
+//! another database, with one sentence that says what to do.
 //!
-//! A part that cannot be reached keeps no program from starting: it is looked at again in the background ([`Watch::run`]). What is found to
-//! be foreign then ends the program, except Redis, which is treated as if it were away. Not here: the spool of an edge, which carries a
-//! name, too (`edge::identity`). Start with [`Watch`].
+//! A service that is unreachable does not keep a program from starting: it is checked again in the background
+//! ([`Watch::run`]). If it then turns out to be foreign, the program exits; a foreign Redis is treated as unavailable
+//! instead. The spool of an edge carries a name too, but is checked elsewhere (`edge::identity`). Start with [`Watch`].
 
 mod key;
 mod redis;
@@ -33,51 +34,50 @@ pub use self::{
     take_over::TakenPart,
 };
 
-/// Longest wait for one part at a look.
+/// The timeout for checking one part.
 const LOOK_WAIT: Duration = Duration::from_secs(4);
-/// Interval of looks while some part is still to be looked at.
+/// The interval of checks while a part is unsettled.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Interval of looks once every part was found to be this database's.
+/// The interval of checks once every part is known to be this database's.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Longest time that an edge waits for admin to give the store a name.
+/// The maximum time that an edge waits for admin to name the store.
 const NAME_WAIT: Duration = Duration::from_secs(15);
-/// Interval at which it looks for one.
+/// The interval at which the edge checks for the name.
 const NAME_LOOK: Duration = Duration::from_millis(200);
-/// Says that a store without a name is to be taken over, where a configuration key names the former database.
+/// In place of a database's name in a configuration key, means a store without a name.
 pub const UNNAMED: &str = "unnamed";
 
-/// The reason why a program does not go on: one sentence, which says what to do.
+/// Why a program refuses to continue: one sentence, which says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refusal(String);
 
 impl Refusal {
-    /// A refusal for the reason that the sentence gives.
+    /// Creates a refusal with this sentence.
     pub fn new(sentence: impl Into<String>) -> Self {
         Self(sentence.into())
     }
 }
 
-/// Looks at one more part of a program, given the database's name. It may block for a moment.
+/// Checks an additional part of a program against the database's name. It may block briefly.
 pub type PartCheck = Arc<dyn Fn(&str) -> Result<(), Refusal> + Send + Sync>;
 
-/// The program that looks, with its keys.
+/// The program that checks, with its keys.
 #[derive(Debug, Clone)]
 pub enum Keys {
-    /// Names stores and Redis, and writes the value that the master key seals.
+    /// Admin, which names stores and Redis, and writes the value that the master key seals.
     Admin(MasterKey),
-    /// Names nothing and writes no value: an edge may not.
+    /// An edge, which may not name anything or write the value.
     Edge(EdgeKey),
 }
 
-/// The kind of program that looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Admin,
     Edge,
 }
 
-/// Looks at the parts of a program.
+/// Checks the parts of a program.
 pub struct Watch {
     db: PgPool,
     pooler: Pooler,
@@ -87,20 +87,20 @@ pub struct Watch {
     clock: Clock,
     role: Role,
     words: words::Words,
-    /// The database's name, once Postgres has said it.
+    /// The database's name, once read from Postgres.
     database: Option<String>,
-    /// Whether the store, and the key, were found to be the database's.
+    /// Whether the store and the key are known to be the database's.
     store_is_ours: bool,
     key_is_right: bool,
     /// When the store was first seen without a name.
     unnamed_since: Option<Instant>,
-    /// What was said last of the store, so that it is logged once.
+    /// The last message about the store, so that it is logged once.
     said: Option<String>,
-    /// The name of one more part, such as the spool, and the look at it.
+    /// An additional part, such as the spool: its name and its check.
     more: Option<(&'static str, PartCheck)>,
 }
 
-/// The outcome of a look at every part.
+/// The result of checking every part.
 struct Look {
     store: StoreState,
     redis: RedisState,
@@ -108,7 +108,7 @@ struct Look {
 }
 
 impl Watch {
-    /// A watch over these parts. Nothing in the store is removed before it is known whose it is.
+    /// Creates a watch over these parts. Removals from the store are held until its owner is known.
     pub fn new(config: &Config, (db, redis, store): (PgPool, Redis, PackStore), keys: Keys, clock: Clock) -> Self {
         store.hold_removals();
         Self {
@@ -132,14 +132,14 @@ impl Watch {
         }
     }
 
-    /// Looks at one more part as well, which has this name in metrics.
+    /// Adds a part to check, which has this name in metrics.
     #[must_use]
     pub fn also(mut self, part: &'static str, check: PartCheck) -> Self {
         self.more = Some((part, check));
         self
     }
 
-    /// Opens parts of its own, for a look before a program's own are made.
+    /// Creates a watch with its own connections, for a check before the program makes its own.
     pub fn open(config: &Config, keys: Keys) -> Result<Self, Refusal> {
         let refused = |what: &str, error: &dyn std::error::Error| Refusal(format!("{what}: {error}"));
         let db =
@@ -150,13 +150,13 @@ impl Watch {
         Ok(Self::new(config, (db, redis, store), keys, Clock::system()))
     }
 
-    /// The database's name; `None` as long as Postgres has not said it.
+    /// Returns the database's name, or `None` if it has not been read from Postgres yet.
     pub fn database(&self) -> Option<&str> {
         self.database.as_deref()
     }
 
-    /// Looks at every part before the program begins. Fails for what is another database's, and passes what cannot be reached. An edge
-    /// waits for admin to name a store, for some seconds.
+    /// Checks every part before the program starts. Fails if a part belongs to another database; unreachable parts
+    /// pass. An edge waits some seconds for admin to name a store.
     pub async fn start(&mut self) -> Result<(), Refusal> {
         self.check_pooler().await?;
         let waiting_since = Instant::now();
@@ -177,7 +177,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Looks again and again. Returns once a part is found that is another database's, which the program must not use.
+    /// Checks periodically. Returns once a part belongs to another database and the program must not use it.
     pub async fn run(mut self) -> Refusal {
         loop {
             match self.look_again().await {
@@ -188,7 +188,7 @@ impl Watch {
         }
     }
 
-    /// Looks at every part, and says whether all is settled.
+    /// Checks every part, and returns whether all are settled.
     async fn look_again(&mut self) -> Result<bool, Refusal> {
         let look = self.look().await?;
         let is_redis_settled = self.judge_redis(&look.redis);
@@ -212,7 +212,7 @@ impl Watch {
             Err(error) => tracing::debug!(%error, "the database's name cannot be read"),
         }
         let Some(name) = self.database.clone() else {
-            // Nothing can be compared, but a store without a name is one for every database.
+            // Without the database's name, nothing can be compared.
             return Ok(Look { store: StoreState::Unknown(None), redis: RedisState::Unknown, key: KeyState::Unknown });
         };
         self.look_at_more(&name).await?;
@@ -230,7 +230,7 @@ impl Watch {
         outcome
     }
 
-    /// Fails if there is a pooler before Postgres that is not what the configuration says. One that cannot be reached passes.
+    /// Fails if the pooler in front of Postgres is not the configured kind. An unreachable one passes.
     async fn check_pooler(&self) -> Result<(), Refusal> {
         match timeout(LOOK_WAIT, db::pooler::check(self.pooler, &self.db)).await {
             Ok(Err(error)) if error.is_final() => Err(Refusal(error.to_string())),
@@ -238,14 +238,14 @@ impl Watch {
         }
     }
 
-    /// Whether an admin of this version has migrated the database, so that there is one to name the store.
+    /// Returns whether an admin of this version has migrated the database and will name the store.
     async fn is_admin_expected(&self) -> bool {
         bounded(identity::is_migrated(&self.db)).await.unwrap_or(false)
     }
 
-    /// Warns if Postgres's password goes over a network unencrypted.
+    /// Warns if Postgres's password crosses a network unencrypted.
     async fn warn_of_password(&self) {
-        // Behind a pooler Postgres only knows how the pooler reaches it.
+        // Behind a pooler, Postgres knows only the pooler's connection.
         if self.pooler == Pooler::None
             && db::sends_password_elsewhere(self.words.postgres_url())
             && bounded(identity::is_encrypted(&self.db)).await.is_ok_and(|is_encrypted| !is_encrypted)
@@ -258,22 +258,22 @@ impl Watch {
     }
 }
 
-/// What an admin would say of its store, as a doctor asks it.
+/// The state of a store as admin sees it at its start, for diagnosis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreFinding {
-    /// It is this database's.
+    /// The store belongs to this database.
     Ours,
-    /// It is this database's, and another copy of it rules it.
+    /// The store belongs to this database, but another copy of it is the ruler.
     RuledElsewhere,
-    /// Admin gives it the database's name at its start.
+    /// Admin will name the store after its database when it starts.
     ToBeNamed,
-    /// Admin would not start with it.
+    /// Admin would refuse to start.
     Refused(Refusal),
-    /// It cannot be looked at, or the database cannot.
+    /// The store or the database is unreachable.
     Unknown(String),
 }
 
-/// Looks at a store as an admin does at its start, and changes nothing.
+/// Checks a store as admin does when it starts, without changing anything.
 pub async fn examine_store(config: &Config, db: &PgPool, store: &PackStore) -> StoreFinding {
     let database = match bounded(database::name(db)).await {
         Ok(database) => database,
@@ -294,7 +294,7 @@ pub async fn examine_store(config: &Config, db: &PgPool, store: &PackStore) -> S
     }
 }
 
-/// Describes the metrics of this crate to the exporter. Called once, when the exporter has started.
+/// Describes the metrics of this crate to the exporter. Call it once, after the exporter has started.
 pub fn describe() {
     metrics::describe_gauge!(
         "svc_foreign",
@@ -306,7 +306,7 @@ fn show(part: &'static str, is_foreign: bool) {
     metrics::gauge!("svc_foreign", "part" => part).set(f64::from(u8::from(is_foreign)));
 }
 
-/// Waits for Postgres no longer than for another part.
+/// Applies the timeout of a check to a query.
 async fn bounded<T>(asked: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
     timeout(LOOK_WAIT, asked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
 }

@@ -1,4 +1,4 @@
-//! Redis, which carries the name of its database. Admin sets it where there is none; a foreign one is not used.
+//! Checks Redis, which carries the name of its database. Admin names a Redis without a name; a foreign one is not used.
 
 use db::upkeep::identity;
 use domain::Timestamp;
@@ -7,13 +7,13 @@ use tokio::time::timeout;
 
 use super::{LOOK_WAIT, Refusal, Role, Watch, bounded, show};
 
-/// What a look at Redis found.
+/// The result of checking Redis.
 pub(super) enum RedisState {
-    /// It is this database's.
+    /// It belongs to this database.
     Ours,
-    /// It is the database's of this name. It was taken over from that one before, at the time.
+    /// It belongs to the database of this name. If a time is given, it was already taken over from that database then.
     Foreign(String, Option<Timestamp>),
-    /// It cannot be reached, has no name yet, or the database's name is not known yet.
+    /// It is unreachable or unnamed, or the database's name is not known yet.
     Unknown,
 }
 
@@ -62,7 +62,7 @@ impl Watch {
         RedisState::Ours
     }
 
-    /// Says whose Redis is, and how to go on.
+    /// Describes the owner of a foreign Redis and how to proceed.
     pub(super) fn foreign_redis(&self, owner: &str, used_up: Option<Timestamp>) -> Refusal {
         match used_up {
             None => self.words.foreign_redis(owner, self.database(), self.role),
@@ -70,7 +70,7 @@ impl Watch {
         }
     }
 
-    /// Has every command fail while Redis is foreign. Returns whether it was found to be ours.
+    /// Makes every command fail while Redis is foreign. Returns whether Redis is known to be ours.
     pub(super) fn judge_redis(&self, redis: &RedisState) -> bool {
         match redis {
             RedisState::Ours => {

@@ -1,8 +1,9 @@
-//! Which copy of its database rules the store. A dump that is restored has the name of its original, and may lack what the original has had
-//! since: only one of them may move and delete packs.
+//! Decides which copy of a database rules the store. A restored dump has the name of its original and may lack later
+//! changes, so only one copy may move and delete packs.
 //!
-//! The store carries what tells the ruler from other copies ([`db::upkeep::database::CopyId`]), and the ruler has noted it, so that a copy
-//! knows itself for one where the store says nothing. The operator makes another copy the ruler by `admin store sweep --yes`.
+//! The store records the ruler's copy id ([`db::upkeep::database::CopyId`]), and the ruler records that it rules, so
+//! that another copy recognizes itself even if the store has no record. The operator makes another copy the ruler with
+//! `admin store sweep --yes`.
 
 use db::upkeep::{
     database::{self, CopyId},
@@ -18,13 +19,13 @@ use super::{Watch, bounded, store::in_time};
 /// Whether this copy of the database rules the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// It does.
+    /// This copy rules.
     This,
-    /// Another copy does, or did: this one moves and deletes nothing.
+    /// Another copy rules or ruled, so this one moves and deletes nothing.
     Another,
 }
 
-/// The ruler of a store, as one copy of the database sees it.
+/// The ruler of a store, from the perspective of one copy of the database.
 pub struct Ruler<'a> {
     db: &'a PgPool,
     store: &'a PackStore,
@@ -38,13 +39,13 @@ impl Watch {
 }
 
 impl<'a> Ruler<'a> {
-    /// The ruler of `store`, which is the one of the database `db`.
+    /// Creates the ruler of `store` from the perspective of `db`.
     pub fn new(db: &'a PgPool, store: &'a PackStore, clock: &'a Clock) -> Self {
         Self { db, store, clock }
     }
 
-    /// Compares the ruler with this copy, and changes nothing; `None` where there is none yet. Fails with a sentence when one of both cannot
-    /// be asked.
+    /// Compares the ruler with this copy without changing anything. Returns `None` if there is no ruler yet, and fails
+    /// with a sentence if the store or the database is unreachable.
     pub async fn compare(&self) -> Result<Option<Rule>, String> {
         let own = bounded(database::copy_id(self.db)).await.map_err(|error| error.to_string())?;
         let is_own = |text: &str| CopyId::parse(text).is_some_and(|copy| copy.is_same(&own));
@@ -60,7 +61,7 @@ impl<'a> Ruler<'a> {
         }
     }
 
-    /// Compares the ruler with this copy, which becomes it where there is none. Fails as [`Self::compare`].
+    /// Compares the ruler with this copy, which becomes the ruler if there is none. Fails like [`Self::compare`].
     pub(super) async fn look(&self) -> Result<Rule, String> {
         match self.compare().await? {
             Some(Rule::This) => {
@@ -70,13 +71,13 @@ impl<'a> Ruler<'a> {
             Some(Rule::Another) => Ok(Rule::Another),
             None => {
                 self.take().await?;
-                // Looked at again: two copies may have done so at the same time, and the later one has it.
+                // Read it again: if two copies wrote at the same time, the later one rules.
                 Ok(self.compare().await?.unwrap_or(Rule::Another))
             }
         }
     }
 
-    /// Makes this copy the ruler, whichever was. Another one notices within seconds, and moves nothing any more.
+    /// Makes this copy the ruler. The former ruler notices within seconds and stops moving packs.
     pub async fn take(&self) -> Result<(), String> {
         let own = bounded(database::copy_id(self.db)).await.map_err(|error| error.to_string())?;
         let ruler = StoredRuler::new(own.to_string(), self.clock.now());
@@ -92,7 +93,7 @@ impl<'a> Ruler<'a> {
         };
         match noted.await {
             Ok(()) => {}
-            // A database that is not migrated yet has had no copies made of it.
+            // A database that is not migrated yet has no copies.
             Err(error) if is_unmigrated(&error) => {}
             Err(error) => tracing::debug!(%error, "it could not be noted that this database rules the store"),
         }

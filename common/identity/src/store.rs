@@ -1,5 +1,5 @@
-//! The store, which carries the name of its database. Admin names one that is empty or has packs of this database; nothing in a
-//! foreign one is touched.
+//! Checks the store, which carries the name of its database. Admin names a store that is empty or has packs of this
+//! database; a foreign store is not touched.
 
 use db::upkeep::identity;
 use domain::{DeploymentId, Timestamp};
@@ -9,51 +9,51 @@ use tokio::time::{Instant, timeout};
 
 use super::{LOOK_WAIT, Refusal, Role, UNNAMED, Watch, bounded, ruler::Rule, show, words::Words};
 
-/// Packs of a store that are looked up in the database, and packs of the database that are looked for in the store.
+/// The number of packs from the store to find in the database, and from the database to find in the store.
 const PACKS_LOOKED_UP: usize = 1_000;
 const PACKS_LOOKED_FOR: i64 = 10;
 
-/// What a look at the store found.
+/// The result of checking the store.
 pub(super) enum StoreState {
-    /// It is this database's.
+    /// It belongs to this database.
     Ours(Rule),
-    /// It has no name, and is waiting for an admin to give it one.
+    /// It has no name, and waits for an admin to name it.
     Unnamed,
     /// It has no name, and does not look like this database's.
     Unlike(Refusal),
-    /// It is another database's, or its name cannot be made out.
+    /// It belongs to another database, or its name is unreadable.
     Foreign(Refusal),
-    /// It cannot be reached, and why; or the database's name is not known yet.
+    /// It is unreachable, with the reason; or the database's name is not known yet.
     Unknown(Option<String>),
 }
 
-/// Whose the store is to a database, before anything is done about it.
+/// Whom the store belongs to, before anything is changed.
 pub(super) enum Belonging {
     /// It carries the database's name.
     Ours,
-    /// It is to be given the database's name, which is safe, or was asked for: then with the name that it is taken over from.
+    /// It can be named after the database, because that is safe or configured, then with the name to take it over from.
     Nameable(Option<String>),
-    /// It has no name, and an edge gives it none.
+    /// It has no name, and an edge cannot name it.
     Unnamed,
     /// See [`StoreState::Unlike`].
     Unlike(Refusal),
     /// See [`StoreState::Foreign`].
     Foreign(Refusal),
-    /// It cannot be reached, or compared with the database.
+    /// It is unreachable, or could not be compared with the database.
     Unknown(String),
 }
 
-/// What can be told of a store without a name.
+/// The evidence in a store without a name.
 enum Likeness {
-    /// It is empty, and so is the database; or it has packs of this database.
+    /// Both it and the database are empty, or it has packs of this database.
     Ours,
-    /// It has packs, of which this database knows none.
+    /// It has packs, but none that this database knows.
     OtherPacks,
-    /// It is empty, and this database has packs.
+    /// It is empty, but this database has packs.
     Empty,
 }
 
-/// A look at a store, which changes nothing.
+/// Examines a store without changing it.
 pub(super) struct StoreLook<'a> {
     pub(super) db: &'a PgPool,
     pub(super) store: &'a PackStore,
@@ -70,14 +70,14 @@ impl StoreLook<'_> {
             Ok(Some(name)) => self.another(&name.database).await,
             Ok(None) if self.role == Role::Edge => Belonging::Unnamed,
             Ok(None) => self.without_name().await,
-            // A folder that an admin would make.
+            // Admin would create this folder.
             Err(StoreError::Absent(_)) if self.role == Role::Admin && !self.store.is_remote() => self.empty().await,
             Err(StoreError::Damaged(what)) => Belonging::Foreign(self.words.unreadable_name(&what)),
             Err(error) => Belonging::Unknown(error.to_string()),
         }
     }
 
-    /// Of a store of another database: it is taken over, once, if the configuration says so by that one's name.
+    /// Examines the store of another database. It is taken over, once, if the configuration names that database.
     async fn another(&self, former: &str) -> Belonging {
         let foreign = || Belonging::Foreign(self.words.foreign_store(former, Some(self.database), self.role));
         if self.role == Role::Edge || self.words.store_take_over() != Some(former) {
@@ -107,7 +107,7 @@ impl StoreLook<'_> {
         }
     }
 
-    /// Of a store that does not look like this database's: it is named, once, if the configuration says so.
+    /// Examines a store that does not look like this database's. It is named, once, if the configuration says so.
     async fn unlike(&self, sentence: fn(&Words, Option<&str>, Option<Timestamp>) -> Refusal) -> Belonging {
         let refused = |used_up| Belonging::Unlike(sentence(self.words, Some(self.database), used_up));
         if self.words.store_take_over() != Some(UNNAMED) {
@@ -152,7 +152,7 @@ impl Watch {
     pub(super) async fn look_at_store(&self, database: &str) -> StoreState {
         let (db, store, words, role) = (&self.db, &self.store, &self.words, self.role);
         match (StoreLook { db, store, words, role, database }).belonging().await {
-            // Edges remove nothing, so that it is the same to them.
+            // Edges remove nothing, so the ruler does not matter to them.
             Belonging::Ours if role == Role::Edge => StoreState::Ours(Rule::This),
             Belonging::Ours => self.ruled().await,
             Belonging::Nameable(former) => self.write_name(database, former.as_deref()).await,
@@ -172,7 +172,7 @@ impl Watch {
 
     pub(super) async fn write_name(&self, database: &str, former: Option<&str>) -> StoreState {
         let name = DatabaseName::new(database.to_owned(), self.clock.now());
-        // Looked at again: two admins of two databases may have done so at the same time, and the later one has it.
+        // Read it again: if admins of two databases wrote at the same time, the later one owns the store.
         let written = in_time(async {
             self.store.set_database_name(&name).await?;
             self.store.database_name().await
@@ -203,14 +203,14 @@ impl Watch {
         }
     }
 
-    /// Says why the program must not go on with this store, if so.
+    /// Applies the result of a check. Returns why the program must not continue with this store, if so.
     pub(super) fn judge_store(&mut self, store: StoreState) -> Option<Refusal> {
         match store {
             StoreState::Ours(rule) => {
                 show("store", false);
                 match rule {
                     Rule::This => self.store.confirm(),
-                    // Why, and what to do, is said where something would have been moved.
+                    // The reason and the remedy are reported when something would have been moved.
                     Rule::Another => self.store.leave_to_ruler(),
                 }
                 (self.store_is_ours, self.unnamed_since, self.said) = (true, None, None);
@@ -223,7 +223,7 @@ impl Watch {
                 self.say_once(self.words.unnamed().0);
                 None
             }
-            // It had its name, and has lost it, perhaps with everything else: visitors are still served what is in memory.
+            // The store has lost its name, perhaps with all its contents: sites in memory are still served.
             StoreState::Unlike(refusal) if self.store_is_ours => {
                 show("store", true);
                 self.store.hold_removals();

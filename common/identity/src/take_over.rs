@@ -1,11 +1,10 @@
-//! Taking a store or Redis over because the operator says so now, however often a key of the configuration has been followed:
-//! `admin take-over`.
+//! `admin take-over`: takes over a store or Redis, even if the configuration key has already been used.
 
 use tokio::time::timeout;
 
 use super::{LOOK_WAIT, Refusal, UNNAMED, Watch, bounded, redis::RedisState, store::StoreState, store::in_time};
 
-/// What can be taken over from another database.
+/// A service that can be taken over from another database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TakenPart {
     /// The store of packs.
@@ -15,7 +14,8 @@ pub enum TakenPart {
 }
 
 impl Watch {
-    /// Takes `part` over from the database `former`, whose name it must carry; a store may also be [`UNNAMED`]. Admin's alone.
+    /// Takes over `part` from the database `former`, whose name (or, for a store, [`UNNAMED`]) it must carry. For admin
+    /// only.
     pub async fn take_over(&mut self, part: TakenPart, former: &str) -> Result<(), Refusal> {
         let own = bounded(db::upkeep::database::name(&self.db)).await;
         let own = own.map_err(|error| Refusal(format!("the database's name cannot be read: {error}")))?;

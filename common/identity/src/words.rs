@@ -1,4 +1,4 @@
-//! The sentences, and what of the configuration they name.
+//! The messages of refusals and warnings, and the configuration values that they name.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -8,7 +8,7 @@ use domain::Timestamp;
 
 use super::{Refusal, Role, UNNAMED};
 
-/// What the sentences name.
+/// The configuration values that the messages name.
 pub(super) struct Words {
     store: String,
     store_take_over: Option<String>,
@@ -44,7 +44,7 @@ impl Words {
         &self.postgres_url
     }
 
-    /// `the database NAME (postgres.url, postgres://…)`.
+    /// Formats `the database NAME (postgres.url, postgres://…)`.
     fn database(&self, name: Option<&str>) -> String {
         let url = without_password(&self.postgres_url);
         format!("the database {} (postgres.url, {url})", name.unwrap_or("of an unknown name"))
@@ -61,7 +61,7 @@ impl Words {
         ))
     }
 
-    /// The refusal of a store that `store.take_over_from` names, and that was taken over already.
+    /// The refusal of a store that `store.take_over_from` names but that was already taken over.
     pub(super) fn used_up_store(&self, former: &str, own: Option<&str>, at: Timestamp) -> Refusal {
         Refusal(format!(
             "the store {} (store.url) belongs to the database {former} again, not to {}: set store.url or postgres.url right, or, to take \
@@ -72,7 +72,7 @@ impl Words {
         ))
     }
 
-    /// The refusal of a Redis that `redis.take_over_from` names, and that was taken over already.
+    /// The refusal of a Redis that `redis.take_over_from` names but that was already taken over.
     pub(super) fn used_up_redis(&self, former: &str, own: Option<&str>, at: Timestamp) -> Refusal {
         Refusal(format!(
             "the Redis {} (redis.url) belongs to the database {former} again, not to {}: set redis.url or postgres.url right, or, to take it \
@@ -83,7 +83,7 @@ impl Words {
         ))
     }
 
-    /// The refusal of a store with packs of nobody known. `used_up` is when `store.take_over_from` was followed.
+    /// The refusal of a store with unknown packs. `used_up` is when `store.take_over_from` was used.
     pub(super) fn unknown_packs(&self, own: Option<&str>, used_up: Option<Timestamp>) -> Refusal {
         Refusal(format!(
             "the store {} (store.url) has no name, and {} knows none of its packs: set store.url or postgres.url right, or, to take \
@@ -94,7 +94,7 @@ impl Words {
         ))
     }
 
-    /// The refusal of an empty store that should not be. `used_up` is when `store.take_over_from` was followed.
+    /// The refusal of a store that is unexpectedly empty. `used_up` is when `store.take_over_from` was used.
     pub(super) fn empty_store(&self, own: Option<&str>, used_up: Option<Timestamp>) -> Refusal {
         Refusal(format!(
             "the store {} (store.url) is empty, and {} has deployments whose packs belong there: set store.url or postgres.url \
@@ -105,7 +105,7 @@ impl Words {
         ))
     }
 
-    /// The warning about a store that does not answer when a program starts.
+    /// The warning about a store that is unreachable when a program starts.
     pub(super) fn store_away(&self, why: &str) -> String {
         format!(
             "the store {} (store.url) cannot be looked at: {why}; until it can, sites that are not in memory are not served, and nothing is \
@@ -163,7 +163,7 @@ impl Words {
     }
 }
 
-/// How to take a store without a name over.
+/// Explains how to take over a store without a name.
 fn unnamed_way(used_up: Option<Timestamp>) -> String {
     match used_up {
         None => format!("set store.take_over_from = \"{UNNAMED}\""),
@@ -171,7 +171,7 @@ fn unnamed_way(used_up: Option<Timestamp>) -> String {
     }
 }
 
-/// How to take something over again, where a key has been followed and is not again.
+/// Explains how to take something over again after its configuration key was used.
 fn again(part: &str, key: &str, former: &str, at: Timestamp) -> String {
     format!(
         "run `admin take-over {part} {former}` ({key} = \"{former}\" was followed at {at}, and is followed once; remove it)"

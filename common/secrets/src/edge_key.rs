@@ -1,8 +1,9 @@
-//! What an edge holds of the master key: the keys for what edges do, derived, and nothing that the others could be derived from.
+//! An edge's keys, derived from the master key for the tasks of edges. They do not reveal the keys for other tasks.
 //!
-//! An edge opens private keys of certificates, authenticates gate cookies, encrypts session tickets, and proves to admin that a
-//! request comes from it; and it opens the value by which it finds out whether its keys are the database's. It opens no environment variables, no grants of the code host, no accounts at authorities. `certs
-//! edge-key` writes its file.
+//! An edge opens private keys of certificates, authenticates gate cookies, encrypts session tickets, and proves to
+//! admin that a request comes from it. It also opens the value that shows whether its keys are the database's. It
+//! cannot open environment variables, grants of the code host, or accounts at authorities. `certs edge-key` writes its
+//! file.
 
 use std::{path::Path, sync::Arc};
 
@@ -14,28 +15,26 @@ use crate::{
     ring::{Form, Ring},
 };
 
-/// What a line of an edge's key file begins with.
+/// The first word of a line of an edge's key file.
 const LINE: &str = "edge";
-/// The names of the keys in a line.
 const NAMES: [&str; 5] = ["certificates", "check", "gates", "tickets", "requests"];
 const FORM_OF_FILE: Form<EdgeKeys> = Form { parse: parse_any, wrong: KeyError::EdgeForm };
 
-/// An edge's keys, from a file of their own or derived from the master key's file; cheap to clone. They are read again when
-/// the file has changed.
+/// An edge's keys, from their own file or derived from the master key's; cheap to clone. They are reloaded on change.
 #[derive(Clone)]
 pub struct EdgeKey(Arc<Ring<EdgeKeys>>);
 
-/// The keys that are derived for edges from one master key.
+/// An edge's keys derived from one master key.
 #[derive(Clone)]
 struct EdgeKeys {
-    /// What values sealed with the master key begin with.
+    /// The first bytes of values sealed with the master key.
     tag: [u8; TAG_LEN],
     certificates: [u8; 32],
     check: [u8; 32],
     gates: [u8; 32],
     tickets: [u8; 32],
     requests: [u8; 32],
-    /// The proof of the version before. Only the master key gives it.
+    /// The fixed proof of the previous version. Only the master key can derive it.
     fixed_proof: Option<[u8; 32]>,
 }
 
@@ -53,7 +52,7 @@ impl EdgeKeys {
         }
     }
 
-    /// The key of messages between edges. Derived from one that edges alone use, so that key files need not be made again.
+    /// Returns the key of messages between edges, derived from an existing key of edges so that key files stay valid.
     fn between_edges(&self) -> [u8; 32] {
         derive(&self.tickets, "between edges", b"")
     }
@@ -64,7 +63,7 @@ impl EdgeKeys {
         format!("{LINE} {}{}\n", hex::encode(&self.tag[1..]), keys.collect::<String>())
     }
 
-    /// Reads a line. Keys that this version has no name for are left out, so that a later one may add some.
+    /// Parses a line. Keys with unknown names are ignored, so that a later version may add some.
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
         if words.next() != Some(LINE) {
@@ -93,7 +92,6 @@ impl EdgeKeys {
     }
 }
 
-/// Reads an edge's key file, or the master key's.
 fn parse_any(text: &str) -> Option<Vec<EdgeKeys>> {
     if let Some(file) = KeyFile::parse(text) {
         return Some(file.into_keys().iter().map(EdgeKeys::of).collect());
@@ -104,8 +102,8 @@ fn parse_any(text: &str) -> Option<Vec<EdgeKeys>> {
 }
 
 impl KeyFile {
-    /// Returns the text of the key file for edges that goes with this one: the same keys in the same order, the prepared one last,
-    /// each as what edges need of it.
+    /// Returns the text of the corresponding key file for edges: the same keys in the same order, the prepared one
+    /// last, each reduced to what edges need.
     pub fn to_edge_text(&self) -> String {
         let lines = self.keys.iter().chain(&self.next).map(|key| EdgeKeys::of(key).to_line());
         let explained = "# The keys of svc's edges. Made by `certs edge-key`, from the master key that the ids name.\n";
@@ -119,17 +117,17 @@ impl EdgeKey {
         Ok(Self(Arc::new(Ring::load(path, FORM_OF_FILE)?)))
     }
 
-    /// Derives the keys from those that `master` has now.
+    /// Derives the keys from the current keys of `master`.
     pub fn of(master: &MasterKey) -> Self {
         Self(Arc::new(Ring::without_file(master.keys().iter().map(EdgeKeys::of).collect(), FORM_OF_FILE)))
     }
 
-    /// Makes keys of a new random master key, without a file.
+    /// Derives the keys from a new random master key, without a file.
     pub fn generate() -> Self {
         Self::of(&MasterKey::generate())
     }
 
-    /// Whether the file is the master key's own, which an edge does not need.
+    /// Returns whether the file is the master key's own, which an edge does not need.
     pub fn holds_master_key(&self) -> bool {
         self.0.keys()[0].fixed_proof.is_some()
     }
@@ -144,17 +142,17 @@ impl EdgeKey {
         self.0.keys()[0].gates
     }
 
-    /// Returns the key of session tickets that are made in an hour.
+    /// Returns the key of session tickets issued in an hour.
     pub fn tickets(&self, hour: u64) -> [u8; 32] {
         derive(&self.0.keys()[0].tickets, "hour", &hour.to_be_bytes())
     }
 
-    /// Seals what one edge tells another. `identity` says whom, and is needed to open it.
+    /// Seals a message from one edge to another. `identity` names the recipient and is needed to open it.
     pub fn seal_for_edge(&self, identity: &[u8], plain: &[u8]) -> Vec<u8> {
         seal(&self.0.keys()[0].between_edges(), identity, plain)
     }
 
-    /// Opens what another edge sealed.
+    /// Opens a message that another edge has sealed.
     pub fn open_from_edge(&self, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
         self.0
             .open(|keys| keys.iter().find_map(|key| open(&key.between_edges(), identity, sealed).ok()).ok_or(OpenError))
@@ -165,7 +163,7 @@ impl EdgeKey {
         self.open(|keys| &keys.certificates, identity, sealed)
     }
 
-    /// Opens the value by which programs find out whether they have the database's key.
+    /// Opens the value that shows whether a program has the database's key.
     pub fn open_check(&self, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
         self.open(|keys| &keys.check, identity, sealed)
     }
@@ -183,12 +181,12 @@ impl EdgeKey {
             {
                 return Ok(plain);
             }
-            // Sealed before there were tags.
+            // Values from before key tags existed.
             keys.iter().find_map(|key| open(purpose(key), identity, sealed).ok()).ok_or(OpenError)
         })
     }
 
-    /// Returns the keys that prove to admin whose a request is, the one in use first.
+    /// Returns the keys that authenticate an edge's requests to admin, the one in use first.
     pub(crate) fn requests(&self) -> Vec<[u8; 32]> {
         self.0.keys().iter().map(|key| key.requests).collect()
     }

@@ -1,11 +1,11 @@
-//! What an edge shows admin with each request, so that admin believes what the edge says of its client.
+//! The proof that an edge sends to admin with each request, so that admin trusts what the edge says about its client.
 //!
-//! It is a MAC over the request and the time. Whoever listens between the two can repeat that very request within [`WINDOW`], and
-//! make up no other. It does not cover the body, the cookies or the token: who listens has those anyway, so the network between
-//! edges and admins must be private, or encrypted below HTTP.
+//! It is a MAC over the request and the time. An eavesdropper between the two can replay that very request within
+//! [`WINDOW`], but cannot forge another. The proof does not cover the body, the cookies or the token, which an
+//! eavesdropper has anyway, so the network between edges and admins must be private, or encrypted below HTTP.
 //!
-//! Edges of the version before sent the same bytes in every request. Edges with the whole master key still send them, for admins of
-//! that version; admin accepts them while `admin.accept_fixed_edge_proof` says so.
+//! Edges of the previous version sent the same bytes in every request. Edges with the whole master key still send them,
+//! for admins of that version; admin accepts them as long as `admin.accept_fixed_edge_proof` allows it.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use crate::{
     master_key::{Key, derive},
 };
 
-/// The header in which an edge sends its proofs, each in a line of its own.
+/// The header in which an edge sends its proofs, one per line.
 pub const HEADER: &str = "x-svc-edge";
-/// How far the time in a proof may be from admin's: the clocks of two machines may differ by a minute, and a request may wait for
-/// half a minute on its way.
+/// The maximum difference between the time in a proof and admin's clock: the two clocks may differ by a minute, and a
+/// request may wait for half a minute on its way.
 pub const WINDOW: Duration = Duration::from_secs(90);
-/// What a proof of one request begins with.
+/// The first part of a request's proof.
 const VERSION: &str = "v1";
 
-/// What a proof covers of a request, as admin gets it.
+/// The parts of a request that a proof covers, as admin receives them.
 #[derive(Debug, Clone, Copy)]
 pub struct HandedRequest<'a> {
-    /// The method. `HEAD` is taken for `GET`: the proxy asks for what it keeps by `GET`.
+    /// The method. `HEAD` counts as `GET`, because the proxy requests what it caches with `GET`.
     pub method: &'a str,
     /// The path with the query.
     pub path: &'a str,
@@ -45,7 +45,7 @@ impl HandedRequest<'_> {
         let method = if self.method == "HEAD" { "GET" } else { self.method };
         let mut message = seconds.to_be_bytes().to_vec();
         for part in [method.as_bytes(), self.path.as_bytes(), self.host, self.client, self.scheme] {
-            // With its length before it, no part can look like the end of another.
+            // The length prefix keeps one part from being mistaken for the end of another.
             message.extend(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             message.extend(part);
         }
@@ -54,9 +54,9 @@ impl HandedRequest<'_> {
 }
 
 impl EdgeKey {
-    /// Returns the values of [`HEADER`] for a request that is handed on now. The first is the one that admins of the version before
-    /// look at, if this edge has it. Each of the keys gives one more: between `certs rotate-key --finish` and the moment at which
-    /// the new file reaches this machine, admin knows the prepared key alone.
+    /// Returns the values of [`HEADER`] for a request that is forwarded now. The first is the one that admins of the
+    /// previous version check, if this edge has it. Each key adds another: between `certs rotate-key --finish` and the
+    /// arrival of the new file on this machine, admin knows only the prepared key.
     pub fn proofs(&self, request: &HandedRequest<'_>, now: Timestamp) -> Vec<String> {
         let seconds = seconds(now);
         let proof = |key: [u8; 32]| format!("{VERSION}.{seconds}.{}", hex::encode(request.mac(&key, seconds)));
@@ -65,15 +65,15 @@ impl EdgeKey {
 }
 
 impl MasterKey {
-    /// Whether `proof` is an edge's, of this request, made within [`WINDOW`] of `now`. Any of the keys may have been the edge's first:
-    /// while the master key is exchanged, programs read their files at different moments.
+    /// Returns whether `proof` is an edge's proof of this request, made within [`WINDOW`] of `now`. It may be made with
+    /// any of the keys, because programs read their files at different times while the master key is rotated.
     pub fn is_edge_request(&self, proof: &[u8], request: &HandedRequest<'_>, now: Timestamp) -> bool {
         let Some((made, given)) = parse(proof) else { return false };
         let is_ours = |key: &Key| bool::from(request.mac(&key.derive(Purpose::EdgeRequests, b""), made).ct_eq(&given));
         seconds(now).abs_diff(made) <= WINDOW.as_secs() && self.keys().iter().any(is_ours)
     }
 
-    /// Whether `value` is what edges of the version before send in every request.
+    /// Returns whether `value` is the fixed proof of the previous version's edges.
     pub fn is_fixed_edge_proof(&self, value: &[u8]) -> bool {
         let mut given = [0; 32];
         hex::decode_to_slice(value, &mut given).is_ok()

@@ -1,25 +1,25 @@
-//! Checks the permissions of key files: nobody but the owner should read one, and nobody else may write it.
+//! Checks the permissions of key files: only the owner should be able to read one, and nobody else may write it.
 
 use std::{fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
-/// Write for the group and for everybody.
+/// Writable by the group or everybody.
 const WRITABLE: u32 = 0o022;
-/// Read for everybody. The group is how a service reads a file that root owns.
+/// Readable by everybody. Group access is how a service reads a file that root owns.
 const READABLE: u32 = 0o004;
 
-/// What others may do with a key file, by its mode.
+/// The access of others to a key file, according to its mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposure {
-    /// Neither read nor write it, but for its group, which may read.
+    /// None, except that its group may read it.
     None,
-    /// Everybody on the machine may read it; the mode.
+    /// Everybody on the machine may read it; contains the mode.
     Readable(u32),
-    /// Others may write it, and so replace the keys; the mode.
+    /// Others may write it and thus replace the keys; contains the mode.
     Writable(u32),
 }
 
 impl Exposure {
-    /// Looks at the mode of a file.
+    /// Checks the mode of a file.
     pub fn of(path: &Path) -> io::Result<Self> {
         let mode = fs::metadata(path)?.mode() & 0o7777;
         Ok(match mode {
@@ -29,7 +29,7 @@ impl Exposure {
         })
     }
 
-    /// Says what is wrong with the file, and how to mend it, if something is.
+    /// Describes the problem with the file and its remedy, if there is one.
     pub fn complaint(self, path: &Path) -> Option<String> {
         let (mode, who) = match self {
             Self::None => return None,

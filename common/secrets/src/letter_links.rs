@@ -1,21 +1,20 @@
-//! The proof that a link for unsubscribing stands in a letter of ours.
+//! The proof in an unsubscribe link that the link comes from one of our letters.
 //!
-//! Whoever has the link may unsubscribe; nothing else can be done with it, and it does not expire.
+//! Anyone with the link may unsubscribe. It permits nothing else, and does not expire.
 
 use subtle::ConstantTimeEq as _;
 
 use crate::{MasterKey, Purpose};
 
-/// Bytes of a proof.
 const PROOF_BYTES: usize = 20;
 
 impl MasterKey {
-    /// Makes the proof of a link that does `what`.
+    /// Creates the proof of a link that does `what`.
     pub fn letter_link(&self, what: &[u8]) -> String {
         hex::encode(&self.derive(Purpose::LetterLinks, what)[..PROOF_BYTES])
     }
 
-    /// Whether `proof` is that of a link which does `what`. Letters wait in mailboxes, so any of the keys may have made it.
+    /// Returns whether `proof` is for a link that does `what`. Any key may have made it: letters stay in mailboxes.
     pub fn is_letter_link(&self, what: &[u8], proof: &str) -> bool {
         let mut given = [0; PROOF_BYTES];
         hex::decode_to_slice(proof, &mut given).is_ok()

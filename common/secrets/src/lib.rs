@@ -1,7 +1,6 @@
-//! The operator's master key, the sealing of rows with it, and the hashing of passwords.
+//! The operator's master key, sealing of rows, and password hashing.
 //!
-//! The form of tokens and other secrets that are handed out is in `domain`. Start with [`MasterKey`];
-//! an edge has an [`EdgeKey`] instead.
+//! The form of tokens and other secrets for users is in `domain`. Start with [`MasterKey`]; edges have an [`EdgeKey`].
 
 pub mod edge_key;
 pub mod edge_proof;

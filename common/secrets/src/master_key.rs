@@ -1,7 +1,7 @@
-//! The operator's master key, and what is derived from it. How a key is exchanged for another: `certs rotate-key`.
+//! The operator's master key, and the keys derived from it. `certs rotate-key` rotates it.
 //!
-//! Nothing is encrypted with the master key itself: each purpose has a key of its own (HKDF-SHA-256), so that a
-//! cookie key in memory opens no row. Sealed rows are XChaCha20-Poly1305, with the row's identity as associated data.
+//! The master key itself encrypts nothing: each purpose has its own key (HKDF-SHA-256), so that a cookie key in memory
+//! opens no row. Sealed rows are XChaCha20-Poly1305, with the row's identity as associated data.
 
 use std::{path::Path, sync::Arc};
 
@@ -22,33 +22,33 @@ use crate::ring::{Form, Ring};
 pub enum Purpose {
     /// Sealing the keys of accounts at certificate authorities.
     AcmeAccounts,
-    /// Sealing the dumps of backups, and signing what backups consist of.
+    /// Sealing the dumps of backups, and signing their lists of contents.
     Backups,
     /// Sealing private keys of certificates.
     CertificateKeys,
     /// Sealing the code host's device codes and tokens.
     CodeHost,
-    /// Naming in Redis who is counted, so that no address can be read there.
+    /// Pseudonyms in Redis for the subjects of counters, so that no address can be read there.
     CountedSubjects,
     /// Signing links to documents.
     DocumentLinks,
-    /// Deriving the codes by which domains are claimed.
+    /// Deriving the codes that claim domains.
     DomainClaims,
-    /// Proving to admin that a request comes from an edge, by the same bytes in every request: what edges of the version before send.
+    /// Proving that a request comes from an edge with the same bytes each time, as edges of the previous version do.
     EdgeProof,
-    /// Authenticating the requests that edges hand on to admin.
+    /// Authenticating the requests that edges forward to admin.
     EdgeRequests,
     /// Sealing the values of environment variables.
     EnvValues,
     /// Authenticating gate cookies.
     GateCookies,
-    /// Authenticating the links by which letters are unsubscribed.
+    /// Authenticating unsubscribe links in letters.
     LetterLinks,
-    /// Sealing the value by which a program finds out whether it has the right master key.
+    /// Sealing the value that shows whether a program has the right master key.
     MasterKeyCheck,
-    /// Sealing what a sign-in under way on the web needs.
+    /// Sealing the state of a web sign-in in progress.
     SignIns,
-    /// Encrypting TLS session tickets; an [edge's key](crate::EdgeKey) derives from it by the hour.
+    /// Encrypting TLS session tickets; an [edge's key](crate::EdgeKey) is derived per hour.
     TlsTickets,
 }
 
@@ -74,27 +74,27 @@ impl Purpose {
     }
 }
 
-/// Leads every sealed value: the form, then the id of the key that sealed it.
+/// The length of the prefix of every sealed value: the format, then the id of the key that sealed it.
 pub const TAG_LEN: usize = 1 + KEY_ID_LEN;
 pub(crate) const KEY_ID_LEN: usize = 4;
-/// The form of sealed values. Those from before there were key ids have no tag at all.
+/// The format of sealed values. Values from before key ids existed have no tag at all.
 pub const FORM: u8 = 1;
 
-/// The keys that the operator keeps in a file of their own; cheap to clone.
+/// The operator's keys from their file; cheap to clone.
 ///
-/// The file holds one key a line. The first one seals, all of them open. It is read again when it has changed, so that a
-/// key can be exchanged under running programs; what cannot be read is reported and the known keys are kept.
+/// The file holds one key per line. The first one seals, and all of them open. The file is read again when it has
+/// changed, so that keys can be rotated while programs run. If that fails, the error is reported and the known keys are
+/// kept.
 #[derive(Clone)]
 pub struct MasterKey(Arc<Ring<Key>>);
 
 const FORM_OF_FILE: Form<Key> =
     Form { parse: |text| KeyFile::parse(text).map(KeyFile::into_keys), wrong: KeyError::Form };
 
-/// One key of 32 bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; 32]);
 
-/// Why the master key could not be loaded.
+/// Errors of loading the master key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
@@ -105,16 +105,16 @@ pub enum KeyError {
         /// The cause.
         cause: std::io::Error,
     },
-    /// Others may write the file, who could put their own keys into it.
+    /// Others can write the file and could replace the keys.
     #[error("{0}")]
     Writable(String),
-    /// The file does not hold keys.
+    /// The file does not contain keys.
     #[error(
         "the master key file {0} must hold 32 bytes in base64 a line, as `certs master-key` writes them (what `certs edge-key` \
          writes is for edges alone)"
     )]
     Form(String),
-    /// The file holds neither an edge's keys nor a master key.
+    /// The file contains neither an edge's keys nor a master key.
     #[error("the key file {0} must be an edge's, as `certs edge-key` writes it, or that of the master key")]
     EdgeForm(String),
 }
@@ -129,13 +129,13 @@ fn unreadable(path: &str, source: &std::io::Error) -> String {
     format!("cannot read the key file {path} (secrets.master_key_file, or secrets.edge_key_file of an edge): {source}")
 }
 
-/// Sealed bytes could not be opened: they were changed, belong to another row, or were sealed with another key.
+/// The error for sealed bytes that were changed, belong to another row, or were sealed with another key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("sealed data does not open: wrong key, wrong row, or damaged")]
 pub struct OpenError;
 
 impl Key {
-    /// Makes a new random key.
+    /// Creates a new random key.
     pub fn generate() -> Self {
         let mut bytes = [0; 32];
         rand::rng().fill(&mut bytes);
@@ -152,8 +152,7 @@ impl Key {
         STANDARD.encode(self.0)
     }
 
-    /// Returns the bytes that values sealed with this key begin with. They tell keys apart and reveal nothing about
-    /// them.
+    /// Returns the prefix of values sealed with this key. It tells keys apart and reveals nothing about them.
     pub fn tag(&self) -> [u8; TAG_LEN] {
         let [a, b, c, d, ..] = derive(&self.0, "key id", b"");
         [FORM, a, b, c, d]
@@ -175,17 +174,17 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// The content of a key file: a key a line, blank lines and `#` comments aside.
+/// The content of a key file: one key per line, apart from blank lines and `#` comments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyFile {
-    /// The keys. The first one seals, all of them open; there is at least one.
+    /// The keys, at least one. The first one seals, and all of them open.
     pub keys: Vec<Key>,
-    /// The key that seals after the next `certs rotate-key`, from a line that begins with `next`. It opens already.
+    /// The key that will seal after the next `certs rotate-key`, from a line that begins with `next`. It already opens.
     pub next: Option<Key>,
 }
 
 impl KeyFile {
-    /// Parses the text of a key file; `None` when it is not one.
+    /// Parses a key file; returns `None` if the text is not one.
     pub fn parse(text: &str) -> Option<Self> {
         let mut file = Self { keys: Vec::new(), next: None };
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -210,7 +209,7 @@ impl KeyFile {
 }
 
 impl MasterKey {
-    /// Makes a new random key without a file.
+    /// Creates a new random key without a file.
     pub fn generate() -> Self {
         Self::of_keys(vec![Key::generate()])
     }
@@ -224,7 +223,7 @@ impl MasterKey {
         Self(Arc::new(Ring::without_file(keys, FORM_OF_FILE)))
     }
 
-    /// Derives the key for a purpose. `context` separates keys within it, by the hour for instance.
+    /// Derives the key for a purpose. `context` separates keys within it, for example by hour.
     pub fn derive(&self, purpose: Purpose, context: &[u8]) -> [u8; 32] {
         self.keys()[0].derive(purpose, context)
     }
@@ -235,24 +234,23 @@ impl MasterKey {
         [keys[0].tag().as_slice(), &seal(&keys[0].derive(purpose, b""), identity, plain)].concat()
     }
 
-    /// Opens what [`Self::seal`] made, with whichever key sealed it.
+    /// Opens bytes that [`Self::seal`] returned, whichever key sealed them.
     pub fn open(&self, purpose: Purpose, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
         self.0.open(|keys| open_with(keys, purpose, identity, sealed))
     }
 
-    /// Returns the bytes that values sealed from now on begin with.
+    /// Returns the prefix of values that are sealed from now on.
     pub fn tag(&self) -> [u8; TAG_LEN] {
         self.keys()[0].tag()
     }
 
-    /// Returns the keys, the sealing one first. Reads the file again when the last reading is older than
-    /// [`RELOAD_EVERY`].
+    /// Returns the keys, the sealing one first. Reads the file again if the last read is older than [`RELOAD_EVERY`].
     pub fn keys(&self) -> Arc<[Key]> {
         self.0.keys()
     }
 }
 
-/// Opens with the key that the tag names; without a tag of ours, with any.
+/// Opens with the key that the tag names, or with any key if there is no tag of ours.
 fn open_with(keys: &[Key], purpose: Purpose, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
     if let Some((tag, rest)) = sealed.split_first_chunk::<TAG_LEN>()
         && let Some(key) = keys.iter().find(|key| key.tag() == *tag)
@@ -269,7 +267,7 @@ impl std::fmt::Debug for MasterKey {
     }
 }
 
-/// Derives a key from any secret by HKDF-SHA-256.
+/// Derives a key from any secret with HKDF-SHA-256.
 pub fn derive(secret: &[u8], label: &str, context: &[u8]) -> [u8; 32] {
     let mut key = [0; 32];
     // 32 bytes is far below HKDF's limit of 255 blocks, so expand cannot fail.
@@ -279,17 +277,17 @@ pub fn derive(secret: &[u8], label: &str, context: &[u8]) -> [u8; 32] {
 
 const NONCE_LEN: usize = 24;
 
-/// Seals with a given key; see [`MasterKey::seal`].
+/// Seals with the given key; see [`MasterKey::seal`].
 pub fn seal(key: &[u8; 32], identity: &[u8], plain: &[u8]) -> Vec<u8> {
     let mut nonce = [0; NONCE_LEN];
     rand::rng().fill(&mut nonce);
     let payload = Payload { msg: plain, aad: identity };
-    // Encryption fails only beyond 256 GiB of plain text.
+    // Encryption fails only for more than 256 GiB of plain text.
     let sealed = XChaCha20Poly1305::new(key.into()).encrypt(&XNonce::from(nonce), payload).unwrap_or_default();
     [nonce.as_slice(), &sealed].concat()
 }
 
-/// Opens with a given key; see [`MasterKey::open`].
+/// Opens with the given key; see [`MasterKey::open`].
 pub fn open(key: &[u8; 32], identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
     let (nonce, msg) = sealed.split_first_chunk::<NONCE_LEN>().ok_or(OpenError)?;
     XChaCha20Poly1305::new(key.into())
@@ -321,7 +319,7 @@ mod tests {
         let by_old = running.seal(Purpose::EnvValues, b"row", b"secret");
         assert_eq!(by_old[..TAG_LEN], old.tag());
 
-        // Another program was told of the new key first.
+        // Another program has read the new key first.
         std::fs::write(&path, format!("# exchanged\n{}\n{}\n", new.to_base64(), old.to_base64())).unwrap();
         let by_new = MasterKey::load(&path).unwrap().seal(Purpose::EnvValues, b"row", b"secret");
         assert_eq!(by_new[..TAG_LEN], new.tag());
@@ -329,7 +327,7 @@ mod tests {
         assert_eq!(running.open(Purpose::EnvValues, b"row", &by_old), Ok(b"secret".to_vec()));
         assert_eq!(running.tag(), new.tag(), "it seals with the new key from then on");
 
-        // What is no key file changes nothing.
+        // Invalid content changes nothing.
         std::fs::write(&path, "nonsense").unwrap();
         assert!(KeyFile::parse("").is_none() && KeyFile::parse(&format!("next {}", new.to_base64())).is_none());
         assert_eq!(MasterKey::load(&path).err().map(|e| e.to_string().contains("32 bytes")), Some(true));

@@ -1,13 +1,13 @@
 //! Password hashing: argon2id with OWASP's parameters (19 MiB, 2 passes).
 //!
-//! One hash takes tens of milliseconds and 19 MiB: call these on a blocking thread, and bound how many run at once.
+//! One hash takes tens of milliseconds and 19 MiB: use blocking threads, and limit how many hashes run concurrently.
 
 use argon2::{
     Algorithm, Argon2, Params, PasswordHasher as _, PasswordVerifier as _, Version, password_hash::phc::PasswordHash,
 };
 use domain::access::SitePassword;
 
-/// Hashing failed: the parameters or the random source are broken.
+/// The error of a failed hash: the parameters or the random source are broken.
 #[derive(Debug, thiserror::Error)]
 #[error("password hashing failed: {0}")]
 pub struct HashError(String);
@@ -23,7 +23,7 @@ pub fn hash(password: &SitePassword) -> Result<String, HashError> {
     Ok(hash.to_string())
 }
 
-/// Whether `guess` is the password behind `phc`. A hash that cannot be read matches nothing.
+/// Returns whether `guess` is the password behind `phc`. An invalid hash matches nothing.
 pub fn verify(phc: &str, guess: &str) -> bool {
     let Ok(parsed) = PasswordHash::new(phc) else { return false };
     Argon2::default().verify_password(guess.as_bytes(), &parsed).is_ok()

@@ -1,4 +1,4 @@
-//! The keys of a key file, read again when the file has changed.
+//! The keys of a key file, which is read again when it has changed.
 
 use std::{
     os::unix::fs::MetadataExt as _,
@@ -9,22 +9,22 @@ use std::{
 
 use crate::{Exposure, master_key::KeyError};
 
-/// Longest age of a reading of a key file. `certs rotate-key` relies on it.
+/// The maximum age of a reading of a key file. `certs rotate-key` relies on it.
 pub const RELOAD_EVERY: Duration = Duration::from_secs(2);
 
 /// The keys of one file, the one in use first. Never empty.
 pub(crate) struct Ring<K> {
-    /// None for keys without a file.
+    /// `None` for keys without a file.
     path: Option<PathBuf>,
     form: Form<K>,
     read: RwLock<Reading<K>>,
 }
 
-/// What the text of a key file means.
+/// How to interpret the text of a key file.
 pub(crate) struct Form<K> {
-    /// Returns the keys of a text; `None` when it is no key file.
+    /// Parses the keys; returns `None` if the text is not a key file.
     pub parse: fn(&str) -> Option<Vec<K>>,
-    /// The error for a file, named by its path, that is no key file.
+    /// Creates the error for an invalid file, from its path.
     pub wrong: fn(String) -> KeyError,
 }
 
@@ -34,16 +34,14 @@ struct Reading<K> {
     checked_at: Instant,
 }
 
-/// The marks by which a changed file is recognized.
+/// Identifies the version of a file.
 type Stamp = (u64, u64, i64, i64);
 
 impl<K> Ring<K> {
-    /// Keys without a file.
     pub(crate) fn without_file(keys: Vec<K>, form: Form<K>) -> Self {
         Self::new(None, keys, None, form)
     }
 
-    /// Loads the keys of a file.
     pub(crate) fn load(path: &Path, form: Form<K>) -> Result<Self, KeyError> {
         let (keys, stamp) = form.read(path)?;
         if let Some(complaint) = Exposure::of(path).ok().and_then(|exposure| exposure.complaint(path)) {
@@ -57,7 +55,7 @@ impl<K> Ring<K> {
         Self { path, form, read }
     }
 
-    /// Returns the keys. Reads the file again when the last reading is older than [`RELOAD_EVERY`].
+    /// Returns the keys. Reads the file again if the last reading is older than [`RELOAD_EVERY`].
     pub(crate) fn keys(&self) -> Arc<[K]> {
         let reading = self.read.read().unwrap_or_else(PoisonError::into_inner);
         if self.path.is_none() || reading.checked_at.elapsed() < RELOAD_EVERY {
@@ -68,8 +66,8 @@ impl<K> Ring<K> {
         Arc::clone(&self.read.read().unwrap_or_else(PoisonError::into_inner).keys)
     }
 
-    /// Opens something with the keys. When it fails, the file may just have got the key that is needed, and somebody else may just
-    /// have read it: the file is read again, and other keys than before are tried.
+    /// Opens something with the keys. If that fails, the needed key may just have been written, and another thread may
+    /// just have read it: the file is read again, and retried with any new keys.
     pub(crate) fn open<T, E>(&self, open: impl Fn(&[K]) -> Result<T, E>) -> Result<T, E> {
         let known = self.keys();
         let opened = open(&known);
@@ -81,7 +79,6 @@ impl<K> Ring<K> {
         if Arc::ptr_eq(&known, &now) { opened } else { open(&now) }
     }
 
-    /// Reads the file if it has changed.
     fn read_again(&self) {
         let Some(path) = &self.path else { return };
         let mut reading = self.read.write().unwrap_or_else(PoisonError::into_inner);
@@ -95,7 +92,7 @@ impl<K> Ring<K> {
                 reading.stamp = Some(stamp);
             }
             Err(error) => {
-                // Said once, not every two seconds: the stamp of the unreadable file is remembered.
+                // Log this once, not every two seconds: remember the stamp of the unreadable file.
                 tracing::error!(%error, "the changed key file is not used; the keys known so far are kept");
                 reading.stamp = stamp(path).ok();
             }
@@ -106,7 +103,7 @@ impl<K> Ring<K> {
 impl<K> Form<K> {
     fn read(&self, path: &Path) -> Result<(Vec<K>, Stamp), KeyError> {
         let shown = || path.display().to_string();
-        // Taken before the text: a change in between is then seen at the next look.
+        // Taken before the text, so that a change in between is noticed at the next check.
         let stamp = stamp(path).map_err(|cause| KeyError::Read { path: shown(), cause })?;
         if let Ok(exposure @ Exposure::Writable(_)) = Exposure::of(path) {
             return Err(KeyError::Writable(exposure.complaint(path).unwrap_or_else(shown)));

@@ -1,21 +1,20 @@
-//! Signatures of what is handed out and comes back unchanged, such as links that work for a while. Only programs with the
-//! master key can make and check them.
+//! Signatures of values that are handed out and come back unchanged, such as links that expire. Only programs with the
+//! master key can create and verify them.
 
 use subtle::ConstantTimeEq as _;
 
 use crate::{MasterKey, Purpose};
 
-/// Bytes of a signature.
+/// The length of a signature, in bytes.
 pub const SIGNATURE_LEN: usize = 32;
 
 impl MasterKey {
-    /// Signs `message` for a purpose: HKDF's expansion to one block, which is an HMAC-SHA-256 under a key of our own.
+    /// Signs `message` for a purpose: HKDF's expansion to one block, which is an HMAC-SHA-256 with a key of our own.
     pub fn sign(&self, purpose: Purpose, message: &[u8]) -> [u8; SIGNATURE_LEN] {
         self.derive(purpose, message)
     }
 
-    /// Returns whether `signature` is that of `message`. Any of the keys may have made it, so that what was signed outlives
-    /// the exchange of the master key.
+    /// Returns whether `signature` is that of `message`, by any of the keys: signatures outlive a key rotation.
     pub fn is_signature(&self, purpose: Purpose, message: &[u8], signature: &[u8]) -> bool {
         self.keys().iter().any(|key| key.derive(purpose, message).ct_eq(signature).into())
     }

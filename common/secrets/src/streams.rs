@@ -1,7 +1,7 @@
-//! Sealing of what is too long for one piece, such as a dump of the database, in chunks.
+//! Sealing of data that is too long for one piece, such as a dump of the database, in chunks.
 //!
-//! A stream has a key of its own, derived from the master key, a purpose and a random salt. Each chunk is sealed with its number and
-//! whether it is the last one, so that chunks that are missing, swapped or cut off are noticed.
+//! A stream has its own key, derived from the master key, a purpose and a random salt. Each chunk is sealed with its
+//! number and whether it is the last one, so that missing, swapped or truncated chunks are detected.
 //!
 //! ```text
 //! header  tag of the master key (5), salt (32)
@@ -15,40 +15,40 @@ use crate::{
     master_key::{OpenError, TAG_LEN, open, seal},
 };
 
-/// Bytes that one chunk holds at most, before it is sealed.
+/// The maximum length of a chunk before it is sealed, in bytes.
 pub const CHUNK_BYTES: usize = 1 << 20;
-/// Bytes of the header.
+/// The length of the header, in bytes.
 pub const HEADER_LEN: usize = TAG_LEN + SALT_LEN;
-/// Bytes before each chunk.
+/// The length of the prefix of each chunk, in bytes.
 pub const LENGTH_LEN: usize = 4;
 const SALT_LEN: usize = 32;
-/// Bytes that sealing adds to a chunk: the nonce and the tag.
+/// The bytes that sealing adds to a chunk: the nonce and the tag.
 const OVERHEAD: usize = 24 + 16;
 const LAST: u32 = 1 << 31;
 
-/// Seals the chunks of a stream, in their order.
+/// Seals the chunks of a stream, in order.
 pub struct StreamSealer {
     key: [u8; 32],
     number: u64,
 }
 
-/// Opens the chunks of a stream, in their order.
+/// Opens the chunks of a stream, in order.
 pub struct StreamOpener {
     key: [u8; 32],
     number: u64,
 }
 
-/// A chunk that is about to be read.
+/// The length prefix of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkLength {
-    /// Bytes of the chunk as it is stored.
+    /// The length of the sealed chunk, in bytes.
     pub bytes: usize,
-    /// Whether it is the last one of the stream.
+    /// Whether it is the last chunk of the stream.
     pub is_last: bool,
 }
 
 impl MasterKey {
-    /// Begins a sealed stream. Returns its header, too.
+    /// Begins a sealed stream, and returns its header.
     pub fn seal_stream(&self, purpose: Purpose) -> (Vec<u8>, StreamSealer) {
         let mut salt = [0; SALT_LEN];
         rand::rng().fill(&mut salt);
@@ -68,8 +68,7 @@ impl MasterKey {
 }
 
 impl StreamSealer {
-    /// Seals the next chunk, of at most [`CHUNK_BYTES`], with its length before it. A stream ends with its last chunk, which may be
-    /// empty.
+    /// Seals the next chunk, of at most [`CHUNK_BYTES`], and prepends its length. The last chunk may be empty.
     pub fn seal(&mut self, plain: &[u8], is_last: bool) -> Vec<u8> {
         debug_assert!(plain.len() <= CHUNK_BYTES);
         let sealed = seal(&self.key, &identity(self.number, is_last), plain);
@@ -89,7 +88,7 @@ impl StreamOpener {
 }
 
 impl ChunkLength {
-    /// Reads what stands before a chunk.
+    /// Parses the prefix of a chunk.
     pub fn parse(length: [u8; LENGTH_LEN]) -> Result<Self, OpenError> {
         let length = u32::from_le_bytes(length);
         let bytes = usize::try_from(length & !LAST).map_err(|_| OpenError)?;
@@ -123,7 +122,7 @@ impl std::fmt::Debug for StreamOpener {
 mod tests {
     use super::*;
 
-    /// Splits a sealed chunk from its length.
+    /// Splits a sealed chunk into its length and its bytes.
     fn parse(chunk: &[u8]) -> (ChunkLength, &[u8]) {
         let (length, sealed) = chunk.split_first_chunk().unwrap();
         let length = ChunkLength::parse(*length).unwrap();

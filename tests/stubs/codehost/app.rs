@@ -1,5 +1,5 @@
-//! The app speaking for itself: JWTs that it signs, and installation access tokens, as documented. A token reaches the
-//! repositories that it was narrowed to, and nothing of what people may do.
+//! The app's own authentication, as documented: JWTs that it signs, and installation access tokens. A token grants
+//! access to the repositories it was restricted to, and none of a person's rights.
 
 use std::{
     sync::{
@@ -22,45 +22,43 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{CodeHost, Shared, repos};
 
-/// The app's id that the stub knows.
+/// The app id that the stub accepts.
 pub const APP_ID: &str = "123456";
-/// Its private key, as GitHub gives them out: PKCS#1 in PEM. Made for these tests.
+/// The app's private key in GitHub's format: PKCS#1 in PEM. Made for these tests.
 pub const APP_KEY: &str = include_str!("app_key.pem");
-/// Its other half, which the code host keeps.
+/// The public key, which the code host stores.
 const APP_PUBLIC_KEY: &[u8] = include_bytes!("app_key.public.der");
-/// Every installation access token begins so.
+/// The prefix of every installation access token.
 pub const TOKEN_PREFIX: &str = "ghs_secretOfTheApp";
 
-/// What a token of the app may read.
+/// What an app token may read.
 #[derive(Debug, Clone)]
 pub(super) struct Scope {
     pub(super) installation: i64,
     pub(super) repos: Vec<i64>,
 }
 
-/// What the app's part does from now on.
+/// The behavior of the app's part from now on.
 #[derive(Debug, Default)]
 pub struct AppState {
-    /// Suspended installations.
     suspended: Vec<i64>,
-    /// The app may not read repositories' contents.
+    /// The app may not read repository contents.
     no_contents: bool,
     /// Repositories that the installations do not reach, whoever may read them.
     hidden: Vec<i64>,
-    /// The key was taken back.
+    /// The key was revoked.
     revoked: bool,
-    /// So many calls with a new token are refused yet: not every server knows it.
+    /// The number of calls with a new token that are refused, because not every server knows the token yet.
     lag: u32,
-    /// How long tokens work; an hour when zero.
+    /// The lifetime of tokens; an hour if zero.
     lifetime: Duration,
-    /// Whatever a person may read, the app is not told.
+    /// The app may not read people's permissions.
     blind: bool,
     /// How far the code host's clock is ahead, in seconds.
     ahead: AtomicI64,
 }
 
 impl CodeHost {
-    /// Changes what the app's part does.
     fn app(&self, change: impl FnOnce(&mut AppState)) {
         change(&mut self.shared.app.lock().unwrap());
     }
@@ -74,12 +72,12 @@ impl CodeHost {
         });
     }
 
-    /// The app's permission to read contents is not granted, or is again.
+    /// Sets whether the app lacks permission to read contents.
     pub fn take_contents_away(&self, away: bool) {
         self.app(|app| app.no_contents = away);
     }
 
-    /// The app does not reach the repository, or does again.
+    /// Sets whether the app cannot reach the repository.
     pub fn hide_from_the_app(&self, repo: i64, hidden: bool) {
         self.app(|app| {
             app.hidden.retain(|known| *known != repo);
@@ -87,17 +85,17 @@ impl CodeHost {
         });
     }
 
-    /// The app's key is not taken from now on, or is again.
+    /// Sets whether the app's key is revoked.
     pub fn revoke_key(&self, revoked: bool) {
         self.app(|app| app.revoked = revoked);
     }
 
-    /// The next calls with an app's token are answered 401.
+    /// Answers the next calls with an app token with 401.
     pub fn lag(&self, calls: u32) {
         self.app(|app| app.lag = calls);
     }
 
-    /// Requests for new tokens are not answered while this is set.
+    /// Sets whether requests for new tokens get no response.
     pub fn hold_tokens(&self, held: bool) {
         self.shared.tokens_held.send_replace(held);
     }
@@ -106,12 +104,12 @@ impl CodeHost {
         self.app(|app| app.lifetime = lifetime);
     }
 
-    /// The app is not told who may read what.
+    /// Hides people's permissions from the app.
     pub fn blind(&self) {
         self.app(|app| app.blind = true);
     }
 
-    /// The code host's clock is ahead of everybody else's.
+    /// Sets the code host's clock ahead.
     pub fn set_clock_ahead(&self, seconds: i64) {
         self.app(|app| app.ahead.store(seconds, Ordering::Relaxed));
     }
@@ -124,7 +122,7 @@ impl Shared {
         now + time::Duration::seconds(self.app.lock().unwrap().ahead.load(Ordering::Relaxed))
     }
 
-    /// Whether the app's token is refused because not every server knows it yet.
+    /// Returns whether the app's token is refused because not every server knows it yet.
     pub(super) fn lags(&self) -> bool {
         let mut app = self.app.lock().unwrap();
         let lags = app.lag > 0;
@@ -137,7 +135,7 @@ impl Shared {
     }
 }
 
-/// Why a JWT is refused, in GitHub's words.
+/// Returns why a JWT is refused, in GitHub's words.
 fn refuse(jwt: &str, now: i64) -> Option<&'static str> {
     const UNREADABLE: &str = "A JSON web token could not be decoded";
     let Some((said, signature)) = jwt.rsplit_once('.') else { return Some(UNREADABLE) };
@@ -189,7 +187,7 @@ fn answer(shared: &Shared, id: i64, headers: &HeaderMap, body: &Value, now: Offs
         let body = json!({ "message": message, "documentation_url": "https://docs", "status": status.as_str() });
         (status, Json(body)).into_response()
     };
-    // A JWT is taken as a Bearer, not as a `token`.
+    // A JWT is accepted as `Bearer`, not as `token`.
     let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let Some(jwt) = authorization.strip_prefix("Bearer ") else {
         return say(StatusCode::UNAUTHORIZED, "A JSON web token could not be decoded");

@@ -1,4 +1,4 @@
-//! The code host's installations, repositories, commits and tokens, and the calls by which tests change them.
+//! The code host's installations, repositories, commits and tokens, and the calls with which tests change them.
 
 use std::collections::HashMap;
 
@@ -10,39 +10,36 @@ use super::{
     app::{self, Scope},
 };
 
-/// What the repositories' part of the code host does from now on.
+/// The behavior of the repositories' part from now on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Fault {
-    /// Everything works.
     #[default]
     None,
-    /// Every answer has this status and a page as its body.
+    /// Every response has this status and an HTML page as its body.
     Status(u16),
-    /// Every answer is 403 with this `Retry-After`, in seconds.
+    /// Every response is a 403 with this `Retry-After`, in seconds.
     RateLimited(u32),
-    /// Every answer is 200 with a body that is not JSON.
+    /// Every response is a 200 with a body that is not JSON.
     Garbage,
-    /// Requests whose path contains this text get no answer until another fault is set.
+    /// Requests whose path contains this text get no response until another fault is set.
     Holds(&'static str),
-    /// Archives are said to be at this address.
+    /// Archives redirect to this address.
     ArchivesAt(String),
-    /// Archives break off in the middle.
+    /// Archives are truncated.
     ArchivesBreakOff,
 }
 
-/// An installation of the app.
 #[derive(Debug, Clone)]
 pub struct Installation {
     pub id: i64,
     pub account: String,
     pub account_type: &'static str,
-    /// Logins of who may use it.
+    /// The logins of people who may use it.
     pub people: Vec<String>,
-    /// Ids of the repositories that it reaches.
+    /// The ids of the repositories that it reaches.
     pub repos: Vec<i64>,
 }
 
-/// A repository.
 #[derive(Debug, Clone)]
 pub struct Repo {
     pub id: i64,
@@ -51,35 +48,31 @@ pub struct Repo {
     pub branches: HashMap<String, String>,
 }
 
-/// Everything of it.
 #[derive(Debug, Default)]
 pub(super) struct Hub {
     pub(super) fault: Fault,
-    /// Of the whole list, how many there are on a page; as many as are asked for when 0.
+    /// The number of entries per page; as requested if 0.
     pub(super) page_size: usize,
-    /// Logins by their tokens.
     tokens: HashMap<String, String>,
     refresh_tokens: HashMap<String, String>,
-    /// Tokens of the app, and what each reads.
+    /// The app's tokens, and what each may read.
     pub(super) app_tokens: HashMap<String, Scope>,
-    /// Tokens end, and come with another to renew them.
+    /// Whether tokens expire and come with a refresh token.
     expiring: bool,
     issued: u32,
     refreshed: u32,
     pub(super) installations: Vec<Installation>,
     pub(super) repos: Vec<Repo>,
-    /// Ids of those that everybody may read.
+    /// The ids of public repositories.
     pub(super) public: Vec<i64>,
     /// Gzipped tarballs, by commit.
     pub(super) commits: HashMap<String, Vec<u8>>,
-    /// Paths of the calls so far.
     pub(super) calls: Vec<String>,
-    /// Answers that were 304.
     pub(super) unchanged: usize,
 }
 
 impl Hub {
-    /// New tokens for `login`, as `POST /login/oauth/access_token` gives them.
+    /// Issues new tokens for `login`, in the format of `POST /login/oauth/access_token`.
     pub(super) fn issue(&mut self, login: &str) -> Value {
         self.issued += 1;
         let (token, refresh) =
@@ -95,7 +88,7 @@ impl Hub {
         })
     }
 
-    /// Renews: both old tokens work no more.
+    /// Refreshes tokens; both old ones stop working.
     pub(super) fn refresh(&mut self, refresh_token: &str) -> Value {
         let Some(login) = self.refresh_tokens.remove(refresh_token) else {
             return json!({ "error": "bad_refresh_token", "error_description": "As documented.", "error_uri": "https://docs" });
@@ -105,21 +98,21 @@ impl Hub {
         self.issue(&login)
     }
 
-    /// Whose the token of a request is.
+    /// Returns the owner of a request's token.
     pub(super) fn login(&self, headers: &HeaderMap) -> Option<String> {
         let text = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
         let token = text.strip_prefix("Bearer ").or_else(|| text.strip_prefix("token "))?;
         self.tokens.get(token).cloned()
     }
 
-    /// A new token of the app.
+    /// Issues a new token to the app.
     pub(super) fn issue_to_app(&mut self, scope: Scope) -> String {
         let token = format!("{}{}", app::TOKEN_PREFIX, self.app_tokens.len());
         self.app_tokens.insert(token.clone(), scope);
         token
     }
 
-    /// The caller that a request's token belongs to.
+    /// Returns the caller that a request's token belongs to.
     pub(super) fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
         if let Some(login) = self.login(headers) {
             return Some(Caller::Person(login));
@@ -128,7 +121,7 @@ impl Hub {
         self.app_tokens.get(token).cloned().map(Caller::App)
     }
 
-    /// The repository of that name, if the caller reaches it.
+    /// Returns the repository of that name if the caller can reach it.
     pub(super) fn find_for(&self, caller: &Caller, owner: &str, name: &str) -> Option<&Repo> {
         match caller {
             Caller::Person(login) => self.find(login, owner, name),
@@ -156,35 +149,33 @@ impl Hub {
     }
 }
 
-/// Who asks: a person, or the app for one of its installations.
+/// The caller: a person, or the app for one of its installations.
 pub(super) enum Caller {
     Person(String),
     App(Scope),
 }
 
 impl CodeHost {
-    /// Makes the repositories' part of the code host misbehave from now on.
+    /// Sets the fault of the repositories' part from now on.
     pub fn fail(&self, fault: Fault) {
         self.hub(|hub| hub.fault = fault);
         self.shared.changes.send_replace(());
     }
 
-    /// Sets the number of entries on a page of a list.
     pub fn page_size(&self, size: usize) {
         self.hub(|hub| hub.page_size = size);
     }
 
-    /// Tokens given from now on end after eight hours.
+    /// Makes new tokens expire after eight hours.
     pub fn expire_tokens(&self) {
         self.hub(|hub| hub.expiring = true);
     }
 
-    /// How often tokens were renewed.
     pub fn refreshed(&self) -> u32 {
         self.hub(|hub| hub.refreshed)
     }
 
-    /// Every token and refresh token of everybody stops working.
+    /// Revokes all tokens and refresh tokens.
     pub fn revoke_everything(&self) {
         self.hub(|hub| {
             hub.tokens.clear();
@@ -192,7 +183,7 @@ impl CodeHost {
         });
     }
 
-    /// Every token that was ever given begins so.
+    /// The prefixes of all user tokens.
     pub const TOKEN_PREFIXES: [&'static str; 2] = ["ghu_secretOf", "ghr_secretOf"];
 
     pub fn install(&self, id: i64, account: &str, account_type: &'static str, people: &[&str]) {
@@ -201,7 +192,7 @@ impl CodeHost {
         self.hub(|hub| hub.installations.push(installation));
     }
 
-    /// The installation is gone, and with it every token of the app for it.
+    /// Removes an installation and all app tokens for it.
     pub fn uninstall(&self, id: i64) {
         self.hub(|hub| {
             hub.installations.retain(|installation| installation.id != id);
@@ -209,24 +200,21 @@ impl CodeHost {
         });
     }
 
-    /// Takes a person's access to what an installation reaches away, or gives it.
+    /// Replaces the people who may use an installation.
     pub fn set_people(&self, installation: i64, people: &[&str]) {
         let people = people.iter().map(|&person| person.to_owned()).collect();
         self.hub(|hub| hub.installations.iter_mut().find(|known| known.id == installation).unwrap().people = people);
     }
 
-    /// Everybody may read the repository.
     pub fn make_public(&self, repo: i64) {
         self.hub(|hub| hub.public.push(repo));
     }
 
-    /// The repository is another account's now.
     pub fn move_repo(&self, repo: i64, from: i64, to: i64) {
         self.deselect(from, repo);
         self.hub(|hub| hub.installations.iter_mut().find(|known| known.id == to).unwrap().repos.push(repo));
     }
 
-    /// The installation reaches the repository no more.
     pub fn deselect(&self, installation: i64, repo: i64) {
         self.hub(|hub| {
             let installation = hub.installations.iter_mut().find(|known| known.id == installation).unwrap();
@@ -234,17 +222,15 @@ impl CodeHost {
         });
     }
 
-    /// Every token of the app stops working.
     pub fn revoke_app_tokens(&self) {
         self.hub(|hub| hub.app_tokens.clear());
     }
 
-    /// How many tokens the app was given.
     pub fn app_tokens(&self) -> usize {
         self.calls("/access_tokens")
     }
 
-    /// A repository that the installation reaches, without a commit.
+    /// Creates a repository without a commit that the installation reaches.
     pub fn create_repo(&self, installation: i64, id: i64, full_name: &str) {
         let repo =
             Repo { id, full_name: full_name.to_owned(), default_branch: "main".to_owned(), branches: HashMap::new() };
@@ -255,7 +241,6 @@ impl CodeHost {
         });
     }
 
-    /// The repository is called so from now on.
     pub fn rename_repo(&self, id: i64, full_name: &str) {
         self.hub(|hub| {
             let repo = hub.repos.iter_mut().find(|repo| repo.id == id).unwrap();
@@ -263,7 +248,7 @@ impl CodeHost {
         });
     }
 
-    /// A commit whose archive is this; the branch points at it. Gives its id.
+    /// Creates a commit with this archive, points the branch at it, and returns its id.
     pub fn commit(&self, repo: i64, branch: &str, archive: Vec<u8>) -> String {
         self.hub(|hub| {
             let sha = format!("{:040x}", 0xabc0_0000_0000_u64 + hub.commits.len() as u64);
@@ -274,7 +259,7 @@ impl CodeHost {
         })
     }
 
-    /// The branch points at that commit, whatever it was.
+    /// Points the branch at a commit, whatever it pointed at before.
     pub fn force(&self, repo: i64, branch: &str, sha: &str) {
         self.hub(|hub| {
             let repo = hub.repos.iter_mut().find(|known| known.id == repo).unwrap();
@@ -282,19 +267,17 @@ impl CodeHost {
         });
     }
 
-    /// The branch is gone.
     pub fn delete_branch(&self, repo: i64, branch: &str) {
         self.hub(|hub| {
             hub.repos.iter_mut().find(|known| known.id == repo).unwrap().branches.remove(branch);
         });
     }
 
-    /// How often paths that contain `part` were called.
     pub fn calls(&self, part: &str) -> usize {
         self.hub(|hub| hub.calls.iter().filter(|call| call.contains(part)).count())
     }
 
-    /// How often the caller had an answer already.
+    /// Returns how many responses were a 304.
     pub fn unchanged(&self) -> usize {
         self.hub(|hub| hub.unchanged)
     }

@@ -1,7 +1,7 @@
-//! Installations, repositories, branches and tarballs: what GitHub's REST API says of them, as documented.
+//! Installations, repositories, branches and tarballs, as documented for GitHub's REST API.
 //!
-//! A token reaches what its owner reaches through an installation, as with a GitHub App. Archives lie where GitHub's do:
-//! behind a 302 to another path, with a token of its own in the query.
+//! A token reaches what its owner reaches through an installation, as with a GitHub App. Archives are where GitHub's
+//! are: behind a 302 to another path, with a token of its own in the query.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -22,7 +22,6 @@ use super::{
     hub::{Fault, Repo},
 };
 
-/// The routes of this part.
 pub(super) fn routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
     Router::new()
         .route("/app/installations/{id}/access_tokens", post(app::create_token))
@@ -61,7 +60,7 @@ async fn misbehave(State(shared): State<Arc<Shared>>, request: Request, next: Ne
     if is_json && response.status() == StatusCode::OK { unless_known(&shared, known, response).await } else { response }
 }
 
-/// The answer with its entity tag, or 304 when the caller has it.
+/// Returns the response with its entity tag, or a 304 if the caller has it.
 async fn unless_known(shared: &Shared, known: Option<HeaderValue>, response: Response) -> Response {
     let (mut head, body) = response.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
@@ -98,7 +97,7 @@ pub(super) fn view_repo(repo: &Repo) -> Value {
     })
 }
 
-/// A page of a list, with GitHub's `Link`.
+/// Returns a page of a list, with GitHub's `Link`.
 fn page(shared: &Shared, path: &str, query: &HashMap<String, String>, key: &str, all: &[Value]) -> Response {
     let number = |name: &str, usual: usize| query.get(name).map_or(usual, |text| text.parse().unwrap());
     let size = shared.hub.lock().unwrap().page_size;
@@ -168,7 +167,7 @@ async fn repository(
     hub.find_for(&caller, &owner, &name).map_or_else(not_found, |repo| Json(view_repo(repo)).into_response())
 }
 
-/// What a person may do there. Whoever may do nothing is told of with `none`.
+/// Returns a person's permission; `none` if there is none.
 async fn permission(
     State(shared): State<Arc<Shared>>,
     Path((owner, name, login)): Path<(String, String, String)>,
@@ -250,7 +249,7 @@ async fn archive(
     ([(header::CONTENT_TYPE, "application/x-gzip")], bytes).into_response()
 }
 
-/// Where a request is sent that must never be made.
+/// Starts a server that must never receive a request, and counts those that it does.
 pub async fn elsewhere() -> (String, Arc<std::sync::atomic::AtomicU32>) {
     let count = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let counted = count.clone();

@@ -1,4 +1,4 @@
-//! The web application flow: the page on which the person answers, and the exchange of the code, with PKCE.
+//! The web application flow: the page on which the person responds, and the exchange of the code, with PKCE.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,12 +15,12 @@ use url::Url;
 
 use super::{ACCESS_TOKEN, CLIENT_ID, Shared};
 
-/// The application's secret that the stub knows.
+/// The client secret that the stub accepts.
 pub const CLIENT_SECRET: &str = "shh-the-application's-secret";
-/// What the application has registered, but for the port.
+/// The registered callback, without its port.
 const CALLBACK: (&str, &str) = ("app.svc.localhost", "/sign-in/callback");
 
-/// A code that waits for its exchange.
+/// A code that was not exchanged yet.
 pub(super) struct Granted {
     challenge: String,
     redirect_uri: String,
@@ -32,7 +32,7 @@ fn field<'f>(fields: &'f Fields, name: &str) -> &'f str {
     fields.get(name).map(String::as_str).unwrap_or_default()
 }
 
-/// `GET /login/oauth/authorize`: the page with the question.
+/// `GET /login/oauth/authorize`: the consent page.
 pub(super) async fn authorize(State(shared): State<Arc<Shared>>, Query(asked): Query<Fields>) -> Response {
     if field(&asked, "client_id") != CLIENT_ID {
         return StatusCode::NOT_FOUND.into_response();
@@ -60,7 +60,7 @@ pub(super) async fn authorize(State(shared): State<Arc<Shared>>, Query(asked): Q
     .into_response()
 }
 
-/// The person's answer.
+/// The person's response.
 pub(super) async fn answer(State(shared): State<Arc<Shared>>, Form(form): Form<Fields>) -> Response {
     let mut back = Url::parse(field(&form, "redirect_uri")).unwrap();
     if field(&form, "authorize") == "1" {
@@ -79,14 +79,14 @@ pub(super) async fn answer(State(shared): State<Arc<Shared>>, Form(form): Form<F
     Redirect::to(back.as_str()).into_response()
 }
 
-/// `POST /login/oauth/access_token` with a code: what it answers.
+/// Returns the response of `POST /login/oauth/access_token` with a code.
 pub(super) fn exchange(shared: &Shared, form: &Fields) -> Value {
     let error =
         |code: &str| json!({ "error": code, "error_description": "As documented.", "error_uri": "https://docs" });
     if field(form, "client_secret") != CLIENT_SECRET {
         return error("incorrect_client_credentials");
     }
-    // Works once: taken out whatever comes of it.
+    // A code works only once, whatever the result.
     let granted = shared.granted.lock().unwrap().get_mut(field(form, "code")).and_then(Option::take);
     let Some(granted) = granted else { return error("bad_verification_code") };
     if granted.redirect_uri != field(form, "redirect_uri") {

@@ -1,15 +1,15 @@
-//! Webhooks as GitHub sends them: its headers, its signature, its payloads.
+//! Webhooks as GitHub sends them: headers, signature and payloads.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-/// What webhooks of the tests are signed with.
+/// The secret that signs webhooks.
 pub const WEBHOOK_SECRET: &str = "the-webhook's-secret";
-/// The end of a branch that stands for none.
+/// The commit id that means none.
 pub const NOTHING: &str = "0000000000000000000000000000000000000000";
 
-/// A webhook, not yet sent.
+/// A webhook that was not sent yet.
 #[derive(Debug, Clone)]
 pub struct Webhook {
     pub event: &'static str,
@@ -19,19 +19,19 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Signed as GitHub signs.
+    /// Creates a webhook with GitHub's signature.
     pub fn new(event: &'static str, payload: &Value) -> Self {
         Self::of(event, serde_json::to_vec_pretty(payload).unwrap())
     }
 
-    /// The same with a body as it stands.
+    /// Creates a webhook with this exact body.
     pub fn of(event: &'static str, body: Vec<u8>) -> Self {
         let delivery = format!("72d3162e-cc78-11e3-81ab-{:012x}", rand::random::<u32>());
         let signature = sign(&body);
         Self { event, delivery, body, signature }
     }
 
-    /// A push: the branch pointed at `before` and points at `after`.
+    /// Creates a push: the branch moved from `before` to `after`.
     pub fn push(repo: (i64, &str), reference: &str, before: &str, after: &str, installation: i64) -> Self {
         let (id, full_name) = repo;
         let (owner, name) = full_name.split_once('/').unwrap();
@@ -58,7 +58,7 @@ impl Webhook {
         )
     }
 
-    /// Something happened to an installation.
+    /// Creates an event of an installation.
     pub fn installation(action: &str, id: i64) -> Self {
         Self::new(
             "installation",
@@ -70,7 +70,7 @@ impl Webhook {
     }
 }
 
-/// `X-Hub-Signature-256` of a body.
+/// Returns the `X-Hub-Signature-256` of a body.
 pub fn sign(body: &[u8]) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(WEBHOOK_SECRET.as_bytes()).unwrap();
     mac.update(body);

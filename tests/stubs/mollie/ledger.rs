@@ -1,4 +1,4 @@
-//! What Mollie keeps.
+//! Mollie's stored objects.
 
 use std::collections::HashMap;
 
@@ -7,27 +7,27 @@ use serde_json::{Value, json};
 
 use super::{Asked, rules};
 
-/// The time of everything: tests that care about time have a clock of their own.
+/// The creation time of everything, since tests that depend on time have their own clock.
 const CREATED: &str = "2026-01-01T12:00:00+00:00";
 
-/// What a payment without the payer becomes.
+/// The outcome of a payment without the payer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Recurring {
-    /// It is paid while the request waits, as with cards.
+    /// Paid during the request, as with cards.
     #[default]
     Paid,
-    /// It is pending until the test settles it, as with direct debits.
+    /// Pending until the test settles it, as with direct debits.
     Pending,
-    /// It fails while the request waits.
+    /// Failed during the request.
     Failed,
-    /// It is refused with 422.
+    /// Refused with 422.
     Refused,
 }
 
 #[derive(Debug)]
 struct Payment {
     id: String,
-    /// What was asked for.
+    /// The requested payment.
     order: Value,
     cents: i64,
     status: String,
@@ -51,16 +51,15 @@ struct Chargeback {
     is_reversed: bool,
 }
 
-/// Everything that Mollie knows.
 #[derive(Debug)]
 pub(super) struct Ledger {
     customers: Vec<(String, Value)>,
     payments: Vec<Payment>,
-    /// Of each mandate its id, its customer and its status.
+    /// Each mandate's id, customer and status.
     mandates: Vec<(String, String, String)>,
-    /// Answers by their idempotency key.
+    /// Responses by idempotency key.
     pub(super) answers: HashMap<String, (u16, Value)>,
-    /// Ids of payments whose webhooks are due.
+    /// The ids of payments whose webhooks are due.
     pub(super) webhooks: Vec<String>,
     pub(super) mandate_status: String,
     pub(super) refund_status: String,
@@ -94,7 +93,7 @@ fn list(name: &str, entries: &[Value]) -> (u16, Value) {
 }
 
 impl Ledger {
-    /// Answers a request whose key is right.
+    /// Handles a request whose API key is valid.
     pub(super) fn act(&mut self, asked: &Asked) -> (u16, Value) {
         let (path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
         let segments: Vec<&str> = path.split('/').skip(1).collect();
@@ -308,7 +307,7 @@ impl Ledger {
 }
 
 impl Payment {
-    /// Cents that have gone back, or are on their way.
+    /// Returns the cents that were refunded or charged back, including pending ones.
     fn returned(&self) -> i64 {
         let refunds = self.refunds.iter().filter(|refund| !["failed", "canceled"].contains(&&*refund.status));
         let chargebacks = self.chargebacks.iter().filter(|chargeback| !chargeback.is_reversed);

@@ -1,10 +1,9 @@
-//! Mollie's API v2, as documented, with a memory: customers, payments, mandates, refunds, charge-backs. What payers and
-//! banks do is set by the test ([`Mollie::settle`] and its neighbours), and so is how the network behaves
-//! ([`Mollie::next`]).
+//! Mollie's API v2, as documented, with state: customers, payments, mandates, refunds, charge-backs. The test controls
+//! what payers and banks do ([`Mollie::settle`] and its neighbours), and how the network behaves ([`Mollie::next`]).
 //!
-//! As strict as the original: what it does not know it refuses with 422. [`ledger`] is what it keeps, [`rules`] what it
-//! accepts. Nothing moves by itself: a webhook is due ([`Mollie::take_webhooks`]) whenever a payment has changed, and is
-//! sent when the test says so, as often and in the order that it likes.
+//! It is as strict as the original, and refuses unknown input with 422. [`ledger`] is its state, and [`rules`] what it
+//! accepts. Nothing happens by itself: a webhook is due ([`Mollie::take_webhooks`]) whenever a payment has changed, and
+//! the test sends it as often and in the order that it likes.
 
 mod ledger;
 mod rules;
@@ -30,37 +29,35 @@ use self::ledger::Ledger;
 pub use self::ledger::Recurring;
 use crate::world::request;
 
-/// The API key that the stub knows.
+/// The API key that the stub accepts.
 pub const API_KEY: &str = "test_0123456789abcdefghijABCDEFGHIJ";
-/// The secret of signed webhooks.
 pub const WEBHOOK_SECRET: &str = "secret-of-the-payment-webhooks";
-/// Largest body of a request.
 const BODY_BYTES: usize = 64 * 1024;
 
-/// How the next request fares.
+/// The fault of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// 429, with this `Retry-After` in seconds.
     RateLimited(Option<u32>),
-    /// This status, with Mollie's body of errors; nothing is done.
+    /// This status with Mollie's error body, without any effect.
     Status(u16),
-    /// The connection breaks off, and nothing is done.
+    /// The connection drops, without any effect.
     Drops,
-    /// What was asked is done, and the connection breaks off before its answer.
+    /// The request takes effect, but the connection drops before the response.
     DropsAfter,
-    /// What was asked is done, and the answer is 500.
+    /// The request takes effect, but the response is a 500.
     FailsAfter,
-    /// What was asked is done, and its answer waits for [`Mollie::go_on`].
+    /// The request takes effect, and the response waits for [`Mollie::go_on`].
     Holds,
-    /// 200 with what is not JSON.
+    /// A 200 that is not JSON.
     Garbage,
-    /// 200 with JSON that has no end worth waiting for.
+    /// A 200 with JSON that is far too long.
     Huge,
-    /// 302 to this address.
+    /// A 302 to this address.
     Redirect(String),
 }
 
-/// A request that the stub had.
+/// A request that the stub received.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub method: Method,
@@ -74,7 +71,7 @@ pub struct Asked {
 struct Shared {
     ledger: Mutex<Ledger>,
     faults: Mutex<VecDeque<Fault>>,
-    /// Requests whose path contains this are never answered.
+    /// Requests whose path contains this get no response.
     held: Mutex<Option<String>>,
     /// The fault of every request for which none was queued.
     usual: Mutex<Option<Fault>>,
@@ -82,16 +79,16 @@ struct Shared {
     go_on: Notify,
 }
 
-/// Mollie on a port of this machine; it ends with the value.
+/// Mollie on a local port, which ends when this value is dropped.
 pub struct Mollie {
-    /// Where it is, without `/v2`.
+    /// Its URL, without `/v2`.
     pub url: String,
     shared: Arc<Shared>,
     server: AbortHandle,
 }
 
 impl Mollie {
-    /// Starts one that knows nobody, and at which everything works.
+    /// Starts an empty Mollie without faults.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -101,54 +98,50 @@ impl Mollie {
         Self { url, shared, server }
     }
 
-    /// How the next request fares, and the ones after it when called again.
+    /// Queues the fault of the next request.
     pub fn next(&self, fault: Fault) {
         self.shared.faults.lock().unwrap().push_back(fault);
     }
 
-    /// How every request fares from now on for which nothing else was said.
+    /// Sets the fault of requests for which none is queued.
     pub fn always(&self, fault: Option<Fault>) {
         *self.shared.usual.lock().unwrap() = fault;
     }
 
-    /// Answers no request from now on whose path contains `part`.
+    /// Sends no response to requests whose path contains `part`.
     pub fn hold(&self, part: &str) {
         *self.shared.held.lock().unwrap() = Some(part.to_owned());
     }
 
-    /// Ends the [`Fault::Holds`] at which a request is, or the next one.
+    /// Ends the current [`Fault::Holds`], or the next one.
     pub fn go_on(&self) {
         self.shared.go_on.notify_one();
     }
 
-    /// The requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.shared.asked.lock().unwrap().clone()
     }
 
-    /// The last request.
     pub fn last_asked(&self) -> Asked {
         self.asked().pop().expect("Mollie was not asked")
     }
 
-    /// Every payment, the oldest first.
     pub fn payments(&self) -> Vec<Value> {
         self.ledger().payments()
     }
 
-    /// The id of the newest payment.
     pub fn newest_payment(&self) -> String {
         let newest = self.payments().pop().expect("no payment was made");
         newest["id"].as_str().unwrap().to_owned()
     }
 
-    /// A payment, with what went back of it.
+    /// Returns a payment, including its refunds and charge-backs.
     pub fn payment(&self, id: &str) -> Value {
         self.ledger().payment(id).unwrap_or_else(|| panic!("no payment {id}"))
     }
 
-    /// Moves a payment to this status; its webhook is due. A first payment that is paid makes a mandate, and so does one
-    /// that is canceled, which nobody would expect.
+    /// Sets the status of a payment; its webhook is due. A first payment that is paid creates a mandate, and
+    /// unexpectedly so does one that is canceled.
     pub fn settle(&self, payment: &str, status: &str) {
         self.ledger().settle(payment, status);
     }
@@ -158,55 +151,55 @@ impl Mollie {
         self.ledger().fail(payment, reason);
     }
 
-    /// The state in which mandates are made from now on: `valid`, or `pending`, as those of `PayPal` are for up to 72 hours.
+    /// Sets the status of new mandates: `valid`, or `pending`, as with `PayPal` for up to 72 hours.
     pub fn mandates_become(&self, status: &str) {
         status.clone_into(&mut self.ledger().mandate_status);
     }
 
-    /// Moves every mandate of a customer to this status.
+    /// Sets the status of all mandates of a customer.
     pub fn set_mandates(&self, customer: &str, status: &str) {
         self.ledger().set_mandates(customer, status);
     }
 
-    /// What payments without the payer become from now on.
+    /// Sets the outcome of payments without the payer.
     pub fn recurring_become(&self, recurring: Recurring) {
         self.ledger().recurring = recurring;
     }
 
-    /// The status in which refunds are made from now on: `pending` at first.
+    /// Sets the status of new refunds, initially `pending`.
     pub fn refunds_become(&self, status: &str) {
         status.clone_into(&mut self.ledger().refund_status);
     }
 
-    /// Moves a refund to this status; the webhook of its payment is due.
+    /// Sets the status of a refund; the webhook of its payment is due.
     pub fn set_refund(&self, refund: &str, status: &str) {
         self.ledger().set_refund(refund, status);
     }
 
-    /// Takes this much of a payment back for the payer's bank, and returns the charge-back's id; the webhook is due.
+    /// Charges an amount of a payment back for the payer's bank, and returns the charge-back's id; the webhook is due.
     pub fn charge_back(&self, payment: &str, cents: i64) -> String {
         self.ledger().charge_back(payment, cents)
     }
 
-    /// Ends a charge-back in our favour; the webhook of its payment is due.
+    /// Reverses a charge-back in our favour; the webhook of its payment is due.
     pub fn reverse_chargeback(&self, chargeback: &str) {
         self.ledger().reverse_chargeback(chargeback);
     }
 
-    /// Forgets every idempotency key, as Mollie does after a while.
+    /// Forgets all idempotency keys, as Mollie does after a while.
     pub fn forget_keys(&self) {
         self.ledger().answers.clear();
     }
 
-    /// The ids of the payments whose webhooks are due, in order; they are due no more.
+    /// Takes the ids of the payments whose webhooks are due, in order.
     pub fn take_webhooks(&self) -> Vec<String> {
         std::mem::take(&mut self.ledger().webhooks)
     }
 
-    /// Sends the classic webhook of a payment to the address that came with it. Returns the status of the answer.
+    /// Sends the classic webhook of a payment to the address given with it, and returns the status of the response.
     pub async fn send_webhook(&self, payment: &str) -> StatusCode {
         let url = self.payment(payment)["webhookUrl"].as_str().unwrap().to_owned();
-        // No authority has signed what a world's edge presents.
+        // A world's edge presents a certificate that no public authority has signed.
         let client = request::client().danger_accept_invalid_certs(true).build().unwrap();
         client.post(url).form(&[("id", payment)]).send().await.unwrap().status()
     }
@@ -230,13 +223,12 @@ impl Drop for Mollie {
 }
 
 impl Asked {
-    /// A header field.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 }
 
-/// The signature of a webhook's body, as Mollie makes it.
+/// Returns Mollie's signature of a webhook body.
 pub fn sign(body: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(WEBHOOK_SECRET.as_bytes()).unwrap();
     mac.update(body.as_bytes());
@@ -286,7 +278,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     }
 }
 
-/// Does what was asked; a request whose idempotency key is known is answered as it was before.
+/// Handles a request; a known idempotency key returns the earlier response.
 fn act(shared: &Shared, asked: &Asked) -> (u16, Value) {
     if let Some(refusal) = rules::refuse(asked) {
         return refusal;
@@ -308,13 +300,13 @@ fn respond((status, body): (u16, Value)) -> Response {
     (status, [(header::CONTENT_TYPE, "application/hal+json")], body.to_string()).into_response()
 }
 
-/// An answer that ends before it is complete.
+/// Returns a truncated response.
 fn broken() -> Response {
     let pieces = [Ok(Bytes::from_static(b"{\"resource\":")), Err(std::io::Error::other("broken off"))];
     Body::from_stream(futures_util::stream::iter(pieces)).into_response()
 }
 
-/// An answer of 64 MB.
+/// Returns a response of 64 MB.
 fn huge() -> Response {
     let piece = Bytes::from(vec![b' '; 1024 * 1024]);
     let pieces = (0..64).map(move |_| Ok::<_, std::io::Error>(piece.clone()));

@@ -1,4 +1,4 @@
-//! What Mollie accepts, and the errors in its own form.
+//! Mollie's validation rules, and its error format.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -9,7 +9,6 @@ use super::{API_KEY, Asked};
 const DESCRIPTION_CHARS: usize = 255;
 const METADATA_BYTES: usize = 1_024;
 
-/// An error as Mollie makes it.
 pub(super) fn error(status: u16, detail: &str, field: Option<&str>) -> (u16, Value) {
     let title = match status {
         401 => "Unauthorized Request",
@@ -37,7 +36,7 @@ pub(super) fn refuse(asked: &Asked) -> Option<(u16, Value)> {
     (asked.method == Method::POST && !is_json).then(|| error(400, "The body is not JSON", None))
 }
 
-/// Refuses a body for a field that it should not have.
+/// Refuses a body with an unknown field.
 pub(super) fn only(body: &Value, known: &[&str]) -> Result<(), (u16, Value)> {
     let unknown = body.as_object().into_iter().flatten().find(|(name, _)| !known.contains(&name.as_str()));
     match unknown {
@@ -48,7 +47,7 @@ pub(super) fn only(body: &Value, known: &[&str]) -> Result<(), (u16, Value)> {
     }
 }
 
-/// Reads an amount in cents: euros with two digits, more than nothing.
+/// Parses an amount in cents: euros with two decimals, above zero.
 pub(super) fn amount(body: &Value) -> Result<i64, (u16, Value)> {
     let refused = |why: &str| Err(error(422, why, Some("amount")));
     let amount = &body["amount"];
@@ -69,7 +68,6 @@ pub(super) fn amount(body: &Value) -> Result<i64, (u16, Value)> {
     }
 }
 
-/// Checks description and metadata.
 pub(super) fn texts(body: &Value) -> Result<(), (u16, Value)> {
     let description = body["description"].as_str().unwrap_or_default();
     if description.is_empty() || description.chars().count() > DESCRIPTION_CHARS {
@@ -81,7 +79,7 @@ pub(super) fn texts(body: &Value) -> Result<(), (u16, Value)> {
     Ok(())
 }
 
-/// Checks an address, which may be absent unless it is needed.
+/// Checks a URL, which is optional unless `is_needed`.
 pub(super) fn url(body: &Value, field: &str, is_needed: bool) -> Result<(), (u16, Value)> {
     let is_good = match &body[field] {
         Value::Null => !is_needed,

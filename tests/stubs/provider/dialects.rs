@@ -1,5 +1,5 @@
-//! Providers that take requests in their own dialect alone, as `dialects.json` has it: each rule with the public report that shows
-//! it. They refuse what the provider refuses, and answer in the form in which it answers.
+//! Providers that accept only their own dialect, as defined in `dialects.json`, which cites a public report for each
+//! rule. They refuse what the real provider refuses, and respond in its format.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 
 use super::{Script, choice, event};
 
-/// The dialects, by name.
 static DIALECTS: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(include_str!("dialects.json")).unwrap());
 
 /// The dialect of a provider.
@@ -15,12 +14,11 @@ static DIALECTS: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(include
 pub struct Dialect(&'static Value);
 
 impl Dialect {
-    /// The dialect with this name.
     pub fn named(name: &str) -> Self {
         Self(DIALECTS.get(name).unwrap_or_else(|| panic!("there is no dialect {name}")))
     }
 
-    /// The rule with this name; `None` if the provider has none.
+    /// Returns the rule with this name; `None` if the provider has none.
     pub(super) fn rule(self, name: &str) -> Option<&'static Value> {
         self.0.get(name).map(|rule| {
             assert!(rule["why"].is_string(), "{name} says where it is from");
@@ -32,7 +30,7 @@ impl Dialect {
         self.rule(name).is_none_or(|rule| rule != false)
     }
 
-    /// Judges the body of a request. Returns what is wrong with it.
+    /// Checks the body of a request. Returns what is wrong with it.
     pub fn judge(self, body: &Value) -> Result<(), String> {
         let fields = body.as_object().ok_or("no object")?;
         let known = self.rule("fields");
@@ -130,7 +128,7 @@ impl Dialect {
         Ok(())
     }
 
-    /// Results belong to calls: every provider's template, or its validator, looks for them.
+    /// Results must belong to calls, as every provider's template or validator requires.
     fn judge_calls(self, messages: &[Value]) -> Result<(), String> {
         let calls: Vec<_> =
             messages.iter().flat_map(|message| message["tool_calls"].as_array().into_iter().flatten()).collect();
@@ -144,8 +142,8 @@ impl Dialect {
         }
     }
 
-    /// The answer to a request: a refusal in the provider's words, or a completion in its form. Asked with tools by a user, the model
-    /// thinks and calls the first of them; otherwise it thinks, if it was told to, and says a word.
+    /// Returns the response to a request: a refusal in the provider's words, or a completion in its format. If a user's
+    /// request has tools, the model reasons and calls the first; otherwise it reasons if requested, and says a word.
     pub fn answer(self, body: &Value) -> Script {
         if let Err(error) = self.judge(body) {
             return self.refusal(&error);
@@ -185,31 +183,31 @@ impl Dialect {
         }))
     }
 
-    /// A refusal of what is wrong with a request.
+    /// Returns a refusal for this error.
     pub(super) fn refusal(self, error: &str) -> Script {
         let status = u16::try_from(self.0["status"].as_u64().unwrap()).unwrap();
         let refusal = json!({ "object": "error", "message": error, "type": "invalid_request_error" }).to_string();
         Script::answer(status, &[("content-type", "application/json")], refusal.as_bytes())
     }
 
-    /// A refusal of a prompt that is longer than the model's context, in the provider's words.
+    /// Returns the provider's refusal of a prompt that exceeds the model's context.
     pub(super) fn overflow(self) -> Script {
         let error =
             json!({ "object": "error", "message": self.0["overflow"], "type": "invalid_request_error" }).to_string();
         Script::answer(400, &[("content-type", "application/json")], error.as_bytes())
     }
 
-    /// Whether the model thinks when it is asked like this.
+    /// Returns whether the model reasons for this request.
     pub(super) fn thinks(self, body: &Value) -> bool {
         self.0["answer"] == "reasoning_content" || body["reasoning_effort"] == "high"
     }
 
-    /// Whether a stream's usage, and the arguments of its calls, come in one frame with the end.
+    /// Returns whether a stream's usage and call arguments are in the same frame as its end.
     pub(super) fn ends_in_one_frame(self) -> bool {
         self.0["answer"] == "parts"
     }
 
-    /// A message, or a piece of one, with these thoughts and words.
+    /// Returns a message, or a delta, with this reasoning and text.
     pub(super) fn said(self, thoughts: &str, words: &str) -> Value {
         if self.0["answer"] == "reasoning_content" {
             let or_null = |text: &str| if text.is_empty() { Value::Null } else { text.into() };
@@ -226,7 +224,7 @@ impl Dialect {
     }
 }
 
-/// Fields that are null are refused in the request itself and in messages.
+/// Checks that no field of the request or its messages is null.
 fn judge_nulls(body: &Value) -> Result<(), String> {
     let has_null = |value: &Value| value.as_object().is_some_and(|fields| fields.values().any(Value::is_null));
     let messages = body["messages"].as_array().into_iter().flatten();

@@ -1,18 +1,18 @@
-//! What providers answer at their other paths: embeddings, and completions of prompts. Each refuses what its dialect has no field for.
+//! Providers' responses at other paths: embeddings and completions. Each refuses fields that its dialect lacks.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::{Script, dialects::Dialect};
 
-/// The tokens that a text has.
+/// The number of tokens in a text.
 pub const TEXT_TOKENS: u64 = 3;
-/// The tokens that a completion of a prompt has.
+/// The number of tokens in a completion of a prompt.
 pub const COMPLETION_TOKENS: u64 = 5;
-/// What a model puts into a gap.
+/// The text with which a model fills a gap.
 pub const FILLED: &str = "return n - 1";
 
-/// The answer at the path of a request, if that is one of these.
+/// Returns the response if the path is one of these.
 pub fn answer(path: &str, body: &Value, dialect: Option<Dialect>) -> Option<Script> {
     let (kind, answer): (_, fn(&Value, bool) -> Script) = match path {
         "/v1/embeddings" => ("embeddings", embeddings),
@@ -34,7 +34,7 @@ pub fn answer(path: &str, body: &Value, dialect: Option<Dialect>) -> Option<Scri
     Some(answer(body, own_path.is_some()))
 }
 
-/// The texts of a field.
+/// Returns the number of texts in a field.
 pub fn count(field: &Value) -> u64 {
     match field.as_array() {
         Some(texts) if texts.iter().any(|text| !text.is_number()) => texts.len() as u64,
@@ -42,7 +42,7 @@ pub fn count(field: &Value) -> u64 {
     }
 }
 
-/// The numbers that stand for a text at this place.
+/// Returns the embedding of the text at this place.
 pub fn numbers(place: u64, dimensions: u64) -> Vec<f32> {
     let place = f32::from(u16::try_from(place).unwrap());
     (0..dimensions).map(|at| if at == 0 { place } else { -0.25 }).collect()
@@ -69,7 +69,7 @@ fn embeddings(body: &Value, _: bool) -> Script {
     }))
 }
 
-/// `is_chat` is for a provider that answers with the messages of a chat completion.
+/// Completes a prompt. `is_chat` is for a provider that responds with the messages of a chat completion.
 fn completion(body: &Value, is_chat: bool) -> Script {
     let prompts = count(&body["prompt"]);
     let (prompt, completion) = (prompts * TEXT_TOKENS, prompts * COMPLETION_TOKENS);

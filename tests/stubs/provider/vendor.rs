@@ -1,4 +1,4 @@
-//! A provider in its own dialect whose models do what the prompt says, and which keeps a ledger of the tokens that it has reported.
+//! A provider with a dialect whose models follow the prompt, with a ledger of the tokens that it has reported.
 
 use std::{
     sync::{
@@ -12,38 +12,38 @@ use serde_json::{Value, json};
 
 use super::{Provider, Script, choice, dialects::Dialect, event};
 
-/// Words of the story that a model tells when it is asked for one.
+/// The number of words in the story that a model tells on request.
 const STORY_WORDS: usize = 40;
-/// What agents are asked for: to write `made.txt` with so many calls of their shell.
+/// The beginning of an agent's task: to write `made.txt` with a number of shell calls.
 const TASK: &str = "Make made.txt in ";
 
-/// The tokens of a request, as they were reported.
+/// The tokens that were reported for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Served {
     pub prompt: u64,
     pub completion: u64,
-    /// Whether the request was for a story, which the client does not hear to its end.
+    /// Whether the request was for a story, which the client does not read to its end.
     pub is_story: bool,
 }
 
-/// What a vendor has served and refused.
+/// The requests that a vendor has served and refused.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     pub served: Vec<Served>,
-    /// Requests that were refused because the prompt says so.
+    /// The number of requests that were refused because the prompt says so.
     pub refused: usize,
-    /// What is wrong with requests that are not in the provider's dialect.
+    /// Why requests did not match the provider's dialect.
     pub unfit: Vec<String>,
 }
 
-/// A provider that does what the prompt says.
+/// A provider that follows the prompt.
 pub struct Vendor {
     pub provider: Provider,
     ledger: Arc<Mutex<Ledger>>,
 }
 
 impl Vendor {
-    /// Starts one that takes requests, and answers, in a dialect.
+    /// Starts a provider that uses a dialect for requests and responses.
     pub async fn start(dialect: Dialect) -> Self {
         let ledger = Arc::new(Mutex::new(Ledger::default()));
         let kept = ledger.clone();
@@ -51,18 +51,17 @@ impl Vendor {
         Self { provider, ledger }
     }
 
-    /// Whether it tells a story, or has told one, since its ledger was taken last.
+    /// Returns whether it has begun a story since its ledger was last taken.
     pub fn tells_story(&self) -> bool {
         self.ledger.lock().unwrap().served.iter().any(|served| served.is_story)
     }
 
-    /// What it has served and refused since it was asked last.
+    /// Returns what it has served and refused since the last call.
     pub fn take_ledger(&self) -> Ledger {
         std::mem::take(&mut self.ledger.lock().unwrap())
     }
 }
 
-/// What a model does.
 enum Reply {
     Say(String),
     Call(String, Value),
@@ -89,19 +88,19 @@ impl Ledger {
             Reply::Say(words) => (words, None),
             Reply::Call(name, arguments) => (String::new(), Some((name, arguments.to_string()))),
         };
-        // No two requests have as many tokens.
+        // Each request has a different number of tokens.
         let number = self.served.len() as u64;
         let served = Served { prompt: 100 + 3 * number, completion: 10 + number, is_story };
         self.served.push(served);
         let thoughts = if dialect.thinks(body) { "Let me think." } else { "" };
         let answer = VendorAnswer { dialect, thoughts, words, call, usage: usage(served) };
         let script = if body["stream"] == true { answer.streamed() } else { answer.whole() };
-        // Long enough for the client to leave in the middle of it.
+        // Slow enough for the client to disconnect in the middle.
         if is_story { script.slowly(Duration::from_millis(5)) } else { script }
     }
 }
 
-/// What the last prompt of a conversation has a model do, and whether that is a story.
+/// Returns the reply to the last prompt of a conversation, and whether it is a story.
 fn reply(body: &Value) -> (Reply, bool) {
     let messages = body["messages"].as_array().unwrap();
     let is_asked = messages.last().is_some_and(|last| last["role"] == "user");
@@ -123,7 +122,7 @@ fn reply(body: &Value) -> (Reply, bool) {
         return match shell {
             Some((name, arguments)) if done < count => (Reply::Call(name.to_owned(), arguments), false),
             Some(_) => say("All done."),
-            // An agent that has no tools, and writes files that it is shown.
+            // For an agent that has no tools and writes the files it is shown.
             None if tools.is_empty() => say("made.txt\n```\nstep1\n```"),
             None => say("Hello there."),
         };
@@ -153,13 +152,13 @@ fn reply(body: &Value) -> (Reply, bool) {
     if is_asked { say("Hello there.") } else { say("It is sunny.") }
 }
 
-/// An id that no other call has: agents tell results apart by them.
+/// Returns a unique id, by which agents tell results apart.
 fn call_id() -> String {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     format!("call{:05}", CALLS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The arguments with which an agent's shell runs a command; `None` if the tool is not a shell.
+/// Returns the arguments with which an agent's shell runs a command; `None` if the tool is not a shell.
 fn shell(tool: &str, command: &str) -> Option<Value> {
     Some(match tool {
         "exec_command" => json!({ "cmd": command }),
@@ -170,7 +169,7 @@ fn shell(tool: &str, command: &str) -> Option<Value> {
     })
 }
 
-/// The text of a message, in one part or in several.
+/// Returns the text of a message, in one part or several.
 pub fn text_of(message: &Value) -> String {
     let content = &message["content"];
     let parts = content.as_array().into_iter().flatten().filter_map(|part| part["text"].as_str());
@@ -182,7 +181,7 @@ fn usage(served: Served) -> Value {
     json!({ "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion })
 }
 
-/// An answer as the provider writes it.
+/// A response in the provider's format.
 struct VendorAnswer {
     dialect: Dialect,
     thoughts: &'static str,

@@ -12,7 +12,7 @@ use crate::{
     output::{Output, table},
 };
 
-/// Reads `NAME=MODEL`; `none` is no alias.
+/// Parses `NAME=MODEL`, or `none`.
 pub(super) fn parse(text: &str) -> Result<Option<ModelAlias>, String> {
     if text == "none" {
         return Ok(None);
@@ -22,7 +22,6 @@ pub(super) fn parse(text: &str) -> Result<Option<ModelAlias>, String> {
     Ok(Some(ModelAlias { name: name.to_owned(), model: model.to_owned() }))
 }
 
-/// Shows the names, or sets those that are wanted.
 pub(super) async fn run(
     wanted: Vec<Option<ModelAlias>>,
     org: Option<OrgName>,

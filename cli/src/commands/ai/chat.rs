@@ -13,7 +13,7 @@ use crate::{
     output::{Output, count, say},
 };
 
-/// Most bytes of a prompt that is read from a pipe: the largest request that any plan may allow.
+/// The maximum size of a prompt from a pipe: that of the largest request that any plan may allow.
 const PROMPT_BYTES: u64 = 32 * 1024 * 1024;
 
 #[derive(Debug, Args)]
@@ -21,20 +21,19 @@ pub(super) struct Chat {
     /// The prompt
     #[arg(value_name = "PROMPT")]
     prompt: Vec<String>,
-    /// The model: svc/… [default: the cheapest that can be asked]
+    /// The model: svc/… [default: the cheapest one available]
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
     /// Instructions for the model, as a system message
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
-    /// The answer's length at most, in tokens
+    /// The maximum length of the answer, in tokens
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     max_tokens: Option<u32>,
     #[command(flatten)]
     way: Way,
 }
 
-/// Asks a model, and says its answer as it comes.
 pub(super) async fn run(said: Chat, connection: Connection, output: Output) -> anyhow::Result<()> {
     let Chat { prompt, model, system, max_tokens, way } = said;
     let prompt = prompt_of(prompt.join(" "))?;
@@ -90,7 +89,7 @@ fn prompt_of(said: String) -> anyhow::Result<String> {
 
 fn cheapest(models: &[Model]) -> Result<String, Failure> {
     let price = |model: &&Model| model.pricing.input + model.pricing.output;
-    // The gateway lists those alone whose providers it has keys for.
+    // The gateway lists only models whose providers it has keys for.
     let cheapest = models.iter().filter(|model| model.chats()).min_by(|a, b| price(a).total_cmp(&price(b)));
     cheapest.map(|model| model.id.clone()).ok_or_else(|| {
         let message = "No model can be asked: the operator of the service has set no provider's API key.";

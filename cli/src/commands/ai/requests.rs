@@ -9,10 +9,8 @@ use crate::{
     output::{Output, money::euros},
 };
 
-/// Rows of a page of the API.
 const PAGE: usize = 100;
 
-/// Lists the newest completions, at most `limit`.
 pub(super) async fn list(limit: u32, org: Option<OrgName>, client: &Client, output: Output) -> anyhow::Result<()> {
     let path = super::usage::path(org, "/requests", None);
     let requests = read(&path, usize::try_from(limit)?, client).await?;

@@ -8,10 +8,8 @@ use crate::{
     output::{Output, money::euros, table},
 };
 
-/// Width of the longest bar of the usage chart, in characters.
 const BAR: u64 = 24;
 
-/// Shows what the keys were used for in a month.
 pub(super) async fn show(
     month: Option<Month>,
     org: Option<OrgName>,
@@ -22,7 +20,6 @@ pub(super) async fn show(
     output.result(&usage, || drawn(&usage))
 }
 
-/// Shows what the keys were used for on each day of a month.
 pub(super) async fn show_days(
     month: Option<Month>,
     org: Option<OrgName>,
@@ -33,7 +30,7 @@ pub(super) async fn show_days(
     output.result(&used, || drawn_days(&used))
 }
 
-/// The path of a person's usage, or of an organization's, with what is `below` it.
+/// Returns the API path of a person's or an organization's usage, with `below` appended.
 pub(super) fn path(org: Option<OrgName>, below: &str, month: Option<Month>) -> String {
     let of = org.map(|org| format!("/orgs/{org}")).unwrap_or_default();
     let query = month.map(|month| format!("?month={month}")).unwrap_or_default();
@@ -85,7 +82,7 @@ fn number(number: u64) -> String {
     indicatif::HumanCount(number).to_string()
 }
 
-/// Draws a bar, at least a sliver wide, so that a small amount is visible.
+/// Draws a bar, with at least a sliver so that a small amount is visible.
 fn bar(tokens: u64, most: u64) -> String {
     let eighths = (u128::from(tokens) * u128::from(BAR) * 8 / u128::from(most)).max(u128::from(tokens > 0));
     let (whole, part) = (usize::try_from(eighths / 8).unwrap_or(0), usize::try_from(eighths % 8).unwrap_or(0));

@@ -14,14 +14,14 @@ use crate::{
     output::{Output, table},
 };
 
-/// Show the details that invoices carry, or change those that are given.
+/// Show the details printed on invoices, or change the given ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Without options: show. What is not given stays as it is.")]
 pub(super) struct Details {
-    /// The name that invoices are made out to
+    /// The name of the invoice's recipient
     #[arg(long, value_name = "TEXT")]
     name: Option<InvoiceLine>,
-    /// The country, by its two-letter code
+    /// The country, as a two-letter code
     #[arg(long, value_name = "CODE", value_parser = country)]
     country: Option<Country>,
     /// The EU VAT number, with its country's prefix
@@ -30,7 +30,7 @@ pub(super) struct Details {
     /// Remove the VAT number
     #[arg(long)]
     no_vat: bool,
-    /// A line of the address: street and number, building, department; given up to three times
+    /// A line of the address, such as street and number, building or department; repeatable up to three times
     #[arg(long, value_name = "LINE", requires = "city", conflicts_with = "no_address")]
     address: Vec<InvoiceLine>,
     /// The postcode
@@ -81,7 +81,7 @@ impl Details {
             || *no_address
     }
 
-    /// Returns the profile to save: the given values, and for the others those that are stored.
+    /// Returns the profile to save: the given values, and the stored ones for the rest.
     fn merged(self, before: Option<BillingProfile>) -> Result<SaveBillingProfile, Failure> {
         let missing =
             |what: &str| Failure::usage(format!("Invoices need a {what}.")).with_hint(format!("Add --{what}."));
@@ -100,8 +100,7 @@ impl Details {
     }
 }
 
-/// The address that was stored before, with what is given in its place. New lines are another place: its postcode and city
-/// are given with them.
+/// Merges the given address into the stored one. New lines mean a new place, which needs its own postcode and city.
 fn merged_address(
     lines: Vec<InvoiceLine>,
     postcode: Option<InvoiceLine>,

@@ -17,22 +17,18 @@ use crate::{
     output::{Output, bold, lines},
 };
 
-/// Most bytes of a document that is saved.
 const DOCUMENT_BYTES: u64 = 20 * limits::MB;
 
-/// The documents that are saved.
 pub(super) struct Files {
     pub(super) pdf: Option<SaveAs>,
     pub(super) xml: Option<SaveAs>,
     pub(super) ubl: Option<SaveAs>,
 }
 
-/// The file in which a document is saved.
 #[derive(Debug, Clone)]
 pub(super) enum SaveAs {
-    /// One that is called by the invoice's number, in the present folder.
+    /// A file in the working directory that is named after the invoice number.
     Number,
-    /// This one.
     File(PathBuf),
 }
 
@@ -53,7 +49,6 @@ async fn all(scope: &Scope<'_>) -> Result<Vec<Invoice>, Failure> {
     invoices.map_err(|failure| scope.explain(failure))
 }
 
-/// A table of invoices.
 pub(super) fn drawn(invoices: &[Invoice], output: Output) -> String {
     lines(invoices, &["NUMBER", "ISSUED", "NET", "VAT", "TOTAL", "STATE"], "No invoices yet.", |invoice| {
         vec![
@@ -103,9 +98,9 @@ pub(super) async fn show(scope: &Scope<'_>, wanted: &str, files: Files, output: 
     })
 }
 
-/// The file for a document of the invoice with this number, in the present folder.
+/// Returns the path, in the working directory, for a document of the invoice with this number.
 fn named_by(number: &str, ending: &str) -> Result<PathBuf, Failure> {
-    // The server says it, and shall not choose another folder by it.
+    // The number comes from the server, which must not be able to choose another folder.
     if number.starts_with(|first: char| first.is_ascii_alphanumeric())
         && number.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
     {
@@ -126,7 +121,6 @@ async fn save(scope: &Scope<'_>, invoice: &Invoice, form: &str, file: &Path) -> 
     write(file, &document)
 }
 
-/// Writes a file, or says why not.
 pub(super) fn write(file: &Path, content: &[u8]) -> Result<(), Failure> {
     std::fs::write(file, content).map_err(|error| Failure::usage(format!("Cannot write {}: {error}.", file.display())))
 }

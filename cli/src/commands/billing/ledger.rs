@@ -11,9 +11,8 @@ use crate::{
     output::{Output, table},
 };
 
-/// Most bytes of a ledger that is read.
 const LEDGER_BYTES: u64 = 100 * limits::MB;
-/// The columns that are shown on a terminal; the file has more.
+/// The columns shown on a terminal; the file has more.
 const SHOWN: [&str; 8] = ["time", "kind", "number", "plan", "net", "vat", "billed", "paid"];
 
 pub(super) async fn show(scope: &Scope<'_>, csv: Option<PathBuf>, output: Output) -> anyhow::Result<()> {
@@ -44,7 +43,7 @@ pub(super) async fn show(scope: &Scope<'_>, csv: Option<PathBuf>, output: Output
     })
 }
 
-/// The rows of comma-separated values (RFC 4180).
+/// Parses rows of comma-separated values (RFC 4180).
 fn parse(text: &str) -> Vec<Vec<String>> {
     let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
     let mut is_quoted = false;

@@ -1,11 +1,10 @@
-//! Everything that a plan limits.
+//! The limits of a plan.
 
 use api::billing::{BillingOverview, PlanUsage};
 use domain::{billing::Cents, plans::PlanLimits};
 
 use crate::output::size;
 
-/// Whose limit it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whose {
     Everybody,
@@ -13,24 +12,22 @@ pub(super) enum Whose {
     Organization,
 }
 
-/// A limit of a plan.
 pub(super) struct Limit {
     pub(super) what: &'static str,
     whose: Whose,
     pub(super) allowed: fn(&PlanLimits) -> u64,
-    /// What counts against it; none for a limit of a single project or request.
+    /// Returns the usage that counts towards the limit; `None` for a limit of a single project or request.
     used: fn(&PlanUsage, &Counted) -> Option<u64>,
     pub(super) written: fn(u64) -> String,
 }
 
-/// Use of a plan's limits that the overview leaves out, counted from lists.
+/// Usage that the overview leaves out, counted from lists.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counted {
     pub(super) shares: Option<u64>,
     pub(super) members: Option<u64>,
 }
 
-/// A limit with what is used of it.
 pub(super) struct Meter {
     pub(super) what: &'static str,
     pub(super) used: Option<u64>,
@@ -39,7 +36,7 @@ pub(super) struct Meter {
 }
 
 impl Limit {
-    /// Whether it limits an organization, or a person.
+    /// Returns whether the limit applies to an organization (`is_org`) or to a person.
     pub(super) fn concerns(&self, is_org: bool) -> bool {
         match self.whose {
             Whose::Everybody => true,
@@ -49,7 +46,7 @@ impl Limit {
     }
 }
 
-/// The limits. `ready_apps` is not among them: it limits nothing.
+/// All limits except `ready_apps`, which limits nothing.
 pub(super) const ALL: &[Limit] = &[
     Limit {
         what: "projects",
@@ -130,7 +127,7 @@ pub(super) const ALL: &[Limit] = &[
     },
 ];
 
-/// The limits of an account, with what is used of them: by all organizations together, where they share the plan.
+/// Returns an account's limits and their usage: by all organizations together where they share the plan.
 pub(super) fn of(overview: &BillingOverview, is_org: bool, counted: Counted) -> impl Iterator<Item = Meter> {
     let usage = overview.shared_usage.map_or(overview.usage, |shared| shared.usage);
     ALL.iter().filter(move |limit| limit.concerns(is_org)).map(move |limit| Meter {

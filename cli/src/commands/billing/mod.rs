@@ -22,7 +22,7 @@ use crate::{
     output::Output,
 };
 
-/// Show your plan, its use and its bill, or an organization's, and change them.
+/// Show or change your plan, its usage and your bills, or those of an organization.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::SHOW_IS_DEFAULT)]
 pub(crate) struct Billing {
@@ -34,45 +34,46 @@ pub(crate) struct Billing {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show the plan, what is used of it, the next invoice and the latest ones
+    /// Show the plan, its usage, the next invoice and the latest ones
     Show,
     /// List the plans, with their prices and limits
     Plans,
-    /// Subscribe to a plan: prints the page on which its first month is paid
+    /// Subscribe to a plan: prints the page on which to pay its first month
     Checkout {
         /// The plan's id; `svc billing plans` lists them
         plan: String,
     },
-    /// Change to another plan: to a larger one now, to a smaller one when the subscription renews
+    /// Change to another plan: a larger one takes effect now, a smaller one when the subscription renews
     Change {
         /// The plan's id; `svc billing plans` lists them
         plan: String,
     },
-    /// Cancel the subscription: it ends with the month that is paid
+    /// Cancel the subscription: it ends after the paid month
     Cancel,
-    /// Take a cancellation back
+    /// Undo a cancellation
     Resume,
     /// List the invoices and credit notes, newest first
     Invoices,
-    /// Show an invoice, and save its documents
+    /// Show an invoice, and save it as documents
     Invoice {
         /// The invoice's number or id
         invoice: String,
-        /// Save the PDF, in this file or in one that is called by the invoice's number
+        /// Save the PDF to this file or, without FILE, to one named after the invoice number
         #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "")]
         pdf: Option<SaveAs>,
-        /// Save the XML (EN 16931, Cross Industry Invoice), in this file or in one that is called by the invoice's number
+        /// Save the XML (EN 16931, Cross Industry Invoice) to this file or, without FILE, to one named after the
+        /// invoice number
         #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "")]
         xml: Option<SaveAs>,
-        /// Save the XML (EN 16931, UBL 2.1), in this file or in one that is called by the invoice's number
+        /// Save the XML (EN 16931, UBL 2.1) to this file or, without FILE, to one named after the invoice number
         #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "")]
         ubl: Option<SaveAs>,
     },
-    /// Show or set the details that invoices carry
+    /// Show or set the details printed on invoices
     Details(details::Details),
-    /// Show everything that was billed and paid
+    /// Show everything billed and paid
     Ledger {
-        /// Save it as comma-separated values in this file
+        /// Save it as comma-separated values to this file
         #[arg(long, value_name = "FILE")]
         csv: Option<PathBuf>,
     },
@@ -96,14 +97,14 @@ pub(crate) async fn run(billing: Billing, client: &Client, output: Output) -> an
     }
 }
 
-/// Whose plan it is about, and the client to ask.
+/// The account that a command is about, and the client.
 struct Scope<'s> {
     org: Option<&'s OrgName>,
     client: &'s Client,
 }
 
 impl Scope<'_> {
-    /// The API's path of `rest`, which begins with a slash unless it is empty.
+    /// Returns the API path of `rest`, which is empty or begins with a slash.
     fn path(&self, rest: &str) -> String {
         match self.org {
             Some(org) => format!("/orgs/{org}/billing{rest}"),
@@ -111,18 +112,18 @@ impl Scope<'_> {
         }
     }
 
-    /// ` --org NAME`, for commands that are suggested.
+    /// Returns ` --org NAME` for suggested commands, if needed.
     fn option(&self) -> String {
         self.org.map(|org| format!(" --org {org}")).unwrap_or_default()
     }
 
-    /// Adds the next step to a failure that is about more than one command.
+    /// Adds the next step to failures that several commands share.
     fn explain(&self, failure: Failure) -> Failure {
         match (&*failure.code, self.org) {
             ("not_found", Some(org)) if failure.message.contains("organization") => orgs::unknown(org, failure),
             ("billing_unavailable", _) => Failure { kind: Kind::Refused, ..failure }
                 .with_hint("Plans, invoices and details can be looked at all the same: svc billing"),
-            // The API names its own calls too, for whoever makes them.
+            // The API's message also names API calls, for its other clients.
             ("invalid_request", _) if failure.message.starts_with("There is no subscription") => {
                 Failure { message: "There is no subscription yet.".to_owned(), ..failure }
                     .with_hint(format!("Buy a plan first: svc billing checkout{} PLAN", self.option()))
@@ -137,7 +138,7 @@ impl Scope<'_> {
     }
 }
 
-/// A month's price: `€20.00 a month`, or `free`.
+/// Formats a monthly price: `€20.00 a month`, or `free`.
 fn price(cents: u32) -> String {
     if cents == 0 { "free".to_owned() } else { format!("{} a month", Cents::from(cents)) }
 }

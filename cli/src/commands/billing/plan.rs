@@ -1,4 +1,4 @@
-//! `svc billing plans`, and the changes of a subscription.
+//! `svc billing plans`, and changes of a subscription.
 
 use api::billing::{BillingOverview, CatalogPlan, ChangedPlan, Checkout, ChoosePlan, Subscription, TakesEffect};
 use serde_json::json;
@@ -14,7 +14,7 @@ pub(super) async fn list(scope: &Scope<'_>, output: Output) -> anyhow::Result<()
     output.result(&json!({ "plans": catalog }), || compared(&catalog, plan.as_deref(), scope.org.is_some()))
 }
 
-/// The plans side by side: a column each, and a row for everything that a plan limits.
+/// Formats the plans side by side: a column for each, and a row for each limit.
 fn compared(catalog: &[CatalogPlan], own: Option<&str>, is_org: bool) -> String {
     if catalog.is_empty() {
         return "There are no plans here.".to_owned();

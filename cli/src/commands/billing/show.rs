@@ -27,7 +27,7 @@ pub(super) async fn show(scope: &Scope<'_>, output: Output) -> anyhow::Result<()
     output.result(&overview, || draw(&overview, counted, scope.org.map(OrgName::as_str), &scope.option(), output))
 }
 
-/// Counts what has lists of its own. What cannot be had is not shown.
+/// Counts the usage that only lists show. A list that cannot be fetched is left out.
 async fn count(scope: &Scope<'_>) -> Counted {
     let Some(org) = scope.org else {
         let shares = scope.client.list("/shares", |page: ShareList| (page.shares, page.next_cursor)).await;
@@ -62,7 +62,7 @@ fn draw(overview: &BillingOverview, counted: Counted, org: Option<&str>, option:
     parts.join("\n\n")
 }
 
-/// The name of the plan with this id; its id when the catalogue has it no more.
+/// Returns the name of the plan with this id, or the id if the catalogue no longer has it.
 pub(super) fn plan_name<'o>(overview: &'o BillingOverview, id: &'o str) -> &'o str {
     overview.catalog.iter().find(|plan| plan.id == id).map_or(id, |plan| &plan.name)
 }
@@ -77,7 +77,7 @@ fn headline(overview: &BillingOverview, org: Option<&str>, output: Output) -> St
     format!("{what}{price}{}.", state.map(|state| format!(", {state}")).unwrap_or_default())
 }
 
-/// What becomes of the subscription next.
+/// Describes what happens to the subscription next.
 pub(super) fn state(subscription: &Subscription, overview: &BillingOverview, output: Output) -> Option<String> {
     let at = |at: Timestamp| format!("{} ({})", output.relative(at), day(at));
     let ends = subscription.renews_at;
@@ -94,15 +94,14 @@ pub(super) fn state(subscription: &Subscription, overview: &BillingOverview, out
     }
 }
 
-/// The day of an instant, in UTC.
 pub(super) fn day(at: Timestamp) -> String {
     at.as_datetime().date().to_string()
 }
 
-/// A line for each limit, with a bar of what is used where that is counted.
+/// Formats a line for each limit, with a bar of its usage if that is counted.
 fn meters(overview: &BillingOverview, is_org: bool, counted: Counted) -> String {
     let rows: Vec<Vec<String>> = limits::of(overview, is_org, counted)
-        // What the plan has not, and nobody uses, is no news.
+        // Limits that the plan does not grant and that are unused are left out.
         .filter(|limit| limit.allowed > 0 || limit.used.is_some_and(|used| used > 0))
         .map(|Meter { what, used, allowed, written }| {
             let shown = |cell: &dyn Fn(u64) -> String| used.map(cell).unwrap_or_default();
@@ -118,10 +117,9 @@ fn meters(overview: &BillingOverview, is_org: bool, counted: Counted) -> String 
     table(&["LIMIT", "USED", "ALLOWED", "", ""], &rows, "The plan allows nothing.")
 }
 
-/// Characters of a whole meter.
 const METER: usize = 20;
 
-/// A bar of what is used, as long as the part that it is of `most`, on a line of dots.
+/// Draws a bar of `used` in proportion to `most`, over a line of dots.
 fn meter(used: u64, most: u64) -> String {
     let filled = bar(used.min(most), most);
     let rest = METER.saturating_sub(filled.chars().count());

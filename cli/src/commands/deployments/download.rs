@@ -23,9 +23,9 @@ use crate::{
     output::{Output, count, size},
 };
 
-/// Most bytes of an archive, packed or unpacked: more than a deployment can have, with the heads of its files.
+/// The maximum size of an archive, packed or unpacked, including the headers of its files.
 const ARCHIVE_BYTES: u64 = 2 * limits::DEPLOYMENT_BYTES;
-/// The mode of a file that is written, before the umask.
+/// The mode of written files, before the umask.
 const MODE: u32 = 0o666;
 
 /// Download all files of a deployment, as they were uploaded.
@@ -39,20 +39,20 @@ pub(crate) struct Download {
     /// The file to write, a folder to write it in, or - for stdout [default: PROJECT-ID.tar.gz in the current folder]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The form of the archive
+    /// The archive format
     #[arg(long, value_enum, default_value_t = Format::TarGz)]
     format: Format,
-    /// Unpack into this folder, which is new or empty
+    /// Unpack into this folder, which must be new or empty
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "format"])]
     extract: Option<PathBuf>,
-    /// Overwrite files that are there
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A tarball, compressed by gzip
+    /// A gzip-compressed tarball
     #[value(name = "tar.gz")]
     TarGz,
     /// A zip archive
@@ -76,7 +76,7 @@ struct Downloaded<'d> {
     place: Place<'d>,
 }
 
-/// What was written, and where.
+/// Where the archive or its files were written.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Place<'d> {
@@ -84,7 +84,6 @@ enum Place<'d> {
     Folder { folder: &'d Path, files: u64, bytes: u64 },
 }
 
-/// A deployment that is downloaded.
 struct Source<'c> {
     name: ProjectName,
     id: DeploymentId,
@@ -121,7 +120,6 @@ pub(crate) async fn run(args: Download, client: &Client, output: Output) -> anyh
     source.save(&source.place(file, format), format, force).await
 }
 
-/// The deployment that a project serves.
 async fn live(name: &ProjectName, client: &Client) -> Result<DeploymentId, Failure> {
     projects::detail(name, client).await?.project.active_deployment_id.ok_or_else(|| {
         Failure::new(Kind::NotFound, "nothing_to_download", format!("Nothing of {name} is live."))
@@ -130,7 +128,6 @@ async fn live(name: &ProjectName, client: &Client) -> Result<DeploymentId, Failu
 }
 
 impl Source<'_> {
-    /// The file in which the archive is written.
     fn place(&self, wanted: Option<PathBuf>, format: ArchiveFormat) -> PathBuf {
         let default = format!("{}-{}.{}", self.name, self.id, format.extension());
         match wanted {
@@ -142,7 +139,7 @@ impl Source<'_> {
         }
     }
 
-    /// Writes the archive into `file`, which is there once it is whole.
+    /// Writes the archive to `file`, which appears only once it is complete.
     async fn save(&self, file: &Path, format: ArchiveFormat, force: bool) -> anyhow::Result<()> {
         let taken = || {
             Failure::new(Kind::Conflict, "file_exists", format!("{} is there already.", file.display()))
@@ -165,7 +162,6 @@ impl Source<'_> {
         self.tell(Place::File { file, format, bytes }, file)
     }
 
-    /// Unpacks the deployment into `folder`.
     async fn extract(&self, folder: &Path) -> anyhow::Result<()> {
         let mut archive = tempfile::tempfile()?;
         self.fetch(ArchiveFormat::TarGz, |part| {
@@ -189,7 +185,7 @@ impl Source<'_> {
         self.output.result(&document, || shown.display().to_string())
     }
 
-    /// Hands the parts of the archive to `take`. Returns its length.
+    /// Passes the parts of the archive to `take`, and returns its length.
     async fn fetch(
         &self,
         format: ArchiveFormat,
@@ -217,7 +213,7 @@ impl Source<'_> {
     }
 }
 
-/// Refuses to write an archive where a person or a document is.
+/// Refuses to write an archive to a terminal, or to the stdout that holds a JSON document.
 fn check_stdout(output: Output) -> Result<(), Failure> {
     if output.is_json() {
         return Err(Failure::usage("With `--output -` stdout is the archive; --json has no place there."));
@@ -230,7 +226,7 @@ fn check_stdout(output: Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a folder that has something in it, unless its files may be overwritten.
+/// Refuses a folder that is not empty, unless its files may be overwritten.
 fn check_folder(folder: &Path, force: bool) -> Result<(), Failure> {
     let is_empty = match fs::read_dir(folder) {
         Ok(mut inside) => inside.next().is_none(),
@@ -248,8 +244,8 @@ fn unwritable(place: &Path, error: &io::Error) -> Failure {
     Failure::refused("unwritable", format!("Cannot write {}: {error}.", place.display()))
 }
 
-/// Unpacks a gzipped tarball into `folder`. Takes files alone, and none whose path leads out of the folder: whoever sent the archive is
-/// not believed. Returns their number and their bytes.
+/// Unpacks a gzipped tarball into `folder`. The sender is not trusted: only files are accepted, and none whose path
+/// leads out of the folder. Returns the number of files and their bytes.
 fn unpack(archive: File, folder: &Path) -> anyhow::Result<(u64, u64)> {
     let unpacked = GzDecoder::new(BufReader::new(archive)).take(ARCHIVE_BYTES);
     let mut archive = tar::Archive::new(unpacked);
@@ -263,7 +259,7 @@ fn unpack(archive: File, folder: &Path) -> anyhow::Result<(u64, u64)> {
             let message = format!("The archive holds {}, which is not a file within it.", path.display());
             return Err(Failure::refused("unsafe_archive", message).into());
         }
-        // What is already there may lead out by a symlink: this refuses to follow it.
+        // An existing symlink may lead out of the folder: `unpack_in` does not follow it.
         let is_unpacked = entry.unpack_in(folder).map_err(|error| unwritable(&folder.join(&path), &error))?;
         if !is_unpacked {
             return Err(Failure::refused("unsafe_archive", format!("{} was left out.", path.display())).into());
@@ -271,7 +267,7 @@ fn unpack(archive: File, folder: &Path) -> anyhow::Result<(u64, u64)> {
         files += 1;
         bytes += entry.size();
     }
-    // The end has the checksum of all of it.
+    // Read to the end, which holds the checksum.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(|error| broken(&error))?;
     Ok((files, bytes))
 }
@@ -287,7 +283,7 @@ mod tests {
 
     use super::*;
 
-    /// An archive of one member, whose name is written as it is.
+    /// Creates an archive of one member, whose name is written unchanged.
     fn archive(path: &str, kind: EntryType, link: &str) -> File {
         let mut header = Header::new_gnu();
         header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
@@ -321,7 +317,7 @@ mod tests {
             let refused = unpack(archive(path, kind, link), &folder).unwrap_err();
             assert_eq!(refused.downcast::<Failure>().unwrap().code, "unsafe_archive", "{path}");
         }
-        // By what is in the folder already.
+        // Through a symlink that is already in the folder.
         std::os::unix::fs::symlink(place.path(), folder.join("link")).unwrap();
         unpack(archive("link/out.txt", file, ""), &folder).unwrap_err();
         assert!(!place.path().join("out.txt").exists());

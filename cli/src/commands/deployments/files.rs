@@ -9,10 +9,8 @@ use crate::{
     output::{Output, count, size, table},
 };
 
-/// Digits of a file's hash that are shown.
 const SHORT_HASH: usize = 12;
 
-/// Lists the files of a deployment.
 pub(super) async fn list(name: &ProjectName, id: &DeploymentId, client: &Client, output: Output) -> anyhow::Result<()> {
     let path = format!("/projects/{name}/deployments/{id}/files");
     let files = client.list(&path, |page: DeployedFileList| (page.files, page.next_cursor)).await;
@@ -23,7 +21,6 @@ pub(super) async fn list(name: &ProjectName, id: &DeploymentId, client: &Client,
     })
 }
 
-/// Shows how the files of a deployment differ from those of another.
 pub(super) async fn diff(
     name: &ProjectName,
     id: &DeploymentId,
@@ -50,7 +47,7 @@ fn summary(id: &DeploymentId, changes: &DeploymentChanges) -> String {
     )
 }
 
-/// A row a file, sorted by path.
+/// Formats one row per file, sorted by path.
 fn rows(changes: &DeploymentChanges) -> Vec<Vec<String>> {
     let row = |sign: &str, path: &str, now: Option<u64>, before: Option<u64>| {
         let shown = |bytes: Option<u64>| bytes.map(size).unwrap_or_default();

@@ -21,7 +21,6 @@ use crate::{
     output::{Output, count, size},
 };
 
-/// Characters of a commit id that are shown.
 const SHORT_SHA: usize = 8;
 
 /// List a project's deployments, newest first, or show what is in one.
@@ -32,7 +31,7 @@ pub(crate) struct Deployments {
     action: Option<Action>,
     #[command(flatten)]
     project: ProjectOption,
-    /// How many of the newest deployments to list
+    /// The number of newest deployments to list
     #[arg(long, short = 'n', default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=100))]
     limit: u8,
 }
@@ -50,7 +49,7 @@ enum Action {
         /// The deployment, by id or address
         #[arg(add = ArgValueCandidates::new(complete::deployments))]
         deployment: Reference,
-        /// The deployment to compare with, by id or address [default: the one made before]
+        /// The deployment to compare with, by id or address [default: the one before it]
         #[arg(add = ArgValueCandidates::new(complete::deployments))]
         other: Option<Reference>,
     },
@@ -115,8 +114,8 @@ pub(crate) async fn rollback(args: Rollback, client: &Client, output: Output) ->
     output.result(&document, || active.to_string())
 }
 
-/// The newest deployment that was live before the live one. Not merely the newest superseded one: after one roll back,
-/// that would be the very deployment one fled from.
+/// Returns the newest deployment that was live before the live one. This is not always the newest superseded one: after
+/// a rollback, that is the deployment that was rolled back.
 fn previous(name: &ProjectName, newest_first: &[Deployment]) -> Result<DeploymentId, Failure> {
     newest_first
         .iter()
@@ -133,7 +132,6 @@ fn previous(name: &ProjectName, newest_first: &[Deployment]) -> Result<Deploymen
         })
 }
 
-/// The word for a deployment's state.
 pub(crate) fn word(status: DeploymentStatus) -> &'static str {
     match status {
         DeploymentStatus::Uploading => "uploading",
@@ -155,7 +153,7 @@ fn line(deployment: &Deployment, output: Output) -> Vec<String> {
         size(deployment.bytes),
         commit,
         deployment.created_by.clone().unwrap_or_default(),
-        // Nothing where no time is settled: it is the live one, or one that the plan keeps for its number.
+        // Empty if there is no expiry: the deployment is live, or among the number that the plan keeps.
         deployment.expires_at.map(|end| output.relative(end)).unwrap_or_default(),
         deployment.failure.clone().unwrap_or_default(),
     ]

@@ -1,4 +1,4 @@
-//! A deployment as the command line names it.
+//! A deployment as named on the command line.
 
 use std::str::FromStr;
 
@@ -13,7 +13,7 @@ use crate::{
     project,
 };
 
-/// A deployment by its id, with or without the prefix, or by its own address, which names its project too.
+/// A deployment by its id, with or without prefix, or by its own address, which also names its project.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
     pub(super) id: DeploymentId,
@@ -33,7 +33,7 @@ impl FromStr for Reference {
 }
 
 impl Reference {
-    /// The deployment's project: the one that is named, or that the service says has it. An id belongs to one project only.
+    /// Returns the deployment's project: the given one, or the one that the service reports for its id.
     pub(super) async fn project(
         &self,
         option: ProjectOption,
@@ -48,8 +48,7 @@ impl Reference {
         }
         match client.get::<DeploymentProject>(&format!("/deployments/{}", self.id)).await {
             Ok(answer) => Ok(answer.body.project),
-            // A service before this question knows no such route; the remembered project is as good a guess as any.
-            // An organization's token may not ask either.
+            // An older service lacks this route, and organization tokens may not use it: try the remembered project.
             Err(failure) if matches!(failure.kind, Kind::NotFound | Kind::NotSignedIn) => {
                 match project::remembered(None)? {
                     Some(name) => Ok(name),

@@ -21,7 +21,7 @@ pub(super) async fn run(name: &ProjectName, domain: &Hostname, client: &Client, 
     if is_sound(&diagnosis) { Ok(()) } else { Err(Told(Kind::Refused).into()) }
 }
 
-/// Whether nothing is in the way: what stands in DNS, and, once it is attached, of its certificate.
+/// Returns whether there is no problem with the DNS records and, once the domain is attached, its certificate.
 fn is_sound(diagnosis: &Diagnosis) -> bool {
     let has_obstacle = diagnosis.status.as_ref().is_some_and(|status| status.has_obstacle);
     diagnosis.verdict == DnsVerdict::Leads && !has_obstacle && !diagnosis.taken

@@ -1,4 +1,4 @@
-//! The project of the same person that already has a domain.
+//! Finds the project of the same person that already has a domain.
 
 use api::projects::{ProjectDetail, ProjectList};
 use domain::{Hostname, ProjectName};
@@ -6,12 +6,12 @@ use futures_util::{StreamExt as _, stream};
 
 use crate::{client::Client, failure::Failure};
 
-/// Most projects that are looked at: it is for a better sentence only.
+/// The maximum number of projects to check, since this only improves an error message.
 const LOOKED_AT: usize = 60;
-/// Projects that are looked at together.
+/// The number of projects checked concurrently.
 const TOGETHER: usize = 6;
 
-/// The refusal of a domain, with the command that frees it when the person has it elsewhere.
+/// Explains the refusal of a domain: adds the command that frees it if the person has it in another project.
 pub(super) async fn explain(name: &ProjectName, domain: &Hostname, failure: Failure, client: &Client) -> Failure {
     let Some(holder) = find(name, domain, client).await else { return failure };
     Failure { message: format!("{domain} is attached to your project {holder}."), ..failure }.with_hint(format!(

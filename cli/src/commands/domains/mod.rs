@@ -23,7 +23,7 @@ use crate::{
     output::Output,
 };
 
-/// Serve a project at hostnames of your own.
+/// Serve a project at your own hostnames.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Domains {
@@ -35,44 +35,44 @@ pub(crate) struct Domains {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the custom domains, with their state and the record that each needs
+    /// List the custom domains, with their state and the DNS record that each needs
     #[command(alias = "ls")]
     List,
-    /// Attach a hostname and print the DNS record to create; its certificate then comes by itself
+    /// Attach a hostname and print the DNS record to create; its certificate is then issued automatically
     #[command(alias = "attach")]
     Add {
         /// The hostname, such as www.example.com
         #[arg(value_parser = parse)]
         domain: Hostname,
-        /// Wait until it is live, and fail when something is in the way of that
+        /// Wait until it is live, and fail if a problem prevents that
         #[arg(long)]
         wait: bool,
-        /// The longest wait, in seconds
+        /// The maximum wait, in seconds
         #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "wait")]
         timeout: u64,
     },
-    /// Have a hostname looked at now, instead of at the next regular time
+    /// Check a hostname now, instead of at the next regular time
     #[command(alias = "retry")]
     Refresh {
         /// The hostname
         #[arg(value_parser = parse)]
         domain: Hostname,
     },
-    /// Say what stands in DNS for a hostname, what should, and what is in the way; before it is attached, too. Exits with 1 when
-    /// something is
+    /// Diagnose a hostname: show its DNS records, those it needs, and any problem. Works before it is attached, too.
+    /// Exits with 1 if there is a problem
     #[command(alias = "diagnose")]
     Doctor {
         /// The hostname
         #[arg(value_parser = parse)]
         domain: Hostname,
     },
-    /// Show the certificate that visitors of a hostname are given, over a handshake made now. Exits with 1 when it is not valid
+    /// Show the certificate that visitors of a hostname receive, from a new handshake. Exits with 1 if it is not valid
     Certificate {
         /// The hostname
         #[arg(value_parser = parse)]
         domain: Hostname,
     },
-    /// Detach a hostname: the site is not served there any more
+    /// Detach a hostname: the site is no longer served there
     #[command(alias = "rm", alias = "delete", alias = "detach")]
     Remove {
         /// The hostname
@@ -115,7 +115,7 @@ async fn list(name: &ProjectName, client: &Client, output: Output) -> anyhow::Re
     Ok(())
 }
 
-/// Attaches a domain. With `patience` it waits so long for it to be live, and fails otherwise.
+/// Attaches a domain. With `patience`, waits that long for it to become live, and fails if it does not.
 async fn add(
     name: &ProjectName,
     domain: Hostname,
@@ -123,7 +123,7 @@ async fn add(
     client: &Client,
     output: Output,
 ) -> anyhow::Result<()> {
-    // Before the domain is attached, so that nothing of it is missed.
+    // Subscribe before attaching the domain, so that no event is missed.
     let events = if patience.is_some() { client.events().await } else { None };
     let body = AttachDomain { domain };
     let answer = match client.post::<Domain>(&format!("/projects/{name}/domains"), &body).await {
@@ -136,7 +136,7 @@ async fn add(
     let attached = answer.body;
     output.success(&format!("Attached {} to {name}.", attached.domain));
     super::propagation::report(output, "Known", answer.propagation);
-    // The document comes at the end, with what became of it.
+    // With `--json`, one document at the end includes the outcome.
     if !output.is_json() {
         advise(&attached, output);
         if !attached.records.is_empty() {
@@ -157,7 +157,7 @@ async fn add(
     Ok(())
 }
 
-/// Says what the records below are for.
+/// Explains the records printed below it.
 fn advise(domain: &Domain, output: Output) {
     if domain.records.is_empty() {
         output.note("It leads to this machine already, and needs no DNS record.");
@@ -201,7 +201,7 @@ async fn remove(name: &ProjectName, domain: &Hostname, client: &Client, output: 
     output.result(&answer.body, String::new)
 }
 
-/// The failure of a request about a domain, with the domain or the project named when there is no such.
+/// Explains the failure of a request about a domain: names the domain or project that does not exist.
 fn no_domain(name: &ProjectName, domain: &Hostname, failure: Failure) -> Failure {
     match failure.kind {
         Kind::NotFound if failure.message.contains("domain") => unknown(name, domain),
@@ -214,25 +214,23 @@ fn unknown(name: &ProjectName, domain: &Hostname) -> Failure {
         .with_hint(format!("`svc domains --project {name}` lists what there is."))
 }
 
-/// Whether the domain was seen to lead here, and has a certificate.
+/// Returns whether the domain was seen to lead here and has a certificate.
 fn is_live(domain: &Domain) -> bool {
     let status = &domain.status;
     let has_certificate = domain.tls_ready && matches!(status.state, DomainState::Live | DomainState::Renewing);
-    // Where nobody looks after certificates, nobody has looked at DNS either.
+    // Without certificate management, DNS was not checked either.
     has_certificate && !status.has_obstacle && status.since.is_some()
 }
 
-/// Formats DNS records in the syntax of zone files.
 fn records(records: &[DnsRecord], between: &str) -> String {
     records.iter().map(DnsRecord::line).collect::<Vec<_>>().join(between)
 }
 
-/// A state in words, as people see it.
 fn words(state: DomainState) -> String {
     state.as_str().replace('_', " ").replace("dns", "DNS")
 }
 
-/// Reads a hostname from the command line: the hostname, or a URL of it.
+/// Parses a hostname, or a URL with that host.
 fn parse(text: &str) -> Result<Hostname, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.map_or(text, |rest| rest.split(['/', '?', '#']).next().unwrap_or(rest));

@@ -1,4 +1,4 @@
-//! Waits a moment for a domain's certificate, and says what happens next.
+//! Waits briefly for a domain's certificate, and reports what happens next.
 
 use std::time::Duration;
 
@@ -12,19 +12,16 @@ use crate::{
     output::{self, Output},
 };
 
-/// The longest wait for a certificate; what takes longer goes on by itself.
+/// The maximum wait for a certificate; issuing continues without the client.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The pause between two questions of a long wait for which there are no events.
+/// The polling interval of a long wait without events.
 const PAUSE_OF_LONG_WAIT: Duration = Duration::from_secs(2);
-/// The pause between two questions of a long wait that nothing was told of: an event may be lost.
+/// The polling interval of a long wait with events, because an event may be lost.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// The pause between two questions for the state.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// A domain as it was when the wait ended.
 pub(super) struct Waited {
     pub(super) domain: Domain,
-    /// The address at which it is served.
     url: String,
 }
 
@@ -33,8 +30,8 @@ pub(super) async fn wait(name: &ProjectName, domain: Domain, client: &Client, ou
     let spinner = output.spinner(format!("Looking at {}", domain.domain));
     let hostname = domain.domain.clone();
     let mut waited = Waited { url: format!("https://{hostname}"), domain };
-    // A state from before the look that was just asked for has that look as its next attempt. Where none is to come,
-    // nobody orders certificates.
+    // A state from before the requested check still has that check as its next attempt. Without a next attempt,
+    // certificates are not ordered here.
     let asked_for = waited.domain.status.next_attempt_at;
     let is_over = |domain: &Domain| match domain.status.state {
         DomainState::Live | DomainState::Blocked => asked_for.is_none() || domain.status.next_attempt_at != asked_for,
@@ -42,7 +39,7 @@ pub(super) async fn wait(name: &ProjectName, domain: Domain, client: &Client, ou
     };
     let watch = async {
         loop {
-            // What was asked for is done: a question about it that fails is asked again.
+            // The request itself was accepted, so a failed poll is retried.
             if let Ok(detail) = projects::detail(name, client).await {
                 waited.url = format!("https://{hostname}{}", port(&detail.project.url));
                 if let Some(domain) = detail.domains.into_iter().find(|domain| domain.domain == hostname) {
@@ -55,14 +52,13 @@ pub(super) async fn wait(name: &ProjectName, domain: Domain, client: &Client, ou
             tokio::time::sleep(PAUSE).await;
         }
     };
-    // What takes longer goes on by itself.
+    // Issuing continues without the client.
     let _ = tokio::time::timeout(PATIENCE, watch).await;
     spinner.finish_and_clear();
     waited
 }
 
-/// Waits until `domain` is live or blocked, for `patience` at most. What `events` tell of it is looked at when it happens;
-/// without them it is asked for again and again.
+/// Waits until `domain` is live or blocked, at most for `patience`, following `events` or else polling.
 pub(super) async fn wait_until_settled(
     name: &ProjectName,
     domain: Domain,
@@ -83,7 +79,7 @@ pub(super) async fn wait_until_settled(
                     waited.domain = domain;
                 }
                 let status = &waited.domain.status;
-                // A state from before the look that was just asked for has that look as its next attempt.
+                // A state from before the requested check still has that check as its next attempt.
                 let is_of_before = asked_for.is_some() && status.next_attempt_at == asked_for;
                 let is_over = status.state == DomainState::Blocked || status.next_attempt_at.is_none();
                 if is_live(&waited.domain) || is_over && !is_of_before {
@@ -98,13 +94,13 @@ pub(super) async fn wait_until_settled(
             }
         }
     };
-    // The failure says where it stood.
+    // On a timeout, the failure reports the latest state.
     let _ = tokio::time::timeout(patience, watch).await;
     spinner.finish_and_clear();
     waited
 }
 
-/// Waits until events tell of the domain, or that they do not know. Returns false when they have ended.
+/// Waits until an event concerns the domain, or events may have been lost. Returns false when the stream has ended.
 async fn told_of(project: &ProjectName, hostname: &str, events: &mut Option<Events>) -> bool {
     let Some(events) = events else { return std::future::pending().await };
     loop {
@@ -121,7 +117,6 @@ async fn told_of(project: &ProjectName, hostname: &str, events: &mut Option<Even
 }
 
 impl Waited {
-    /// The failure of a wait that ended before the domain was live.
     pub(super) fn failure(&self) -> Failure {
         let Domain { domain, status, .. } = &self.domain;
         let hint = format!("`svc domains doctor {domain}` says what stands in DNS; its record is {}.", self.record());
@@ -136,7 +131,7 @@ impl Waited {
         records(&self.domain.records, " and ")
     }
 
-    /// Says what has become of the domain, and that nothing more needs to be done if so.
+    /// Reports the state of the domain, and whether anything remains to be done.
     pub(super) fn report(&self, output: Output) {
         let Domain { domain, status, .. } = &self.domain;
         match status.state {
@@ -171,7 +166,7 @@ impl Waited {
     }
 }
 
-/// The port in the platform's addresses, as in `:8443`; nothing when it is the usual one.
+/// Returns the port in the platform's addresses, such as `:8443`; empty for the default port.
 fn port(url: &str) -> &str {
     let port = url.rfind(':').map(|at| &url[at..]);
     port.filter(|port| port.len() > 1 && port[1..].bytes().all(|b| b.is_ascii_digit())).unwrap_or_default()

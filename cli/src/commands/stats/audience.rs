@@ -1,4 +1,4 @@
-//! The pages that people viewed.
+//! Prints the pages that people viewed.
 
 use api::stats::AudienceStats;
 use domain::Timestamp;

@@ -1,4 +1,4 @@
-//! Requests by kind of client.
+//! Prints requests by kind of client.
 
 use api::stats::{BotsStats, ClassStats};
 use domain::Timestamp;
@@ -9,7 +9,6 @@ use super::{
 };
 use crate::output::{bold, count, lines, size};
 
-/// A class in words.
 fn words(class: &str) -> &str {
     match class {
         "person" => "people",
@@ -26,7 +25,6 @@ fn words(class: &str) -> &str {
     }
 }
 
-/// Requests by class, as bars.
 pub(super) fn classes(classes: &[ClassStats]) -> String {
     match classes {
         [] => "Who asked is not settled yet.".to_owned(),

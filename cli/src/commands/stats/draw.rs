@@ -1,4 +1,4 @@
-//! How numbers are drawn: lines of time with the deployments below them, and bars.
+//! Draws numbers: sparklines with the deployments below them, and bars.
 
 use api::stats::DeploymentMark;
 use domain::Timestamp;
@@ -6,18 +6,14 @@ use domain::Timestamp;
 use super::midnight;
 use crate::output::{self, count, table};
 
-/// Marks of a sparkline, from nothing to the most.
 const MARKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// The mark below a time at which a deployment went live.
 const DEPLOYED: char = '▲';
-/// Eighths of a character that a bar ends with.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-/// Characters beside a line of time and its meaning: two between them, and how many times a mark has.
+/// The width that a sparkline leaves for its caption: two spaces, and the number of times per mark.
 const MEANING_MARGIN: usize = 2 + ", 999 a mark".len();
-/// Characters of the longest bar.
 const BAR: usize = 20;
 
-/// One mark for each number, as high as its part of the highest; what is more than nothing shows.
+/// Draws one mark for each number, in proportion to the highest. A number above zero is never blank.
 pub(super) fn sparkline(numbers: &[u64]) -> String {
     let most = u128::from(numbers.iter().copied().max().unwrap_or(0).max(1));
     let steps = MARKS.len() as u128 - 1;
@@ -28,8 +24,7 @@ pub(super) fn sparkline(numbers: &[u64]) -> String {
     numbers.iter().map(mark).collect()
 }
 
-/// A sparkline with its meaning, and below it a mark wherever a deployment went live. `begins` are the beginnings of
-/// its parts, in order.
+/// Draws a sparkline with its caption, and a mark below each deployment. `begins` are the start times of its parts.
 pub(super) fn line_of_time(
     numbers: &[u64],
     begins: &[Timestamp],
@@ -46,7 +41,7 @@ fn line_within(
     meaning: &str,
     deployments: &[DeploymentMark],
 ) -> String {
-    // Times that have no room are summed up, a mark for several.
+    // If the numbers do not fit, each mark is the sum of several.
     let room = room.map_or(usize::MAX, |room| room.saturating_sub(meaning.chars().count() + MEANING_MARGIN));
     let together = numbers.len().div_ceil(room.max(1)).max(1);
     let meaning = if together > 1 { format!("{meaning}, {together} a mark") } else { meaning.to_owned() };
@@ -67,14 +62,14 @@ fn line_within(
     format!("{line}\n{marks}  deployments")
 }
 
-/// A bar as long as the number's part of `most`, in eighths of a character; what is more than nothing shows.
+/// Draws a bar in proportion to `most`, in eighths of a character. A number above zero is never blank.
 pub(in crate::commands) fn bar(number: u64, most: u64) -> String {
     let eighths = (u128::from(number) * BAR as u128 * 8).div_ceil(u128::from(most.max(1)));
     let eighths = usize::try_from(eighths).unwrap_or(0).min(BAR * 8);
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
-/// The days of a report in words, given its end and its days: those that end today are the last ones.
+/// Describes the days of a report, given its end and its days: days that end today are "last N days".
 pub(super) fn period<'d>(
     to: Timestamp,
     mut days: impl DoubleEndedIterator<Item = &'d str> + ExactSizeIterator,
@@ -91,14 +86,14 @@ fn is_midnight(time: Timestamp) -> bool {
     serde_json::to_value(time).is_ok_and(|text| text.as_str().is_some_and(|text| text.ends_with("T00:00:00Z")))
 }
 
-/// The number of as many hours or days before, as a sentence to follow another; nothing where it is not known.
+/// Formats the number of the preceding period of the same length as a following sentence; empty if it is unknown.
 pub(super) fn before(number: Option<u64>, length: u64, unit: &str) -> String {
     let Some(number) = number else { return String::new() };
     let length = if length == 1 { unit.to_owned() } else { count(length, unit) };
     format!(" {number} in the {length} before.")
 }
 
-/// What has no name, or one with blanks at an end, in a table: so that it can be told apart.
+/// Quotes a name that is empty or has blanks at an end, so that it is recognizable in a table.
 fn named(name: &str) -> String {
     const NOTHING: &str = "(none)";
     if name.is_empty() {
@@ -110,12 +105,12 @@ fn named(name: &str) -> String {
     }
 }
 
-/// The name of a country in a table: its two letters, or a word for `XX`, which stands for addresses of no known one.
+/// Returns a country's two letters, or a word for `XX`, the code of addresses without a known country.
 pub(super) fn country(code: &str) -> &str {
     if code == "XX" { "unknown" } else { code }
 }
 
-/// A table of names and numbers, the numbers as bars as well. The most comes first.
+/// Formats a table of names and numbers with bars, highest first.
 pub(super) fn bars<'r>(heading: &str, counted: &str, rows: impl Iterator<Item = (&'r str, u64)>) -> String {
     let rows: Vec<_> = rows.collect();
     let most = rows.iter().map(|(_, number)| *number).max().unwrap_or(0);
@@ -169,7 +164,7 @@ mod tests {
         assert_eq!(period(now, days[1..].iter().copied()), "last 1 day");
         assert_eq!(period(midnight("2026-11-23"), days.into_iter()), "2026-11-21 to 2026-11-22");
         assert_eq!(period(midnight("2026-11-23"), days[1..].iter().copied()), "2026-11-22");
-        // A report of the very beginning of today.
+        // A report from the first moments of today.
         assert_eq!(period(midnight("2026-11-22"), days[1..].iter().copied()), "last 1 day");
     }
 

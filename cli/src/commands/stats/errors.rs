@@ -1,4 +1,4 @@
-//! Errors that visitors met.
+//! Prints the errors that visitors encountered.
 
 use api::stats::{ErrorCounts, ErrorStats, ErrorsStats};
 use domain::Timestamp;

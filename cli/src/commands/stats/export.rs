@@ -14,39 +14,38 @@ use crate::{
     output::Output,
 };
 
-/// Most bytes of an export that are read.
 const EXPORT_BYTES: u64 = 256 * limits::MB;
 
-/// Export what was counted by day: a row for each day, kind and key.
+/// Export daily counts: a row for each day, kind and key.
 #[derive(Debug, clap::Args)]
 pub(super) struct Export {
-    /// The file to write [default: stdout]
+    /// The file to write to [default: stdout]
     file: Option<PathBuf>,
-    /// The last days, today included, in UTC [default: 30]
+    /// The number of last days, including today, in UTC [default: 30]
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u16).range(1..=365))]
     days: Option<u16>,
-    /// The first day, in UTC: one of the last 400
+    /// The first day, in UTC: within the last 400 days
     #[arg(long, value_name = "YYYY-MM-DD")]
     from: Option<Day>,
     /// The last day [default: today]
     #[arg(long, value_name = "YYYY-MM-DD", requires = "from")]
     to: Option<Day>,
-    /// The form of the rows
+    /// The format of the rows
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     format: Format,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Comma-separated values, under a line of headings
+    /// Comma-separated values with a header line
     Csv,
-    /// A JSON object on each line
+    /// One JSON object per line
     Ndjson,
 }
 
 pub(super) async fn run(wanted: Export, name: &ProjectName, client: &Client, output: Output) -> anyhow::Result<()> {
     let Export { file, days, from, to, format } = wanted;
-    // One document holds rows, whichever form a file would have.
+    // With `--json`, stdout holds one document, whatever format a file would have.
     let format = if output.is_json() && file.is_none() { Format::Ndjson } else { format };
     let form = if format == Format::Csv { "csv" } else { "ndjson" };
     let mut query = form_urlencoded::Serializer::new(String::new());

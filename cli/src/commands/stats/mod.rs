@@ -25,10 +25,10 @@ use crate::{
     output::{self, Output},
 };
 
-/// The pause between two looks with `--watch`: what was answered shows within so long.
+/// The refresh interval of `--watch`.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Show how often a site was visited, by whom, and what they did not find.
+/// Show how often a site was visited, by whom, and which pages were missing.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Without --hours, --days and --from: the last 24 hours; of --audience, --bots and --errors the last 30 days."
@@ -44,52 +44,50 @@ pub(crate) struct Stats {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Export what was counted by day, as comma-separated values or JSON
+    /// Export daily counts as comma-separated values or JSON
     Export(export::Export),
-    /// Show the public link to the statistics, which needs no account, or turn it on or off
+    /// Show, create or disable the public link to the statistics, which works without an account
     Public {
-        /// Whether there is to be a link; one that is turned off never works again
+        /// Whether the link is on; once turned off, a link never works again
         state: Option<public::State>,
     },
 }
 
-/// The kind of statistics to show, and their period.
 #[derive(Debug, clap::Args)]
 struct Report {
-    /// The last hours, the present one included
+    /// The number of last hours, including the current one
     #[arg(
         long, value_name = "N", conflicts_with_all = ["days", "audience", "bots", "errors"],
         value_parser = clap::value_parser!(u16).range(1..=72),
     )]
     hours: Option<u16>,
-    /// The last days, today included, in UTC
+    /// The number of last days, including today, in UTC
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=365))]
     days: Option<u16>,
     #[command(flatten)]
     dates: Dates,
     #[command(flatten)]
     kind: ReportOption,
-    /// Only the traffic of this hostname, or the pages viewed there
+    /// Only traffic of this hostname, or views on it
     #[arg(long, value_name = "HOST", conflicts_with_all = ["bots", "errors"])]
     hostname: Option<String>,
-    /// Only the traffic of this path, or the views of this page
+    /// Only traffic of this path, or views of this page
     #[arg(long, value_name = "PATH", conflicts_with_all = ["bots", "errors"])]
     page: Option<String>,
-    /// Only the traffic from this country, as two letters, or the views from there
+    /// Only traffic or views from this country, as two letters
     #[arg(long, value_name = "CODE", conflicts_with_all = ["bots", "errors"])]
     country: Option<String>,
-    /// Only the views that this site led to, with --audience; an empty HOST stands for those that none led to
+    /// Only views that this site referred, with --audience; an empty HOST means views without a referrer
     #[arg(long, value_name = "HOST", requires = "audience")]
     referrer: Option<String>,
-    /// Show it anew every five seconds, until interrupted
+    /// Refresh every five seconds until interrupted
     #[arg(long)]
     watch: bool,
 }
 
-/// The first and the last of the days to show.
 #[derive(Debug, Clone, Copy, clap::Args)]
 struct Dates {
-    /// The first day, in UTC: one of the last 400
+    /// The first day, in UTC: within the last 400 days
     #[arg(long, value_name = "YYYY-MM-DD", conflicts_with_all = ["hours", "days"])]
     from: Option<Day>,
     /// The last day [default: today]
@@ -139,7 +137,7 @@ pub(crate) async fn run(stats: Stats, client: &Client, output: Output) -> anyhow
     loop {
         tokio::time::sleep(PAUSE).await;
         match report.show(&name, client, output).await {
-            // The service may be back at the next look.
+            // The service may be back at the next refresh.
             Err(error) if failure::of(&error).kind == Kind::Unreachable => output::warning(&error.to_string()),
             shown => shown?,
         }
@@ -147,7 +145,6 @@ pub(crate) async fn run(stats: Stats, client: &Client, output: Output) -> anyhow
 }
 
 impl Report {
-    /// Asks for the report, and prints it.
     async fn show(&self, name: &ProjectName, client: &Client, output: Output) -> anyhow::Result<()> {
         let ReportOption { audience, bots, errors } = self.kind;
         let look = Look { name, client, output, clear: self.watch };
@@ -186,12 +183,11 @@ impl Report {
     }
 }
 
-/// A look at one of the reports.
 struct Look<'l> {
     name: &'l ProjectName,
     client: &'l Client,
     output: Output,
-    /// Whether what was shown before gives way.
+    /// Whether to clear the previous report.
     clear: bool,
 }
 
@@ -212,7 +208,7 @@ impl Look<'_> {
     }
 }
 
-/// The beginning of a day as the API writes it. What is none becomes the beginning of time, before every deployment.
+/// Returns the beginning of a day, as the API writes it; the beginning of time for an invalid one.
 fn midnight(day: &str) -> Timestamp {
     let read = serde_json::from_value(format!("{day}T00:00:00Z").into());
     read.unwrap_or_else(|_| Timestamp::from_unix_millis(0))

@@ -7,12 +7,11 @@ use domain::ProjectName;
 use super::projects;
 use crate::{client::Client, output::Output};
 
-/// Whether statistics have a public link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum State {
-    /// Everybody who has the link may read the statistics
+    /// Anyone with the link may read the statistics
     On,
-    /// The link that there was never works again
+    /// The current link never works again
     Off,
 }
 

@@ -1,4 +1,4 @@
-//! Requests by hour and by day.
+//! Prints requests by hour and by day.
 
 use api::stats::{CacheCounts, LiveStats, StatsHistory, StatsTotals, StatusCounts};
 use domain::Timestamp;
@@ -25,7 +25,7 @@ pub(super) fn draw_live(live: &LiveStats) -> String {
             vec![path.path.clone(), path.requests.to_string(), size(path.bytes)]
         })
     }));
-    // One path or country is not known by host.
+    // Hostnames are not known for a single path or country.
     if live.status.is_some() || !live.hostnames.is_empty() {
         parts.push(lines(&live.hostnames, &["HOST", "REQUESTS", "SENT"], "No hosts.", |host| {
             vec![host.hostname.clone(), host.requests.to_string(), size(host.bytes)]
@@ -73,7 +73,7 @@ pub(super) fn draw_history(history: &StatsHistory) -> String {
     let line = line_of_time(&requests, &begins, "requests by day", &history.deployments);
     let seen: Vec<_> = history.timeline.iter().filter(|day| day.requests > 0).rev().collect();
     let headings = ["DAY", "REQUESTS", "SENT", "FROM MEMORY"];
-    // Nothing is known of the memory for one hostname, path or country.
+    // Cache hits are not known for a single hostname, path or country.
     let known = if history.totals.cache_hits.is_some() { 4 } else { 3 };
     let days = lines(&seen, &headings[..known], "No days.", |day| {
         let cells = [day.day.clone(), day.requests.to_string(), size(day.bytes)];

@@ -88,7 +88,7 @@ fn packages_that_a_site_consists_of_are_published() {
         (names.collect::<Vec<_>>(), selection.skipped.contains_key("node_modules"), selection.warnings.len())
     };
     let none = Vec::<String>::new;
-    // Expo; what is deeper goes with it.
+    // Expo. Nested folders are published too.
     let font = "assets/node_modules/a/node_modules/b/x.ttf";
     let expo = [("index.html", "x"), (font, "x"), ("assets/node_modules/a/package.json", "{}")];
     assert_eq!(
@@ -99,7 +99,7 @@ fn packages_that_a_site_consists_of_are_published() {
             0
         )
     );
-    // Vite with `preserveModules`, a page without a build, and a folder that nothing refers to.
+    // Vite with `preserveModules`, a page without a build, and a folder without any reference to it.
     let vite = [("index.html", "x"), ("index.js", "import './node_modules/a.js'"), ("node_modules/a.js", "x")];
     assert_eq!(published(&vite), (vec!["node_modules/a.js".into()], false, 0));
     let page = ("index.html", "<script src=/node_modules/a.js></script>");

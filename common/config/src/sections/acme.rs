@@ -11,35 +11,35 @@ use super::url;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Acme {
-    /// The issuer: an `acme` authority, this installation's own (`local`), or nobody (`none`, the default).
+    /// The issuer: an ACME authority (`acme`), this installation's own (`local`), or none (`none`, the default).
     pub issuer: Issuer,
-    /// The directory of the ACME authority; Let's Encrypt's when absent.
+    /// The directory URL of the ACME authority; Let's Encrypt's by default.
     pub directory_url: Url,
-    /// An address that the authority may write to about our certificates.
+    /// An address at which the authority may contact us about our certificates.
     pub contact: Option<String>,
-    /// A PEM file with the only root that the authority's own TLS is trusted by; the public ones when absent.
+    /// A PEM file with the only root that is trusted for the authority's own TLS; the public roots when absent.
     pub ca_file: Option<PathBuf>,
-    /// The key that ties our account to one that the authority knows already, as JSON or a table: `{key_id, hmac_key}`,
-    /// the second in base64url (RFC 8555, 7.3.4).
+    /// The key that binds our account to an existing account at the authority, as JSON or a table: `{key_id,
+    /// hmac_key}`, with `hmac_key` in base64url (RFC 8555, 7.3.4).
     pub external_account: Option<ExternalAccount>,
-    /// The profile that is asked for when the directory offers it; none when empty.
+    /// The certificate profile to request if the directory offers it; none when empty.
     pub profile: String,
-    /// The challenges that may be used, in the order of preference. A wildcard can have `dns-01` only.
+    /// The challenges that may be used, in order of preference. A wildcard can only use `dns-01`.
     pub challenges: Vec<Challenge>,
-    /// The way in which records for `dns-01` are written. A table; in the environment as JSON.
+    /// How records for `dns-01` are written. A table; in the environment as JSON.
     pub dns: Dns,
-    /// The resolvers that domains are looked up with, as `address:port`; those of this machine when empty.
+    /// The resolvers that are used to look up domains, as `address:port`; the system's when empty.
     pub resolvers: Vec<String>,
-    /// The limits that orders stay below: those that Let's Encrypt publishes (`public`), none (`none`), or the former at
-    /// authorities on the internet (`auto`, the default).
+    /// The rate limits that orders stay below: those that Let's Encrypt publishes (`public`), none (`none`), or the
+    /// published ones for authorities on the internet only (`auto`, the default).
     pub limits: Limits,
-    /// A second authority, which is asked after repeated failures of the first. A table; in the environment as JSON.
+    /// A second authority, used after repeated failures of the first. A table; in the environment as JSON.
     pub fallback: Option<Directory>,
-    /// For `local`: the folder of the authority that `certs local-ca` made.
+    /// For `local`: the folder of the authority that `certs local-ca` created.
     pub local_dir: Option<PathBuf>,
-    /// The port of HTTPS at which a domain's certificate is looked at, as the world sees it.
+    /// The public HTTPS port at which the certificate of a domain is checked.
     pub probe_port: u16,
-    /// The port of plain HTTP at which a domain is looked at before a certificate is ordered.
+    /// The public HTTP port at which a domain is checked before a certificate is ordered.
     pub probe_http_port: u16,
 }
 
@@ -65,7 +65,7 @@ impl Default for Acme {
 }
 
 impl Acme {
-    /// The authority that is asked first.
+    /// Returns the primary authority.
     pub fn primary(&self) -> Directory {
         Directory {
             directory_url: self.directory_url.clone(),
@@ -84,7 +84,7 @@ pub enum Issuer {
     Acme,
     /// The local authority in `acme.local_dir`, for names under `localhost`.
     Local,
-    /// Nobody: certificates are imported.
+    /// No issuer: certificates are imported.
     #[default]
     None,
 }
@@ -93,42 +93,42 @@ pub enum Issuer {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limits {
-    /// Let's Encrypt's at authorities on the internet, and none at those on this machine or in this network.
+    /// Let's Encrypt's limits for authorities on the internet, and none for those on this machine or in this network.
     #[default]
     Auto,
-    /// Let's Encrypt's.
+    /// Let's Encrypt's limits.
     Public,
-    /// None of our own.
+    /// No limits.
     None,
 }
 
-/// A way to prove that a name is ours (RFC 8555, 8; RFC 8737).
+/// A way to prove control of a name (RFC 8555, 8; RFC 8737).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Challenge {
-    /// A file that any edge answers over plain HTTP.
+    /// A file that any edge serves over plain HTTP.
     #[serde(rename = "http-01")]
     Http01,
-    /// A certificate that any edge presents to the protocol `acme-tls/1`.
+    /// A certificate that any edge presents for the protocol `acme-tls/1`.
     #[serde(rename = "tls-alpn-01")]
     TlsAlpn01,
-    /// A TXT record in a zone that we can write.
+    /// A TXT record in a zone that we can write to.
     #[serde(rename = "dns-01")]
     Dns01,
 }
 
-/// A directory of an ACME authority, and our account there.
+/// The directory of an ACME authority, and our account there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Directory {
     /// The directory's URL.
     pub directory_url: Url,
-    /// An address that the authority may write to.
+    /// An address at which the authority may contact us.
     #[serde(default)]
     pub contact: Option<String>,
-    /// A PEM file with the only root that the authority's own TLS is trusted by.
+    /// A PEM file with the only root that is trusted for the authority's own TLS.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
-    /// The key of an account that the authority knows already.
+    /// The key of an account that already exists at the authority.
     #[serde(default)]
     pub external_account: Option<ExternalAccount>,
 }
@@ -137,7 +137,7 @@ pub struct Directory {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExternalAccount {
-    /// The key's identifier, as the authority gave it.
+    /// The key's identifier, as issued by the authority.
     pub key_id: String,
     /// The key, in base64url.
     pub hmac_key: String,
@@ -153,21 +153,22 @@ impl fmt::Debug for ExternalAccount {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Dns {
-    /// The zone under which custom domains may delegate: a CNAME from `_acme-challenge.<domain>` to `<id>.<zone>`.
+    /// The zone to which custom domains may delegate: a CNAME from `_acme-challenge.<domain>` to `<id>.<zone>`.
     pub zone: Option<String>,
-    /// A name server that takes dynamic updates (RFC 2136).
+    /// A name server that accepts dynamic updates (RFC 2136).
     pub rfc2136: Option<Rfc2136>,
-    /// A program that is run as `program add|remove <name> <value>`, and ends with 0 once the record stands everywhere.
+    /// A program that is run as `program add|remove <name> <value>` and exits with 0 once the record is visible
+    /// everywhere.
     pub command: Option<PathBuf>,
 }
 
-/// A name server that takes dynamic updates, signed with a shared key (RFC 2136, RFC 8945).
+/// A name server that accepts dynamic updates, signed with a shared key (RFC 2136, RFC 8945).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rfc2136 {
-    /// Its address and port.
+    /// The address and port of the name server.
     pub server: SocketAddr,
-    /// The zone that updates are for; the longest that the server answers for when absent.
+    /// The zone to update; when absent, the longest one that the server is authoritative for.
     #[serde(default)]
     pub zone: Option<String>,
     /// The key's name.

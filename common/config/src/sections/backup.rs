@@ -12,8 +12,8 @@ use crate::Size;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Backup {
-    /// `file:///folder` or `s3://bucket/prefix`, outside the store and on another machine. The commands take another one as an
-    /// argument.
+    /// `file:///folder` or `s3://bucket/prefix`, outside the store and on another machine. Commands accept another as
+    /// an argument.
     pub url: Option<Url>,
     /// The S3 server's address; that of `[store]` when absent.
     pub endpoint: Option<String>,
@@ -23,11 +23,11 @@ pub struct Backup {
     pub access_key: Option<String>,
     /// The S3 secret key; that of `[store]` when absent.
     pub secret_key: Option<String>,
-    /// Bytes a second that are copied at most; 0 for no bound.
+    /// The maximum copy rate, in bytes per second; 0 for no limit.
     pub bytes_per_second: Size,
-    /// Packs that are copied concurrently.
+    /// The number of packs that are copied concurrently.
     pub packs_at_once: usize,
-    /// The folder of `pg_dump` and `pg_restore`; looked for when absent.
+    /// The folder of `pg_dump` and `pg_restore`; when absent, they are searched for.
     pub postgres_programs: Option<PathBuf>,
 }
 
@@ -47,7 +47,7 @@ impl Default for Backup {
 }
 
 impl Backup {
-    /// Returns `url` as a place like that of `[store]`, whose keys are used where this section has none.
+    /// Returns `url` as a store configuration. Keys that this section leaves out are those of `[store]`.
     pub fn place(&self, url: Url, store: &Store) -> Store {
         let mut place = store.clone();
         place.url = url;

@@ -1,4 +1,4 @@
-//! `[code_host]`: who people sign in with.
+//! `[code_host]`: the service that people sign in with.
 
 use std::path::PathBuf;
 
@@ -7,27 +7,28 @@ use url::Url;
 
 use super::url;
 
-/// `[code_host]`: who people sign in with.
+/// `[code_host]`: the service that people sign in with.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CodeHost {
     /// `github` or `local`.
     pub kind: CodeHostKind,
-    /// The code host's pages.
+    /// The URL of the code host's web pages.
     pub web_url: Url,
-    /// The code host's REST API.
+    /// The URL of the code host's REST API.
     pub api_url: Url,
-    /// Our application there. For signing in on the web its callback URL is `{console_url}/sign-in/callback`.
+    /// The client id of our application at the code host. For web sign-in its callback URL is
+    /// `{console_url}/sign-in/callback`.
     pub client_id: String,
-    /// Its secret. For `local`: the operator's secret, which the sign-in page asks for.
+    /// The application's client secret. For `local`: the operator's secret, which the sign-in page asks for.
     pub client_secret: String,
-    /// The secret that push webhooks are signed with.
+    /// The secret that signs push webhooks.
     pub webhook_secret: String,
-    /// Our GitHub App's id, as its settings page shows it; `client_id` when absent, which GitHub takes as well.
+    /// The id of our GitHub App, as its settings page shows it; when absent, `client_id`, which GitHub accepts as well.
     #[serde(deserialize_with = "number_or_text")]
     pub app_id: Option<String>,
-    /// The file of the app's private key, as GitHub gave it. With it, pushes are read in the app's own name (installation
-    /// access tokens); without it, in the name of who shared the installation or linked the repository.
+    /// The file with the app's private key, as GitHub issued it. With it, pushed commits are read as the app (with
+    /// installation access tokens); without it, as the user who shared the installation or linked the repository.
     pub private_key_file: Option<PathBuf>,
 }
 
@@ -46,7 +47,7 @@ impl Default for CodeHost {
     }
 }
 
-/// GitHub shows a number, which one writes as such.
+/// Accepts a number too: GitHub shows one, which people write as such.
 fn number_or_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -64,8 +65,8 @@ fn number_or_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<O
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CodeHostKind {
-    /// GitHub, or a server that speaks its REST API.
+    /// GitHub, or a server that implements its REST API.
     Github,
-    /// None: a page of admin asks for a login and the operator's secret. For trying svc out.
+    /// Local accounts: a page of admin asks for a login and the operator's secret. For trying svc out.
     Local,
 }

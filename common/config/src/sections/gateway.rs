@@ -1,4 +1,4 @@
-//! `[gateway]`: the models of the AI gateway, who serves them, and how far they are trusted.
+//! `[gateway]`: the AI gateway's models, their providers, and the limits of waiting for them.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -15,8 +15,8 @@ use crate::models::{ModelRoute, most_output};
 
 /// `[gateway]`.
 ///
-/// `providers`, `models` and `aliases` are tables. Written in the configuration, a table replaces the shipped one whole, so that a
-/// model that is not written there does not exist.
+/// `providers`, `models` and `aliases` are tables. A table in the configuration replaces the built-in one entirely, so
+/// a model that is not listed there does not exist.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Gateway {
@@ -24,28 +24,30 @@ pub struct Gateway {
     pub providers: BTreeMap<String, Provider>,
     /// The models, by id: `svc/…`.
     pub models: BTreeMap<String, Model>,
-    /// Other names for models, for clients that can only ask for their own: `"claude-sonnet-*" = "svc/qwen3-coder-30b"`. A
-    /// `*` at the end stands for any rest; an exact name comes before the longest such beginning. None by default, so that a
-    /// name means the model that it names. What is counted, and charged, is the model itself.
+    /// Other names for models, for clients that can only request their own: `"claude-sonnet-*" =
+    /// "svc/qwen3-coder-30b"`. A `*` at the end matches any rest; an exact name takes precedence over the longest
+    /// matching prefix. Empty by default, so that each name means the model it names. Usage and charges are those of
+    /// the model itself.
     pub aliases: BTreeMap<String, String>,
-    /// When set, every provider is reached there, with [`Self::provider_api_key`] and without its `quirks` and
-    /// `usage`: for trying the gateway out against any server that speaks `OpenAI`'s wire format. With `/v1` at its end or without.
+    /// When set, every provider is reached at this URL, with [`Self::provider_api_key`] and without its `quirks` and
+    /// `usage`: for trying the gateway out against any server that implements `OpenAI`'s wire format. With or without
+    /// `/v1` at its end.
     pub provider_url: Option<Url>,
-    /// The key for [`Self::provider_url`]. Without one no `Authorization` is sent there; a provider's own key never is.
+    /// The key for [`Self::provider_url`]; no `Authorization` when absent. A provider's own key is never sent there.
     pub provider_api_key: Option<String>,
-    /// Seconds a provider may take to begin its answer: to its first words, whatever it sends before them. One that is not streamed
-    /// begins when all of it is there, mostly.
+    /// Seconds a provider may take until its response contains the first content, regardless of what it sends before. A
+    /// response that is not streamed usually begins only when it is complete.
     pub first_byte_seconds: u32,
-    /// Seconds without a byte after which an answer that has begun is given up.
+    /// Seconds without a byte after which a response that has begun is aborted.
     pub idle_seconds: u32,
-    /// Seconds for which a completion may wait for its turn while its provider says that a rate limit is reached (429). The accounts
-    /// that wait take turns. With 0, none waits, and the provider's limit is passed on as 503.
+    /// Seconds that a completion may wait for its turn while its provider reports that a rate limit is reached (429).
+    /// Waiting accounts take turns. With 0, completions do not wait, and the provider's limit is passed on as 503.
     pub queue_seconds: u32,
-    /// Origins whose pages may call the gateway from a browser (`https://app.example.com`, or `*`); none by default,
-    /// because a key in a web page is everybody's.
+    /// Origins whose pages may call the gateway from a browser (`https://app.example.com`, or `*`). Empty by default,
+    /// because a key in a web page is public.
     pub cors_origins: Vec<String>,
-    /// Whether a request that asks for more tokens than it may (`max_tokens`) is cut to what it may, rather than refused with 400.
-    /// For clients that ask for 8,000 to 64,000 and cannot be told otherwise.
+    /// Whether a request whose `max_tokens` is above its limit is reduced to that limit instead of refused with 400.
+    /// For clients that always request 8,000 to 64,000 tokens and cannot be configured.
     pub clamp_max_tokens: bool,
 }
 
@@ -66,76 +68,78 @@ impl Default for Gateway {
     }
 }
 
-/// One of `gateway.providers`.
+/// An entry of `gateway.providers`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provider {
-    /// Whom `GET /v1/models` names.
+    /// The owner, as `GET /v1/models` shows it.
     pub owned_by: String,
-    /// Its address. Without a path, `/v1` is added; with one, it is taken as it stands.
+    /// The provider's URL. Without a path, `/v1` is added; with a path, it is used unchanged.
     pub base_url: Url,
-    /// The environment variable that holds our key there. While it is empty, the provider's models answer 503.
+    /// The environment variable that holds our key. While it is empty, the provider's models return 503.
     pub api_key_env: String,
-    /// The file that holds the key instead. Unlike a variable it is read again when the program reads its configuration again.
+    /// A file that holds the key instead. Unlike a variable, it is read again when the configuration is reloaded.
     #[serde(default)]
     pub api_key_file: Option<PathBuf>,
-    /// The ways in which it differs from `OpenAI`.
+    /// The provider's deviations from `OpenAI`'s format.
     #[serde(default)]
     pub quirks: Quirks,
-    /// Where its `usage` object says which tokens a completion had. By default as `OpenAI` does.
+    /// Where the provider's `usage` object holds the token counts of a completion. By default as in `OpenAI`'s format.
     #[serde(default)]
     pub usage: UsageFields,
 }
 
-/// One of `gateway.models`.
+/// An entry of `gateway.models`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// One of `gateway.providers`.
+    /// The provider, by its name in `gateway.providers`.
     pub provider: String,
-    /// The provider's own name of it.
+    /// The provider's own name for the model.
     pub upstream: String,
-    /// The endpoints that the provider has for it: `chat`, `responses`, `messages`, `embeddings`, `completions`; `chat` alone where none
-    /// is named. A request for a response or a message passes as the client has written it where its endpoint is named; otherwise it is
-    /// translated to a chat completion, which a provider with either of them has as well, and its answer back. An embeddings model has
+    /// The endpoints that the provider offers for the model: `chat`, `responses`, `messages`, `embeddings`,
+    /// `completions`; `chat` only when none is named. A request for a response or a message is passed through as the
+    /// client wrote it if its endpoint is listed. Otherwise it is translated to a chat completion, and the answer
+    /// translated back; a provider with either endpoint has chat completions as well. An embeddings model has
     /// `["embeddings"]`, and `output_cents = 0`.
     #[serde(default = "ModelRoute::default_routes")]
     pub routes: Vec<ModelRoute>,
-    /// A second provider of the same weights, at the same price: `{ provider = "…", upstream = "…" }`, with `routes` of its own. It is
-    /// asked where the first cannot have begun: it cannot be reached, or refuses with 429, 503 or 529.
+    /// A second provider of the same weights, at the same price: `{ provider = "…", upstream = "…" }`, with its own
+    /// `routes`. It is used when the first provider cannot have begun: it cannot be reached, or refuses with 429, 503
+    /// or 529.
     #[serde(default)]
     pub fallback: Option<Fallback>,
-    /// Cents for a million tokens read.
+    /// The price of a million input tokens, in cents.
     pub input_cents: u32,
-    /// Cents for a million tokens written.
+    /// The price of a million output tokens, in cents.
     pub output_cents: u32,
-    /// Cents for a million tokens read that the provider had in its cache. Without it, `input_cents`.
+    /// The price of a million input tokens that the provider had cached, in cents; `input_cents` when absent.
     #[serde(default)]
     pub cached_input_cents: Option<u32>,
-    /// Cents for a million tokens read that the provider has put into its cache. Without it, `input_cents`.
+    /// The price of a million input tokens that the provider wrote to its cache, in cents; `input_cents` when absent.
     #[serde(default)]
     pub cache_write_cents: Option<u32>,
-    /// Cents for a million tokens that the model has thought with. Without it, `output_cents`.
+    /// The price of a million reasoning tokens, in cents; `output_cents` when absent.
     #[serde(default)]
     pub reasoning_cents: Option<u32>,
-    /// Cents for a thousand images read, beside the tokens that they have. Without it, nothing.
+    /// The price of a thousand input images, in cents, in addition to their tokens; no charge when absent.
     #[serde(default)]
     pub image_cents: Option<u32>,
-    /// The most tokens that a prompt can have: a longer one is refused by the provider. What a request reserves is cut to
-    /// it; without it, to nothing.
+    /// The maximum number of tokens in a prompt; the provider refuses a longer one. A request's reservation is capped
+    /// at this number, or uncapped when absent.
     #[serde(default)]
     pub context: Option<u32>,
-    /// The most tokens that it can write. A request may not ask for more, whatever its plan says; without it, for no more than
-    /// `context`.
+    /// The maximum number of tokens that the model can write. A request may not ask for more, whatever its plan allows;
+    /// when absent, for no more than `context`.
     #[serde(default)]
     pub output: Option<u32>,
-    /// Whether it sees images. `GET /v1/models` says so, and a request with images to a model that sees none is refused.
+    /// Whether the model accepts images. `GET /v1/models` shows it, and requests with images are refused otherwise.
     #[serde(default)]
     pub vision: bool,
-    /// Whether it can think before it answers. For clients to know.
+    /// Whether the model can reason before it answers. Informs clients only.
     #[serde(default)]
     pub reasoning: bool,
-    /// Whether it can call functions. For clients to know.
+    /// Whether the model can call functions. Informs clients only.
     #[serde(default = "can_call_functions")]
     pub tools: bool,
 }
@@ -144,17 +148,18 @@ pub struct Model {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fallback {
-    /// Another one of `gateway.providers`.
+    /// The provider, another entry of `gateway.providers`.
     pub provider: String,
-    /// That provider's own name of the model.
+    /// That provider's own name for the model.
     pub upstream: String,
-    /// The endpoints that it has for the model. It is asked for chat completions, responses and messages alone.
+    /// The endpoints that the provider offers for the model. Only chat completions, responses and messages use the
+    /// fallback.
     #[serde(default = "ModelRoute::default_routes")]
     pub routes: Vec<ModelRoute>,
 }
 
 impl Gateway {
-    /// The owners that `GET /v1/models` names for a model: those of its provider, and of its second one.
+    /// Returns the owners that `GET /v1/models` shows for a model: those of its provider and its fallback provider.
     pub fn owned_by(&self, model: &Model) -> String {
         let second = model.fallback.as_ref().filter(|_| self.provider_url.is_none());
         let names = [Some(&model.provider), second.map(|fallback| &fallback.provider)];
@@ -164,12 +169,12 @@ impl Gateway {
 }
 
 impl Model {
-    /// Returns the most tokens that a choice of the model's can have.
+    /// Returns the maximum number of tokens in one choice of this model.
     pub fn most_output(&self) -> u64 {
         most_output(self.output, self.context)
     }
 
-    /// Returns what a completion is charged by.
+    /// Returns the prices of a completion.
     pub fn prices(&self) -> Prices {
         let (input, output) = (self.input_cents, self.output_cents);
         Prices {
@@ -183,7 +188,7 @@ impl Model {
     }
 }
 
-/// What most models can.
+/// The default of `tools`, which is true of most models.
 const fn can_call_functions() -> bool {
     true
 }
@@ -237,9 +242,9 @@ fn shipped_models() -> BTreeMap<String, Model> {
             cache_write_cents: None,
             reasoning_cents: None,
             image_cents: None,
-            // What the models themselves can read; a provider may allow less. Those called `latest` get room to grow.
+            // The context of the model itself; a provider may allow less. Models called `latest` get room to grow.
             context: Some(kilotokens * 1024),
-            // What Scaleway's table of supported models and OVHcloud's catalog say. Mistral names no bound but the context.
+            // From Scaleway's table of supported models and OVHcloud's catalog. Mistral documents only the context.
             output: output_kilotokens.map(|kilotokens: u32| kilotokens * 1024),
             vision,
             reasoning,

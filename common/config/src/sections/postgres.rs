@@ -10,16 +10,17 @@ use serde::{Deserialize, Serialize};
 pub struct Postgres {
     /// `postgres://user:password@host:port/database`.
     pub url: String,
-    /// Connections of one process, at most.
+    /// The maximum number of connections per process.
     pub max_connections: u32,
-    /// A read replica for the edges' look-ups; the primary when absent.
+    /// A read replica for lookups by edges; the primary when absent.
     pub replica_url: Option<String>,
-    /// PEM: the certificate of an authority that is trusted for these connections alone. Both URLs then mean `sslmode=verify-full`
-    /// unless they say otherwise.
+    /// A PEM file with the certificate authority that is trusted for these connections only. Both URLs then imply
+    /// `sslmode=verify-full` unless they say otherwise.
     pub ca_file: Option<PathBuf>,
-    /// The pooler that `url` and `replica_url` lead to.
+    /// The mode of the pooler that `url` and `replica_url` lead to: `none` or `transaction`.
     pub pooler: Pooler,
-    /// PostgreSQL itself, where `pooler` is `transaction`: admin's migrations and backups hold on to a session. Edges do not use it.
+    /// PostgreSQL's own address when `pooler` is `transaction`: admin's migrations and backups need a session of their
+    /// own. Edges do not use it.
     pub direct_url: Option<String>,
 }
 
@@ -27,10 +28,11 @@ pub struct Postgres {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pooler {
-    /// None, or one that gives a connection a session of its own (session mode).
+    /// A direct connection, or a pooler that gives each connection a session of its own (session mode).
     #[default]
     None,
-    /// One that may give each transaction another session (transaction mode), and knows prepared statements, as `PgBouncer` does since 1.21.
+    /// A pooler that may give each transaction another session (transaction mode) and supports prepared statements, as
+    /// `PgBouncer` does since 1.21.
     Transaction,
 }
 

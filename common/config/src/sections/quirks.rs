@@ -6,103 +6,111 @@ use serde::{Deserialize, Serialize};
 
 use crate::models::ModelRoute;
 
-/// The ways in which a provider's format differs from `OpenAI`'s. Nothing by default: a request passes as it is, except for what
-/// the gateway knows to reach beyond tokens, or to have no use anywhere.
+/// How a provider's format differs from `OpenAI`'s. By default it does not: a request passes unchanged, except for
+/// fields that the gateway knows to have effects beyond tokens, or to be useless everywhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Quirks {
-    /// Fields that are left out, whatever they say: hints without effect there.
+    /// Fields that are dropped whatever their value: hints without effect at the provider.
     pub drop: Vec<String>,
-    /// Fields that have another name there. When a request has both, the one that has that name already is kept.
+    /// Fields that the provider calls by another name. A field that already has the provider's name takes precedence.
     pub rename: BTreeMap<String, String>,
-    /// The only fields that pass, by their names in the client's request, beside `messages`, `tools` and those that the
-    /// gateway sets itself; any other is 400, unless its value means nothing (null, or `false` for `logprobs`). A field in
-    /// this list passes whatever it reaches. Without a list, every field passes that the gateway does not know to reach
-    /// beyond tokens.
+    /// The only fields that pass, by their names in the client's request, besides `messages`, `tools` and those that
+    /// the gateway sets itself. Any other field is refused with 400, unless its value has no effect (null, or `false`
+    /// for `logprobs`). A listed field passes even if it has effects beyond tokens. When absent, every field passes
+    /// unless the gateway knows that it has such effects.
     pub allow: Option<Vec<String>>,
-    /// The names of the field in which the provider gets the most tokens that a choice may have, whichever of them the
-    /// client has used: `max_tokens`, `max_completion_tokens` or `both`.
+    /// The name of the field that limits the tokens of a choice at the provider, whichever name the client has used:
+    /// `max_tokens`, `max_completion_tokens` or `both`.
     pub ceiling: Ceiling,
-    /// Strings that a field may have and what the provider gets for each, by the field: the levels of `reasoning_effort`.
+    /// Replacements for string values, by field: maps each value to the one that the provider expects, such as the
+    /// levels of `reasoning_effort`.
     pub values: BTreeMap<String, BTreeMap<String, String>>,
-    /// What the provider refuses although others take it: `nulls`, `empty_tools`, `empty_turns`, `allowed_tools`,
-    /// `refusal_parts`. The gateway leaves it out, or writes the same in another way.
+    /// Constructs that this provider refuses although others accept them: `nulls`, `empty_tools`, `empty_turns`,
+    /// `allowed_tools`, `refusal_parts`. The gateway drops them, or rewrites them to an equivalent.
     pub lacks: Vec<Lack>,
-    /// Fields that the provider ignores although they change the answer: 400, unless their value means nothing.
+    /// Fields that the provider ignores although they change the answer: refused with 400, unless their value has no
+    /// effect.
     pub refuse: Vec<String>,
-    /// Whether the provider takes tools of the type `custom`. The client runs them, as it runs functions.
+    /// Whether the provider accepts tools of the type `custom`. The client runs them, like functions.
     pub custom_tools: bool,
-    /// The header in which requests to its `messages` endpoint show the key: `x_api_key`, as Anthropic has it, or `bearer`, which is all
-    /// that servers know which add the endpoint to those of `OpenAI` (vLLM among them).
+    /// The header that carries the key in requests to the provider's `messages` endpoint: `x_api_key`, as Anthropic has
+    /// it, or `bearer`, the only one accepted by servers that offer the endpoint besides those of `OpenAI`, such as
+    /// vLLM.
     pub messages_key: KeyHeader,
     /// The rules for `messages`.
     pub messages: MessageRules,
-    /// The rules for `POST /v1/completions`, where none of the others but `lacks.nulls` hold.
+    /// The rules for `POST /v1/completions`, the only ones that apply there besides `lacks.nulls`.
     pub completions: PathQuirks,
-    /// The rules for `POST /v1/embeddings`, where none of the others but `lacks.nulls` hold.
+    /// The rules for `POST /v1/embeddings`, the only ones that apply there besides `lacks.nulls`.
     pub embeddings: PathQuirks,
 }
 
-/// The dialect of a provider at a path of its own.
+/// The rules of a provider for an endpoint other than chat completions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PathQuirks {
-    /// Its path under `base_url`, without a slash before it, where it is not the endpoint's.
+    /// The endpoint's path under `base_url`, without a leading slash, if it differs from the usual one.
     pub path: Option<String>,
-    /// Fields that are left out, whatever they say. Where `encoding_format` is one, the gateway itself encodes embeddings in base64.
+    /// Fields that are dropped whatever their value. With `encoding_format`, the gateway itself encodes embeddings in
+    /// base64.
     pub drop: Vec<String>,
-    /// Fields that have another name there.
+    /// Fields that the provider calls by another name.
     pub rename: BTreeMap<String, String>,
-    /// The only fields that pass, beside those that the gateway sets itself; any other is 400, unless its value means nothing.
+    /// The only fields that pass, besides those that the gateway sets itself. Any other field is refused with 400,
+    /// unless its value has no effect.
     pub allow: Option<Vec<String>>,
-    /// Fields that the provider ignores although they change the answer: 400, unless their value means nothing.
+    /// Fields that the provider ignores although they change the answer: refused with 400, unless their value has no
+    /// effect.
     pub refuse: Vec<String>,
 }
 
-/// What some providers refuse, and others take.
+/// A construct that some providers refuse and others accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lack {
-    /// Fields that are null. They are left out: of the request, of messages, their parts and calls, and of tools.
+    /// Fields that are null. They are dropped from the request, messages, their parts and calls, and tools.
     Nulls,
-    /// An empty `tools`, also of a message (`tool_calls`). It is left out, and `tool_choice` with it.
+    /// An empty `tools`, or an empty `tool_calls` of a message. It is dropped, together with `tool_choice`.
     EmptyTools,
-    /// A message of the assistant's that has neither words nor calls. It is left out.
+    /// An assistant message that has neither text nor calls. It is dropped.
     EmptyTurns,
-    /// A `tool_choice` of the type `allowed_tools`. The provider gets those tools alone, and the mode as `tool_choice`.
+    /// A `tool_choice` of type `allowed_tools`. The provider receives only those tools, and the mode as `tool_choice`.
     AllowedTools,
-    /// Parts of the type `refusal`, and the field of that name. The provider gets their words as text.
+    /// Parts of the type `refusal`, and the field of that name. The provider receives their content as text.
     RefusalParts,
 }
 
-/// The rules of a provider for `messages`.
+/// A provider's rules for `messages`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MessageRules {
-    /// The fields that a message may have beside `role`, by its role (the provider's name of it). Others are left out. Messages of
-    /// a role without a list pass with all their fields.
+    /// The fields that a message may have besides `role`, by its role (the provider's name for it). Others are dropped.
+    /// Messages of an unlisted role pass with all their fields.
     pub fields: BTreeMap<String, Vec<String>>,
-    /// The fields that a call in `tool_calls` may have; without any, all. With a list, its `function` has a `name` and `arguments`
-    /// alone.
+    /// The fields that a call in `tool_calls` may have; all when empty. With a list, the call's `function` is reduced
+    /// to `name` and `arguments`.
     pub call_fields: Vec<String>,
-    /// Roles that the provider does not take, and what each becomes.
+    /// Roles that the provider does not accept, and the role that replaces each.
     pub roles: BTreeMap<String, String>,
-    /// The roles that may follow a role; any, where there is no list. Where the next message has another, a turn of the assistant's
-    /// (`filler`) goes between if that helps, and a system message that cannot stand there becomes the user's.
+    /// The roles that may follow each role; any if the role is not listed. If the next message has another role, an
+    /// assistant message (`filler`) is inserted if that helps, and a system message in a forbidden position becomes a
+    /// user message.
     pub follow: BTreeMap<String, Vec<String>>,
-    /// The words of the turn that goes between two roles which may not follow each other. Without words there is none.
+    /// The text of the message that is inserted between two roles which may not follow each other; none when empty.
     pub filler: String,
-    /// The field that says that the last message, one of the assistant's, is to be continued. It is set where the client has none.
+    /// The field that marks the last message, one of the assistant's, as to be continued. It is set unless the client
+    /// has set it.
     pub prefix: Option<String>,
-    /// The form that ids of tool calls must have: `any` or `nine_alphanumerics`. An id of another form becomes one that is made of
-    /// its hash, in the call and in its result.
+    /// The required form of tool call ids: `any` or `nine_alphanumerics`. An id of another form is replaced by one
+    /// derived from its hash, in the call and in its result.
     pub call_ids: CallIds,
-    /// What becomes of a model's thoughts that a client sends back, as `reasoning_content` or in parts: `as_sent`, `drop`, `field`
-    /// (`reasoning_content`) or `parts`.
+    /// How reasoning that a client sends back, as `reasoning_content` or in parts, is passed on: `as_sent`, `drop`,
+    /// `field` (`reasoning_content`) or `parts`.
     pub thoughts: Thoughts,
 }
 
-/// The form of the ids of tool calls.
+/// The required form of tool call ids.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallIds {
@@ -113,39 +121,39 @@ pub enum CallIds {
     NineAlphanumerics,
 }
 
-/// The form of thoughts that a client sends back.
+/// The form in which reasoning that a client sends back is passed on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thoughts {
-    /// The one in which the client has sent them.
+    /// As the client sent it.
     #[default]
     AsSent,
-    /// None: they are left out.
+    /// Not at all: it is dropped.
     Drop,
-    /// The field `reasoning_content`.
+    /// In the field `reasoning_content`.
     Field,
-    /// A part of the type `thinking`, before the others of `content`.
+    /// In a part of the type `thinking`, before the other parts of `content`.
     Parts,
 }
 
-/// The names of the field in which a provider gets the most tokens that a choice may have.
+/// The name of the field that limits the tokens of a choice at a provider.
 ///
-/// A provider that does not know the name ignores the limit, and there is none: so the name is the provider's, and not the
-/// client's choice. Both are not sent to everybody, because some servers, `OpenAI`'s own among them, refuse a request that
+/// A provider ignores a name that it does not know, and then has no limit. So the provider determines the name, not the
+/// client. Sending both names is not the default because some servers, `OpenAI`'s own among them, refuse a request that
 /// has both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ceiling {
-    /// `max_tokens`: every server of this format knows it, except for models that refuse a request which has it.
+    /// `max_tokens`: every server of this format knows it, except for models that refuse a request with it.
     #[default]
     MaxTokens,
     /// `max_completion_tokens`, for models that refuse the older name.
     MaxCompletionTokens,
-    /// Both, for servers that take both, in whatever version they run.
+    /// Both names, for servers that accept both in every version.
     Both,
 }
 
-/// The header in which a request shows the key.
+/// The header that carries the key of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyHeader {
@@ -157,7 +165,7 @@ pub enum KeyHeader {
 }
 
 impl Ceiling {
-    /// The names.
+    /// Returns the names of the fields.
     pub fn names(self) -> &'static [&'static str] {
         match self {
             Self::MaxTokens => &["max_tokens"],
@@ -168,12 +176,12 @@ impl Ceiling {
 }
 
 impl Quirks {
-    /// Whether the provider refuses this.
+    /// Returns whether the provider refuses this construct.
     pub fn lacks(&self, what: Lack) -> bool {
         self.lacks.contains(&what)
     }
 
-    /// The rules at the path of `route`: those of chat completions, unless it has its own.
+    /// Returns the rules for the endpoint of `route`: those of chat completions, unless it has its own.
     pub fn at(&self, route: ModelRoute) -> Cow<'_, Self> {
         let path = match route {
             ModelRoute::Chat | ModelRoute::Responses | ModelRoute::Messages => return Cow::Borrowed(self),
@@ -190,15 +198,16 @@ impl Quirks {
         })
     }
 
-    /// Whether a message can be other for this provider than its client has sent it.
+    /// Returns whether these rules can change messages.
     pub fn has_message_rules(&self) -> bool {
         let of_messages = |lack: &Lack| !matches!(lack, Lack::AllowedTools);
         self.lacks.iter().any(of_messages) || self.messages != MessageRules::default()
     }
 }
 
-/// Mistral's API. Its schema is closed: 422 for a field that it does not know, of the request and of messages. What it knows beside
-/// `allow` runs or bills more than tokens. It reports usage without being asked.
+/// Returns the quirks of Mistral's API. Its schema is closed: it returns 422 for an unknown field of the request or of
+/// a message. The fields that it knows besides those in `allow` run something or bill more than tokens. It reports
+/// usage without being asked to.
 pub(super) fn mistral() -> Quirks {
     Quirks {
         drop: names(&[
@@ -252,7 +261,7 @@ pub(super) fn mistral() -> Quirks {
             filler: "Done.".to_owned(),
             prefix: Some("prefix".to_owned()),
             call_ids: CallIds::NineAlphanumerics,
-            // Those of another model are of no use to it, and its models without thoughts refuse the part.
+            // It has no use for another model's reasoning, and its models without reasoning refuse the part.
             thoughts: Thoughts::Drop,
         },
         completions: PathQuirks {
@@ -262,7 +271,7 @@ pub(super) fn mistral() -> Quirks {
             allow: Some(names(&["random_seed", "seed", "stop", "suffix", "temperature", "top_p"])),
             ..PathQuirks::default()
         },
-        // Asked for base64 it answers with numbers, which `OpenAI`'s clients then take for base64.
+        // It ignores a request for base64 and returns numbers, which `OpenAI`'s clients then mistake for base64.
         embeddings: PathQuirks {
             drop: names(&["encoding_format", "metadata", "user"]),
             rename: pairs(&[("dimensions", "output_dimension")]),
@@ -272,9 +281,9 @@ pub(super) fn mistral() -> Quirks {
     }
 }
 
-/// vLLM, which Scaleway and `OVHcloud` run. It ignores fields that it does not know. It takes both names of the ceiling, and calls
-/// one outdated. The models' templates decide on roles, and that of Qwen refuses `developer`. A result of the older kind (`function`)
-/// has no id by which it could become one of the newer.
+/// Returns the quirks of vLLM, which Scaleway and `OVHcloud` run. It ignores unknown fields. It accepts both names of
+/// the token limit, and calls one deprecated. The models' templates decide which roles are valid, and Qwen's refuses
+/// `developer`. A result of the older kind (`function`) has no id, so it cannot be converted to the newer kind.
 pub(super) fn vllm() -> Quirks {
     Quirks {
         drop: names(&["metadata", "prompt_cache_retention", "service_tier", "store"]),

@@ -1,4 +1,4 @@
-//! `[redis]`: counters and the bus of changes.
+//! `[redis]`: counters and change messages.
 
 use std::path::PathBuf;
 
@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Redis {
-    /// `redis://host:port`, `rediss://…`, `redis+cluster://host:port,host:port` (`rediss+cluster://…`), or, on the same
-    /// machine and quickest, `redis+unix:///path/of/the/socket`.
+    /// `redis://host:port`, `rediss://…`, `redis+cluster://host:port,host:port` (`rediss+cluster://…`), or, fastest and
+    /// on the same machine, `redis+unix:///path/of/the/socket`.
     pub url: String,
-    /// PEM: the certificates of the authorities that are trusted for this connection alone (`rediss://`); the system's when absent.
+    /// A PEM file with the only certificate authorities to trust for this connection (`rediss://`); the system's when
+    /// absent.
     pub ca_file: Option<PathBuf>,
-    /// The name of the database that Redis belongs to, when this one is to take it over, as in `store.take_over_from`.
+    /// The name of the database that owns Redis, when this database is to take it over, as in `store.take_over_from`.
     pub take_over_from: Option<String>,
 }
 

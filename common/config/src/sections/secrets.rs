@@ -1,4 +1,4 @@
-//! `[secrets]`: the master key, and what edges have of it.
+//! `[secrets]`: the master key, and the keys that edges derive from it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Secrets {
-    /// The file of the master key; `certs master-key` makes one.
+    /// The file with the master key; `certs master-key` creates one.
     pub master_key_file: PathBuf,
-    /// The file of an edge's keys, which `certs edge-key` makes of the master key: an edge that has one needs no master key, and cannot
-    /// open what is admin's. `certs rotate-key` writes it anew where it is named. When absent, an edge derives its keys from
-    /// `master_key_file`, and warns that it holds the whole.
+    /// The file with an edge's keys, which `certs edge-key` derives from the master key. An edge that has one needs no
+    /// master key, and cannot decrypt admin's secrets. `certs rotate-key` rewrites it if it is configured. When absent,
+    /// an edge derives its keys from `master_key_file`, and warns that it holds the whole key.
     pub edge_key_file: Option<PathBuf>,
 }
 
@@ -23,7 +23,7 @@ impl Default for Secrets {
 }
 
 impl Secrets {
-    /// The file from which an edge has its keys: its own, or the master key's.
+    /// Returns the file from which an edge reads its keys: its own, or else the master key's.
     pub fn edge_file(&self) -> &Path {
         self.edge_key_file.as_ref().unwrap_or(&self.master_key_file)
     }

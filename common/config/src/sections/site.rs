@@ -15,20 +15,20 @@ use super::url;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Site {
-    /// Projects are its subdomains.
+    /// The domain whose subdomains are projects.
     pub site_domain: String,
-    /// Shares are its subdomains.
+    /// The domain whose subdomains are shares.
     pub share_domain: String,
-    /// The control plane's address. Its port is the port of every public URL.
+    /// The control plane's URL. All public URLs use its port.
     pub base_url: Url,
-    /// The AI gateway's address, without `/v1`.
+    /// The AI gateway's URL, without `/v1`.
     pub ai_url: Url,
-    /// The console's address.
+    /// The console's URL.
     pub console_url: Url,
-    /// The name that the CNAME of a custom domain points at.
+    /// The name that the CNAME record of a custom domain points to.
     pub dns_target: String,
-    /// The addresses of the edges, for the A and AAAA records of a custom domain that cannot have a CNAME because it is the
-    /// apex of its zone. They must stay: people write them into their zones.
+    /// The addresses of the edges, for the A and AAAA records of a custom domain that cannot have a CNAME because it is
+    /// the apex of its zone. They must not change, because people write them into their zones.
     pub apex_addresses: Vec<IpAddr>,
 }
 
@@ -47,12 +47,13 @@ impl Default for Site {
 }
 
 impl Site {
-    /// Says, for each domain of sites and shares that shares its registrable domain with the console or the API, what that
-    /// allows: one sentence each, for the operator. Names under `localhost` are this machine's own, and not looked at.
+    /// Returns a warning for the operator about each domain of sites or shares that has the same registrable domain as
+    /// the console or the API: one sentence that says what that allows. Names under `localhost` are skipped, because
+    /// they belong to this machine.
     pub fn shared_domains(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (key, domain) in [("site.site_domain", &self.site_domain), ("site.share_domain", &self.share_domain)] {
-            // What browsers take for the domain of a site: the list of public suffixes may have ours.
+            // The registrable domain of a site, as browsers see it: the public suffix list may contain ours.
             let sites = format!("site.{domain}");
             let Some(registrable) = psl::domain_str(&sites).filter(|it| !is_within(it, "localhost")) else { continue };
             let own = [("console", &self.console_url), ("API", &self.base_url)];
@@ -69,7 +70,7 @@ impl Site {
         warnings
     }
 
-    /// The platform's addresses. Public URLs carry the port of `base_url`.
+    /// Returns the platform's addresses. Public URLs use the port of `base_url`.
     pub fn addresses(&self) -> Addresses {
         let host = |url: &Url| url.host_str().unwrap_or_default().to_owned();
         Addresses::new(PlatformHosts {
@@ -109,7 +110,7 @@ mod tests {
             "{told:?}"
         );
         assert_eq!(warnings("platform.example", "s.platform.example", "app.other.example").len(), 2, "the API's");
-        // Suffixes of several labels, and one that the list has for its owner's customers.
+        // Suffixes of several labels, and one that is listed for its owner's customers.
         assert_eq!(warnings("sites.co.uk", "shares.co.uk", "app.platform.co.uk"), [""; 0]);
         assert_eq!(warnings("github.io", "shares.example", "app.github.io"), [""; 0]);
         assert_eq!(Site::default().shared_domains(), [""; 0], "localhost");

@@ -1,4 +1,4 @@
-//! `[stats]`: what is counted of sites' visits.
+//! `[stats]`: visit statistics of sites.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -11,17 +11,17 @@ use super::url;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stats {
-    /// The counter: the edges (`edge`, the default), or nobody (`none`).
+    /// The source of statistics: the edges (`edge`, the default), or none (`none`).
     pub source: StatsSource,
-    /// A database of countries by address, in the format of `MaxMind` (`.mmdb`), read when an edge starts and again when the file
-    /// changes. Without one, every country is `XX`.
+    /// A database of countries by address, in `MaxMind`'s format (`.mmdb`), which an edge reads when it starts and when
+    /// the file changes. When absent, every country is `XX`.
     pub geoip_file: Option<PathBuf>,
-    /// Longest time, in seconds, for which an edge adds up what it has counted before Postgres gets it. An edge sends earlier
+    /// The longest time, in seconds, that an edge aggregates counts before it sends them to Postgres. It sends earlier
     /// when somebody opens statistics, so these are never older than five seconds. With 0, it sends every two seconds.
     pub send_seconds: u32,
-    /// Lists of networks that operators of crawlers publish, by the name of the list in the table of agents. Admin
-    /// reads them every few hours; what the release has built in stays while one cannot be read. An empty table reads
-    /// none.
+    /// Lists of networks that crawler operators publish, by the list's name in the table of agents. Admin reads them
+    /// every few hours; while a list cannot be read, the one built into the release applies. With an empty table, no
+    /// lists are read.
     pub agent_networks: BTreeMap<String, Url>,
     /// Directories of the keys with which agents sign their requests (Web Bot Auth), by the agent's name.
     pub agent_directories: BTreeMap<String, Url>,
@@ -40,7 +40,7 @@ impl Default for Stats {
     }
 }
 
-/// Lists of networks that are read unless `agent_networks` says otherwise.
+/// The default of `agent_networks`.
 const NETWORKS: [(&str, &str); 16] = [
     ("ahrefsbot", "https://api.ahrefs.com/v3/public/crawler-ips"),
     ("applebot", "https://search.developer.apple.com/applebot.json"),
@@ -63,7 +63,7 @@ const NETWORKS: [(&str, &str); 16] = [
     ("uptimerobot", "https://uptimerobot.com/inc/files/ips/IPv4andIPv6.txt"),
 ];
 
-/// Directories of keys that are read unless `agent_directories` says otherwise.
+/// The default of `agent_directories`.
 const DIRECTORIES: [(&str, &str); 1] =
     [("ChatGPT Agent", "https://chatgpt.com/.well-known/http-message-signatures-directory")];
 
@@ -71,9 +71,9 @@ const DIRECTORIES: [(&str, &str); 1] =
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StatsSource {
-    /// The edges count what they answer.
+    /// The edges count their responses.
     #[default]
     Edge,
-    /// Nothing is counted, and the API answers `stats_unavailable`.
+    /// No statistics: the API returns `stats_unavailable`.
     None,
 }

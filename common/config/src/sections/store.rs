@@ -20,17 +20,19 @@ pub struct Store {
     pub access_key: Option<String>,
     /// The S3 secret key.
     pub secret_key: Option<String>,
-    /// The name of the database that the store belongs to, when this one is to take it over: admin then names the store after its own
-    /// database, once. Every program refuses a store of another database, and its message says that one's name; `unnamed` stands for
-    /// a store without a name that does not look like this database's. The key has no effect for any other name, nor afterwards.
+    /// The name of the database that owns the store, when this database is to take it over: admin then names the store
+    /// after its own database, once. Every program refuses a store of another database, and its message names that
+    /// database; `unnamed` stands for a store that has no name and does not look like this database's. The key has no
+    /// effect for any other name, nor after the store was taken over.
     pub take_over_from: Option<String>,
-    /// The days for which a removed pack stays in the store's trash before it is deleted for good; 0 deletes what people have
-    /// deleted within minutes. Packs that the sweep has found without a record stay for 7 days at least.
+    /// The number of days that a removed pack stays in the store's trash before it is deleted permanently; with 0, what
+    /// people delete is gone within minutes. Packs that the sweep found without a record stay for at least 7 days.
     pub trash_days: u32,
-    /// A second store, as `url`: admin copies each pack to it, edges read from it what the first has lost or damaged, and
-    /// `admin store check --repair` takes it back from there. Best on other disks, or in another place.
+    /// A second store, in the same form as `url`. Admin copies each pack to it, edges read from it what the first store
+    /// has lost or damaged, and `admin store check --repair` restores that from it. It should be on other disks, or in
+    /// another place.
     pub replica_url: Option<Url>,
-    /// The address of the replica's S3 server, as `endpoint`.
+    /// The address of the replica's S3 server, in the same form as `endpoint`.
     pub replica_endpoint: Option<String>,
     /// The replica's S3 region.
     pub replica_region: Option<String>,
@@ -38,14 +40,14 @@ pub struct Store {
     pub replica_access_key: Option<String>,
     /// The replica's S3 secret key.
     pub replica_secret_key: Option<String>,
-    /// Days in which admin reads all packs once, live sites first, to find what is lost or damaged; never when 0.
+    /// The number of days in which admin reads every pack once, live sites first, to find damage; never when 0.
     pub check_days: u32,
-    /// Bytes a second that this reads at most. It reads more slowly when the days leave time for it.
+    /// The maximum rate of this check, in bytes per second. It reads more slowly when `check_days` leaves time for it.
     pub check_bytes_per_second: Size,
 }
 
 impl Store {
-    /// The configuration of the replica as a store, if there is one.
+    /// Returns the configuration of the replica as a store, if there is one.
     pub fn replica(&self) -> Option<Self> {
         Some(Self {
             url: self.replica_url.clone()?,

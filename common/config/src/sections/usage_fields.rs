@@ -1,12 +1,12 @@
-//! `gateway.providers.*.usage`: where a provider's `usage` object says which tokens a completion had.
+//! `gateway.providers.*.usage`: where a provider's `usage` object holds the token counts of a completion.
 
 use serde::{Deserialize, Serialize};
 
-/// The places in a provider's `usage` object of the counts of tokens, as JSON pointers. By default those of `OpenAI`, whose cached
-/// tokens are a part of the prompt's, and whose reasoning tokens are a part of the completion's.
+/// The positions of the token counts in a provider's `usage` object, as JSON pointers. The default is `OpenAI`'s
+/// format, in which cached tokens are part of the prompt's count, and reasoning tokens are part of the completion's.
 ///
-/// A count that is missing, or no whole number, is not reported: its tokens are charged at the dearer price, and the answer and the
-/// record of the completion say so.
+/// A count that is missing or not a whole number is not reported: its tokens are charged at the higher price, and the
+/// response and the record of the completion say so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UsageFields {
@@ -14,19 +14,19 @@ pub struct UsageFields {
     pub prompt: Pointer,
     /// Tokens of the completion.
     pub completion: Pointer,
-    /// Tokens of both.
+    /// Tokens of the prompt and the completion together.
     pub total: Pointer,
-    /// Tokens of the prompt that the provider had in its cache.
+    /// Prompt tokens that the provider had cached.
     pub cached_input: Pointer,
-    /// Tokens of the prompt that the provider has put into its cache.
+    /// Prompt tokens that the provider wrote to its cache.
     pub cache_write: Pointer,
-    /// Tokens of the completion that the model has thought with.
+    /// Completion tokens that were used for reasoning.
     pub reasoning: Pointer,
-    /// Images of the prompt. Without a place, those of the request are counted.
+    /// Images in the prompt. When absent, the images of the request are counted.
     pub images: Option<Pointer>,
-    /// Whether the count of the prompt has in it those of its cache. `false`: they are beside it (Anthropic's `input_tokens`).
+    /// Whether the prompt count includes its cached tokens; `false` if they are separate (Anthropic's `input_tokens`).
     pub prompt_includes_cache: bool,
-    /// Whether the count of the completion has the reasoning in it. `false`: it is beside it.
+    /// Whether the completion count includes reasoning tokens. With `false`, they are counted separately.
     pub completion_includes_reasoning: bool,
 }
 
@@ -47,7 +47,7 @@ impl Default for UsageFields {
 }
 
 impl UsageFields {
-    /// Those of `OpenAI`'s responses.
+    /// Returns the fields of `OpenAI`'s responses.
     pub fn responses() -> Self {
         Self {
             prompt: Pointer::shipped(&["input_tokens"]),
@@ -59,7 +59,7 @@ impl UsageFields {
         }
     }
 
-    /// Those of Anthropic's messages.
+    /// Returns the fields of Anthropic's messages.
     pub fn messages() -> Self {
         Self {
             prompt: Pointer::shipped(&["input_tokens"]),
@@ -71,14 +71,14 @@ impl UsageFields {
         }
     }
 
-    /// Whether a client of `OpenAI` reads the same from such a `usage` object.
+    /// Returns whether an `OpenAI` client reads the same counts from such a `usage` object.
     pub fn is_openai(&self) -> bool {
         let openai = Self::default();
         self.pointers()[..6] == openai.pointers()[..6]
             && (self.prompt_includes_cache, self.completion_includes_reasoning) == (true, true)
     }
 
-    /// The places, in the order of the fields.
+    /// Returns the pointers, in the order of the fields.
     pub fn pointers(&self) -> [Option<&Pointer>; 7] {
         [
             Some(&self.prompt),
@@ -97,20 +97,20 @@ impl UsageFields {
 #[serde(try_from = "String", into = "String")]
 pub struct Pointer(Vec<String>);
 
-/// The error for a text that is no pointer to a field.
+/// The error for a text that is not a pointer to a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a JSON pointer to a field begins with a slash and has at most {} names", Pointer::MOST_NAMES)]
 pub struct PointerError;
 
 impl Pointer {
-    /// The most names of a pointer: no provider has counts deeper.
+    /// The maximum number of names in a pointer; no provider nests counts deeper.
     const MOST_NAMES: usize = 4;
 
     fn shipped(names: &[&str]) -> Self {
         Self(names.iter().copied().map(str::to_owned).collect())
     }
 
-    /// The names of the fields that lead to it, one at least.
+    /// Returns the names of the fields that lead to the target, at least one.
     pub fn names(&self) -> &[String] {
         &self.0
     }
