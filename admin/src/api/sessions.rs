@@ -1,4 +1,4 @@
-//! `/sessions`: the browsers in which a person is signed in on the console.
+//! `/sessions`: a person's sessions on the console.
 
 use api::{
     Done,
@@ -20,7 +20,7 @@ use crate::{
     extract::{Json, Path},
 };
 
-/// Lists your sessions of the console, newest first.
+/// Lists your console sessions, newest first.
 #[utoipa::path(
     get, path = "/sessions", tag = "Sessions",
     responses((status = 200, description = "The sessions", body = SessionList)),
@@ -39,8 +39,8 @@ pub async fn list(State(app): State<App>, caller: CliUser) -> Result<Json<Sessio
 
 /// Signs you out in one browser.
 ///
-/// The next request of the session is refused. Sites of an organization that let the browser in before go on doing so;
-/// ending all sessions ends that too.
+/// The session's next request is refused. Organizations' sites still admit the browser; ending all sessions ends that
+/// too.
 #[utoipa::path(
     delete, path = "/sessions/{id}", tag = "Sessions",
     params(("id" = String, Path, description = "The session's id")),
@@ -57,14 +57,14 @@ pub async fn end(
     if !sessions::end(&app.db, &caller.user.id, &id).await? {
         return Err(ApiError::not_found("session"));
     }
-    // Its stream of events ends with it.
+    // Ends the session's event stream.
     app.events.publish(Message::Credentials { user: caller.user.id.clone() });
     Ok((cleared(is_current(&caller, &id)), Json(Done::OK)))
 }
 
-/// Signs you out in every browser, this one included, and on every site of an organization that let you in.
+/// Signs you out in every browser, including this one, and on every site of an organization that admitted you.
 ///
-/// Tokens go on working.
+/// Tokens stay valid.
 #[utoipa::path(
     delete, path = "/sessions", tag = "Sessions",
     responses((
@@ -83,7 +83,7 @@ fn is_current(caller: &CliUser, id: &SessionId) -> bool {
     matches!(&caller.credential, Credential::Session(current) if current == id)
 }
 
-/// The field that has the browser forget its session, if that is the one that has ended.
+/// Returns the header that removes the session's cookie, if the caller's own session was ended.
 fn cleared(is_own: bool) -> AppendHeaders<Option<(header::HeaderName, header::HeaderValue)>> {
     AppendHeaders(is_own.then(|| (header::SET_COOKIE, cookies::clear(cookies::SESSION))))
 }
