@@ -1,7 +1,7 @@
 //! The parts that handlers and jobs share, as one value that is cheap to clone.
 //!
-//! Services below take what they need of it and never the whole (`floors.rs`). Start with [`App::change`], by which
-//! everything is changed. [`LiveApp`] is the one by the configuration that is in use now.
+//! Services below take what they need from it, never the whole (`floors.rs`). Start with [`App::change`], through which
+//! all changes are made. [`LiveApp`] holds the app with the current configuration.
 
 use std::{os::unix::fs::DirBuilderExt as _, path::PathBuf, sync::Arc};
 
@@ -46,27 +46,27 @@ use crate::{
 /// The program's shared parts. Cheap to clone.
 #[derive(Clone)]
 pub struct App {
-    /// The database, which is the truth.
+    /// The database, which is the source of truth.
     pub db: PgPool,
-    /// The database, for the leases of jobs.
+    /// A separate pool of database connections for the leases of jobs.
     pub leases: PgPool,
     /// Redis, for limits and for messages to the edges.
     pub redis: Redis,
     /// The store of deployment packs.
     pub store: PackStore,
-    /// A second store with the same packs, if there is one.
+    /// A second store with copies of the same packs, if any.
     pub replica: Option<PackStore>,
-    /// The edges, which have to learn of changes.
+    /// The edges, which receive changes.
     pub edges: Edges,
-    /// The events that accounts are told of.
+    /// The events that accounts receive.
     pub events: Events,
-    /// Asks the edges for the traffic that reports are about to read.
+    /// Makes the edges send the traffic that a report is about to read.
     pub fresh_traffic: FreshTraffic,
-    /// The bounds on work that runs concurrently.
+    /// The limits on concurrent work.
     pub bounds: Bounds,
-    /// The clock that every time is read from.
+    /// The clock that all times are read from.
     pub clock: Clock,
-    /// The certificate authorities, and the bell of whoever orders from them.
+    /// The certificate authorities, and the notification that wakes the ordering of certificates.
     pub certificates: Authorities,
     /// The configuration.
     pub config: Arc<Config>,
@@ -74,13 +74,13 @@ pub struct App {
     pub addresses: Addresses,
     /// The console's own addresses.
     pub console: Console,
-    /// The built console; `None` when the configuration names none.
+    /// The built console; `None` if the configuration names none.
     pub console_files: Option<ConsoleFiles>,
-    /// The key that sealed rows are opened with.
+    /// The key that opens sealed rows.
     pub master_key: MasterKey,
     /// The code host, where people sign in.
     pub code_host: Arc<dyn CodeHost>,
-    /// The AI gateway, as its clients reach it.
+    /// A client of the AI gateway.
     pub gateway: GatewayClient,
     /// The mailer.
     pub mailer: Mailer,
@@ -90,55 +90,54 @@ pub struct App {
     pub rate_limits: RateLimits,
     /// The DNS of custom domains.
     pub hostnames: Hostnames,
-    /// Looks at the certificates that custom domains' visitors are shown.
+    /// Checks the certificates that custom domains present.
     pub certificate_probe: CertificateProbe,
     /// The EU's VAT registry.
     pub vat: VatRegistry,
-    /// The tokens by which people let us act for them at the code host.
+    /// The tokens with which admin acts for people at the code host.
     pub grants: Grants,
     /// Whether Postgres and Redis answer.
     pub vitals: Vitals,
-    /// Work that outlives its request; the stop waits for it.
+    /// Work that outlives its request; shutdown waits for it.
     pub tasks: TaskTracker,
     /// Cancelled when the program stops.
     pub stopping: CancellationToken,
 }
 
-/// The tasks that tell edges and people of changes: made together with [`App`], and run for the program's life.
+/// The tasks that send changes to edges and events to people. Created with [`App`]; run until the program ends.
 pub struct AppTasks {
     edges: EdgesTasks,
     events: EventsTasks,
 }
 
 impl AppTasks {
-    /// Runs the tasks until `stop`. Stop them after the last request was answered.
+    /// Runs the tasks until `stop`, which must come after the last request was answered.
     pub async fn run(self, stop: CancellationToken) {
         tokio::join!(self.edges.run(stop.clone()), self.events.run(stop));
     }
 }
 
-/// The app by the configuration that is in use now. Clones share it.
+/// The app with the current configuration. Clones share it.
 #[derive(Clone)]
 pub struct LiveApp(Arc<ArcSwap<App>>);
 
 impl LiveApp {
-    /// Begins with `app`.
+    /// Starts with `app`.
     pub fn new(app: App) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(app)))
     }
 
-    /// The app for something that begins now, and keeps to it.
+    /// Returns the current app. Work keeps the app that it started with.
     pub fn now(&self) -> Arc<App> {
         self.0.load_full()
     }
 
-    /// Replaces the app, for what begins from now on.
+    /// Replaces the app for work that starts from now on.
     pub fn replace(&self, app: App) {
         self.0.store(Arc::new(app));
     }
 }
 
-/// The parts that are made anew when the configuration is read again.
 struct ConfiguredParts {
     certificates: Authorities,
     certificate_probe: CertificateProbe,
@@ -169,8 +168,8 @@ impl ConfiguredParts {
 }
 
 impl App {
-    /// Prepares every part, and the tasks that tell edges and people of changes. Connections are made when first needed, so
-    /// this fails only when the configuration is wrong.
+    /// Creates every part, and the tasks that send changes to edges and events to people. Connections are opened on
+    /// first use, so this fails only if the configuration is wrong.
     pub fn new(config: Arc<Config>) -> anyhow::Result<(Self, AppTasks)> {
         let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
         let leases = db::connect_for_leases(&config.postgres, &config.postgres.url).context("postgres.url")?;
@@ -227,7 +226,7 @@ impl App {
         Ok((app, AppTasks { edges: of_edges, events: of_events }))
     }
 
-    /// Makes an app by another configuration, whose other parts are those of this one: connections, bounds, and what is under way.
+    /// Creates an app with another configuration that shares connections, limits, and running work with this one.
     pub fn with(&self, config: Arc<Config>) -> anyhow::Result<Self> {
         let ConfiguredParts {
             certificates,
@@ -257,19 +256,18 @@ impl App {
         })
     }
 
-    /// Looks at whose the store, Redis and the master key are. To be [started](Watch::start) before any of them is used.
+    /// Checks who owns the store, Redis and the master key. [Start](Watch::start) it before using any of them.
     pub fn watch(&self) -> Watch {
         let parts = (self.db.clone(), self.redis.clone(), self.store.clone());
         Watch::new(&self.config, parts, Keys::Admin(self.master_key.clone()), self.clock.clone())
     }
 
-    /// Begins a change in the name of `actor`.
+    /// Begins a change on behalf of `actor`.
     pub async fn change<'a>(&self, actor: Actor<'a>) -> Result<Change<'a>, sqlx::Error> {
         Change::begin(&self.db, &self.edges, &self.events, &self.clock, actor).await
     }
 
-    /// Runs `work` in a task of its own once the returned future is polled: from then on it goes through even when the
-    /// client leaves, and the program's stop waits for it.
+    /// Runs `work` in its own task once polled: it completes even if the client disconnects, and shutdown waits for it.
     pub fn in_background<T, Work>(
         &self,
         work: Work,
@@ -282,23 +280,23 @@ impl App {
         async move { tasks.spawn(work.in_current_span()).await.map_err(ApiError::internal)? }
     }
 
-    /// The folder in which uploads are kept while they are received.
+    /// Returns the folder that holds uploads while they are received.
     pub fn spool_folder(&self) -> PathBuf {
         spool_folder(&self.config)
     }
 
-    /// The plans that accounts may be on.
+    /// Returns the available plans.
     pub fn plans(&self) -> &Plans {
         &self.config.billing.plans
     }
 
-    /// Reads what the plan of `account` allows, for a look before work begins.
+    /// Reads the limits of `account`'s plan, for a check before work begins.
     pub async fn allowance(&self, account: &Account) -> Result<Allowance<'_>, sqlx::Error> {
         plan::allowance(&self.db, self.plans(), account).await
     }
 }
 
-/// Makes the folder of uploads where the configuration names one that does not exist, as an edge does with its own.
+/// Creates the uploads folder if the configuration names one that does not exist, as an edge does with its own.
 fn make_spool(config: &Config) -> anyhow::Result<()> {
     let Some(folder) = &config.admin.spool else { return Ok(()) };
     std::fs::DirBuilder::new()

@@ -1,7 +1,7 @@
-//! The certificate authorities of the configuration with our accounts there, what writes DNS records for them, and the bell that
-//! wakes whoever orders certificates.
+//! The configured certificate authorities with our accounts there, the writer of their DNS records, and the
+//! notification that wakes the ordering of certificates.
 //!
-//! The room `certificates` decides about orders; the crate `certs` speaks to authorities.
+//! The module `certificates` decides about orders; the crate `certs` implements the protocol.
 
 use std::{
     collections::HashMap,
@@ -30,19 +30,17 @@ use tokio::{
 
 use crate::hostnames;
 
-/// Failures at one authority in a row, after which the other is asked.
+/// Consecutive failures at one authority after which the other is tried.
 const FAILURES_BEFORE_FALLBACK: u32 = 3;
-/// Time for which an opened account is used before its authority is asked for its directory again.
+/// Lifetime of an opened account, after which its authority's directory is fetched again.
 const ACCOUNT_KEPT: Duration = Duration::from_hours(1);
-/// Longest wait for an authority to say what it is called in CAA records. It may be away, which is no reason to keep a
-/// person waiting.
+/// Timeout of asking an authority for its CAA identities: a person waits for them, and it may be down.
 const IDENTITIES_WAIT: Duration = Duration::from_secs(2);
-/// The shortest and the longest time for which a refusal is kept to: what is refused to one is refused to all.
+/// Bounds on how long a refusal is applied to other requests, which would be refused alike.
 const REFUSAL_KEPT: std::ops::RangeInclusive<Duration> = Duration::from_secs(30)..=Duration::from_mins(15);
-/// Most accounts that are kept open.
 const ACCOUNTS: usize = 16;
 
-/// The authorities. Clones share them.
+/// The certificate authorities. Clones share them.
 #[derive(Clone)]
 pub struct Authorities {
     shared: Arc<Shared>,
@@ -57,7 +55,7 @@ struct Shared {
     open: Mutex<HashMap<AcmeAccountId, Open>>,
 }
 
-/// An authority, and the names by which CAA records allow it, once it has said them.
+/// An authority, and its CAA identities once they are known.
 struct Known {
     authority: Authority,
     caa_identities: OnceCell<Vec<String>>,
@@ -65,20 +63,20 @@ struct Known {
     registering: Asking,
 }
 
-/// A question that many want to ask: one does, and those who wait for their turn meanwhile share its failure. Else each would find
-/// out by itself that the authority does not answer, one after the other.
+/// A request shared by many callers: one makes it, and those that wait meanwhile share its failure. Otherwise each
+/// would in turn discover that the authority does not answer.
 #[derive(Default)]
 struct Asking(tokio::sync::Mutex<Option<Failed>>);
 
 struct Failed {
     at: Instant,
-    /// Until then nobody asks again.
+    /// The request is not repeated before then.
     until: Instant,
     error: AcmeError,
 }
 
 impl Asking {
-    /// Asks `question`, unless it failed while this waited, or was refused just now.
+    /// Makes the request, unless it failed during the wait or was refused recently.
     async fn ask<T>(&self, question: impl Future<Output = Result<T, AccountError>>) -> Result<T, AccountError> {
         let asked_at = Instant::now();
         let mut failed = self.0.lock().await;
@@ -108,7 +106,7 @@ impl Failed {
 }
 
 impl Known {
-    /// The names that the authority says itself, else those that it is known by.
+    /// Returns the identities from the authority's directory, or otherwise those known for it.
     async fn caa_identities(&self) -> Vec<String> {
         let _ = tokio::time::timeout(IDENTITIES_WAIT, self.ask_identities()).await;
         match self.caa_identities.get() {
@@ -117,14 +115,14 @@ impl Known {
         }
     }
 
-    /// Asks the authority for its names, unless it has said them.
+    /// Fetches the authority's identities, unless they are known.
     async fn ask_identities(&self) -> Result<(), AccountError> {
         if self.caa_identities.initialized() {
             return Ok(());
         }
         let question = async {
             if !self.caa_identities.initialized() {
-                // Somebody else may have set it meanwhile, to the same.
+                // Another task may have set the same value meanwhile.
                 let _ = self.caa_identities.set(self.authority.caa_identities().await?);
             }
             Ok(())
@@ -135,7 +133,7 @@ impl Known {
 
 struct Open {
     account: Account,
-    /// The credentials that it was opened with, sealed: others mean that its key was changed.
+    /// The sealed credentials that it was opened with; if the stored ones differ, the account's key was changed.
     sealed: Vec<u8>,
     until: Timestamp,
 }
@@ -143,23 +141,22 @@ struct Open {
 /// The reason why there is no account to order with.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
-    /// The authority refused, or is away.
+    /// The authority refused the request or does not answer.
     #[error(transparent)]
     Authority(#[from] AcmeError),
-    /// The configuration does not have the authority any more.
+    /// The authority is no longer in the configuration.
     #[error("the authority {0} is not in the configuration")]
     Unknown(String),
-    /// The stored credentials do not open.
+    /// The stored credentials cannot be opened.
     #[error("the credentials of the account {0} cannot be opened")]
     Sealed(AcmeAccountId),
-    /// The database.
+    /// The database failed.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
 impl Authorities {
-    /// Prepares the authorities of the configuration. None is asked anything yet. Who waits for the bell of those `before` hears of this
-    /// one's.
+    /// Creates the configured authorities without contacting them. Waiters of `before` are woken by this one as well.
     pub fn new(config: &Config, before: Option<&Self>) -> anyhow::Result<Self> {
         let acme = config.acme.clone();
         let is_acme = acme.issuer == Issuer::Acme;
@@ -186,23 +183,23 @@ impl Authorities {
         })
     }
 
-    /// The issuer of certificates.
+    /// Returns the issuer of certificates.
     pub fn issuer(&self) -> Issuer {
         self.shared.config.issuer
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &Acme {
         &self.shared.config
     }
 
-    /// The writer of DNS records.
+    /// Returns the writer of DNS records.
     pub fn writer(&self) -> Option<&RecordWriter> {
         self.shared.writer.as_ref()
     }
 
-    /// The name that `_acme-challenge.<hostname>` must be an alias of, so that we can prove the hostname for a project
-    /// that has it; none when nobody may delegate here.
+    /// Returns the name to which `_acme-challenge.<hostname>` must be a CNAME for us to prove the hostname for a
+    /// project that has it; `None` if delegation is not enabled.
     pub fn delegation(&self, project: &ProjectId, hostname: &Hostname) -> Option<String> {
         let acme = &self.shared.config;
         let is_possible =
@@ -210,13 +207,13 @@ impl Authorities {
         dns01::delegation(&acme.dns, project, hostname).filter(|_| is_possible)
     }
 
-    /// The folder of the local authority.
+    /// Returns the folder of the local authority.
     pub fn local_dir(&self) -> Option<&Path> {
         self.shared.config.local_dir.as_deref()
     }
 
-    /// Has a certificate looked after for a custom domain, from the commit on, unless nobody issues any. Then
-    /// [`wake`](Self::wake) saves it the wait.
+    /// Starts to maintain a certificate for a custom domain once the transaction commits, if certificates are issued at
+    /// all. Call [`wake`](Self::wake) afterwards to order it without delay.
     pub async fn watch(&self, db: impl PgExecutor<'_>, domain: &Hostname, now: Timestamp) -> Result<(), sqlx::Error> {
         if self.issuer() == Issuer::None {
             return Ok(());
@@ -224,17 +221,17 @@ impl Authorities {
         db::certificates::orders::watch(db, domain, now).await
     }
 
-    /// Wakes whoever orders certificates: something may be due.
+    /// Wakes the ordering of certificates, because something may be due.
     pub fn wake(&self) {
         self.shared.bell.notify_one();
     }
 
-    /// Waits until somebody wakes it.
+    /// Waits for [`wake`](Self::wake).
     pub async fn woken(&self) {
         self.shared.bell.notified().await;
     }
 
-    /// The authority to ask after `failures` in a row: the first, and after repeated failures of one the other.
+    /// Returns the authority to use after `failures` in a row: the first or, after several, alternately the other.
     pub fn choose(&self, failures: i32) -> Option<&Authority> {
         Some(&self.known(failures)?.authority)
     }
@@ -245,29 +242,28 @@ impl Authorities {
         fallback.or(self.shared.primary.as_ref())
     }
 
-    /// The names by which CAA records allow the authority that is asked after `failures`, as far as they are known.
+    /// Returns the CAA identities, as far as known, of the authority used after `failures`.
     pub async fn caa_identities(&self, failures: i32) -> Option<Vec<String>> {
         Some(self.known(failures)?.caa_identities().await)
     }
 
-    /// The names by which CAA records allow the second authority, as far as they are known; none when there is no
-    /// second.
+    /// Returns the CAA identities, as far as known, of the second authority; `None` if there is no second one.
     pub async fn caa_identities_of_fallback(&self) -> Option<Vec<String>> {
         Some(self.shared.fallback.as_ref()?.caa_identities().await)
     }
 
-    /// Forgets an opened account, whose authority does not take what it did any more: the directory is asked for again.
+    /// Forgets an open account whose authority no longer accepts its requests: its directory is fetched again.
     pub fn forget(&self, id: &AcmeAccountId) {
         self.opened().remove(id);
     }
 
-    /// The URL of our account at the authority that is asked after `failures`, when it is registered.
+    /// Returns the URL of our account at the authority used after `failures`, if registered.
     pub async fn account_url(&self, db: &PgPool, failures: i32) -> Result<Option<String>, sqlx::Error> {
         let Some(known) = self.known(failures) else { return Ok(None) };
         Ok(accounts::live(db, known.authority.directory_url()).await?.map(|account| account.url))
     }
 
-    /// The account at an authority, registered when there is none.
+    /// Returns the account at an authority, and registers one if there is none.
     pub async fn account(
         &self,
         db: &PgPool,
@@ -282,7 +278,7 @@ impl Authorities {
         let mut known = [&self.shared.primary, &self.shared.fallback].into_iter().flatten();
         let known = known.find(|known| known.authority.directory_url() == directory);
         let known = known.ok_or_else(|| AccountError::Unknown(directory.to_owned()))?;
-        // One registration at a time: the others find its account.
+        // One registration at a time: the other callers find its account.
         let registration = async {
             if accounts::live(db, directory).await?.is_none() {
                 let registered = authority.register().await?;
@@ -299,7 +295,7 @@ impl Authorities {
         self.open(master_key, authority, stored, now).await
     }
 
-    /// An account that was registered before, live or retired.
+    /// Returns a previously registered account, live or retired.
     pub async fn account_by_id(
         &self,
         db: &PgPool,

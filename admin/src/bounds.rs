@@ -1,11 +1,11 @@
-//! Bounds on work that runs concurrently, where more of it would exhaust the machine. Each is kept for every account, or for
-//! every client where there is no account, so that nobody takes all of it.
+//! Limits on concurrent work that would otherwise exhaust the machine. Each limit also applies per account, or per
+//! client where there is no account, so that nobody can use all of it.
 //!
-//! An account is the owner of what is published: the person or the org whose plan it counts against. A deploy token has no
-//! person, and members of one org who deploy together are one workload; a share is its person's. The organizations that one person created
-//! have a share together, since they are free to make.
+//! An account is the owner of what is published: the person or organization whose plan it counts against. Deploy tokens
+//! have no person, and members of one organization who deploy together are one workload. A share belongs to its person.
+//! The organizations that one person created have a common share, because they are free to create.
 //!
-//! Whose each scarce thing of the program is, here and elsewhere, is listed in `scarce.rs`, whose test finds those that are not.
+//! `scarce.rs` lists the payer of every limited resource of the program, and its test finds those that are missing.
 
 mod downloads;
 mod payment_looks;
@@ -34,103 +34,91 @@ use crate::{
     metrics,
 };
 
-/// Threads for what blocks: the spool, publishing, passwords. Each has a stack, and memory that the allocator keeps for it.
+/// Threads for the spool, publishing and passwords. Each has a stack, and memory that the allocator keeps for it.
 pub const BLOCKING_THREADS: usize = 64;
-/// Uploads of one account that are received, or wait to be published, at a time.
+/// Uploads of one account that are received or wait to be published concurrently.
 const ACCOUNT_UPLOADS: usize = 4;
-/// Uploads of one account that wait for one of those to end. Together with them: the jobs of a busy pipeline.
+/// Uploads of one account that may wait for one of those to end. Both together cover the jobs of a busy pipeline.
 const ACCOUNT_WAITING: usize = 16;
-/// Requests of all accounts that wait for a turn of one kind.
+/// Requests of all accounts that may wait for a permit of one kind.
 const WAITING: usize = 1_024;
-/// Uploads received at a time for each core, when the configuration names no number.
+/// Concurrent uploads per core, unless configured.
 const UPLOADS_PER_CORE: usize = 128;
-/// Uploads written at a time for each core, when the configuration names no number: while one waits for the disk, another
-/// compresses.
+/// Uploads written concurrently per core, unless configured: while one waits for the disk, another compresses.
 const PUBLISHES_PER_CORE: usize = 2;
-/// Small uploads written at a time for each core, beside the others: a few accounts whose large uploads compress for a minute each keep
-/// nobody's page waiting.
+/// Small uploads written concurrently per core, in addition to the others, so that a few accounts whose large uploads
+/// compress for a minute each do not delay small ones.
 const SMALL_PUBLISHES_PER_CORE: usize = 1;
-/// Small uploads of one account written at a time, beside the others.
+/// Small uploads of one account written concurrently, in addition to the others.
 const ACCOUNT_SMALL_PUBLISHES: usize = 1;
-/// The size up to which an archive counts as small: its files are compressed within seconds.
+/// The size up to which an archive counts as small: its files compress within seconds.
 const SMALL_PUBLISH_BYTES: u64 = 1024 * 1024;
-/// Fewest passwords hashed at a time, when the configuration names no number: one account never has all of them.
+/// Minimum of passwords hashed concurrently, unless configured, so that one account never has all permits.
 const LEAST_HASHES: usize = 2;
-/// Most bytes of the spool that uploads take, when the configuration names no number.
+/// The maximum spool space for uploads, in bytes, unless configured.
 const SPOOL_BYTES: u64 = 16_000 * MB;
-/// Bodies of webhooks that one client sends at a time.
 const CLIENT_WEBHOOKS: usize = 32;
-/// Bodies of webhooks that are received at a time. Many, because a slow one costs little: what it has sent is counted in
-/// bytes, and it has some seconds.
+/// Webhook bodies received concurrently. Many, as slow ones cost little: their bytes are counted and they time out.
 const WEBHOOKS: usize = 8_192;
-/// The part of the memory that bytes of webhooks take, without the large ones, when the configuration names no number: one in so
-/// many.
+/// The process's memory divided by this is the memory for webhooks, without large ones, unless configured.
 const WEBHOOK_MEMORY_SHARE: u64 = 32;
-/// Fewest bytes of webhooks, when the configuration names no number: one client never has all of them.
+/// The minimum bytes for webhooks, unless configured, so that one client never has all of them.
 const LEAST_WEBHOOK_BYTES: u64 = 2 * CLIENT_WEBHOOK_BYTES;
-/// Bytes of webhooks that one client has in memory, without the large ones. A delivery of the code host has some 20 KB.
+/// Webhook bytes of one client in memory, without large ones. A delivery of the code host has some 20 KB.
 const CLIENT_WEBHOOK_BYTES: u64 = 4 * MB;
-/// Webhooks received at a time that are larger than [`WEBHOOK_SMALL_BYTES`].
 const LARGE_WEBHOOKS: usize = 4;
-/// Large webhooks that one client sends at a time.
 const CLIENT_LARGE_WEBHOOKS: usize = 2;
 /// The size up to which a webhook counts as small.
 pub const WEBHOOK_SMALL_BYTES: usize = 1024 * 1024;
-/// Looks at custom domains at a time. Each waits for strangers' servers, for seconds at most.
+/// Concurrent checks of custom domains. Each waits, for seconds at most, for servers of strangers.
 const DOMAIN_LOOKS: usize = 64;
-/// Checkouts at a time. Each asks the payment provider, which answers only so many calls of one key.
+/// Concurrent checkouts. Each calls the payment provider, which limits the calls per key.
 const CHECKOUTS: usize = 32;
-/// Checkouts of one person at a time.
 const PERSON_CHECKOUTS: usize = 2;
-/// Looks at custom domains at a time for one account.
 const ACCOUNT_DOMAIN_LOOKS: usize = 8;
-/// Most memory that is taken by a deployment whose files are listed or compared: that of a manifest, which is some megabytes as
-/// a rule.
+/// Maximum memory for listing or comparing a deployment's files: its manifest, which usually has some megabytes.
 const LISTING_BYTES: u64 = 64 * MB;
-/// The part of the memory that listings take, when the configuration names no number: one in so many.
+/// The process's memory divided by this is the memory for listings, unless configured.
 const LISTING_MEMORY_SHARE: u64 = 16;
-/// Fewest listings at a time, when the configuration names no number: one account never has all of them.
+/// Minimum of concurrent listings, unless configured, so that one account never has all permits.
 const LEAST_LISTINGS: u64 = 2;
-/// The memory that is reckoned with where the system does not say it.
+/// The memory to assume if the system does not report it.
 const USUAL_MEMORY: u64 = 4_096 * MB;
-/// Completions tried out in the console at a time. Each has a connection to an edge, to which all of them are one client's.
+/// Concurrent completions tried out in the console. For the edges, to which each connects, they are one client's.
 const TRIES: usize = 32;
-/// Completions tried out at a time by one person.
 const PERSON_TRIES: usize = 4;
-/// Event streams at a time. Each has a connection and an open file, and some 20 KB.
+/// Concurrent event streams. Each has a connection, an open file and some 20 KB.
 const EVENT_STREAMS: usize = 4_096;
-/// Event streams of one person at a time.
 const ACCOUNT_EVENT_STREAMS: usize = 16;
-/// Event streams of one session at a time: those of a browser share a connection with whatever else its pages ask for, and an
-/// edge answers 16 requests of a connection at a time.
+/// Concurrent event streams of one session. A browser's streams share a connection with its pages' other requests, and
+/// an edge serves 16 requests of a connection concurrently.
 const SESSION_EVENT_STREAMS: usize = 8;
-/// Event streams that look at the same time whether their person still belongs where they belonged, and is signed in: fewer than
-/// there are connections to the database.
+/// Event streams that check their person's sign-in and memberships concurrently: fewer than database connections.
 const EVENT_LOOKS: usize = 4;
-/// Event streams of one person that look at the same time.
+/// Event streams of one person that concurrently check these.
 const ACCOUNT_EVENT_LOOKS: usize = 1;
-/// The `Retry-After` of an account with as many event streams as it may have.
+/// The `Retry-After` for an account that has reached its limit of event streams.
 const EVENT_STREAMS_RETRY: Duration = Duration::from_secs(30);
-/// Most pushes being fetched and published. Each may hold 250 MB of the spool, within what its account may hold of it.
+/// Pushes fetched and published concurrently. Each may hold 250 MB of the spool, within its account's share.
 const PUSHES: usize = 3;
-/// Most certificates that are ordered at a time. Each waits for the authority most of the time.
+/// Certificates ordered concurrently. Each order mostly waits for the authority.
 const ORDERS: usize = 32;
-/// Most certificates of one payer that are ordered at a time, by all admins together: half of what one admin orders.
+/// Certificates of one payer ordered concurrently by all admins together: half of what one admin orders.
 pub(crate) const PAYER_ORDERS: usize = ORDERS / 2;
-/// Longest wait of a request for a turn before it is refused.
+/// Maximum wait of a request for a permit before it is refused.
 const TURN_WAIT: Duration = Duration::from_secs(10);
 /// The `Retry-After` of an upload for which the spool has no room.
 pub(crate) const SPOOL_RETRY: Duration = Duration::from_secs(30);
-/// How long an upload that was received waits to be published: its client has done its part. Far below the hour after which
-/// an upload is given up for dead.
+/// Maximum wait of a received upload for its publication: its client is done. Far below the hour after which it is
+/// given up.
 pub(crate) const PUBLISH_WAIT: Duration = Duration::from_mins(10);
 
-/// The bounds. Clones share them.
+/// The limits. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Bounds {
     uploads: Turns<PayingAccount>,
     spool: Amounts<PayingAccount>,
-    /// Whether there is room on the disks, for those who look there.
+    /// Logs whether there is room on the disks.
     pub(crate) fullness: Fullness,
     publishes: Turns<PayingAccount>,
     small_publishes: Turns<PayingAccount>,
@@ -152,20 +140,20 @@ pub struct Bounds {
     downloads: Downloads,
 }
 
-/// The turn of an account for work of which it has a share.
+/// An account's permit for work that is limited per account.
 pub type AccountTurn = Turn<PayingAccount>;
 
-/// An event stream that is open, until it is dropped.
+/// The permit of an open event stream, released on drop.
 #[derive(Debug)]
 #[must_use = "a turn that is dropped is given back"]
 pub struct EventStreamTurn {
-    /// Given back when this is dropped, before the streams are counted.
+    /// Released on drop, before the streams are counted.
     of_account: Option<AccountTurn>,
     all: Turns<PayingAccount>,
     _of_session: Option<Turn<SessionId>>,
 }
 
-/// A webhook that is being received, until it is dropped.
+/// The permit of a webhook that is being received, released on drop.
 #[derive(Debug)]
 #[must_use = "a turn that is dropped is given back"]
 pub struct WebhookTurn {
@@ -177,15 +165,14 @@ pub struct WebhookTurn {
 }
 
 impl Bounds {
-    /// The bounds of the configuration; what it leaves open is worked out from the machine. `spool` is the folder in which
-    /// uploads are received.
+    /// Creates the limits from the configuration, or else from the machine. `spool` is the folder for uploads.
     pub fn new(config: &config::Admin, spool: &Path) -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let or = |given: usize, else_: usize| if given == 0 { else_ } else { given };
         let turns = |total: usize, share: usize| {
             Turns::new(fairness::Bounds { total, share, waiting: WAITING, waiting_share: ACCOUNT_WAITING })
         };
-        // Half of them, so that there is always one for somebody else, though a single account waits where it need not.
+        // One account gets at most half, so that there is always room for another, although it may wait needlessly.
         let halved = |total: usize| turns(total, total.div_ceil(2));
         let uploads = or(config.uploads, cores * UPLOADS_PER_CORE);
         let spool_bytes = match config.spool_bytes {
@@ -199,7 +186,7 @@ impl Bounds {
         };
         let of_clients =
             |total, share| Turns::new(fairness::Bounds { total, share, waiting: total, waiting_share: share });
-        // Nobody waits for these.
+        // Requests never wait for these.
         let of_accounts = |total, share| Turns::new(fairness::Bounds { total, share, waiting: 0, waiting_share: 0 });
         Self {
             uploads: turns(uploads, ACCOUNT_UPLOADS),
@@ -236,7 +223,7 @@ impl Bounds {
         }
     }
 
-    /// Waits until `account` may send another upload: at a time it has few, however many others there are.
+    /// Waits for a permit for another upload of `account`. An account has few, however idle the server is.
     pub async fn upload(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
         self.uploads.take(account, TURN_WAIT).await.map_err(|refused| match refused {
             Refused::Share => {
@@ -246,21 +233,21 @@ impl Bounds {
         })
     }
 
-    /// Uploads that are being received, wait to be published, or are published.
+    /// Returns the number of uploads that are being received, wait to be published, or are being published.
     pub fn uploads_under_way(&self) -> usize {
         self.uploads.taken()
     }
 
-    /// Refuses an upload of `account` for which the spool has no room if it has `length` bytes.
+    /// Rejects an upload of `account` if the spool has no room for its `length` bytes.
     pub fn check_spool(&self, account: &PayingAccount, length: u64) -> Result<(), ApiError> {
-        // Given back at once: it is taken as it comes, so that an upload that is slow holds no more than it has sent.
+        // Released immediately: bytes are reserved as they arrive, so that a slow upload holds only what it has sent.
         let refused = self.spool(account).grow(length);
         refused.map_err(|refused| self.spool_refuses(refused))?;
         self.fullness.spool_has_room();
         Ok(())
     }
 
-    /// The answer to an upload for which the spool has no room.
+    /// Returns the error for an upload for which the spool has no room.
     pub fn spool_refuses(&self, refused: Refused) -> ApiError {
         if refused == Refused::Share {
             return busy(
@@ -272,13 +259,13 @@ impl Bounds {
         ApiError::new(Code::Busy, message).retry_after(SPOOL_RETRY).of_this_admin()
     }
 
-    /// The bytes that an upload of `account` takes of the spool: none yet.
+    /// Creates the spool reservation for an upload of `account`, initially empty.
     pub fn spool(&self, account: &PayingAccount) -> Held<PayingAccount> {
         self.spool.hold(account.clone())
     }
 
-    /// Waits until an archive of `bytes` that was received of `account` may be written to the store. Accounts take their turns round
-    /// robin. A small archive does not wait for large ones.
+    /// Waits for a permit to write a received archive of `bytes` bytes of `account` to the store. Accounts take turns
+    /// round robin. A small archive does not wait for large ones.
     pub async fn publish(&self, account: &PayingAccount, bytes: u64) -> Result<AccountTurn, ApiError> {
         let turns = if bytes > SMALL_PUBLISH_BYTES {
             &self.publishes
@@ -290,7 +277,7 @@ impl Bounds {
         turns.take(account, PUBLISH_WAIT).await.map_err(|_| too_much())
     }
 
-    /// Takes the turn of a client that sends a webhook, if it has one left.
+    /// Returns a permit for a client's webhook, if the client has one left.
     pub fn webhook(&self, client: Client) -> Result<WebhookTurn, ApiError> {
         let turn = self.webhooks.try_take(&client).map_err(|_| too_much())?;
         Ok(WebhookTurn {
@@ -302,22 +289,22 @@ impl Bounds {
         })
     }
 
-    /// Waits until somebody may look at a custom domain for `account`.
+    /// Waits for a permit to check a custom domain for `account`.
     pub async fn domain_look(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
         self.domain_looks.take(account, TURN_WAIT).await.map_err(|_| too_much())
     }
 
-    /// Waits until the files of a deployment of `account` may be listed or compared.
+    /// Waits for a permit to list or compare files of a deployment of `account`.
     pub async fn listing(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
         self.listings.take(account, TURN_WAIT).await.map_err(|_| too_much())
     }
 
-    /// Waits until `person` may try a completion out.
+    /// Waits for a permit for `person` to try out a completion.
     pub async fn completion_try(&self, person: &PayingAccount) -> Result<AccountTurn, ApiError> {
         self.tries.take(person, TURN_WAIT).await.map_err(|_| too_much())
     }
 
-    /// Takes a turn to follow events for a person, by this session if by one.
+    /// Returns a permit for an event stream of a person, by this session if any.
     pub fn event_stream(
         &self,
         person: &PayingAccount,
@@ -341,47 +328,47 @@ impl Bounds {
         Ok(EventStreamTurn { of_account: Some(of_account), all: self.event_streams.clone(), _of_session: of_session })
     }
 
-    /// Waits until an event stream of `person` may ask the database about them; not for ever, since it has to look at last.
+    /// Waits for a permit for an event stream of `person` to query the database, which it must do eventually.
     pub async fn event_look(&self, person: &PayingAccount) -> Option<AccountTurn> {
         self.event_looks.take(person, TURN_WAIT).await.ok()
     }
 
-    /// Waits until a checkout of `person` may ask the payment provider.
+    /// Waits for a permit for a checkout of `person` to call the payment provider.
     pub async fn checkout(&self, person: &PayingAccount) -> Result<AccountTurn, ApiError> {
         self.checkouts.take(person, TURN_WAIT).await.map_err(|_| too_much())
     }
 
-    /// Looks at payments that webhooks ask for.
+    /// Returns the permits for payment checks triggered by webhooks.
     pub fn payment_looks(&self) -> &PaymentLooks {
         &self.payment_looks
     }
 
-    /// Reports on visits.
+    /// Returns the permits for reports on visits.
     pub fn reports(&self) -> &Reports {
         &self.reports
     }
 
-    /// Downloads of deployments.
+    /// Returns the permits for downloads of deployments.
     pub fn downloads(&self) -> &Downloads {
         &self.downloads
     }
 
-    /// Whether nobody may deploy another push now.
+    /// Returns whether no further push can be deployed now.
     pub fn is_full_of_pushes(&self) -> bool {
         self.pushes.taken() >= self.pushes.bounds().total
     }
 
-    /// Takes a turn of `account` to deploy a push, if it has one left: one account never has all of them.
+    /// Returns a permit for deploying a push of `account`, if it has one left: one account never has all of them.
     pub fn push(&self, account: &PayingAccount) -> Option<AccountTurn> {
         self.pushes.try_take(account).ok()
     }
 
-    /// Takes the turns that are left for ordering certificates.
+    /// Takes all free permits for ordering certificates.
     pub fn orders(&self) -> Vec<OwnedSemaphorePermit> {
         std::iter::from_fn(|| self.orders.clone().try_acquire_owned().ok()).take(ORDERS).collect()
     }
 
-    /// Hashes a site's password for `account` on a blocking thread, once it is the account's turn.
+    /// Hashes a site's password on a blocking thread, after waiting for a permit of `account`.
     pub async fn hash(&self, account: &PayingAccount, password: SitePassword) -> Result<String, ApiError> {
         let turn = self.hashes.take(account, TURN_WAIT).await.map_err(|_| too_much())?;
         let hashing = tokio::task::spawn_blocking(move || {
@@ -401,13 +388,13 @@ impl Drop for EventStreamTurn {
 }
 
 impl WebhookTurn {
-    /// Counts the next `more` bytes of a body that has `read` already. One that grows large waits for a turn of the large.
+    /// Counts the next `more` bytes of a body after `read` bytes. A body that grows large waits for a permit.
     pub async fn grow(&mut self, read: usize, more: usize) -> Result<(), ApiError> {
         if self.large.is_none() && read + more > WEBHOOK_SMALL_BYTES {
             let large = self.large_webhooks.take(&self.client, TURN_WAIT).await.map_err(|_| too_much())?;
             self.large = Some(large);
         }
-        // What is large is bounded by its turn.
+        // Large bodies are bounded by their permit instead.
         if self.large.is_none() {
             self.bytes.grow(more as u64).map_err(|_| too_much())?;
         }
@@ -415,18 +402,16 @@ impl WebhookTurn {
     }
 }
 
-/// Bytes of webhooks where the process may have so much memory.
 fn webhook_bytes(memory: u64) -> u64 {
     (memory / WEBHOOK_MEMORY_SHARE).max(LEAST_WEBHOOK_BYTES)
 }
 
-/// Listings at a time where the process may have so much memory.
 fn listings(memory: u64) -> usize {
     let fitting = (memory / LISTING_MEMORY_SHARE / LISTING_BYTES).max(LEAST_LISTINGS);
     usize::try_from(fitting).unwrap_or(usize::MAX)
 }
 
-/// The answer to a request for which there is no turn.
+/// Returns the error for a request that got no permit.
 pub fn too_much() -> ApiError {
     busy("Too much is going on at once; please try again in a moment.")
 }

@@ -1,8 +1,8 @@
 //! A change of the platform, from its transaction to the edges that have applied it.
 //!
-//! Every change goes through the same steps in the same order, and a [`Change`] is the one place that knows it: acts, then
-//! the audit log, then the rows that tell the edges, the commit, the numbers of these rows, the messages to the edges, the wait for
-//! them. No change waits for another one before its commit; the numbers are given afterwards, to many at once.
+//! A [`Change`] takes all steps in the same order: it executes statements, then writes the audit log and the rows for
+//! the edges, commits, has these rows numbered, sends the messages to the edges, and waits for them. No change waits
+//! for another before its commit; numbers are assigned afterwards, many in one batch.
 
 use std::ops::{Deref, DerefMut};
 
@@ -20,9 +20,9 @@ use crate::{
     events::{self, Events},
 };
 
-/// A transaction that knows who makes it, what the audit log is to say of it, and what edges have to forget.
+/// A transaction that carries its actor, its audit entries, and what edges have to forget.
 ///
-/// Acts take it as the connection that it derefs to. Dropped without a commit, it leaves nothing behind.
+/// It derefs to the connection. If it is dropped without a commit, it is rolled back.
 #[must_use = "a change that is not committed is rolled back"]
 pub struct Change<'a> {
     transaction: Transaction<'static, Postgres>,
@@ -37,7 +37,7 @@ pub struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// Begins a change in the name of `actor`.
+    /// Begins a change on behalf of `actor`.
     pub async fn begin(
         db: &PgPool,
         edges: &Edges,
@@ -58,28 +58,27 @@ impl<'a> Change<'a> {
         })
     }
 
-    /// The time of the change, which its rows and its audit entries carry.
+    /// Returns the time of the change, for its rows and its audit entries.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// Adds a line to the audit log, in the actor's name.
+    /// Adds an entry to the audit log, with this change's actor.
     pub fn audit(&mut self, entry: Entry) {
         self.entries.push(entry);
     }
 
-    /// Tells those who follow the account of something that the audit log has no line for. Every line of the audit log is
-    /// told of anyway.
+    /// Sends an event to those who follow the account. Audit entries become events by themselves.
     pub fn tell(&mut self, event: Event) {
         self.messages.push(Message::Event(Box::new(event)));
     }
 
-    /// Has the event streams of a person look whether their sessions and tokens have ended.
+    /// Makes a person's event streams check whether their sessions and tokens have ended.
     pub fn recheck_credentials(&mut self, user: &UserId) {
         self.messages.push(Message::Credentials { user: user.clone() });
     }
 
-    /// Has the edges forget what they remember of a subject. Touching one twice is the same as touching it once.
+    /// Makes the edges drop a subject from their caches. Touching a subject twice has the same effect as once.
     pub fn touch(&mut self, touched: impl Into<Touched>) {
         let touched = touched.into();
         match self.touched.iter_mut().find(|before| before.subject == touched.subject) {
@@ -88,12 +87,12 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Has the edges look for the certificate of `names` again: this one was inserted.
+    /// Makes the edges look up the certificate for `names` again, because this one was inserted.
     pub fn announce(&mut self, certificate: CertificateId, names: Vec<String>) {
         self.certificate = Some((certificate, names));
     }
 
-    /// Commits, and waits until the living edges have applied the change; does not wait when nothing was touched.
+    /// Commits, and waits until the living edges have applied the change. Does not wait if nothing was touched.
     pub async fn commit(self) -> Result<Propagation, sqlx::Error> {
         let (edges, events) = (self.edges.clone(), self.events.clone());
         let (changes, told) = self.finish().await?;
@@ -104,15 +103,14 @@ impl<'a> Change<'a> {
         Ok(propagation)
     }
 
-    /// Commits, and tells the edges without waiting for them: for changes that nobody looks for right away.
+    /// Commits and notifies the edges without waiting for them, for changes that nobody observes right away.
     pub async fn commit_without_waiting(self) -> Result<(), sqlx::Error> {
         let edges = self.edges.clone();
         edges.send(self.finish().await?.0);
         Ok(())
     }
 
-    /// Writes the rows that end the transaction, commits it, and publishes what was done as events. Returns those of the
-    /// audit log.
+    /// Writes the final rows, commits, and publishes the events. Returns the audit log's events.
     async fn finish(mut self) -> Result<(Vec<PendingId>, Vec<Event>), sqlx::Error> {
         for entry in &self.entries {
             audit::record(&mut self.transaction, self.actor, entry, self.now).await?;

@@ -1,8 +1,7 @@
-//! The built console: the files of one folder, read into memory at the start.
+//! The built console: the files of one folder, read into memory at startup.
 //!
-//! The build puts a compressed twin (`.br`) beside each file, and the hash of its content into the name of whatever lies
-//! under `_app/immutable`. The documentation's site stands in its folder `guide`, if it was built. Not here: which addresses are the
-//! console's, which is in [`crate::pages`].
+//! The build writes a compressed copy (`.br`) of each file, and hashes into the names of files under `_app/immutable`.
+//! The documentation site is in the folder `guide`, if it was built. The console's addresses are in [`crate::pages`].
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -24,29 +23,26 @@ use base64::{
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-/// The page that every address of the console begins with.
+/// The page served at every address of the console.
 const PAGE: &str = "/index.html";
 /// The folder of files whose names change with their content.
 const IMMUTABLE: &str = "/_app/immutable/";
-/// The file that names the build.
 const VERSION: &str = "/_app/version.json";
-/// Most files of a build.
 const MOST_FILES: usize = 2_000;
-/// Most bytes of a build, compressed twins included.
+/// The maximum size of a build, including compressed copies.
 const MOST_BYTES: u64 = 32 * 1024 * 1024;
-/// The policy of the page: nothing inline, nothing from another host, and no text becomes script.
+/// The page's `Content-Security-Policy`: nothing inline or from other hosts, and no text interpreted as script.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       worker-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; \
                       require-trusted-types-for 'script'; trusted-types svelte-trusted-html console-worker";
 
-/// The folder of the documentation's site.
 const GUIDE: &str = "/guide/";
 
 /// The files of the console, by path. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ConsoleFiles {
     files: Arc<HashMap<String, File>>,
-    /// The policy of the documentation's pages, which allows the scripts that the build has written into them and no others.
+    /// The documentation's `Content-Security-Policy`, which allows only the inline scripts that the build wrote.
     guide_policy: HeaderValue,
 }
 
@@ -57,7 +53,7 @@ struct File {
     brotli: Option<Form>,
 }
 
-/// A form in which a file is sent. Each has an entity tag of its own, so that nobody puts parts of two together.
+/// An encoding of a file. Each has its own entity tag, so that parts of two encodings are not combined.
 #[derive(Debug)]
 struct Form {
     bytes: Bytes,
@@ -65,7 +61,7 @@ struct Form {
 }
 
 impl ConsoleFiles {
-    /// Reads a folder that the console's build has written.
+    /// Reads a folder written by the console's build.
     pub fn read(folder: &Path) -> anyhow::Result<Self> {
         let mut paths = Vec::new();
         list(folder, &mut paths)?;
@@ -88,7 +84,7 @@ impl ConsoleFiles {
         Ok(Self { files: Arc::new(files), guide_policy: HeaderValue::from_str(&guide_policy(&scripts))? })
     }
 
-    /// Answers with the page, which finds out by its address what to show.
+    /// Returns the page, which decides by its address what to show.
     pub fn page(&self, headers: &HeaderMap) -> Response {
         let mut response = self.files.get(PAGE).map_or_else(not_found, |page| page.answer("no-cache", headers));
         for (name, value) in [
@@ -102,8 +98,7 @@ impl ConsoleFiles {
         response
     }
 
-    /// Answers with the file at `path`, if its name changes with its content, or with the version of the build, by which a page
-    /// that is open learns that it is an older one.
+    /// Returns the file at `path` if its name changes with its content, or the build's version, which open pages poll.
     pub fn file(&self, path: &str, headers: &HeaderMap) -> Response {
         if path == VERSION {
             return self.files.get(VERSION).map_or_else(not_found, |file| file.answer("no-cache", headers));
@@ -112,7 +107,7 @@ impl ConsoleFiles {
         file.map_or_else(not_found, |file| file.answer("public, max-age=31536000, immutable", headers))
     }
 
-    /// Answers with the page or file of the documentation's site at `path` below its address. None where there is none.
+    /// Returns the documentation's page or file at `path`, if it exists.
     pub fn guide(&self, path: &str, headers: &HeaderMap) -> Option<Response> {
         let index = if path.is_empty() || path.ends_with('/') { "index.html" } else { "" };
         let mut response = self.files.get(&format!("{GUIDE}{path}{index}"))?.answer("no-cache", headers);
@@ -127,7 +122,7 @@ impl ConsoleFiles {
     }
 }
 
-/// The hashes of the scripts in a page, as a policy names them.
+/// Returns the hashes of a page's scripts in the form of a policy.
 fn inline_scripts(page: &str) -> impl Iterator<Item = String> {
     page.split(concat!("<", "script>")).skip(1).filter_map(|rest| {
         let (script, _) = rest.split_once("</script>")?;
@@ -186,8 +181,8 @@ impl File {
     }
 }
 
-/// Whether the client would rather have brotli than the file as it is (RFC 9110, section 12.5.3). The edge compresses nothing of
-/// admin's, so whoever takes brotli gets what the build has compressed.
+/// Returns whether the client prefers brotli to the uncompressed file (RFC 9110, section 12.5.3). Edges do not compress
+/// admin's responses, so clients get the copy that the build compressed.
 fn takes_brotli(headers: &HeaderMap) -> bool {
     let (mut brotli, mut identity, mut others) = (None, None, None);
     let accepted = headers.get_all(header::ACCEPT_ENCODING).into_iter().filter_map(|value| value.to_str().ok());
@@ -201,18 +196,18 @@ fn takes_brotli(headers: &HeaderMap) -> bool {
         }
     }
     let brotli = brotli.or(others).unwrap_or(0.0);
-    // What was named outranks the file as it is when nothing was said of that.
+    // A named coding outranks the uncompressed file if that was not mentioned.
     brotli > 0.0 && brotli >= identity.unwrap_or(0.0)
 }
 
-/// The `q` among a coding's parameters: one when there is none, zero when it is not a weight.
+/// Returns the `q` of a coding: one if absent, zero if invalid.
 fn weight(parameters: &str) -> f32 {
     let mut weights = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
     let Some((_, q)) = weights.find(|(name, _)| name.trim().eq_ignore_ascii_case("q")) else { return 1.0 };
     q.trim().parse().ok().filter(|q| (0.0..=1.0).contains(q)).unwrap_or(0.0)
 }
 
-/// Whether a list of entity tags names this one, or any.
+/// Returns whether a list of entity tags contains this one or `*`.
 fn contains(list: &HeaderValue, etag: &HeaderValue) -> bool {
     let (Ok(list), Ok(etag)) = (list.to_str(), etag.to_str()) else { return false };
     list.split(',').map(str::trim).any(|one| one == "*" || one.trim_start_matches("W/") == etag)
@@ -222,7 +217,7 @@ fn not_found() -> Response {
     let mut response = Response::new(Body::from("There is no such file of the console; reload the page.\n"));
     *response.status_mut() = StatusCode::NOT_FOUND;
     let headers = response.headers_mut();
-    // Another admin may have it while a new version comes.
+    // Another admin may have the file during a version upgrade.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

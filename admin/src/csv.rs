@@ -1,14 +1,14 @@
 //! Cells of comma-separated values (RFC 4180).
 
-/// Characters at which a spreadsheet may split a cell, whether or not it is quoted: many split at semicolons or tabs, as their
-/// locale says, and then take a quote within a cell for its end.
+/// Characters at which spreadsheets may split a cell, quoted or not: depending on the locale, many split at semicolons
+/// or tabs, and then take a quote within a cell for its end.
 const SPLITS: [char; 5] = [';', '\t', '\r', '\n', '"'];
-/// Characters with which a formula begins.
+/// Characters that start a formula.
 const SIGILS: [char; 4] = ['=', '+', '-', '@'];
 
-/// Formats a cell that holds what others wrote. A spreadsheet takes no part of it for a formula, wherever it splits: an
-/// apostrophe precedes whatever looks like the beginning of one. Numbers of ours are written without this, so that negative
-/// ones stay numbers.
+/// Formats a cell with text from others. An apostrophe precedes anything that looks like the start of a formula, so
+/// that no part of the cell is interpreted as one, wherever a spreadsheet splits it. Numbers are written without this
+/// function, so that negative ones stay numbers.
 pub fn cell(text: &str) -> String {
     let text = without_formulas(text);
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
@@ -16,7 +16,7 @@ pub fn cell(text: &str) -> String {
 
 fn without_formulas(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    // A cell that begins with one of these is read as if it began after them.
+    // Spreadsheets skip these at the start of a cell.
     if text.starts_with(['\t', '\r']) {
         safe.push('\'');
     }
@@ -52,7 +52,7 @@ mod tests {
         }
     }
 
-    /// The cells of a line for a program that splits at `separator` and heeds no quotes.
+    /// Splits a line at `separator`, like a program that ignores quotes.
     fn split(line: &str, separator: char) -> impl Iterator<Item = &str> {
         line.split(separator).map(|cell| cell.trim_start_matches(['"', ' ', '\r', '\n', '\t']))
     }

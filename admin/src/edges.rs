@@ -1,9 +1,9 @@
-//! The edges as admin sees them: what they are told, and how far each of them has got.
+//! The edges: the changes sent to them, and how far each edge has applied them.
 //!
-//! [`Change`](crate::change::Change) commits and hands the names of its rows to [`Edges::apply`](crate::edges::Edges::apply), which
-//! has them numbered and sent, and waits. One task numbers changes ([`sequencer`]), one sends them to Redis, one listens to the edges'
-//! heartbeats; all live as long as the program ([`EdgesTasks::run`](crate::edges::EdgesTasks::run)).
-//! A change that could not be numbered or sent stays so in Postgres, where a job finds it.
+//! [`Change`](crate::change::Change) commits and passes the ids of its rows to
+//! [`Edges::apply`](crate::edges::Edges::apply), which has them numbered and sent, and waits. One task numbers changes
+//! ([`sequencer`]), one sends them to Redis, one listens to the edges' heartbeats
+//! ([`EdgesTasks::run`](crate::edges::EdgesTasks::run)). A job resends changes that could not be numbered or sent.
 
 mod sequencer;
 
@@ -40,24 +40,23 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics;
 
-/// Transactions whose changes wait for their numbers. When the queue is full, they are left to the job that sends again.
+/// Transactions whose changes wait for numbers. If the queue is full, they are left to the resending job.
 const NUMBER_QUEUE: usize = 1_024;
-/// Changes that wait to be sent. When the queue is full, they are left to the job that sends again.
+/// Changes that wait to be sent. If the queue is full, they are left to the resending job.
 const SEND_QUEUE: usize = 1_024;
 /// Changes marked as sent in one statement.
 const MARK_BATCH: usize = 64;
-/// Time after connecting for which the table of edges is not trusted: every edge needs time for a heartbeat.
+/// The time after connecting in which the table of edges is incomplete: every edge needs time for a heartbeat.
 const LISTEN_FIRST: Duration = HEARTBEAT_EVERY.saturating_mul(2);
 /// Interval at which the positions that edges record in Postgres are read.
 const READ_EVERY: Duration = Duration::from_secs(2);
-/// Most edges in the table. Further ones are not heard.
+/// The maximum number of edges in the table. Further ones are ignored.
 const EDGES_KNOWN: usize = 10_000;
-/// Pauses between attempts to listen to Redis again, doubled up to the longest.
+/// Backoff between attempts to listen to Redis again, doubled up to the maximum.
 const RECONNECT: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(2);
-/// Silence on the channel after which the subscription itself is taken for broken, and made anew.
+/// Maximum silence of the channel before the subscription is considered broken and renewed.
 const SUSPECT_AFTER: Duration = FORGOTTEN_AFTER;
 
-/// The answer header that says how far a change has got.
 const PROPAGATION: HeaderName = HeaderName::from_static("x-svc-propagation");
 
 /// A handle on the edges. Cheap to clone.
@@ -67,20 +66,19 @@ pub struct Edges {
     commits: mpsc::Sender<Commit>,
 }
 
-/// The changes of a committed transaction, which want their numbers.
+/// The changes of a committed transaction, which need numbers.
 struct Commit {
     ids: Vec<PendingId>,
-    /// Hears the position of the last of them, if anybody waits for it.
+    /// Receives the position of the last change, if anybody waits for it.
     reply: Option<oneshot::Sender<Position>>,
 }
 
 struct Shared {
     table: Mutex<Table>,
-    /// Woken at every heartbeat and at every change of the connection.
     changed: Notify,
 }
 
-/// The tasks behind [`Edges`]: made together with it, and run for the program's life.
+/// The tasks behind [`Edges`]. Created together with it, and run until the program ends.
 pub struct EdgesTasks {
     shared: Arc<Shared>,
     commits: mpsc::Receiver<Commit>,
@@ -89,28 +87,25 @@ pub struct EdgesTasks {
     clock: Clock,
 }
 
-/// How far a change has got. Added to an answer, it becomes the header `X-Svc-Propagation: 3/3; 9ms`; a change that no
-/// edge has to know of adds none.
+/// The number of edges that have applied a change. In a response, it becomes the header `X-Svc-Propagation: 3/3; 9ms`,
+/// or none for a change that does not concern edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Propagation(Option<Receipt>);
 
-/// The edges that had acknowledged a change when the wait for them ended.
+/// The state of a change's propagation when the wait for it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Receipt {
-    /// Edges that have applied the change.
     acknowledged: usize,
-    /// Edges heard of lately.
     known: usize,
-    /// Time for which the change waited for them.
+    /// The time that the change waited for them.
     took: Duration,
 }
 
 impl Propagation {
-    /// The propagation of a change that no edge has to know of.
+    /// The propagation of a change that does not concern edges.
     pub const NONE: Self = Self(None);
 
-    /// Returns what events say of it: `edges` have applied the change `of` those that are up, after `ms`. Nothing where no
-    /// edge has to know.
+    /// Returns the details for events: `edges` have applied the change `of` those that are up, after `ms`.
     pub fn detail(&self) -> Option<Map<String, Value>> {
         let Receipt { acknowledged, known, took } = self.0?;
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
@@ -120,7 +115,7 @@ impl Propagation {
 }
 
 impl Edges {
-    /// Makes the handle, and the tasks that have to run for it to be of use.
+    /// Creates the handle, and the tasks that must run for it to work.
     pub fn new(redis: Redis, db: PgPool, clock: Clock) -> (Self, EdgesTasks) {
         let shared = Arc::new(Shared { table: Mutex::default(), changed: Notify::new() });
         let (sender, commits) = mpsc::channel(NUMBER_QUEUE);
@@ -138,8 +133,8 @@ impl Edges {
         }
     }
 
-    /// Has the changes of a committed transaction numbered and sent, and waits for the last of them: an edge applies them in
-    /// order, so one that has reached the highest `seq` has applied all.
+    /// Has the changes of a committed transaction numbered and sent, and waits for the last of them: edges apply
+    /// changes in order, so an edge that has reached the highest `seq` has applied all.
     pub async fn apply(&self, ids: Vec<PendingId>) -> Propagation {
         if ids.is_empty() {
             return Propagation::NONE;
@@ -149,20 +144,20 @@ impl Edges {
         self.hand_over(Commit { ids, reply: Some(reply) });
         let position = tokio::time::timeout_at(start + ACKNOWLEDGE_WAIT, position).await;
         let Ok(Ok(position)) = position else {
-            // It is committed, and edges learn of it once it has its number.
+            // The change is committed, and edges receive it once it has its number.
             let known = self.shared.table().count_known(Instant::now());
             metrics::change_propagated(start.elapsed(), false);
             return Propagation(Some(Receipt { acknowledged: 0, known, took: start.elapsed() }));
         };
         let receipt = self.acknowledged(&position, start).await;
-        // Where no edge is known, nobody has confirmed anything.
+        // If no edge is known, none has confirmed.
         let is_complete = receipt.acknowledged == receipt.known && receipt.known > 0;
         metrics::change_propagated(receipt.took, is_complete);
         Propagation(Some(receipt))
     }
 
-    /// Waits until the edges can be heard, at most `patience`: for a program that makes one change and ends. While they cannot,
-    /// nobody waits for them.
+    /// Waits up to `patience` until heartbeats arrive, for a program that makes one change and exits. Without
+    /// heartbeats, a change does not wait for edges.
     pub async fn listen(&self, patience: Duration) {
         let listening = async {
             loop {
@@ -181,14 +176,14 @@ impl Edges {
         }
     }
 
-    /// Returns the number of edges that were heard of a moment ago.
+    /// Returns the number of edges seen recently.
     pub fn living(&self) -> usize {
         let now = Instant::now();
         self.shared.table().edges.values().filter(|heard| now - heard.at < PRESUMED_DEAD_AFTER).count()
     }
 
-    /// Waits until every living edge has applied the change at `position`, at most [`ACKNOWLEDGE_WAIT`]. Returns immediately
-    /// while Redis is away, because nothing can be heard then: the edges find the change in Postgres.
+    /// Waits up to [`ACKNOWLEDGE_WAIT`] until every living edge has applied the change at `position`. Returns
+    /// immediately while Redis is unavailable: no heartbeats arrive, and the edges find the change in Postgres.
     async fn acknowledged(&self, position: &Position, start: Instant) -> Receipt {
         let deadline = start + ACKNOWLEDGE_WAIT;
         loop {
@@ -218,7 +213,7 @@ impl Shared {
 }
 
 impl fmt::Display for Propagation {
-    /// `2/3; 9ms`, or nothing where no edge has to know.
+    /// Formats as `2/3; 9ms`, or as nothing for a change that does not concern edges.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(Receipt { acknowledged, known, took }) = self.0 else { return Ok(()) };
         write!(f, "{acknowledged}/{known}; {}ms", took.as_millis())
@@ -237,33 +232,32 @@ impl IntoResponseParts for Propagation {
     }
 }
 
-/// The state of the edges, as their heartbeats report it.
 #[derive(Default)]
 struct Table {
-    /// The time since which heartbeats can be heard; none while Redis is away.
+    /// Since when heartbeats have been received; `None` while Redis is unavailable.
     listening_since: Option<Instant>,
     edges: HashMap<String, Heard>,
-    /// The edges that recorded their positions in Postgres lately: all there are, also while they or we cannot reach Redis.
+    /// The edges that recently recorded their positions in Postgres. Complete even without Redis.
     recorded: Vec<RecordedEdge>,
-    /// The edges that have said that they leave, which Postgres may still have had when it was read.
+    /// The edges that announced their shutdown, which may still be among `recorded`.
     left: HashMap<String, Instant>,
 }
 
 struct Heard {
     seq: i64,
-    /// The epoch that `seq` is of; none of an edge whose version knows of none.
+    /// The epoch of `seq`; `None` if the edge's version does not know epochs.
     epoch: Option<Epoch>,
     at: Instant,
 }
 
 impl Heard {
-    /// Whether the edge has applied the change. One of another epoch has not verified what it remembers.
+    /// Returns whether the edge has applied the change. An edge in another epoch has not revalidated its cache.
     fn has_acknowledged(&self, position: &Position) -> bool {
         self.epoch.as_ref() == Some(&position.epoch) && self.seq >= position.seq
     }
 
-    /// Whether the edge is to be waited for. An edge that knows of no epochs is until it has reached the `seq`: then it has applied
-    /// the change, unless numbers were given again, and will say nothing more.
+    /// Returns whether to wait for the edge. An edge that does not know epochs is waited for until it has reached
+    /// `seq`: it has then applied the change, unless numbers were reused, and will report nothing more.
     fn is_behind(&self, position: &Position) -> bool {
         !self.has_acknowledged(position) && (self.epoch.is_some() || self.seq < position.seq)
     }
@@ -272,7 +266,7 @@ impl Heard {
 struct Tally {
     acknowledged: usize,
     known: usize,
-    /// The next time at which the count may change without another heartbeat; none when nothing is waited for.
+    /// When the count may next change without a heartbeat; `None` if there is nothing to wait for.
     look_again: Option<Instant>,
 }
 
@@ -292,18 +286,17 @@ impl Table {
         }
     }
 
-    /// The edges heard of lately.
     fn known(&self, now: Instant) -> impl Iterator<Item = &Heard> {
         self.edges.values().filter(move |heard| now - heard.at < FORGOTTEN_AFTER)
     }
 
-    /// The edges that are not heard, and recorded their positions.
+    /// Returns the edges without recent heartbeats that recorded their positions.
     fn unheard(&self, now: Instant) -> impl Iterator<Item = &RecordedEdge> {
         let is_heard = move |id: &str| self.edges.get(id).is_some_and(|heard| now - heard.at < FORGOTTEN_AFTER);
         self.recorded.iter().filter(move |edge| !is_heard(&edge.id) && !self.left.contains_key(&edge.id))
     }
 
-    /// The number of edges there are, heard or not.
+    /// Returns the number of all known edges, with or without heartbeats.
     fn count_known(&self, now: Instant) -> usize {
         self.known(now).count() + self.unheard(now).count()
     }
@@ -311,7 +304,7 @@ impl Table {
     fn tally(&self, position: &Position, now: Instant) -> Tally {
         let known: Vec<&Heard> = self.known(now).collect();
         let acknowledged = known.iter().filter(|heard| heard.has_acknowledged(position)).count();
-        // Nobody waits for these: they find the change in Postgres, and record it seconds later.
+        // Do not wait for these: they find the change in Postgres, and record it seconds later.
         let has_recorded =
             |edge: &&RecordedEdge| edge.position.epoch == position.epoch && edge.position.seq >= position.seq;
         let (unheard, recorded) = (self.unheard(now).count(), self.unheard(now).filter(has_recorded).count());
@@ -333,7 +326,7 @@ impl Table {
 }
 
 impl EdgesTasks {
-    /// Sends and listens until `stop`. Stop it after the last request was answered.
+    /// Sends and listens until `stop`, which must come after the last request was answered.
     pub async fn run(self, stop: CancellationToken) {
         let Self { shared, commits, redis, db, clock } = self;
         let ((outbox, inbox), (sent, to_mark)) = (mpsc::channel(SEND_QUEUE), mpsc::channel(SEND_QUEUE));
@@ -350,18 +343,18 @@ impl EdgesTasks {
     }
 }
 
-/// Sends changes in the order of the queue. One that fails stays marked as unsent in Postgres, for the job.
+/// Sends changes in the order of the queue. A change that fails remains marked as unsent in Postgres, for the job.
 async fn send(mut inbox: mpsc::Receiver<RouteChange>, sent: mpsc::Sender<i64>, redis: &Redis) {
     while let Some(change) = inbox.recv().await {
         match send_now(&change, redis).await {
-            // A mark that is lost does no harm: what is sent twice is applied once.
+            // Losing a mark is harmless: a change that is sent twice is applied once.
             Ok(()) => drop(sent.try_send(change.seq)),
             Err(error) => tracing::warn!(error = format!("{error:#}"), seq = change.seq, "a change was not sent"),
         }
     }
 }
 
-/// Marks in Postgres what was sent, in a task beside the sending so that no change waits for it.
+/// Marks changes as sent in Postgres, in a separate task so that sending does not wait for it.
 async fn mark(mut sent: mpsc::Receiver<i64>, db: &PgPool, clock: &Clock) {
     let mut seqs = Vec::with_capacity(MARK_BATCH);
     while sent.recv_many(&mut seqs, MARK_BATCH).await > 0 {
@@ -377,14 +370,14 @@ pub async fn send_now(change: &RouteChange, redis: &Redis) -> anyhow::Result<()>
     Ok(redis.publish(CHANGES_CHANNEL, &serde_json::to_string(change)?).await?)
 }
 
-/// Listens to heartbeats for the program's life, and again after each fault of Redis.
+/// Listens to heartbeats until the program ends, and reconnects after failures of Redis.
 async fn listen(shared: &Shared, redis: &Redis) {
     let mut pause = *RECONNECT.start();
     loop {
         match listen_once(shared, redis).await {
             Ok(()) => pause = *RECONNECT.start(),
             Err(error) => {
-                // One line per outage.
+                // One log line per outage.
                 if pause == *RECONNECT.start() {
                     tracing::warn!(%error, "cannot hear the edges: answers do not wait for them until Redis is back");
                 }
@@ -396,7 +389,7 @@ async fn listen(shared: &Shared, redis: &Redis) {
     }
 }
 
-/// Reads the positions that edges record, for the program's life. While Postgres is away they stay what they were, and nothing changes.
+/// Reads the positions that edges record, until the program ends. While Postgres is down, they stay as they are.
 async fn read_positions(shared: &Shared, db: &PgPool) {
     let most = i64::try_from(EDGES_KNOWN).unwrap_or(i64::MAX);
     loop {
@@ -408,7 +401,7 @@ async fn read_positions(shared: &Shared, db: &PgPool) {
     }
 }
 
-/// Listens until the subscription ends, or falls silent after something was heard: then it may be half open.
+/// Listens until the subscription ends, or falls silent after a heartbeat was received: it may then be half open.
 async fn listen_once(shared: &Shared, redis: &Redis) -> Result<(), RedisError> {
     let mut subscription = redis.subscriber().await?;
     subscription.subscribe(ACKS_CHANNEL).await?;

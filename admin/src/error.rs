@@ -1,7 +1,7 @@
-//! Errors as answers: [`Code`] maps each kind to its status, [`ApiError`] carries what the client is told.
+//! Errors as responses: [`Code`] maps each kind to its status, and [`ApiError`] carries the message for the client.
 //!
-//! A handler returns `Err(ApiError::new(Code::NameTaken, "…"))`, or lets `?` convert a domain error. What the client
-//! must not see travels as the private source, which is logged once, here, inside the request's span.
+//! A handler returns `Err(ApiError::new(Code::NameTaken, "…"))`, or lets `?` convert a domain error. Details that the
+//! client must not see are in the private source, which is logged once, here, inside the request's span.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -13,10 +13,10 @@ use axum::{
 };
 use db::projects::suspension::Suspended;
 
-/// When to try again while the database or the store does not answer.
+/// The `Retry-After` while the database or the store does not answer.
 const AWAY_RETRY: Duration = Duration::from_secs(5);
 
-/// Defines [`Code`]: of each code its meaning, which the OpenAPI document repeats, its status and its name on the wire.
+/// Defines [`Code`]: each code's meaning, which the OpenAPI document repeats, its status and its wire name.
 macro_rules! codes {
     ($( #[doc = $meaning:literal] $code:ident = $status:ident, $text:literal; )*) => {
         /// The stable codes of the control plane.
@@ -26,24 +26,24 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// Every code, in the order of their statuses.
+            /// All codes, ordered by status.
             pub const ALL: &[Self] = &[$( Self::$code, )*];
 
-            /// The code's status.
+            /// Returns the code's status.
             pub fn status(self) -> StatusCode {
                 match self {
                     $( Self::$code => StatusCode::$status, )*
                 }
             }
 
-            /// The code on the wire.
+            /// Returns the code's name on the wire.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $( Self::$code => $text, )*
                 }
             }
 
-            /// One sentence about the code, for the OpenAPI document.
+            /// Returns a sentence about the code, for the OpenAPI document.
             pub fn meaning(self) -> &'static str {
                 match self {
                     $( Self::$code => $meaning.trim_ascii(), )*
@@ -58,33 +58,33 @@ codes! {
     InvalidRequest = BAD_REQUEST, "invalid_request";
     /// The archive cannot be published; the message names the entry and the reason.
     InvalidArchive = BAD_REQUEST, "invalid_archive";
-    /// Nobody has the VAT number, says the EU's VAT registry.
+    /// The EU's VAT registry does not know the VAT number.
     VatNumberNotFound = BAD_REQUEST, "vat_number_not_found";
     /// The person has not answered the device flow yet; keep polling.
     AuthorizationPending = BAD_REQUEST, "authorization_pending";
     /// The device code has expired or was used; start a new flow.
     ExpiredToken = BAD_REQUEST, "expired_token";
-    /// The token is missing, unknown, revoked or of a kind that does not work here.
+    /// The token is missing, unknown, revoked or of a kind that is not accepted here.
     Unauthorized = UNAUTHORIZED, "unauthorized";
     /// The person denied the sign-in.
     AccessDenied = FORBIDDEN, "access_denied";
     /// The caller's role in the organization does not allow this.
     Forbidden = FORBIDDEN, "forbidden";
-    /// The plan, or a limit on the organization, allows no more.
+    /// The plan, or a limit on the organization, does not allow more.
     PlanLimitReached = FORBIDDEN, "plan_limit_reached";
-    /// The resource does not exist, or the caller may not know of it.
+    /// The resource does not exist, or is hidden from the caller.
     NotFound = NOT_FOUND, "not_found";
-    /// The path exists, but not with this method; the `Allow` header lists the methods that it has.
+    /// The path exists, but not with this method; the `Allow` header lists the supported methods.
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed";
     /// The request's body did not arrive in time.
     RequestTimeout = REQUEST_TIMEOUT, "request_timeout";
-    /// The name belongs to somebody already, or was given up less than 30 days ago by somebody else.
+    /// The name is taken, or was given up by somebody else less than 30 days ago.
     NameTaken = CONFLICT, "name_taken";
     /// The domain is attached to another project.
     DomainTaken = CONFLICT, "domain_taken";
     /// The installation is shared with another organization.
     SharedElsewhere = CONFLICT, "shared_elsewhere";
-    /// The operator has suspended the site, or the account, so that it stays as it is.
+    /// The operator has suspended the site or the account, so it cannot be changed.
     Suspended = CONFLICT, "suspended";
     /// The deployment is neither live nor superseded.
     NotActivatable = CONFLICT, "not_activatable";
@@ -98,40 +98,40 @@ codes! {
     SubscriptionActive = CONFLICT, "subscription_active";
     /// The organization would be left without an owner.
     LastOwner = CONFLICT, "last_owner";
-    /// The `Idempotency-Key` belongs to another request, or to one that is still being worked on.
+    /// The `Idempotency-Key` belongs to a different request, or to one that is still in progress.
     IdempotencyConflict = CONFLICT, "idempotency_conflict";
-    /// The body, or what it unpacks to, is larger than the limit.
+    /// The body, or its unpacked content, is larger than the limit.
     PayloadTooLarge = PAYLOAD_TOO_LARGE, "payload_too_large";
-    /// The body is not of a type that is accepted.
+    /// The body's type is not accepted.
     UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type";
     /// The client polls faster than the device flow's interval; `Retry-After` gives the new interval.
     SlowDown = TOO_MANY_REQUESTS, "slow_down";
-    /// The rate limit is used up; `Retry-After` says when it is restored.
+    /// The rate limit is reached; `Retry-After` says when it resets.
     RateLimitExceeded = TOO_MANY_REQUESTS, "rate_limit_exceeded";
-    /// The service failed; its log holds the cause under the request's `X-Request-Id`.
+    /// The service failed; its log has the cause under the request's `X-Request-Id`.
     Internal = INTERNAL_SERVER_ERROR, "internal";
-    /// The code host cannot be reached, refuses, or needs the person to sign in there again.
+    /// The code host is unreachable, refuses the request, or requires the person to sign in there again.
     CodeHostError = BAD_GATEWAY, "code_host_error";
     /// The statistics cannot be read at the moment.
     CdnError = BAD_GATEWAY, "cdn_error";
-    /// The control plane does not answer the edge that the request came through.
+    /// The edge that received the request gets no response from the control plane.
     BadGateway = BAD_GATEWAY, "bad_gateway";
-    /// The AI gateway cannot be reached, or does not answer in time.
+    /// The AI gateway is unreachable, or does not answer in time.
     GatewayUnavailable = BAD_GATEWAY, "gateway_unavailable";
-    /// The edges do not count visits here.
+    /// Visits are not counted on this platform.
     StatsUnavailable = SERVICE_UNAVAILABLE, "stats_unavailable";
-    /// No money can be moved here, or not at the moment.
+    /// Payments are not available on this platform, or not at the moment.
     BillingUnavailable = SERVICE_UNAVAILABLE, "billing_unavailable";
     /// The EU's VAT registry does not answer.
     VatRegistryUnavailable = SERVICE_UNAVAILABLE, "vat_registry_unavailable";
     /// The deployment's files cannot be read: the store does not answer, or has lost or damaged them.
     FilesUnavailable = SERVICE_UNAVAILABLE, "files_unavailable";
-    /// The server does as much of this as it can at a time, or its database or its store does not answer; try again when `Retry-After` says.
+    /// The server is at its limit for this work, or its database or store does not answer; try again after
+    /// `Retry-After`.
     Busy = SERVICE_UNAVAILABLE, "busy";
 }
 
-/// An error that a part of the control plane can answer with. Stands beside that part; the OpenAPI document lists it at
-/// every operation which uses the part.
+/// An error that a part of the control plane may return. The OpenAPI document lists it where the part is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PossibleError {
     /// The error's code.
@@ -141,13 +141,13 @@ pub struct PossibleError {
 }
 
 impl PossibleError {
-    /// `code`, answered under the condition `when`.
+    /// Declares that `code` is returned under the condition `when`.
     pub const fn new(code: Code, when: &'static str) -> Self {
         Self { code, when }
     }
 }
 
-/// An error that becomes an answer.
+/// An error that becomes a response.
 #[derive(Debug)]
 pub struct ApiError {
     code: Code,
@@ -158,40 +158,40 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// Makes an error. `message` tells the client what is wrong and what to do about it.
+    /// Creates an error. `message` tells the client what is wrong and how to fix it.
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into(), retry_after: None, is_of_this_admin: false, source: None }
     }
 
-    /// Makes an error for a parameter or body that breaks a rule.
+    /// Creates an error for a parameter or body that breaks a rule.
     pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::InvalidRequest, message)
     }
 
-    /// Makes an error for a thing that does not exist, or that this caller may not know of.
+    /// Creates an error for a thing that does not exist, or is hidden from this caller.
     pub fn not_found(what: &str) -> Self {
         Self::new(Code::NotFound, format!("There is no such {what}, or it is not yours."))
     }
 
-    /// Makes an error for a fault of ours. `source` goes to the log, never to the client.
+    /// Creates an error for an internal failure. `source` is logged and never sent to the client.
     pub fn internal(source: impl Into<anyhow::Error>) -> Self {
         Self::new(Code::Internal, "Something went wrong on our side. Please try again; the request id finds the cause.")
             .caused_by(source)
     }
 
-    /// Makes an error for a database that does not answer.
+    /// Creates an error for a database that does not answer.
     pub fn no_database() -> Self {
         Self::new(Code::Busy, "The database does not answer at the moment; please try again.").retry_after(AWAY_RETRY)
     }
 
-    /// Makes an error for a store of deployments that does not answer.
+    /// Creates an error for a store that does not answer.
     pub fn no_store() -> Self {
         let message =
             "The store of deployments does not answer at the moment, so nothing was published; please try again.";
         Self::new(Code::Busy, message).retry_after(AWAY_RETRY)
     }
 
-    /// Marks a refusal that came before any work and that another admin may not repeat: an edge then asks one that has room.
+    /// Marks a refusal before any work that another admin may not repeat, so that an edge tries another one.
     #[must_use]
     pub fn of_this_admin(mut self) -> Self {
         self.is_of_this_admin = true;
@@ -212,12 +212,12 @@ impl ApiError {
         self
     }
 
-    /// The sentence that the client is told.
+    /// Returns the message for the client.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The error's code.
+    /// Returns the error's code.
     pub fn code(&self) -> Code {
         self.code
     }
@@ -254,11 +254,11 @@ impl From<Suspended> for ApiError {
     }
 }
 
-/// Marks an answer that another admin may not give: see [`ApiError::of_this_admin`].
+/// Marks a response that another admin might not give: see [`ApiError::of_this_admin`].
 #[derive(Debug, Clone, Copy)]
 pub struct OfThisAdmin;
 
-/// Marks an answer that the same request may get another one after: what it asks for may be done meanwhile.
+/// Marks a response that may differ when the same request is repeated: its precondition may be met by then.
 #[derive(Debug, Clone, Copy)]
 pub struct Passing;
 
@@ -269,7 +269,7 @@ impl IntoResponse for ApiError {
         }
         let error = ErrorBody { code: self.code.as_str().to_owned(), message: self.message.into_owned() };
         let mut response = (self.code.status(), Json(ErrorEnvelope { error })).into_response();
-        // It says which record to set, and to ask again then; and a suspension ends.
+        // The error tells the caller to set a record and ask again, or the suspension may end.
         if matches!(self.code, Code::DomainTaken | Code::Suspended) {
             response.extensions_mut().insert(Passing);
         }
@@ -288,7 +288,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Rounds up to seconds, so that a client that waits so long does not come too early.
+/// Rounds up to seconds, so that a client that waits exactly that long does not come too early.
 fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }

@@ -1,8 +1,8 @@
-//! Holds the floors that `lib.rs` describes: reads the sources, and fails when a module imports from a floor above its own.
+//! Enforces the layers of `lib.rs`: reads the sources, and fails if a module imports from a layer above its own.
 
 use std::{fs, path::Path};
 
-/// The modules, from the top floor down. A module may import from its own floor and from those below.
+/// The modules, from the top layer down. A module may import from its own layer and from those below.
 const FLOORS: [&[&str]; 9] = [
     &["main", "commands", "serve", "listener", "readiness", "reload"],
     &["router"],
@@ -42,7 +42,7 @@ const FLOORS: [&[&str]; 9] = [
     ],
 ];
 
-/// The floor of `app.rs`: nothing below names `App`.
+/// The layer of `app.rs`: no layer below names `App`.
 const APP: usize = 6;
 
 struct Source {
@@ -51,7 +51,6 @@ struct Source {
     code: String,
 }
 
-/// The files of the crate without their comments and tests.
 fn sources(folder: &Path, root: &Path, found: &mut Vec<Source>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -88,7 +87,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The modules that follow each `crate::`, alone or in braces.
+/// Returns the modules that follow each `crate::`, alone or in braces.
 fn imports(code: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for (at, root) in code.match_indices("crate::") {
@@ -136,7 +135,7 @@ fn imports_lead_down() {
 fn nothing_below_app_names_it() {
     for Source { path, module, code } in crate_sources() {
         let code = code.replace("'\"'", "").replace("\\\"", "");
-        // Every second piece is a string.
+        // Every second piece is a string literal.
         let names = code.split('"').step_by(2).any(|code| {
             let mut words = code.split(|c| !is_word(c));
             words.any(|word| word == "App")

@@ -1,4 +1,4 @@
-//! Statistics that are fresh: before a report is read, the edges send the traffic that they still hold of its site.
+//! Fresh statistics: before a report is read, the edges send the traffic of its site that they have not sent yet.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,36 +19,36 @@ use tokio::{
 
 use crate::edges::Edges;
 
-/// Age of the last request up to which its answer is fresh enough. Together with the time between two collections of an edge it
-/// stays below the five seconds that reports promise.
+/// The age up to which a request's result counts as fresh. Together with the interval between two collections of an
+/// edge, it stays below the five seconds that reports promise.
 const FRESH_FOR: Duration = Duration::from_secs(2);
-/// Longest wait for the edges: a report without their last seconds is better than none.
+/// Maximum wait for the edges: a report without their last seconds is better than none.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);
 
-/// Sites that a request names at most. A request for more is one for all sites.
+/// The maximum number of sites that a request names. A request for more asks for all sites.
 const SITES_NAMED: usize = 500;
 
-/// Asks the edges for the traffic that they hold. Cheap to clone; all clones ask together.
+/// Requests unsent traffic from the edges. Cheap to clone; all clones share requests.
 #[derive(Clone)]
 pub struct FreshTraffic {
     redis: Redis,
     edges: Edges,
-    /// The sites of those who wait for the next request.
+    /// The sites that wait for the next request.
     wanted: Arc<std::sync::Mutex<HashSet<ProjectId>>>,
-    /// The sites of the last requests, with the times at which these were made.
+    /// The sites of recent requests, with the times of these requests.
     asked: Arc<Mutex<HashMap<ProjectId, Instant>>>,
 }
 
 impl FreshTraffic {
-    /// Creates a handle that asks `edges` over `redis`.
+    /// Creates a handle that reaches `edges` over `redis`.
     pub fn new(redis: Redis, edges: Edges) -> Self {
         Self { redis, edges, wanted: Arc::default(), asked: Arc::default() }
     }
 
-    /// Waits until Postgres has what the edges counted of a site up to some seconds ago; a bounded time, and not at all while Redis is away.
+    /// Waits until Postgres has a site's traffic up to some seconds ago; bounded, and skipped without Redis.
     pub async fn refresh(&self, project: &ProjectId) {
         self.wanted().insert(project.clone());
-        // Held while the edges are asked. Reports that are opened meanwhile are the next request, together.
+        // Held during the request. Reports opened meanwhile share the next one.
         let mut asked = self.asked.lock().await;
         asked.retain(|_, at| at.elapsed() < FRESH_FOR);
         if asked.contains_key(project) {
@@ -56,7 +56,7 @@ impl FreshTraffic {
             return;
         }
         let mut wanted = std::mem::take(&mut *self.wanted());
-        // Somebody else may have asked for it meanwhile, and have given up.
+        // Another task may have taken it for a request that it then abandoned.
         wanted.insert(project.clone());
         let began = Instant::now();
         if let Ok(Err(error)) = timeout(ANSWER_WAIT, self.ask(&wanted)).await {

@@ -1,4 +1,4 @@
-//! Logs that there is no room for uploads: one line when it begins, one a minute while it lasts, one when it has ended.
+//! Logs that there is no room for uploads: one line at the start, one a minute, and one at the end.
 
 use std::sync::Arc;
 
@@ -7,7 +7,6 @@ use telemetry::{Line, Outage};
 
 use crate::metrics;
 
-/// Whether the spool or a disk has no room. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fullness {
     spool: Arc<Outage>,
@@ -15,7 +14,7 @@ pub(crate) struct Fullness {
 }
 
 impl Fullness {
-    /// Notes an upload for which the spool, of which `held` bytes are taken, had no room.
+    /// Records that the spool, of which `held` bytes are reserved, had no room for an upload.
     pub(crate) fn spool_is_full(&self, held: u64) {
         metrics::upload_refused("spool");
         if let Some(Line { lasted, .. }) = self.spool.fails() {
@@ -24,14 +23,14 @@ impl Fullness {
         }
     }
 
-    /// Notes an upload for which the spool had room.
+    /// Records that the spool had room for an upload.
     pub(crate) fn spool_has_room(&self) {
         if let Some(lasted) = self.spool.ends() {
             tracing::info!(seconds = lasted.as_secs(), "the spool has room again");
         }
     }
 
-    /// Notes that less than `percent` of a disk is free.
+    /// Records that less than `percent` of a disk is free.
     pub(crate) fn disk_is_full(&self, spaces: &[Space], percent: u8) {
         metrics::upload_refused("disk");
         if let Some(Line { lasted, .. }) = self.disk.fails() {
@@ -40,7 +39,7 @@ impl Fullness {
         }
     }
 
-    /// Notes that enough of each disk is free.
+    /// Records that all disks have enough free space.
     pub(crate) fn disk_has_room(&self) {
         if let Some(lasted) = self.disk.ends() {
             tracing::info!(seconds = lasted.as_secs(), "enough of each disk is free again");

@@ -1,7 +1,6 @@
-//! The AI gateway as its clients reach it: for completions that people try out in the console, whose pages may connect to
-//! no other host.
+//! A client of the AI gateway, for completions tried out in the console, whose pages may connect to no other host.
 //!
-//! Not here: the gateway, which is the edge's. Nothing of a completion is kept or logged, and its key neither.
+//! The gateway itself is part of the edge. Neither a completion nor its key is stored or logged.
 
 use std::{
     fs, io,
@@ -26,12 +25,11 @@ use serde_json::{Map, Value};
 use url::{Host, Url};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest time for a completion, its answer included. Below the time for which an edge waits for admin, so that what is
-/// late is answered.
+/// Timeout of a completion with its response. Below the edge's timeout for admin, so that a late one gets an error.
 const COMPLETION_TIMEOUT: Duration = Duration::from_secs(285);
-/// Largest answer that is passed on: the longest completion with all that a stream says beside it stays below.
+/// The maximum size of a relayed response, which exceeds the longest completion with all that a stream adds to it.
 const ANSWER_BYTES: u64 = 32 * MB;
-/// Bytes of the file with the local authority's certificate.
+/// The maximum size of the file with the local authority's certificate.
 const ROOT_BYTES: u64 = 1024 * 1024;
 const COMPLETIONS_PATH: &str = "/v1/chat/completions";
 const USER_AGENT: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
@@ -43,7 +41,7 @@ pub struct GatewayClient {
     completions: Url,
 }
 
-/// The gateway's answer to a completion.
+/// The gateway's response to a completion request.
 pub struct GatewayAnswer<S> {
     /// The status.
     pub status: StatusCode,
@@ -51,27 +49,27 @@ pub struct GatewayAnswer<S> {
     pub content_type: Option<HeaderValue>,
     /// `Retry-After`.
     pub retry_after: Option<HeaderValue>,
-    /// The body, as it comes. Dropped before its end, it ends the completion.
+    /// The body as it arrives. Dropping it before its end cancels the completion.
     pub body: S,
 }
 
-/// The reason for which there is no answer of the gateway, or no end of one.
+/// The reason why the gateway's response is missing or incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// The gateway could not be asked, did not answer in time, or broke off.
+    /// The gateway was unreachable, did not answer in time, or broke off.
     #[error("the AI gateway: {0}")]
     Unreachable(#[source] reqwest::Error),
-    /// Something else than the gateway answers at its address.
+    /// Something other than the gateway answers at its address.
     #[error("the AI gateway's address answers {0}; see admin.gateway_url")]
     Redirect(StatusCode),
-    /// The answer is longer than any of the gateway's.
+    /// The response exceeds the limit.
     #[error("the AI gateway's answer has more than {ANSWER_BYTES} bytes")]
     TooLong,
 }
 
 impl GatewayClient {
-    /// Prepares a client of the gateway at `admin.gateway_url`, else at `site.ai_url`. Either way the name in the handshake and
-    /// in the request is that of `site.ai_url`.
+    /// Creates a client of the gateway at `admin.gateway_url`, or otherwise at `site.ai_url`. In either case, the TLS
+    /// handshake and the request use the name of `site.ai_url`.
     pub fn new(config: &Config) -> anyhow::Result<Self> {
         let public = &config.site.ai_url;
         let way = config.admin.gateway_url.as_ref().unwrap_or(public);
@@ -89,12 +87,12 @@ impl GatewayClient {
             // A key must not follow a redirect elsewhere.
             .redirect(redirect::Policy::none())
             .no_proxy()
-            // A connection carries one completion, and ends with it when nobody reads on.
+            // Each connection carries one completion, and closes when nobody reads it any more.
             .http1_only()
             .dns_resolver(resolver);
         if let Some(folder) = &config.acme.local_dir {
             match local_root(&certs::local_ca::root_file(folder)) {
-                // Beside the authorities that this machine trusts.
+                // In addition to the authorities that this machine trusts.
                 Ok(root) => builder = builder.tls_certs_merge(root),
                 Err(error) => tracing::debug!(%error, "the local authority's certificate was not read"),
             }
@@ -102,7 +100,7 @@ impl GatewayClient {
         Ok(Self { client: builder.build().context("the HTTP client for the AI gateway")?, completions })
     }
 
-    /// Asks for a completion with `key`, and returns the answer once it has begun.
+    /// Requests a completion with `key`, and returns the response once it has started.
     pub async fn complete(
         &self,
         key: &TokenSecret,
@@ -135,18 +133,18 @@ fn local_root(file: &Path) -> anyhow::Result<Vec<Certificate>> {
     Ok(Certificate::from_pem_bundle(&fs::read(file)?)?)
 }
 
-/// The resolution of the gateway's name: to the host of `admin.gateway_url`, or by DNS.
+/// Resolves the gateway's name: to the host of `admin.gateway_url`, or through DNS.
 struct Way(Option<Host>);
 
 impl Resolve for Way {
     fn resolve(&self, _: Name) -> Resolving {
         let host = self.0.clone();
         Box::pin(async move {
-            // Port 0 stands for the URL's own.
+            // Port 0 means the URL's own port.
             let addresses: Addrs = match host {
                 Some(Host::Ipv4(address)) => Box::new(std::iter::once(SocketAddr::from((address, 0)))),
                 Some(Host::Ipv6(address)) => Box::new(std::iter::once(SocketAddr::from((address, 0)))),
-                // Loopback by RFC 6761, whatever the machine's resolver knows.
+                // Loopback according to RFC 6761, whatever the machine's resolver says.
                 Some(Host::Domain(name)) if is_within(&name, "localhost") => {
                     Box::new(std::iter::once(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))))
                 }

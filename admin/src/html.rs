@@ -1,7 +1,7 @@
-//! HTML answers: the headers, the layout and the stylesheet that pages share.
+//! HTML responses: the headers, the layout and the stylesheet that all pages share.
 //!
-//! A page is a template of `admin/templates` that extends the layout of `common/templates`; askama escapes every value in
-//! it. Pages run no script and load nothing. Not here: which pages there are, which is [`crate::pages`].
+//! A page is a template in `admin/templates` that extends the layout in `common/templates`; askama escapes all values
+//! in it. Pages run no scripts and load nothing. The pages themselves are in [`crate::pages`].
 
 use std::sync::LazyLock;
 
@@ -16,13 +16,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{addresses::paths, error::ApiError};
 
-/// The stylesheet as the layout inlines it, in two parts.
+/// The stylesheet, in two parts, which the layout inlines.
 const STYLE: [&str; 2] = [
     include_str!("../../common/templates/tokens.css").trim_ascii_end(),
     include_str!("../../common/templates/style.css").trim_ascii_end(),
 ];
 
-/// Allows the inlined stylesheet and forms to the console itself, and nothing else: no script, no frame around the page.
+/// The `Content-Security-Policy`: allows the inlined stylesheet and forms to the console, but no scripts or framing.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     let style = STANDARD.encode(Sha256::digest(STYLE.concat()));
     format!(
@@ -30,15 +30,15 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// A page that says one thing.
+/// A page with a single message.
 #[derive(Template)]
 #[template(path = "message.html")]
 pub struct Message<'a> {
     /// The heading.
     pub title: &'a str,
-    /// The text below it. Parts between backticks are code.
+    /// The text below the heading. Parts between backticks are code.
     pub sentence: &'a str,
-    /// The way on from there.
+    /// The link below the text.
     pub link: Option<Link<'a>>,
 }
 
@@ -47,18 +47,18 @@ pub struct Message<'a> {
 pub struct Link<'a> {
     /// The address.
     pub href: &'a str,
-    /// The text of the link.
+    /// The link text.
     pub label: &'a str,
-    /// Whether the link looks like a button, because following it is what the page asks for.
+    /// Whether the link looks like a button, because following it is the page's main action.
     pub is_button: bool,
 }
 
-/// A page with the layout's headers.
+/// Renders a page with the layout's headers.
 pub fn page(status: StatusCode, template: &impl Template) -> Response {
     page_with_forms_to(None, status, template)
 }
 
-/// A page whose form may also lead to `origin`: browsers apply the policy to the redirects after a form as well.
+/// Renders a page whose form may also lead to `origin`: browsers apply the policy to a form's redirects too.
 pub fn page_with_forms_to(origin: Option<&str>, status: StatusCode, template: &impl Template) -> Response {
     match template.render() {
         Ok(html) => respond(status, html.into(), origin),
@@ -66,18 +66,18 @@ pub fn page_with_forms_to(origin: Option<&str>, status: StatusCode, template: &i
     }
 }
 
-/// A page that was rendered before, as [`Template::render`] has returned it.
+/// Returns a page from HTML that [`Template::render`] produced earlier.
 pub fn rendered(status: StatusCode, html: Bytes) -> Response {
     respond(status, html, None)
 }
 
-/// A [`Message`] with a link to the console's front page.
+/// Renders a [`Message`] with a link to the console's front page.
 pub fn message(status: StatusCode, title: &str, sentence: &str) -> Response {
     let link = Some(Link { href: paths::HOME, label: "To the console", is_button: false });
     page(status, &Message { title, sentence, link })
 }
 
-/// 303 to `location`, which the caller has checked. The browser does not tell that page which address led to it.
+/// Redirects with 303 to `location`, which the caller has checked. Other origins do not receive a referrer.
 pub fn see_other(location: &str) -> Response {
     let headers = [(header::REFERRER_POLICY, "no-referrer"), (header::CACHE_CONTROL, "no-store")];
     (headers, Redirect::to(location)).into_response()
@@ -89,7 +89,7 @@ fn respond(status: StatusCode, html: Bytes, form_origin: Option<&str>) -> Respon
         (header::CONTENT_SECURITY_POLICY, &*policy),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
-        // Not `no-referrer`: under it browsers also leave out which origin a form comes from.
+        // Not `no-referrer`, with which browsers also omit the origin of a form.
         (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
     ];
@@ -121,7 +121,6 @@ mod tests {
         assert!(POLICY.contains(&format!("style-src 'sha256-{hash}'")), "{}", *POLICY);
     }
 
-    /// Calls `check` with every file below `folder` that ends in `extension`.
     fn each_file(folder: &Path, extension: &str, check: &mut impl FnMut(&Path, &str)) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -138,7 +137,7 @@ mod tests {
         "link", "main", "meta", "p", "pre", "script", "span", "strong", "style", "table", "title", "ul",
     ];
 
-    /// What stands in `text` that only a template should hold: the start of an element, or an escaped character.
+    /// Finds text that belongs only in templates: the start of an element, or an escaped character.
     fn markup(text: &str) -> Option<&str> {
         let is_element = |rest: &&str| {
             ELEMENTS.iter().any(|name| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with(['>', ' '])))
@@ -155,7 +154,7 @@ mod tests {
         for sources in ["admin/src", "edge/src", "certs/src", "cli/src", "common"] {
             each_file(&root.join(sources), "rs", &mut |path, text| {
                 files += 1;
-                // Modules of tests are not what is served.
+                // Test modules are not served.
                 if ["tests.rs", "fixtures.rs"].iter().any(|name| path.ends_with(name)) {
                     return;
                 }
@@ -167,7 +166,7 @@ mod tests {
         assert!(files > 200, "only {files} files were read");
     }
 
-    /// The policy of pages knows no `style` attributes; letters have no policy, and mail programs read nothing else.
+    /// The pages' policy forbids `style` attributes. Letters have no policy, and mail programs support nothing else.
     #[test]
     fn pages_are_styled_by_the_stylesheet_alone() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,4 +1,4 @@
-//! Joining an organization by an invite: what the API's `/invites` and the console's invite page both do.
+//! Joining an organization by an invite, shared by the API's `/invites` and the console's invite page.
 
 use api::invites::InvitePreview;
 pub use db::orgs::invites::Joined;
@@ -15,7 +15,7 @@ use crate::{
     error::{ApiError, Code},
 };
 
-/// Finds the pending invite behind a link's token.
+/// Finds the pending invite of a link's token.
 pub async fn preview(app: &App, token: &str) -> Result<Option<InvitePreview>, ApiError> {
     let Some(secret) = OpaqueSecret::parse(token) else { return Ok(None) };
     let preview = invites::preview(&app.db, &secret.hash(), app.clock.now()).await?;
@@ -28,10 +28,10 @@ pub async fn preview(app: &App, token: &str) -> Result<Option<InvitePreview>, Ap
     }))
 }
 
-/// Accepts the invite behind a link's token for `caller`.
+/// Accepts the invite of a link's token for `caller`.
 pub async fn join(app: &App, caller: &CliUser, token: &str) -> Result<(Joined, Propagation), ApiError> {
     let secret = OpaqueSecret::parse(token).ok_or_else(no_invite)?;
-    // The console's page is behind no middleware that looks.
+    // The console's page is not behind the middleware that checks this.
     auth::require_unsuspended(app, caller).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
@@ -45,7 +45,7 @@ pub async fn join(app: &App, caller: &CliUser, token: &str) -> Result<(Joined, P
     Ok((joined, change.commit().await?))
 }
 
-/// The answer to a link whose invite is not pending.
+/// Returns the error for a link whose invite is not pending.
 pub fn no_invite() -> ApiError {
     AcceptError::NotFound.into()
 }

@@ -1,9 +1,10 @@
-//! The control plane: the REST API, sign-in, and the jobs that keep the rest in order.
+//! The control plane: the REST API, sign-in, and the background jobs.
 //!
-//! Start with [`router`], the index of every route; a URL's noun is a file or folder of [`api`]. SQL is in
-//! `db`, rules without IO in `domain`. Not here: serving sites (edge), issuing certificates (certs).
+//! Start with [`router`], the index of all routes; a URL's noun is a file or folder of [`api`]. SQL is in `db`, rules
+//! without IO in `domain`. The edge serves sites, and the crate `certs` issues certificates.
 //!
-//! The modules stand on floors, and import from their own floor or from those below; a test (`floors.rs`) holds it.
+//! The modules are layered; each imports only from its own layer or from those below, which a test (`floors.rs`)
+//! enforces.
 //!
 //! ```text
 //! serve, reload, readiness, router
@@ -17,7 +18,8 @@
 //! base       csv  error  extract  fullness  html  metrics  quotas
 //! ```
 //!
-//! A service takes what it needs and nothing below `app.rs` names [`app::App`], so each can be used and tested by itself.
+//! A service takes what it needs, and nothing below `app.rs` names [`app::App`], so each can be used and tested by
+//! itself.
 
 pub mod addresses;
 pub mod api;

@@ -1,4 +1,4 @@
-//! The listener of the API: so many connections and no more, so that files are left for everything else.
+//! The listener of the API, with a limit on connections that leaves open files for everything else.
 
 use std::{
     future::poll_fn,
@@ -19,20 +19,19 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
-/// Memory that a connection takes, with what its request holds, and the part of the process's memory that all of them take: one in
-/// so many. The 8,192 of a machine with 4 GB are several edges with 1,024 requests in flight each.
+/// Memory that a connection takes together with its request. All connections together may take the process's memory
+/// divided by [`MEMORY_SHARE`]: the resulting 8,192 connections of a machine with 4 GB serve several edges with 1,024
+/// requests in flight each.
 const CONNECTION_BYTES: u64 = 64 * 1024;
 const MEMORY_SHARE: u64 = 8;
-/// The part of the files that the process may open which connections leave to the database, the spool and the store: one in
-/// so many.
+/// The open files limit divided by this is left to the database, the spool and the store.
 const SPARE_FILES_SHARE: usize = 4;
-/// The files that a process may open where the system does not say it.
+/// The open files limit to assume if the system does not report it.
 const USUAL_OPEN_FILES: usize = 1_024;
 
-/// Connections that the kernel accepts before we do, at most.
+/// The maximum number of connections that the kernel accepts before we do.
 const BACKLOG: u32 = 1_024;
 
-/// A listener whose connections are bounded.
 #[derive(Debug)]
 pub(crate) struct BoundedListener {
     listener: TcpListener,
@@ -40,7 +39,7 @@ pub(crate) struct BoundedListener {
     waiting: Arc<AtomicBool>,
 }
 
-/// A handle that counts a listener's connections after the server has taken the listener itself.
+/// Observes a listener's connections after the server has taken the listener itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Connections {
     places: Arc<Semaphore>,
@@ -49,19 +48,18 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Whether none is open.
     pub(crate) fn is_none_open(&self) -> bool {
-        // The next one has its place already.
+        // The next connection's permit is already taken.
         self.places.available_permits() + 1 >= self.most
     }
 
-    /// Whether none waited to be accepted when that was last looked at.
+    /// Returns whether no connection was waiting to be accepted at the last check.
     pub(crate) fn is_none_waiting(&self) -> bool {
         !self.waiting.load(Ordering::Relaxed)
     }
 }
 
-/// Listens on an address, on which another admin may listen as well: the next one can start before this one has ended.
+/// Listens on an address that another admin may share, so that the next one can start before this one has ended.
 pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
@@ -70,7 +68,7 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// A connection that holds its place until it ends.
+/// A connection that holds a permit until it ends.
 #[derive(Debug)]
 pub(crate) struct BoundedStream {
     stream: TcpStream,
@@ -78,8 +76,8 @@ pub(crate) struct BoundedStream {
 }
 
 impl BoundedListener {
-    /// Bounds the connections of `listener` by the configured number, or by the memory when that is 0; and by what the process may
-    /// open. New ones wait in the kernel's queue beyond it.
+    /// Limits the connections of `listener` to the configured number, or by memory if that is 0, and by the open files
+    /// limit. Further connections wait in the kernel's queue.
     pub(crate) fn new(listener: TcpListener, configured: usize) -> Self {
         let limits_file = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
         let files = limits_file
@@ -98,7 +96,6 @@ impl BoundedListener {
         Self { listener, places: Arc::new(Semaphore::new(places)), waiting: Arc::default() }
     }
 
-    /// Tells of its connections.
     pub(crate) fn connections(&self) -> Connections {
         let (places, waiting) = (self.places.clone(), self.waiting.clone());
         Connections { most: places.available_permits(), places, waiting }
@@ -116,7 +113,6 @@ fn places(files: usize, memory: Option<u64>, configured: usize) -> usize {
 }
 
 impl BoundedStream {
-    /// The connection itself.
     pub(crate) fn tcp(&self) -> &TcpStream {
         &self.stream
     }

@@ -1,7 +1,9 @@
-//! `admin`: the control plane. `admin` serves the REST API, `admin migrate` brings the database up to date,
-//! `admin edges` and `admin admins` list the programs, `admin issue-token` makes a token from the machine itself, `admin suspend` and
-//! `admin resume` take a site or an account down and up, `admin refund` gives back what was paid, `admin mail test` tries the mail server out,
-//! `admin store` looks after packs, `admin backup` and `admin restore` make backups and go back to one, `admin doctor` says what is wrong,
+//! `admin`, the control plane.
+//!
+//! `admin` serves the REST API; `admin migrate` updates the database; `admin store` maintains packs; `admin edges` and
+//! `admin admins` list the programs; `admin issue-token` creates a token on the machine itself; `admin suspend` and
+//! `admin resume` suspend and resume a site or an account; `admin refund` refunds a payment; `admin mail test` tests
+//! the mail server; `admin backup` and `admin restore` create and restore backups; `admin doctor` diagnoses problems;
 //! `admin grant-edge` and `admin redis-acl` give edges rights of their own.
 
 mod commands;
@@ -38,17 +40,15 @@ use domain::{
 use live::reports::Program;
 use telemetry::{Build, health::Health, metrics::Exporter};
 
-/// The label of tokens made by `admin issue-token`.
 const ISSUED: &str = "admin issue-token";
 
-/// What this program is built from.
 const BUILD: Build = Build { version: env!("CARGO_PKG_VERSION"), commit: env!("SVC_COMMIT") };
 
 /// The control plane of svc.
 #[derive(Parser)]
 #[command(name = "admin", version = env!("SVC_VERSION"))]
 struct Arguments {
-    /// The configuration file; `SVC_CONFIG`, else `svc.toml` here, when absent.
+    /// The configuration file. Defaults to `SVC_CONFIG`, or to `svc.toml` in the current directory.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -59,18 +59,19 @@ struct Arguments {
 enum Command {
     /// Serve the API (the default).
     Serve,
-    /// Bring the database to this program's version, and stop.
+    /// Migrate the database to this program's version, and exit.
     Migrate,
-    /// Make a backup of the database and of the packs that it wants, or list, verify and prune those there are.
+    /// Create a backup of the database and the packs it needs, or list, verify and prune existing backups.
     Backup(commands::backup::Backup),
-    /// Restore a backup, into an empty database and an empty or the same store.
+    /// Restore a backup into an empty database and an empty store, or the same store.
     Restore(commands::restore::Restore),
-    /// Let a role of the database do what edges need and nothing else, for `postgres.url` of edges. A role that does not exist is made, and
-    /// its password printed. Migrations grant it anew from then on.
+    /// Grant a database role what edges need and nothing else, for `postgres.url` of edges. A role that does not exist
+    /// is created, and its password printed. Later migrations renew the grants.
     GrantEdge(commands::edge_rights::GrantEdge),
-    /// Print the rules of the user that edges have in Redis, to follow `ACL SETUSER`, or `user` in its configuration. Redis is not asked.
+    /// Print the rules of the edges' Redis user, to follow `ACL SETUSER`, or `user` in its configuration. Does not
+    /// contact Redis.
     RedisAcl(commands::edge_rights::RedisAcl),
-    /// List the edges: their machines, versions, how far each has come, and what it carries.
+    /// List the edges: their machines, versions, progress with changes, and load.
     Edges {
         /// Print JSON.
         #[arg(long)]
@@ -84,63 +85,64 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// List the changes that the database has lost, since a replica that lagged was promoted or a backup was restored.
+    /// List the changes that the database has lost because a lagging replica was promoted or a backup was restored.
     LostChanges {
-        /// Mark them as seen to.
+        /// Mark them as handled.
         #[arg(long)]
         acknowledge: bool,
     },
-    /// Make a `cli` token for a user of the local code host, and print it.
+    /// Create a `cli` token for a user of the local code host, and print it.
     IssueToken {
-        /// The user's login; the user is made when there is none.
+        /// The user's login. The user is created if it does not exist.
         #[arg(long)]
         login: String,
     },
-    /// Try the mail server out.
+    /// Test the mail server.
     Mail {
         #[command(subcommand)]
         action: MailAction,
     },
-    /// Look after the packs in the store, and those in its trash.
+    /// Maintain the packs in the store and in its trash.
     Store {
         #[command(subcommand)]
         action: StoreAction,
     },
-    /// Take the store or Redis over from another database, whose name it carries: what `store.take_over_from` and
-    /// `redis.take_over_from` do once, as often as it is run.
+    /// Take over the store or Redis from another database, whose name it carries: does what `store.take_over_from` and
+    /// `redis.take_over_from` do once, every time it is run.
     TakeOver(commands::take_over::TakeOver),
-    /// Take a site down: visitors get 403, or 451 where a law demands it. Its owner keeps it, and can neither publish to it, nor move
-    /// or delete it, nor take its domains elsewhere. With `--account`, all sites and AI keys of a person or an organization, and those
-    /// that are made later. A suspended person reads and pays, and changes nothing in any organization; theirs are printed.
+    /// Take a site down: visitors get 403, or 451 where the law demands it. The site is kept, but its owner can neither
+    /// publish to it, nor move or delete it, nor take its domains elsewhere. With `--account`, suspend all present and
+    /// future sites and AI keys of a person or an organization. A suspended person can read and pay, but change nothing
+    /// in any organization; the person's organizations are printed.
     Suspend {
         #[command(flatten)]
         subject: SuspensionSubject,
-        /// The reason, which the audit log records.
+        /// The reason, which is recorded in the audit log.
         #[arg(long)]
         reason: Reason,
-        /// Suspend the organizations that nobody else owns, too: their sites, tokens and AI keys.
+        /// Also suspend the organizations that nobody else owns: their sites, tokens and AI keys.
         #[arg(long, requires = "account", conflicts_with = "project")]
         with_orgs: bool,
     },
-    /// Give back what was paid on an invoice, all of it or a part. The credit note is issued once the money is gone.
+    /// Refund all or part of an invoice's payment. The credit note is issued once the money was sent.
     Refund {
         /// The invoice's number, such as 2026-000001.
         invoice: String,
-        /// The amount in cents, with VAT; all that is left when absent.
+        /// The amount in cents, including VAT. Defaults to all that has not been refunded.
         #[arg(long)]
         cents: Option<i64>,
-        /// The reason, which is kept with the refund.
+        /// The reason, which is stored with the refund.
         #[arg(long)]
         reason: String,
     },
-    /// Check what svc depends on, a line each, with what helps. Exits with 1 when anything fails.
+    /// Check svc's dependencies, one line each, with advice. Exits with 1 if a check fails.
     Doctor {
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Let a suspended site, or what a suspended account has, be served again. With a person, the organizations that were suspended
-    /// with them are resumed; one that was suspended by itself stays so.
+    /// Serve a suspended site again, or everything of a suspended account. Resuming a person also resumes the
+    /// organizations suspended along with them; an organization that was suspended by itself stays suspended.
     Resume {
         #[command(flatten)]
         subject: SuspensionSubject,
@@ -160,9 +162,9 @@ struct SuspensionSubject {
 
 #[derive(Subcommand)]
 enum EdgesQuestion {
-    /// Print the greediest clients of the last minute at every edge. Nothing of it is kept anywhere.
+    /// Print the clients that used the most of each edge in the last minute. This data is not stored.
     Top {
-        /// The most clients of each edge.
+        /// The maximum number of clients per edge.
         #[arg(long, default_value_t = 10)]
         count: usize,
     },
@@ -170,7 +172,7 @@ enum EdgesQuestion {
 
 #[derive(Subcommand)]
 enum MailAction {
-    /// Send a letter, and say what the mail server answers.
+    /// Send a test letter, and print the mail server's response.
     Test {
         /// The address to send it to.
         #[arg(value_parser = |text: &str| text.parse::<EmailAddress>())]
@@ -178,14 +180,14 @@ enum MailAction {
     },
 }
 
-/// A reason for which a site is taken down.
+/// The reason why a site is taken down.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Reason {
-    /// It harms others, or breaks the terms.
+    /// The site harms others, or breaks the terms.
     Abuse,
     /// A law or a court demands it.
     Legal,
-    /// Its owner has not paid.
+    /// The owner has not paid.
     Payment,
 }
 
@@ -199,7 +201,7 @@ impl From<Reason> for Suspension {
     }
 }
 
-// As the edge's: what an upload took goes back to the machine within seconds.
+// As in the edge: memory used by an upload is returned to the system within seconds.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -218,7 +220,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = Arc::new(Config::load(arguments.config.as_deref())?);
     let (of_errors, file) = (config.clone(), arguments.config.clone());
-    // More than one of rustls' providers may be compiled in, so the program has to choose one.
+    // Several of rustls' providers may be compiled in, so the program must choose one.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.max_blocking_threads(BLOCKING_THREADS).enable_all().build()?;
@@ -282,7 +284,6 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     ran.map_err(|error| runtime.block_on(diagnosis::explained(error, &of_errors, file.as_deref())))
 }
 
-/// Prints what the doctor found.
 #[expect(clippy::print_stdout, reason = "the report is this command's result")]
 async fn examine(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let report = doctor::examine(config).await;
@@ -303,7 +304,6 @@ async fn print_top(config: &Config, count: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints the programs of a kind, as a table or as JSON.
 #[expect(clippy::print_stdout, reason = "the list is this command's result")]
 async fn print_programs(config: &Config, program: Program, is_json: bool) -> anyhow::Result<()> {
     let redis = live::Redis::connect(&config.redis.url).context("redis.url")?;
@@ -317,7 +317,6 @@ async fn print_programs(config: &Config, program: Program, is_json: bool) -> any
     Ok(())
 }
 
-/// Sends a letter that tries the mail server out, and prints what became of it.
 #[expect(clippy::print_stdout, reason = "what the mail server said is this command's result")]
 async fn test_mail(config: &Config, address: &EmailAddress) -> anyhow::Result<()> {
     let server = Mailer::new(&config.mail, &config.site)?.test(address).await?;
@@ -325,7 +324,7 @@ async fn test_mail(config: &Config, address: &EmailAddress) -> anyhow::Result<()
     Ok(())
 }
 
-/// Takes a site or an account down or up, and prints how many edges have applied it.
+/// Suspends or resumes a site or an account, and prints how many edges have applied the change.
 #[expect(clippy::print_stdout, reason = "what was done is this command's result")]
 async fn set_suspended(
     config: Arc<Config>,
@@ -362,7 +361,7 @@ async fn set_suspended(
 /// Refunds an invoice, and prints the refund's id.
 #[expect(clippy::print_stdout, reason = "what was done is this command's result")]
 async fn refund(config: Arc<Config>, number: &str, total: Option<Cents>, reason: &str) -> anyhow::Result<()> {
-    // A refund changes nothing that edges remember, so that nobody runs their tasks.
+    // Edges cache nothing that a refund changes, so their tasks do not run.
     let (app, _edges) = App::new(config)?;
     db::bring_up_to_date(&app.config.postgres).await.context("the database could not be brought up to date")?;
     app.watch().start().await?;
@@ -371,7 +370,7 @@ async fn refund(config: Arc<Config>, number: &str, total: Option<Cents>, reason:
     Ok(())
 }
 
-/// Makes a token and prints it: standard output carries nothing else, so that a script can read it.
+/// Creates a token and prints it. Standard output carries nothing else, so that scripts can read it.
 #[expect(clippy::print_stdout, reason = "the token is this command's result")]
 async fn issue_token(config: &Config, login: &str) -> anyhow::Result<()> {
     anyhow::ensure!(

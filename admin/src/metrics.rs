@@ -1,4 +1,4 @@
-//! Admin's metrics. How metrics are read, and which labels are allowed, is in `telemetry::metrics`.
+//! Admin's metrics. The rules for reading and labelling metrics are in `telemetry::metrics`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use http::{Method, StatusCode};
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use packs::FaultKind;
 
-/// Describes each metric to the exporter. Called once, when the exporter has started.
+/// Describes each metric to the exporter. Call it once, after the exporter has started.
 pub fn describe() {
     describe_counter!("svc_api_requests_total", "Requests, by route template, method and status.");
     describe_histogram!("svc_api_seconds", "From a request's arrival to the head of its answer.");
@@ -103,7 +103,7 @@ pub fn describe() {
     describe_counter!("svc_letters_given_up_total", "Letters of the queue that this admin gave up.");
 }
 
-/// Reduces a method to a label. Methods that clients invent share one.
+/// Converts a method to a label. Methods that clients invent share one.
 pub(crate) fn method(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
@@ -124,7 +124,7 @@ pub(crate) fn answered(route: &str, method: &'static str, status: StatusCode, to
     histogram!("svc_api_seconds", "route" => route.to_owned()).record(took);
 }
 
-/// Counts a job's run, with the number of things it did. A failed run has none, and is not counted here.
+/// Counts a job's successful run, with the number of things it did. Failed runs are counted by [`job_failed`].
 pub(crate) fn job_ran(job: &'static str, now: Timestamp, done: Option<u64>) {
     let Some(done) = done else { return };
     counter!("svc_job_runs_total", "job" => job).increment(1);
@@ -133,12 +133,11 @@ pub(crate) fn job_ran(job: &'static str, now: Timestamp, done: Option<u64>) {
     gauge!("svc_job_last_run_timestamp_seconds", "job" => job).set(now.unix_seconds() as f64);
 }
 
-/// Counts a job's failure.
 pub(crate) fn job_failed(job: &'static str) {
     counter!("svc_job_failures_total", "job" => job).increment(1);
 }
 
-/// Shows how many names are in each state, and how many certificates are past the time in which they should be renewed.
+/// Reports how many names are in each state, and how many certificates are overdue for renewal.
 pub(crate) fn certificates(counts: &[(DomainState, i64)], overdue: i64) {
     for state in DomainState::ALL {
         let count = counts.iter().find(|(counted, _)| counted == state).map_or(0, |(_, count)| *count);
@@ -149,7 +148,7 @@ pub(crate) fn certificates(counts: &[(DomainState, i64)], overdue: i64) {
     gauge!("svc_certificates_overdue").set(overdue as f64);
 }
 
-/// Counts a change that edges were told of, and whether all that are known had applied it when the wait for them ended.
+/// Counts a change sent to edges, and whether all known edges had applied it when the wait for them ended.
 pub(crate) fn change_propagated(took: Duration, is_complete: bool) {
     histogram!("svc_change_propagation_seconds").record(took);
     if !is_complete {
@@ -157,7 +156,6 @@ pub(crate) fn change_propagated(took: Duration, is_complete: bool) {
     }
 }
 
-/// Shows what waits, as one admin has counted it.
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 pub(crate) fn backlogs(counted: &Backlogs, now: Timestamp) {
     gauge!("svc_backlog_rows", "queue" => "traffic").set(counted.traffic_rows as f64);
@@ -176,12 +174,11 @@ pub(crate) fn backlogs(counted: &Backlogs, now: Timestamp) {
     }
 }
 
-/// Counts a certificate that was issued.
 pub(crate) fn certificate_issued(issuer: &'static str) {
     counter!("svc_certificate_orders_total", "issuer" => issuer).increment(1);
 }
 
-/// Shows how many rows of billing do not agree with each other or with the provider, by kind.
+/// Reports how many billing rows disagree with each other or with the provider, by kind.
 pub(crate) fn billing_differences(differences: &[(&'static str, i64)]) {
     for &(kind, count) in differences {
         #[expect(clippy::cast_precision_loss, reason = "there are fewer rows")]
@@ -189,17 +186,16 @@ pub(crate) fn billing_differences(differences: &[(&'static str, i64)]) {
     }
 }
 
-/// Counts a subscription that could not be renewed, and was put off.
+/// Counts a subscription that could not be renewed and was postponed.
 pub(crate) fn renewal_put_off() {
     counter!("svc_renewals_put_off_total").increment(1);
 }
 
-/// Counts an attempt at a certificate that failed.
+/// Counts a failed attempt to get a certificate.
 pub(crate) fn certificate_failed(reason: &'static str) {
     counter!("svc_certificate_failures_total", "reason" => reason).increment(1);
 }
 
-/// Shows how many packs are known to be lost or damaged, by kind.
 pub(crate) fn store_faults(counts: &[(String, i64)]) {
     for kind in FaultKind::ALL.map(FaultKind::as_str) {
         let count = counts.iter().find(|(counted, _)| counted == kind).map_or(0, |(_, count)| *count);
@@ -208,13 +204,12 @@ pub(crate) fn store_faults(counts: &[(String, i64)]) {
     }
 }
 
-/// Shows when all packs had last been read.
+/// Reports when the last complete read of all packs ended.
 pub(crate) fn store_checked(at: Option<Timestamp>) {
     #[expect(clippy::cast_precision_loss, reason = "seconds fit for a long time")]
     gauge!("svc_store_checked_timestamp_seconds").set(at.map_or(0, Timestamp::unix_seconds) as f64);
 }
 
-/// Shows how many letters wait, and since when the oldest does.
 pub(crate) fn letters(waiting: Waiting, now: Timestamp) {
     #[expect(clippy::cast_precision_loss, reason = "there are fewer letters")]
     gauge!("svc_letters_waiting").set(waiting.count as f64);
@@ -223,17 +218,14 @@ pub(crate) fn letters(waiting: Waiting, now: Timestamp) {
     gauge!("svc_letters_oldest_kept_seconds").set(age(waiting.oldest_kept));
 }
 
-/// Counts a letter of the queue that a mail server took.
 pub(crate) fn letter_sent() {
     counter!("svc_letters_sent_total").increment(1);
 }
 
-/// Counts letters of the queue that were given up.
 pub(crate) fn letters_given_up(count: u64) {
     counter!("svc_letters_given_up_total").increment(count);
 }
 
-/// Shows when the last backup began.
 pub(crate) fn last_backup(began_at: Option<Timestamp>) {
     let Some(began_at) = began_at else { return };
     #[expect(clippy::cast_precision_loss, reason = "seconds fit for a long time")]
@@ -250,31 +242,29 @@ pub(crate) fn store_failed() {
     counter!("svc_store_failures_total").increment(1);
 }
 
-/// Shows how many event streams are open.
 pub(crate) fn event_streams(open: usize) {
     #[expect(clippy::cast_precision_loss, reason = "there are fewer streams")]
     gauge!("svc_event_streams").set(open as f64);
 }
 
-/// Shows how many changes the database has lost that nobody has seen to.
+/// Reports how many changes the database has lost that are not marked as handled.
 #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
 pub(crate) fn changes_lost(changes: i64) {
     gauge!("svc_changes_lost").set(changes as f64);
 }
 
-/// Shows for which of the `reasons` the sweep of the store has stopped, if it has.
+/// Reports for which of the `reasons` the sweep of the store has stopped, if it has.
 pub(crate) fn sweep_stopped(reasons: &[&'static str], reason: Option<&'static str>) {
     for &each in reasons {
         gauge!("svc_store_sweep_stopped", "reason" => each).set(f64::from(u8::from(reason == Some(each))));
     }
 }
 
-/// Counts a pack that came back from the trash.
 pub(crate) fn pack_restored() {
     counter!("svc_packs_restored_total").increment(1);
 }
 
-/// Counts a pack that was deleted from the trash before its days were over, because its account has deleted too much.
+/// Counts a pack deleted from the trash early, because its account has deleted too much.
 pub(crate) fn pack_purged_early() {
     counter!("svc_packs_purged_early_total").increment(1);
 }
@@ -284,17 +274,17 @@ pub(crate) fn removal_refused() {
     counter!("svc_pack_removals_refused_total").increment(1);
 }
 
-/// Counts an event stream that was refused, because the `session`, the `account` or the `process` has too many.
+/// Counts a refused event stream, because the `session`, the `account` or the `process` has too many.
 pub(crate) fn event_stream_refused(bound: &'static str) {
     counter!("svc_event_streams_refused_total", "bound" => bound).increment(1);
 }
 
-/// Counts events that nobody was told of.
+/// Counts events that were not delivered to anybody.
 pub(crate) fn events_dropped(count: u64) {
     counter!("svc_events_dropped_total").increment(count);
 }
 
-/// Counts that streams were told to read everything anew.
+/// Counts a reset, at which streams tell their clients to reload everything.
 pub(crate) fn events_reset() {
     counter!("svc_event_resets_total").increment(1);
 }

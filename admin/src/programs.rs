@@ -1,6 +1,6 @@
-//! The programs that run, as they say it themselves: for `admin edges`, `admin admins` and the metrics of edges.
+//! The running programs, as reported by themselves: for `admin edges`, `admin admins` and the metrics of edges.
 //!
-//! Nothing here decides anything: which edges a change waits for is known from their heartbeats, in [`crate::edges`].
+//! These reports decide nothing: heartbeats determine which edges a change waits for, in [`crate::edges`].
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -26,26 +26,26 @@ use tokio_util::sync::CancellationToken;
 
 /// Interval at which reports are read for the metrics.
 const READ_EVERY: Duration = Duration::from_secs(5);
-/// Longest wait for the last change, by which the lag of an edge is known.
+/// Timeout of reading the last change, which gives the lag of edges.
 const LAST_CHANGE_WAIT: Duration = Duration::from_secs(1);
 
-/// A program that runs, or did within the last hour.
+/// A program that runs or did within the last hour.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Listed {
-    /// What it said of itself.
+    /// The program's last report.
     #[serde(flatten)]
     pub report: ProgramReport,
-    /// Seconds since it said so.
+    /// The age of the report, in seconds.
     pub age_seconds: f64,
-    /// Changes that it has still to apply; none of other programs than edges, and while Postgres is away.
+    /// The number of changes still to apply; `None` for programs other than edges, and while Postgres is unavailable.
     pub lag: Option<i64>,
-    /// Whether it is `ready`, `not_ready` (it starts, or drains) or `silent`.
+    /// The state: `ready`, `not_ready` (starting or draining) or `silent`.
     pub state: &'static str,
 }
 
-/// The programs of a kind, by name.
+/// Lists the programs of a kind, by name.
 pub async fn list(redis: &Redis, db: &PgPool, program: Program) -> Result<Vec<Listed>, RedisError> {
-    // At the same time: a change in between would be a lag that nobody has.
+    // Read concurrently: a change in between would show as a lag that does not exist.
     let last_change = async {
         let asked = timeout(LAST_CHANGE_WAIT, db::edges::routes::newest(db)).await;
         asked.ok().and_then(Result::ok).map(|extent| extent.position.seq)
@@ -66,7 +66,7 @@ impl Listed {
     }
 }
 
-/// The programs as a table for people.
+/// Formats the programs as a table for people.
 pub fn table(list: &[Listed], now: Timestamp) -> String {
     if list.is_empty() {
         return "No program has reported within the last hour.\n".to_owned();
@@ -104,18 +104,18 @@ pub fn table(list: &[Listed], now: Timestamp) -> String {
     text
 }
 
-/// What admin says of itself.
+/// This admin's own report.
 pub struct Presence {
     /// The name of its machine.
     pub name: String,
-    /// What it was built from.
+    /// The version and commit that it was built from.
     pub build: Build,
     /// Whether it is ready.
     pub health: Health,
 }
 
 impl Presence {
-    /// Reports to Redis until `stop`, then takes the report back.
+    /// Reports to Redis until `stop`, then removes the report.
     pub async fn report(self, redis: Redis, clock: Clock, stop: CancellationToken) {
         let (id, started) = (hex::encode(rand::random::<[u8; 8]>()), clock.now());
         let mut every = interval(REPORT_EVERY);
@@ -136,19 +136,19 @@ impl Presence {
                 is_ready: self.health.is_ready(),
                 ..ProgramReport::default()
             };
-            // While Redis is away nobody reads it either.
+            // While Redis is unavailable, nobody can read the report either.
             let _ = redis.record_report(Program::Admin, &report).await;
         }
         let _ = redis.withdraw_report(Program::Admin, &id).await;
     }
 }
 
-/// The edges as the metrics show them: each with lines of its own for as long as it is heard of. Cheap to clone.
+/// The edges for the metrics page, which has lines for each recent edge. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Programs(Arc<Mutex<Vec<Listed>>>);
 
 impl Programs {
-    /// Reads the reports of edges, for as long as it is polled. While Redis is away none are known.
+    /// Reads the reports of edges for as long as it is polled. While Redis is unavailable, no edges are known.
     pub async fn watch(self, redis: Redis, db: PgPool) {
         loop {
             let listed = list(&redis, &db, Program::Edge).await.unwrap_or_default();
@@ -157,7 +157,7 @@ impl Programs {
         }
     }
 
-    /// The part of the page of metrics that tells of the edges.
+    /// Returns the edges' section of the metrics page.
     pub fn section(&self) -> Section {
         let this = self.clone();
         Box::new(move |page| write(page, &this.edges()))

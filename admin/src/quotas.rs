@@ -1,4 +1,4 @@
-//! What people are told when a plan leaves no room.
+//! Messages for reached plan limits.
 
 use db::quotas::QuotaError;
 use domain::{
@@ -11,7 +11,7 @@ use crate::error::{ApiError, Code};
 /// The organizations over which a limit of the free plan is counted.
 const SHARED: &str = " over all organizations without a subscription that the creator of this one has created";
 
-/// Writes the sentence that names the limit, what it allows, what makes room, and which plan has more.
+/// Returns a sentence with the limit, its value, how to make room, and which plan has more.
 pub fn sentence(reached: &LimitReached) -> String {
     let allowed = reached.allowed;
     let (what, remedy) = match reached.limit {
@@ -37,7 +37,7 @@ pub fn sentence(reached: &LimitReached) -> String {
             "delete old ones of this project, or wait until some expire",
         ),
     };
-    // Those of one creator: see `quotas`.
+    // The organizations of one creator: see `quotas`.
     let over = if reached.is_shared { SHARED } else { "" };
     match &reached.larger {
         Some(plan) => {

@@ -1,8 +1,8 @@
-//! Rate limits: how often a caller may do something, counted in Redis for all admins together. Redis may keep its data in
-//! files, so it is told who is counted by a keyed hash: no client address is stored anywhere.
+//! Rate limits, counted in Redis for all admins together. Redis may persist its data, so keys are stored only as keyed
+//! hashes, and no client address is stored anywhere.
 //!
-//! While Redis does not answer, each process counts by itself. A window begins with its first request, so `Retry-After`
-//! is exact. Not here: which routes are limited, which is `router.rs` with [`crate::middleware::rate_limit`].
+//! While Redis does not answer, each process counts by itself. A window starts with its first request, so `Retry-After`
+//! is exact. Which routes are limited is in `router.rs` and [`crate::middleware::rate_limit`].
 
 mod count;
 mod lines;
@@ -19,86 +19,84 @@ pub use self::{
 const MINUTE: Duration = Duration::from_mins(1);
 const TEN_MINUTES: Duration = Duration::from_mins(10);
 const DAY: Duration = Duration::from_hours(24);
-/// Wrong operator's secrets accepted from one client address in ten minutes.
+/// Wrong guesses at the operator's secret per client address in ten minutes.
 const SIGN_IN_GUESSES: u32 = 10;
-/// Wrong operator's secrets accepted from all addresses together in ten minutes, where the secret is short enough to be guessed.
+/// Wrong guesses at the operator's secret from all addresses in ten minutes, if it is short enough to be guessed.
 const SIGN_IN_GUESSES_IN_ALL: u32 = 200;
-/// Webhooks with a wrong signature, or under way, of one client address in a minute.
+/// Webhooks with a wrong signature, or in progress, per client address and minute.
 const WEBHOOK_GUESSES: u32 = 300;
-/// Webhooks about payments that are not ours, of one client address in a minute.
+/// Webhooks about unknown payments per client address and minute.
 const PAYMENT_WEBHOOK_GUESSES: u32 = 120;
-/// Looks at payments of ours that webhooks of one client address ask for in a minute: many at the hours of renewals.
+/// Checks of known payments triggered by webhooks per client address and minute: many during the hours of renewals.
 const PAYMENT_LOOKS: u32 = 1_200;
-/// Keys of the gateway that one person tries out in a minute and that are wrong: fewer than it takes of all clients at one address.
+/// Wrong gateway keys tried out per person and minute: fewer than the gateway allows all clients at one address.
 const TRIED_KEYS: u32 = 10;
-/// Questions about VAT numbers that the registry is asked for one person in an hour: it blocks callers who ask much.
+/// VAT numbers checked at the registry per person and hour: the registry blocks callers that send many requests.
 const VAT_NUMBERS: u32 = 20;
-/// Credentials that are remembered for having worked lately.
+/// The number of recently accepted credentials to remember.
 const PROVEN: u64 = 100_000;
-/// How long after its last use a credential is remembered for having worked.
+/// The time after its last use for which an accepted credential is remembered.
 const PROVEN_FOR: Duration = Duration::from_mins(10);
-/// Web sign-ins that one client address may begin in ten minutes. Many people may share an address.
+/// Web sign-ins started per client address in ten minutes. Many people may share an address.
 const SIGN_INS: u32 = 200;
-/// Tickets into gated sites issued to one person in ten minutes.
+/// Tickets into gated sites issued per person in ten minutes.
 const GATE_TICKETS: u32 = 300;
-/// Requests of an account in a day that change something, or try to: each leaves a row of the audit log. 35 a minute, day and night.
+/// Requests per account and day that may change something: each leaves an audit row. 35 a minute, around the clock.
 const CHANGES: u32 = 50_000;
-/// Requests of an account in a day with an `Idempotency-Key`: each answer is kept for as long.
+/// Requests with an `Idempotency-Key` per account and day, because each response is stored for a day.
 const IDEMPOTENCY_KEYS: u32 = 10_000;
-/// Invitations that an organization may send by mail in an hour. Invites beyond it are made without mail.
+/// Invitations that an organization may send by mail per hour. Further invites are created without a mail.
 const INVITE_MAILS: u32 = 100;
-/// Invitations that a person may send by mail in a day, over all organizations.
+/// Invitations that a person may send by mail per day, over all organizations.
 const INVITE_MAILS_OF_PERSON: u32 = 50;
-/// Invitations by mail that one mailbox gets in a day, from everybody together.
+/// Invitations by mail that a mailbox may receive per day, from all senders together.
 const INVITE_MAILS_TO_MAILBOX: u32 = 3;
-/// Invitations by mail that one person may send to one mailbox in a day, whatever became of the first.
+/// Invitations by mail that a person may send to one mailbox per day, whatever became of the first.
 const INVITE_MAILS_AGAIN: u32 = 1;
-/// Looks at custom domains, from outside or in DNS, for one person in a minute, over all their organizations.
+/// Checks of custom domains, from outside or in DNS, per person and minute, over all their organizations.
 const DOMAIN_LOOKS: u32 = 60;
-/// Downloads of deployments in an hour, for one person over all their organizations: each reads and compresses up to 250 MB.
+/// Downloads of deployments per person and hour, over all organizations: each reads and compresses up to 250 MB.
 const DOWNLOADS: u32 = 120;
-/// Time for which Redis is not asked after it failed, so that its absence does not slow every request.
+/// Pause of requests to Redis after a failure, so that its outage does not slow every request.
 const REDIS_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of the hash that stands for a counted key.
 const SUBJECT_BYTES: usize = 16;
-/// How many times the rate of one client the block of networks has that it is in.
+/// The factor by which the limit of a block of networks exceeds that of a single client.
 const CLIENTS_OF_BLOCK: u32 = 16;
-/// Lines of the log in a minute about requests of one client for which no credential pays. Of what is refused or unknown there are none.
+/// Log lines per client and minute for anonymous requests. Refused requests and unknown paths get none.
 const LINES_OF_STRANGER: u32 = 60;
-/// [`LINES_OF_STRANGER`] of all clients together: some 400 MB in a day, where they are very many.
+/// Log lines per minute for anonymous requests of all clients together: at most some 400 MB a day.
 const LINES_OF_STRANGERS: u32 = 1_200;
-/// Keys counted in this process before those without recent requests are forgotten.
+/// Keys counted in this process before those without recent requests are dropped.
 const LOCAL_KEYS: usize = 100_000;
 
-/// Declares the buckets. Each says by whom it is counted: a bound whose key is free to make bounds nothing, so there is no bucket
-/// without a [`Payer`].
+/// Declares the buckets. Each names its [`Payer`], because a limit on a key that is free to create limits nothing.
 macro_rules! buckets {
     ($limits:ident => $($(#[$doc:meta])* $bucket:ident($name:literal, $payer:ident) = $most:expr, in $window:expr;)*) => {
-        /// Something that is limited, with a rate and counters of its own.
+        /// A kind of limited request, with its own rate and counters.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Bucket {
             $($(#[$doc])* $bucket,)*
         }
 
         impl Bucket {
-            /// Every bucket, in the order in which they are declared.
             const ALL: &'static [Self] = &[$(Self::$bucket),*];
 
-            /// What the counters are called in Redis.
+            /// Returns the name of the counters in Redis.
             fn name(self) -> &'static str {
                 match self {
                     $(Self::$bucket => $name,)*
                 }
             }
 
-            /// The payer of the bucket, whose key [`RateLimits::count`] takes.
+            /// Returns the payer of the bucket, whose key [`RateLimits::count`] takes.
             pub fn payer(self) -> Payer {
                 match self {
                     $(Self::$bucket => Payer::$payer,)*
                 }
             }
 
-            /// The requests that are admitted, and in which time.
+            /// Returns the number of admitted requests, and the window.
             fn rate(self, $limits: &config::Limits) -> (u32, Duration) {
                 match self {
                     $(Self::$bucket => ($most, $window),)*
@@ -113,71 +111,71 @@ buckets! { limits =>
     AuthDevice("auth-device", Client) = limits.auth_device_per_10_min, in TEN_MINUTES;
     /// `POST /auth/device/poll`.
     AuthPoll("auth-poll", Client) = limits.auth_poll_per_10_min, in TEN_MINUTES;
-    /// The control plane outside `/auth`. Beside [`Self::ApiAccount`].
+    /// The control plane outside `/auth`, per credential. [`Self::ApiAccount`] applies as well.
     Api("api", Credential) = limits.api_per_min, in MINUTE;
-    /// The control plane outside `/auth`, over all credentials of an account. An organization's tokens count for the person who created
-    /// it, over all organizations of theirs: see [`Caller::counted_for`](crate::auth::Caller::counted_for).
+    /// The control plane outside `/auth`, over all credentials of an account. Requests with organizations' tokens count
+    /// against the person who created the organizations, over all of them: see
+    /// [`Caller::counted_for`](crate::auth::Caller::counted_for).
     ApiAccount("api-account", Person) = limits.api_account_per_min, in MINUTE;
-    /// The part of [`Self::ApiAccount`] that one organization's tokens have.
+    /// The share of [`Self::ApiAccount`] for the tokens of one organization.
     ApiOrg("api-org", Org) = part_of_org(limits.api_account_per_min), in MINUTE;
     /// Requests that change something, or try to.
     Change("change", Person) = CHANGES, in DAY;
-    /// The part of [`Self::Change`] that one organization's tokens have.
+    /// The share of [`Self::Change`] for the tokens of one organization.
     ChangeOrg("change-org", Org) = part_of_org(CHANGES), in DAY;
-    /// Requests with an `Idempotency-Key`, whose answers are kept.
+    /// Requests with an `Idempotency-Key`, whose responses are stored.
     IdempotencyKey("idempotency-key", Person) = IDEMPOTENCY_KEYS, in DAY;
-    /// The part of [`Self::IdempotencyKey`] that one organization's tokens have.
+    /// The share of [`Self::IdempotencyKey`] for the tokens of one organization.
     IdempotencyKeyOrg("idempotency-key-org", Org) = part_of_org(IDEMPOTENCY_KEYS), in DAY;
-    /// Wrong operator's secrets on the pages of the local code host.
+    /// Wrong guesses at the operator's secret on the pages of the local code host.
     SignInGuess("sign-in-guess", Client) = SIGN_IN_GUESSES, in TEN_MINUTES;
-    /// Wrong operator's secrets on the pages of the local code host, where the secret is short enough to be guessed.
+    /// Wrong guesses from all addresses together, if the operator's secret is short enough to be guessed.
     SignInGuessInAll("sign-in-guess-in-all", Everybody) = SIGN_IN_GUESSES_IN_ALL, in TEN_MINUTES;
-    /// Web sign-ins begun.
+    /// Started web sign-ins.
     SignIn("sign-in", Client) = SIGN_INS, in TEN_MINUTES;
     /// Tickets into gated sites.
     GateTicket("gate-ticket", Person) = GATE_TICKETS, in TEN_MINUTES;
-    /// Routes of the control plane that need no token.
+    /// Control plane routes that need no token.
     Public("public", Client) = limits.api_per_min, in MINUTE;
-    /// Invitations by mail of an organization. Beside the three that follow.
+    /// Invitations by mail of an organization. The next three limits apply as well.
     InviteMail("invite-mail", Org) = INVITE_MAILS, in Duration::from_hours(1);
-    /// Invitations by mail that a person sends, over all organizations.
+    /// Invitations by mail from a person, over all organizations.
     InviteMailOfPerson("invite-mail-of-person", Person) = INVITE_MAILS_OF_PERSON, in DAY;
-    /// Invitations by mail that a mailbox gets, from everybody together.
+    /// Invitations by mail to a mailbox, from all senders together.
     InviteMailToMailbox("invite-mail-to-mailbox", Recipient) = INVITE_MAILS_TO_MAILBOX, in DAY;
-    /// Invitations by mail that a person sends to a mailbox.
+    /// Invitations by mail from a person to a mailbox.
     InviteMailAgain("invite-mail-again", PersonAndRecipient) = INVITE_MAILS_AGAIN, in DAY;
-    /// Requests without a credential that works, on routes of the control plane that need one.
+    /// Requests without an accepted credential, on control plane routes that need one.
     Unauthorized("unauthorized", Client) = limits.api_per_min, in MINUTE;
     /// Webhooks with a wrong signature.
     Webhook("webhook", Client) = WEBHOOK_GUESSES, in MINUTE;
-    /// Looks at custom domains, from outside or in DNS, for the person who stands behind the account that owns the project.
+    /// Checks of custom domains, from outside or in DNS, for the person behind the account that owns the project.
     DomainLook("domain-look", Person) = DOMAIN_LOOKS, in MINUTE;
-    /// Webhooks about payments that are not ours, or are looked at already.
+    /// Webhooks about payments that are unknown or already being checked.
     PaymentWebhook("payment-webhook", Client) = PAYMENT_WEBHOOK_GUESSES, in MINUTE;
-    /// Looks at payments that webhooks ask for.
+    /// Payment checks triggered by webhooks.
     PaymentLook("payment-look", Client) = PAYMENT_LOOKS, in MINUTE;
-    /// Completions tried out in the console with a key that the gateway does not know. It sees admin's address, whoever asks.
+    /// Completions tried out in the console with a key unknown to the gateway, which sees only admin's address.
     TriedKey("tried-key", Person) = TRIED_KEYS, in MINUTE;
-    /// Questions about VAT numbers, whichever organizations they are for.
+    /// Checks of VAT numbers, for whichever organizations.
     VatNumber("vat-number", Person) = VAT_NUMBERS, in Duration::from_hours(1);
-    /// Downloads of deployments, for the person who stands behind the account that owns the project.
+    /// Downloads of deployments, for the person behind the account that owns the project.
     Download("download", Person) = DOWNLOADS, in Duration::from_hours(1);
 }
 
-/// What one organization's tokens have of a rate that all organizations of its creator have together: half of it, so that a token that has
-/// leaked leaves the others something.
+/// Returns one organization's share of its creator's rate: half, so that a leaked token leaves some for the others.
 fn part_of_org(rate: u32) -> u32 {
     (rate / 2).max(1)
 }
 
-/// A rate of persons, of which the tokens of each of their organizations have a part.
+/// A rate per person, of which the tokens of each of the person's organizations have a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pool {
     /// Requests.
     Api,
     /// Requests that change something.
     Change,
-    /// Requests whose answers are kept.
+    /// Requests whose responses are stored.
     IdempotencyKey,
 }
 
@@ -199,12 +197,12 @@ impl Pool {
     }
 }
 
-/// Whoever a caller's requests are counted for.
+/// The party that a caller's requests count against.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountedFor {
-    /// Who has the whole of a rate.
+    /// The key of the payer that has the whole rate.
     pub payer: String,
-    /// The organization that has a part of it, if the caller is one of several that share it.
+    /// The organization that has a share of it, if the caller is one of several that share it.
     pub org: Option<OrgId>,
 }
 
@@ -225,12 +223,12 @@ mod tests {
     #[test]
     fn a_bound_that_is_free_to_get_around_stands_beside_one_that_is_not() {
         let paid_by = |payer| Bucket::ALL.iter().filter(move |bucket| bucket.payer() == payer).collect::<Vec<_>>();
-        // Tokens and organizations are free to make: `ApiAccount` and the bounds of persons and mailboxes hold what these leave open.
+        // Tokens and organizations are free to create: `ApiAccount` and limits on persons and mailboxes cover the rest.
         assert_eq!(paid_by(Payer::Credential), [&Bucket::Api]);
         let of_orgs = [&Bucket::ApiOrg, &Bucket::ChangeOrg, &Bucket::IdempotencyKeyOrg, &Bucket::InviteMail];
         assert_eq!(paid_by(Payer::Org), of_orgs);
         assert_eq!(paid_by(Payer::Account), [&Bucket::Api; 0]);
-        // Strangers can use it up, so it holds only where the secret can be guessed.
+        // Strangers can use it up, so it applies only if the secret can be guessed.
         assert_eq!(paid_by(Payer::Everybody), [&Bucket::SignInGuessInAll]);
     }
 }

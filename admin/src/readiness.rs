@@ -1,7 +1,7 @@
-//! Whether this admin is ready for requests, and what it lacks (`/readyz` at `admin.metrics_listen`).
+//! Whether this admin is ready for requests, and what is missing (`/readyz` at `admin.metrics_listen`).
 //!
-//! Admin is ready while Postgres answers, since hardly a request can be answered without it. Redis and the store only degrade it.
-//! Start with [`watch`].
+//! Admin is ready while Postgres answers, because it can answer hardly any request without it. Without Redis or the
+//! store it is only degraded. Start with [`watch`].
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -17,23 +17,21 @@ use tokio::{
 
 use crate::app::App;
 
-/// What admin must have to be ready.
+/// The requirements for being ready.
 pub const REQUIREMENTS: [&str; 2] = ["postgres", "listening"];
 
-/// Interval at which Postgres is asked for a sign of life, so that an answer is no older than about a second.
+/// Interval at which Postgres is checked, so that the state is no older than about a second.
 const POSTGRES_EVERY: Duration = Duration::from_secs(1);
-/// Interval at which Redis is.
 const REDIS_EVERY: Duration = Duration::from_secs(2);
-/// Longest wait for a sign of life.
+/// Timeout of a check of Postgres or Redis.
 const PATIENCE: Duration = Duration::from_millis(900);
-/// Interval at which the store is asked: in a bucket each question costs something.
+/// Interval at which the store is checked: in a bucket, each request costs money.
 const STORE_EVERY: Duration = Duration::from_secs(15);
-/// Longest wait for the store.
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
-/// Interval at which the disks of the spool and the store are looked at.
+/// Interval at which the disks of the spool and the store are checked.
 const DISK_EVERY: Duration = Duration::from_secs(15);
 
-/// Looks at everything, for as long as it is polled.
+/// Checks everything for as long as it is polled.
 pub async fn watch(app: App, health: Health) {
     let (app, health) = (&app, &health);
     tokio::join!(
@@ -100,7 +98,7 @@ async fn watch_disks(app: &App) {
     }
 }
 
-/// The listener comes last at a start, after the migrations: an admin that accepts connections has all the rest.
+/// Checks the listener, which starts last, after the migrations: an admin that accepts connections has the rest.
 async fn watch_listener(app: &App, health: &Health) {
     let address = reachable(app.config.admin.listen);
     while !matches!(timeout(PATIENCE, TcpStream::connect(address)).await, Ok(Ok(_))) {
@@ -109,7 +107,7 @@ async fn watch_listener(app: &App, health: &Health) {
     health.set_met("listening", true);
 }
 
-/// An address to connect to for one to listen on.
+/// Returns the address to connect to for a listen address.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -1,7 +1,7 @@
-//! Reading the configuration again, when SIGHUP asks for it.
+//! Reloads the configuration on SIGHUP.
 //!
-//! A new app and its routes are made whole before they take the place of those before: a configuration that is refused changes nothing.
-//! Requests and turns of jobs that have begun keep to the app that they began with. Start with [`Reload::run`].
+//! A new app and its routes are built completely before they replace the previous ones, so a rejected configuration
+//! changes nothing. Running requests and jobs keep the app that they started with. Start with [`Reload::run`].
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     router,
 };
 
-/// The parts of an admin that take over a configuration.
+/// The parts of an admin that apply a new configuration.
 pub struct Reload {
     reloader: Reloader,
     live: LiveApp,
@@ -27,19 +27,19 @@ pub struct Reload {
 }
 
 impl Reload {
-    /// Begins with `app`. Hears of SIGHUP from now on, which would end the process otherwise.
+    /// Starts with `app`. SIGHUP is handled from now on instead of ending the process.
     pub fn new(reloader: Reloader, app: App) -> anyhow::Result<Self> {
         let hangups = Hangups::listen().context("SIGHUP cannot be heard")?;
         let routes = Arc::new(ArcSwap::from_pointee(routes(&app)?));
         Ok(Self { reloader, live: LiveApp::new(app), routes, hangups })
     }
 
-    /// The app by the configuration that is in use.
+    /// Returns the app with the current configuration.
     pub fn live(&self) -> LiveApp {
         self.live.clone()
     }
 
-    /// A service that has each request answered by the routes that are in use when it comes.
+    /// Returns a service that dispatches each request to the routes in use when it arrives.
     pub fn service(&self) -> Router {
         let routes = self.routes.clone();
         Router::new().fallback(async move |request: Request| -> Response {
@@ -51,14 +51,14 @@ impl Reload {
         })
     }
 
-    /// Reads the configuration at each signal, for as long as it is polled.
+    /// Reloads the configuration at each signal, for as long as it is polled.
     pub async fn run(self) {
         let Self { mut reloader, live, routes: of_requests, hangups } = self;
         let reload = move || {
             let Settled { changed, waiting, .. } = reloader.reload(|_, config| {
                 let app = live.now().with(config)?;
                 let routes = routes(&app)?;
-                // From here on nothing fails.
+                // Nothing can fail from here on.
                 live.replace(app);
                 of_requests.store(Arc::new(routes));
                 anyhow::Ok(())

@@ -1,5 +1,4 @@
-//! The index of every route. The OpenAPI document is made from it, so a handler cannot be served without being
-//! described.
+//! The index of all routes. The OpenAPI document is generated from it, so every handler is described.
 
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ use crate::{
     webhooks,
 };
 
-/// Routes without a credential and without a limit.
+/// Routes without authentication and without a rate limit.
 fn public() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(api::health::health))
@@ -37,17 +36,17 @@ fn public() -> OpenApiRouter<App> {
         .routes(routes!(pages::device::show, pages::device::answer))
 }
 
-/// The start of the device flow: without a token, so limited by address.
+/// The start of the device flow, without a token and therefore rate limited by address.
 fn device_start() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(api::device::start))
 }
 
-/// The polls of the device flow: without a token, with a limit of their own by address.
+/// Polling of the device flow, without a token and with its own rate limit by address.
 fn device_poll() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(api::device::poll))
 }
 
-/// Routes for callers with a credential, with small bodies: middleware applies `Idempotency-Key`.
+/// Authenticated routes with small bodies: middleware applies `Idempotency-Key`.
 fn control_plane() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(api::me::me))
@@ -92,7 +91,7 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::shares::delete))
 }
 
-/// Routes that ask others on the way (the store, DNS, the code host), behind the same layers as [`control_plane`].
+/// Routes that contact other services (the store, DNS, the code host), behind the same layers as [`control_plane`].
 fn asking_others() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(api::deployments::files::list))
@@ -121,7 +120,7 @@ fn organizations() -> OpenApiRouter<App> {
         .routes(routes!(api::invites::accept))
 }
 
-/// Routes without a credential that ask the database, so limited by address.
+/// Unauthenticated routes that query the database and are therefore rate limited by address.
 fn limited_public() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(api::invites::show))
@@ -130,14 +129,14 @@ fn limited_public() -> OpenApiRouter<App> {
         .routes(routes!(api::billing::documents::by_link))
 }
 
-/// Routes of what organizations share of the code host, behind the same layers as [`control_plane`].
+/// Routes of the code host installations that organizations share, behind the same layers as [`control_plane`].
 fn installations() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(api::orgs::installations::list, api::orgs::installations::share))
         .routes(routes!(api::orgs::installations::unshare))
 }
 
-/// Routes of plans and money, behind the same layers as [`control_plane`].
+/// Routes of plans and payments, behind the same layers as [`control_plane`].
 fn billing() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(api::billing::overview::of_user))
@@ -162,28 +161,27 @@ fn billing() -> OpenApiRouter<App> {
         .routes(routes!(api::billing::ledger::of_org))
 }
 
-/// Routes for the code host, which signs what it sends, and for the payment provider, of which only an id is believed.
+/// Webhook routes: the code host's are signed, and of the payment provider's only an id is used.
 fn webhooks() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(webhooks::github)).routes(routes!(webhooks::payments::receive))
 }
 
-/// Routes for callers with a credential, with streamed bodies: the handler applies `Idempotency-Key` itself, once it
-/// has the body's hash.
+/// Authenticated routes with streamed bodies: handlers apply `Idempotency-Key` once they have the body's hash.
 fn uploads() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(api::deployments::upload::upload)).routes(routes!(api::shares::create::create))
 }
 
-/// Routes for the console's own pages, whose answers are nobody's to keep: no `Idempotency-Key` is honoured.
+/// Routes for the console's own pages, which ignore `Idempotency-Key`: their responses must not be stored.
 fn console() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(api::ai::try_completion))
 }
 
-/// Routes whose answers go on: nothing keeps them to give them again.
+/// Routes with unending responses, which are not stored for replay.
 fn streams() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(api::events::follow))
 }
 
-/// Routes whose answers are large files, made while they are sent.
+/// Routes with large files as responses, created while they are sent.
 fn downloads() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(api::deployments::archive::download))
 }
@@ -216,7 +214,7 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
         .split_for_parts()
 }
 
-/// Answers a method that a path does not have. `curl -T` sends a file by PUT.
+/// Returns the error for a method that a path does not support. `curl -T` sends a file with PUT.
 async fn wrong_method(method: Method, uri: Uri) -> ApiError {
     let is_upload = ["/deployments", "/shares"].iter().any(|path| uri.path().ends_with(path));
     let message = if method == Method::PUT && is_upload {
@@ -227,9 +225,11 @@ async fn wrong_method(method: Method, uri: Uri) -> ApiError {
     ApiError::new(Code::MethodNotAllowed, message)
 }
 
-/// Makes the whole service. Its layers, outermost first: the request's id, for everything below; the log line, which
-/// covers everything below; panics, inside both; the rest of bodies that handlers do not read; the client's address,
-/// which limits are counted by. `trusted` are the networks whose `X-Forwarded-For` is believed beside that of edges.
+/// Builds the complete service.
+///
+/// Its layers, outermost first: the request's id, for everything below; the log line, which covers everything below;
+/// panics, inside both; unread request bodies; the client's address, for rate limits. `trusted` are the networks,
+/// besides edges, whose `X-Forwarded-For` is trusted.
 pub fn router(app: &App, trusted: Networks) -> anyhow::Result<Router> {
     let (routes, described) = index(app);
     let mut document = document::complete(&described)?;

@@ -1,34 +1,32 @@
-//! Holds the list of what this program has only so much of: whose a share of each is, and how large. Reads the sources, and fails
-//! for a bound that is not listed, or is kept by another key than the list says.
+//! Lists every limited resource of this program, with its payer and its size. A test reads the sources and fails for a
+//! limit that is not listed, or whose key differs from the list.
 //!
-//! A key that is free to make is none: a person can make organizations, projects and tokens. So an account is a
-//! [`PayingAccount`](domain::PayingAccount): beside its own share stands that of the person who made it, and those who wait take turns
-//! round robin, person by person.
+//! A payer must not be free to create: a person can create organizations, projects and tokens. An account is therefore
+//! a [`PayingAccount`](domain::PayingAccount): besides its own share, the share of its creator applies, and waiting
+//! accounts take turns round robin, person by person.
 
 use std::{fs, path::Path};
 
-/// Whose share it is.
+/// The party that has a share of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Payer {
-    /// The account that owns what is published or asked about; a person, where there is one. The organizations that a person created
-    /// have one share together.
+    /// The account that owns what is published or requested. The organizations that a person created have a common
+    /// share.
     Account,
     /// The client by its address, where there is no account.
     Client,
-    /// The session of a browser, within its person's share.
+    /// A browser's session, within its person's share.
     Session,
-    /// The project whose public link is read.
     Project,
-    /// Nobody's: only work of the platform's own takes it. The reason says what keeps others from filling it.
+    /// The platform: only its own work uses the resource. The reason says what keeps others from exhausting it.
     Platform(&'static str),
 }
 
-/// Something of which there is only so much.
 struct Scarce {
-    /// The file in which it is declared, and its field.
+    /// The file that declares it, and its field.
     at: (&'static str, &'static str),
     payer: Payer,
-    /// The constants, or the words of the configuration, that say how much there is and how much of it is one payer's.
+    /// The constants or configuration keys with the total and the share of one payer.
     all: &'static str,
     share: &'static str,
 }
@@ -45,7 +43,6 @@ const fn scarce(
 
 const BOUNDS: &str = "bounds.rs";
 
-/// Everything that is scarce here.
 const SCARCE: &[Scarce] = &[
     scarce(BOUNDS, "uploads", Payer::Account, "UPLOADS_PER_CORE", "ACCOUNT_UPLOADS"),
     scarce(BOUNDS, "spool", Payer::Account, "SPOOL_BYTES", "ACCOUNT_UPLOADS"),
@@ -100,7 +97,7 @@ const SCARCE: &[Scarce] = &[
 struct Found {
     file: String,
     field: String,
-    /// The key by which shares are kept; none for a semaphore, which keeps no shares.
+    /// The key of its shares; `None` for a semaphore, which has no shares.
     key: Option<String>,
 }
 
@@ -116,7 +113,7 @@ impl Payer {
     }
 }
 
-/// The files of the crate, by their paths below `src`, without comments and tests.
+/// Collects the crate's files by their paths below `src`, without comments and tests.
 fn sources(folder: &Path, root: &Path, found: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -140,7 +137,7 @@ fn all_sources() -> Vec<(String, String)> {
     found
 }
 
-/// Reads a line that declares a field of a kind that bounds something.
+/// Parses a line that declares a field of a limiting type.
 fn declared(line: &str) -> Option<(&str, Option<&str>)> {
     let (field, kind) = line.trim_end().strip_suffix(',')?.split_once(": ")?;
     let field = field.rsplit(' ').next()?;

@@ -1,7 +1,8 @@
-//! The server, from its start to its graceful stop.
+//! The server, from startup to graceful shutdown.
 //!
-//! It stops in steps, so that nothing that reaches it is lost: it says that it is about to (`GET /health`), and goes on accepting until
-//! every edge has heard of it; accepts what the kernel already has; then finishes what is under way, uploads for as long as they move.
+//! It shuts down in steps, so that no request is lost: it announces the shutdown (`GET /health`) and keeps accepting
+//! connections until every edge has seen that; accepts connections already in the kernel's queue; then finishes running
+//! requests, and uploads for as long as they make progress.
 
 use std::{net::SocketAddr, pin::pin, time::Duration};
 
@@ -23,35 +24,35 @@ use crate::{
     reload::Reload,
 };
 
-/// Longest wait for Postgres and Redis to answer before the first connection is accepted.
+/// Maximum wait for Postgres and Redis before the first connection is accepted.
 const START_WAIT: Duration = Duration::from_secs(5);
-/// How long connections are still accepted once the program was told to stop: edges look at our health every second.
+/// The time for which connections are still accepted during shutdown: edges check our health every second.
 const LEAVE: Duration = Duration::from_secs(3);
-/// Longest time to accept what the kernel has accepted by then.
+/// Maximum time to accept what is then in the kernel's queue.
 const BACKLOG_WAIT: Duration = Duration::from_secs(2);
-/// How long no connection must have come before the listener is closed.
+/// The time without a new connection after which the listener is closed.
 const QUIET: Duration = Duration::from_millis(50);
-/// Longest time for running requests and tasks to end after that, other than uploads.
+/// Timeout of running requests and tasks, other than uploads, after that.
 const STOP_WAIT: Duration = Duration::from_secs(20);
-/// Time for the answers to the last uploads to leave.
+/// Time to send the responses to the last uploads.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
-/// Interval at which what is under way is looked at.
+/// Polling interval during shutdown.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Serves until SIGTERM or SIGINT, then waits for running requests and tasks. At SIGHUP `reloader` reads the configuration again.
+/// Serves until SIGTERM or SIGINT, then waits for running requests and tasks. SIGHUP reloads the configuration.
 pub async fn serve(app: App, tasks: AppTasks, reloader: Reloader) -> anyhow::Result<()> {
     let reload = Reload::new(reloader, app.clone())?;
     db::bring_up_to_date(&app.config.postgres).await.context("the database could not be brought up to date")?;
     let mut watch = app.watch();
     watch.start().await?;
     warn_of_retired_plans(&app).await.context("the plans of subscriptions could not be read")?;
-    // Stopped after the last request, which still waits for the edges.
+    // Cancelled after the last request, which may still wait for the edges.
     let tasks_stopping = CancellationToken::new();
     let watching = {
         let (app, stop) = (app.clone(), tasks_stopping.clone());
         tokio::spawn(async move { stop.run_until_cancelled(app.vitals.watch(&app.db, &app.redis)).await })
     };
-    // An edge that asks too early would take us for ill.
+    // An edge that checks too early would consider us unhealthy.
     app.vitals.wait_until_well(START_WAIT).await;
     let listen = app.config.admin.listen;
     let listener = listener::listen(listen).with_context(|| format!("admin.listen: cannot listen on {listen}"))?;
@@ -64,7 +65,7 @@ pub async fn serve(app: App, tasks: AppTasks, reloader: Reloader) -> anyhow::Res
     let reloading = tokio::spawn(reload.run());
     let listener = BoundedListener::new(listener, app.config.admin.connections);
     let closing = close(app.stopping.clone(), listener.connections());
-    // Without it the kernel holds small answers back; that it cannot be set is no reason not to serve.
+    // Without it, the kernel delays small responses. Serve even if it cannot be set.
     let listener = listener.tap_io(|connection| drop(connection.tcp().set_nodelay(true)));
     let server = axum::serve(listener, service).with_graceful_shutdown(closing);
     let mut server = tokio::spawn(server.into_future());
@@ -97,11 +98,10 @@ pub async fn serve(app: App, tasks: AppTasks, reloader: Reloader) -> anyhow::Res
     refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
 }
 
-/// Waits until the listener is to be closed: `stopping` was cancelled, whoever looks at our health has seen it, and no connection
-/// waits to be accepted.
+/// Waits until the listener should close: health checks have seen that it is `stopping`, and no connection is waiting.
 async fn close(stopping: CancellationToken, connections: Connections) {
     stopping.cancelled().await;
-    // Nobody looks who has no connection.
+    // Without connections, there is no client to notify.
     let left_alone = async {
         while !connections.is_none_open() {
             sleep(LOOK_EVERY).await;
@@ -119,8 +119,8 @@ async fn close(stopping: CancellationToken, connections: Connections) {
     let _ = timeout(BACKLOG_WAIT, quiet).await;
 }
 
-/// Waits until everything has `ended`, beyond [`STOP_WAIT`] only while there are uploads: those that stand still are refused before
-/// that. Returns whether everything has.
+/// Waits until everything has `ended`, beyond [`STOP_WAIT`] only while there are uploads; stalled ones are refused
+/// before that. Returns whether everything has ended.
 async fn drain(ended: impl Future<Output = ()>, bounds: &Bounds) -> bool {
     let mut ended = pin!(ended);
     let uploads = async {
@@ -140,8 +140,8 @@ async fn drain(ended: impl Future<Output = ()>, bounds: &Bounds) -> bool {
     }
 }
 
-/// Names the plans that accounts are subscribed to and that the configuration has no more. Until it has, they have the limits
-/// of the dearest plan, and cannot be charged.
+/// Logs the plans that accounts are subscribed to and that are no longer configured. Until they are configured again,
+/// these accounts have the limits of the most expensive plan and cannot be charged.
 async fn warn_of_retired_plans(app: &App) -> Result<(), sqlx::Error> {
     for (plan, subscriptions) in plan::subscriptions_by_plan(&app.db).await? {
         if app.plans().find(&plan).is_none() {
@@ -151,7 +151,6 @@ async fn warn_of_retired_plans(app: &App) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// The signals that stop the program.
 struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
@@ -162,7 +161,6 @@ impl StopSignals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for one, and returns its name.
     async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
@@ -180,7 +178,7 @@ mod tests {
         let unit = include_str!("../../deploy/systemd/svc-admin.service");
         let wait = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")).unwrap();
         let wait = Duration::from_secs(wait.parse().unwrap());
-        // Some seconds for a machine that is busy.
+        // Some seconds for a busy machine.
         let needed = Duration::from_secs(config::Admin::default().drain_seconds.into()) + Duration::from_secs(10);
         assert!(needed <= wait, "an admin may take {needed:?} to stop, and systemd kills it after {wait:?}");
     }

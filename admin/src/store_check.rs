@@ -1,7 +1,7 @@
-//! What the store has lost or damaged: found by reading every pack, noted in `pack_faults`, told to the log, and taken back from
-//! the replica of the store where there is one.
+//! Finds packs that the store has lost or damaged by reading every pack. Faults are recorded in `pack_faults`, logged,
+//! and repaired from the store's replica if there is one.
 //!
-//! `admin store check` goes through all packs at once, the job `check the store` through all of them within some weeks.
+//! `admin store check` reads all packs in one go, the job `check the store` over some weeks.
 
 use std::time::Duration;
 
@@ -15,18 +15,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{app::App, metrics};
 
-/// Deployments read from the database together.
+/// Deployments read from the database per query.
 pub const PAGE: i64 = 200;
-/// Packs copied to the replica by one batch.
+/// The maximum number of packs copied to the replica per batch.
 pub const COPIES: i64 = 5;
-/// Age up to which deployments are looked for anew although the copies have come to the end: the time in which an upload that has
-/// an id gets its files, and more.
+/// The age up to which deployments are searched again: longer than an upload with an id takes to get its files.
 const COPIES_LOOK_BACK: Duration = Duration::from_hours(2);
-/// Interval at which copies are looked for from the beginning: one that failed is tried again then.
+/// Interval at which copying restarts from the beginning, which retries failed copies.
 const COPIES_ANEW: Duration = Duration::from_hours(6);
-/// Bytes a second that a round reads at least.
+/// The minimum reading rate of a round, in bytes per second.
 const LEAST_RATE: u64 = 256 * 1024;
-/// The part of a round's days in which it is to end, in percent: some are lost to restarts.
+/// The percentage of a round's days in which it should finish: some time is lost to restarts.
 const ROUND_PERCENT: u64 = 80;
 const DAY: Duration = Duration::from_hours(24);
 
@@ -35,36 +34,36 @@ const DAY: Duration = Duration::from_hours(24);
 pub struct Finding {
     /// The deployment.
     pub deployment: DeploymentId,
-    /// Its project, or the three words of a share.
+    /// The project, or the three words of a share.
     pub project: String,
-    /// The person or the organization whose it is.
+    /// The owning person or organization.
     pub owner: String,
-    /// The kind of the fault, as it is printed.
+    /// The kind of fault, as printed.
     pub kind: &'static str,
-    /// The files that have to do with it, the first hundred; none where it is the manifest that names them.
+    /// The affected files, the first hundred; empty if the manifest, which names them, is affected.
     pub paths: Vec<String>,
-    /// Whether it was taken back from the replica.
+    /// Whether it was repaired from the replica.
     pub repaired: bool,
 }
 
-/// Where a round through the store is. Kept in the database.
+/// The progress of a round through the store, stored in the database.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Round {
     began: Timestamp,
-    /// Bytes a second.
+    /// Bytes per second.
     rate: u64,
-    /// Whether it is among the live deployments, which come first.
+    /// Whether the round is at the live deployments, which come first.
     is_live: bool,
-    /// The last deployment that is done with.
+    /// The last finished deployment.
     after: Option<DeploymentId>,
-    /// The deployment that was begun, and where in its data it goes on.
+    /// The unfinished deployment, and the offset in its data at which to continue.
     within: Option<(DeploymentId, u64)>,
     ended: Option<Timestamp>,
-    /// When the last whole round had ended.
+    /// When the last complete round ended.
     last_whole: Option<Timestamp>,
 }
 
-/// Reads all of a pack. Returns its fault, after it was noted and, where `is_repairing`, repaired.
+/// Reads an entire pack. Returns its fault after recording it and, if `is_repairing`, repairing it.
 pub async fn check_one(
     app: &App,
     id: &DeploymentId,
@@ -75,7 +74,7 @@ pub async fn check_one(
     Ok((step.read, conclude(app, id, step.fault, is_repairing).await?))
 }
 
-/// Notes the outcome of a check.
+/// Records the outcome of a check.
 async fn conclude(
     app: &App,
     id: &DeploymentId,
@@ -89,7 +88,7 @@ async fn conclude(
         }
         return Ok(None);
     };
-    // It may have been deleted while it was read.
+    // It may have been deleted during the check.
     let Some(Ownership { project, owner }) = pack_faults::ownership(&app.db, id).await? else { return Ok(None) };
     let (kind, paths) = (fault.kind.as_str(), fault.paths);
     let count = i32::try_from(paths.len()).unwrap_or(i32::MAX);
@@ -100,7 +99,7 @@ async fn conclude(
     Ok(Some(Finding { deployment: id.clone(), project, owner, kind, paths, repaired }))
 }
 
-/// Takes a pack back from the replica, which must have all of it. What the store has of it is put aside.
+/// Restores a pack from the replica, which must have all of it. Its remains in the store are set aside.
 async fn repair(app: &App, id: &DeploymentId) -> anyhow::Result<bool> {
     let Some(replica) = &app.replica else { return Ok(false) };
     let pack = match replica.fetch(id, &mut Pace::new(None)).await {
@@ -121,8 +120,8 @@ async fn repair(app: &App, id: &DeploymentId) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Goes on with the round through the store for `time` at most, and begins the next one when it is due. Returns the number of packs
-/// that were done with. `job` is the job whose row keeps the place.
+/// Continues the round through the store for at most `time`, and starts the next one when it is due. Returns the number
+/// of packs finished. `job` is the job whose row stores the progress.
 pub(crate) async fn go_on(app: &App, job: &str, time: Duration) -> anyhow::Result<u64> {
     let days = u64::from(app.config.store.check_days);
     if days == 0 {
@@ -138,7 +137,7 @@ pub(crate) async fn go_on(app: &App, job: &str, time: Duration) -> anyhow::Resul
     };
     let mut done = 0;
     if round.ended.is_none() {
-        // What was done before a step failed need not be done again.
+        // If a step fails, keep the progress made before it.
         let outcome = steps(app, &mut round, time).await;
         job_leases::move_cursor(&app.db, job, Some(&serde_json::to_string(&round)?)).await?;
         done = outcome?;
@@ -182,7 +181,7 @@ async fn steps(app: &App, round: &mut Round, time: Duration) -> anyhow::Result<u
             round.within = Some((id, next));
             continue;
         }
-        // A step that began within the data has not seen all of it.
+        // A step that started within the data has not seen all of it.
         if step.fault.is_some() || from == 0 {
             conclude(app, &id, step.fault, app.replica.is_some()).await?;
         }
@@ -192,7 +191,7 @@ async fn steps(app: &App, round: &mut Round, time: Duration) -> anyhow::Result<u
     Ok(done)
 }
 
-/// Where the copies to the replica are. Kept in the database.
+/// The progress of copying to the replica, stored in the database.
 #[derive(Debug, Serialize, Deserialize)]
 struct Copies {
     replica: String,
@@ -200,7 +199,7 @@ struct Copies {
     after: Option<DeploymentId>,
 }
 
-/// Copies packs to the replica that it does not have, the oldest first: [`COPIES`] at most. Returns their number.
+/// Copies up to [`COPIES`] packs that the replica lacks, oldest first. Returns their number.
 pub(crate) async fn copy(app: &App, job: &str) -> anyhow::Result<u64> {
     let (Some(replica), Some(url)) = (&app.replica, &app.config.store.replica_url) else { return Ok(0) };
     let now = app.clock.now();
@@ -217,7 +216,7 @@ pub(crate) async fn copy(app: &App, job: &str) -> anyhow::Result<u64> {
                 pack_copies::copied(&app.db, id, url.as_str(), app.clock.now()).await?;
                 copied += 1;
             }
-            // Lost before it was copied: noted, and no reason to leave out the others.
+            // Lost before it was copied: record it, and continue with the others.
             Err(StoreError::NotFound | StoreError::Damaged(_)) => {
                 check_one(app, id, &mut Pace::new(None), false).await?;
             }

@@ -1,4 +1,4 @@
-//! `admin suspend` and `admin resume`: the operator takes down a site, or all that an account has, and lets it be served again.
+//! `admin suspend` and `admin resume`: suspends and resumes a site, or everything of an account.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,20 +18,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{app::App, change::Change, edges::Propagation};
 
-/// How long the edges are waited for before the change is made: this program has just begun to listen.
+/// Maximum wait for heartbeats of edges before making the change: this program has just started to listen.
 const LISTEN_WAIT: Duration = Duration::from_secs(5);
 
-/// A site whose state the operator has changed.
+/// A site that was suspended or resumed.
 #[derive(Debug)]
 pub struct Changed {
-    /// The name of its project.
+    /// The project's name.
     pub project: ProjectName,
-    /// How far the edges have got with it.
+    /// The propagation of the change.
     pub propagation: Propagation,
 }
 
-/// Suspends the site called `name` for `reason`, or resumes it when there is none. `name` is that of a project, of which
-/// there is one on the whole platform, or the three words of a share. Returns once every edge that is up has applied it.
+/// Suspends the site `name` for `reason`, or resumes it if `reason` is `None`. `name` is a project's name, which is
+/// unique on the platform, or the three words of a share. Returns once every running edge has applied the change.
 pub async fn set(config: Arc<Config>, name: &str, reason: Option<Suspension>) -> anyhow::Result<Changed> {
     let (project, share): (Option<ProjectName>, Option<ShareName>) = (name.parse().ok(), name.parse().ok());
     anyhow::ensure!(
@@ -57,29 +57,29 @@ pub async fn set(config: Arc<Config>, name: &str, reason: Option<Suspension>) ->
     .await
 }
 
-/// An account whose state the operator has changed.
+/// An account that was suspended or resumed.
 #[derive(Debug)]
 pub struct ChangedAccount {
-    /// The account, by its id.
+    /// The account.
     pub account: Account,
     /// The login of the person, or the name of the organization.
     pub name: String,
-    /// The organizations that a person owns or has created, and what became of each; none of an organization.
+    /// The organizations that the person owns or has created, with the outcome for each; empty for an organization.
     pub orgs: Vec<(OrgName, OrgOutcome)>,
-    /// How far the edges have got with it.
+    /// The propagation of the change.
     pub propagation: Propagation,
 }
 
-/// What becomes of an organization when a person who owns or created it is suspended or resumed.
+/// The effect on an organization of suspending or resuming a person who owns or created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OrgOutcome {
     /// It was suspended with the person.
     Suspended,
-    /// It was suspended before, and stays so on its own terms.
+    /// It had already been suspended, and stays so independently.
     SuspendedBefore,
-    /// Nobody but the person, or others who are suspended, owns it: its sites stay up, and its tokens do not work.
+    /// Only the person, or others who are suspended, own it: its sites stay up, but its tokens do not work.
     Ownerless,
-    /// It goes on for so many owners who are not suspended.
+    /// It has this many owners who are not suspended, and keeps working.
     GoesOn(i64),
     /// Its suspension ended with the person's.
     Resumed,
@@ -106,19 +106,19 @@ impl std::fmt::Display for OrgOutcome {
 /// A change of an account's suspension.
 #[derive(Debug, Clone, Copy)]
 pub enum Order {
-    /// Suspends it.
+    /// Suspends the account.
     Suspend {
         /// The reason.
         reason: Suspension,
-        /// Whether the organizations that nobody else owns are suspended too.
+        /// Whether to also suspend the organizations that nobody else owns.
         with_orgs: bool,
     },
-    /// Ends its suspension, and that of the organizations which were suspended with it.
+    /// Ends the account's suspension, and that of the organizations suspended with it.
     Resume,
 }
 
-/// Suspends the account called `name`, or ends its suspension. `name` is a person's login, an organization's name, or the id of either.
-/// Returns once every edge that is up has applied it.
+/// Suspends the account `name`, or ends its suspension. `name` is a person's login, an organization's name, or the id
+/// of either. Returns once every running edge has applied the change.
 pub async fn set_account(config: Arc<Config>, name: &str, order: Order) -> anyhow::Result<ChangedAccount> {
     with_edges(config, async |app| {
         let mut named = suspension::named(&app.db, name).await?;
@@ -154,8 +154,8 @@ pub async fn set_account(config: Arc<Config>, name: &str, order: Order) -> anyho
     .await
 }
 
-/// Suspends or resumes what belongs to a person together with them, in the order of names. Edges forget the AI keys of every organization
-/// that the person owns: whether they work depends on its owners.
+/// Suspends or resumes a person's organizations together with the person, ordered by name. Edges drop the AI keys of
+/// all organizations that the person owns from their caches, because their validity depends on the owners.
 async fn set_orgs(
     change: &mut Change<'_>,
     person: &UserId,
@@ -179,7 +179,7 @@ async fn set_orgs(
     Ok(outcomes)
 }
 
-/// Does to an organization of a suspended person what `order` says. Returns what became of it; `None` when nothing is to be said of it.
+/// Applies `order` to an organization of the person. Returns the outcome; `None` if there is nothing to report.
 async fn set_org(
     change: &mut Change<'_>,
     person: &UserId,
@@ -225,7 +225,7 @@ async fn resume_with(change: &mut Change<'_>, person: &UserId) -> Result<Vec<Org
     Ok(orgs.into_iter().map(|(_, name)| name).collect())
 }
 
-/// Does `work` in a program that waits for the edges as the API does.
+/// Runs `work` in a process that waits for the edges as the API does.
 async fn with_edges<T>(config: Arc<Config>, work: impl AsyncFnOnce(&App) -> anyhow::Result<T>) -> anyhow::Result<T> {
     let (app, edges) = App::new(config)?;
     db::bring_up_to_date(&app.config.postgres).await.context("the database could not be brought up to date")?;

@@ -1,4 +1,4 @@
-//! Which clients take the most of each edge (`admin edges top`): asked of the edges themselves, live, and kept nowhere.
+//! The clients that use the most of each edge (`admin edges top`), queried live from the edges and not stored.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use live::{
 };
 use tokio::time::{Instant, timeout_at};
 
-/// How long the edges have to answer.
+/// Maximum wait for the edges.
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
-/// Most edges that are heard.
+/// The maximum number of edges whose answers are read.
 const EDGES: usize = 1_000;
 
-/// The `count` greediest clients of the last minute at every edge that answers, edges by their names.
+/// Returns the `count` clients that used the most of each answering edge in the last minute, by edge name.
 pub async fn ask(redis: &Redis, count: usize) -> anyhow::Result<Vec<EdgeTop>> {
     let question = TopQuestion::new(hex::encode(rand::random::<[u8; 12]>()), count);
     let mut subscription = redis.subscriber().await?;
@@ -34,7 +34,7 @@ pub async fn ask(redis: &Redis, count: usize) -> anyhow::Result<Vec<EdgeTop>> {
     Ok(edges)
 }
 
-/// The answers as a table for people.
+/// Formats the answers as a table for people.
 pub fn table(edges: &[EdgeTop]) -> String {
     if edges.is_empty() {
         return "No edge answers.\n".to_owned();

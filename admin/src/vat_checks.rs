@@ -1,7 +1,7 @@
-//! What follows from the VAT registry's answers: a number that it knows makes a business of a buyer, one that it no longer knows
-//! makes a consumer again, and one about which it is silent stays what it was, for a time.
+//! The consequences of the VAT registry's answers: a buyer whose number it knows is a business, one whose number it no
+//! longer knows is a consumer, and without an answer the buyer's status stays as it was for a limited time.
 //!
-//! Start with [`check_again`], which the job calls, within the day before an account is charged, too.
+//! Start with [`check_again`], which the job calls, also within the day before an account is charged.
 
 use std::time::Duration;
 
@@ -18,34 +18,34 @@ use crate::{
     vat::{Asker, VatAnswer, VatError},
 };
 
-/// Time for which an answer is believed without another question.
+/// The time for which an answer counts without another check.
 const FRESH: Duration = Duration::from_hours(24);
-/// Time after which a valid number is checked again: less than every month that is paid.
+/// The interval at which a valid number is checked again: less than any paid month.
 const VALID_AGAIN: Duration = Duration::from_hours(27 * 24);
-/// Time after which an invalid number is checked again: it may have been registered since, or denied by mistake.
+/// The interval at which an invalid number is checked again: it may be registered later, or was rejected by mistake.
 const INVALID_AGAIN: Duration = Duration::from_hours(7 * 24);
-/// Pause after the first question without an answer; every other in a row doubles it, up to [`RETRY_LONGEST`].
+/// The first backoff after a check without an answer. Each further one in a row doubles it up to [`RETRY_LONGEST`].
 const RETRY: Duration = Duration::from_mins(1);
 const RETRY_LONGEST: Duration = Duration::from_hours(24);
-/// Doublings of [`RETRY`], at most.
+/// The maximum number of doublings of [`RETRY`].
 const DOUBLINGS: i32 = 16;
-/// Time after which a valid number that the registry has not confirmed again counts as unconfirmed, so that VAT is charged.
+/// The time for which a valid number stays valid without a new confirmation. After that, VAT is charged.
 const UNCONFIRMED_AFTER: Duration = Duration::from_hours(60 * 24);
 
-/// Whether nothing is to be asked about the number of `profile`: there is none, or it was confirmed within the last 24 hours.
+/// Returns whether the number of `profile` needs no check: it has none, or was confirmed within the last 24 hours.
 pub fn is_fresh(profile: &Profile, now: Timestamp) -> bool {
     let is_recent = profile.vat_checked_at.is_some_and(|at| now.since(at) < FRESH);
     profile.vat_number.is_none() || (profile.vat_status == Some(VatStatus::Valid) && is_recent)
 }
 
-/// Asks the registry about the number of `profile`, and stores what follows. The owners get a letter when it became invalid.
-/// Returns the account's details as they are then. Without an answer of the registry they are what is known: a number that was
-/// confirmed within the last 60 days stays valid.
+/// Checks the number of `profile` at the registry, stores the outcome, and notifies the owners if it became invalid.
+///
+/// Returns the resulting details. Without an answer, a number confirmed within the last 60 days stays valid.
 pub async fn check_again(app: &App, profile: Profile, asker: Asker<'_>) -> Result<Option<Profile>, sqlx::Error> {
     let Some(number) = profile.vat_number.clone() else { return Ok(Some(profile)) };
     let answer = app.vat.check(&number, asker).await;
     if let Err(VatError::Busy(_)) = answer {
-        // Nobody was asked, so nothing of it follows.
+        // The registry was not contacted, so nothing changes.
         return Ok(Some(profile));
     }
     if let Err(VatError::Unavailable(reason)) = &answer {
@@ -59,14 +59,14 @@ pub async fn check_again(app: &App, profile: Profile, asker: Asker<'_>) -> Resul
         Account::Org(id) => {
             let name = orgs::find_name(&mut *change, id).await?;
             if name.is_none() {
-                // It was deleted. What it paid stays; nobody needs to know more of it.
+                // The organization was deleted. Its payments stay, and its number need not be checked any more.
                 checked.vat_next_check = None;
             }
             name.map(|name| (id.clone(), name))
         }
     };
     if !profiles::note_check(&mut change, &checked).await? {
-        // There is another number by now, which was checked when it was stored.
+        // The number changed meanwhile, and was checked when it was stored.
         return profiles::find(&mut *change, &profile.account).await;
     }
     if profile.vat_status != checked.vat_status
@@ -87,7 +87,7 @@ pub async fn check_again(app: &App, profile: Profile, asker: Asker<'_>) -> Resul
     Ok(Some(checked))
 }
 
-/// Returns `profile` with what the registry's answer makes of its number.
+/// Returns `profile` updated with the registry's answer.
 pub fn after(profile: &Profile, answer: Result<VatAnswer, VatError>, now: Timestamp) -> Profile {
     let asked = Profile { vat_failures: 0, ..profile.clone() };
     let answered =

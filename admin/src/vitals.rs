@@ -1,5 +1,5 @@
-//! Whether Postgres and Redis answer, looked at once a second whoever asks: a question after our health costs them nothing, and is
-//! answered at once even while they hang.
+//! The health of Postgres and Redis, checked once a second regardless of requests: a health request costs them nothing,
+//! and is answered immediately even while they hang.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -11,24 +11,23 @@ use sqlx::PgPool;
 use telemetry::{Line, Outage};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// Interval between two looks.
+/// Interval between two checks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Longest time for a part to answer a look.
+/// Timeout of a check.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Interval at which a program that starts looks whether everything has answered.
+/// Polling interval while a starting program waits for the first answers.
 const WELL_LOOK: Duration = Duration::from_millis(20);
-/// How long an answer counts. Longer than a look that comes to nothing: an answer that is late, because every connection is at work,
-/// is no outage.
+/// The time for which an answer counts. Longer than a failed check: a late answer from busy connections is no outage.
 const LASTING: Duration = Duration::from_millis(3_500);
 
-/// The health of Postgres and Redis, as the last looks found it. Clones share it.
+/// The health of Postgres and Redis as of the last checks. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Vitals {
     postgres: Part,
     redis: Part,
 }
 
-/// The health of Postgres and Redis at one moment.
+/// The health of Postgres and Redis at a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// Whether Postgres answers.
@@ -38,13 +37,13 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Whether everything answers.
+    /// Returns whether both answer.
     pub fn is_well(self) -> bool {
         self.postgres && self.redis
     }
 }
 
-/// When a part answered last.
+/// When a service last answered.
 #[derive(Debug, Clone, Default)]
 struct Part {
     answered: Arc<Mutex<Option<Instant>>>,
@@ -52,7 +51,7 @@ struct Part {
 
 impl Part {
     fn note_answer(&self, now: Instant) {
-        // Nothing panics while the lock is held.
+        // The lock is never poisoned: no code panics while holding it.
         *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
 
@@ -68,7 +67,7 @@ impl Vitals {
         Reading { postgres: self.postgres.is_up(now), redis: self.redis.is_up(now) }
     }
 
-    /// Looks for as long as it is polled.
+    /// Checks both for as long as it is polled.
     pub async fn watch(&self, db: &PgPool, redis: &Redis) {
         tokio::join!(
             follow("Postgres", &self.postgres, || async move { Ok::<_, anyhow::Error>(db::ping(db).await?) }),
@@ -76,7 +75,7 @@ impl Vitals {
         );
     }
 
-    /// Waits until everything has answered, for `longest` at most.
+    /// Waits until both have answered, for at most `longest`.
     pub async fn wait_until_well(&self, longest: Duration) {
         let well = async {
             while !self.reading(Instant::now()).is_well() {
@@ -109,7 +108,7 @@ where
             Ok(Err(error)) => format!("{error:#}"),
             Err(_) => "no answer".to_owned(),
         };
-        // What still counts as up has failed once or twice, as a machine that is busy does.
+        // A service that still counts as up has failed once or twice, as happens on a busy machine.
         if !part.is_up(now)
             && let Some(Line { lasted, .. }) = outage.fails()
         {

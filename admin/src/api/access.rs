@@ -1,4 +1,4 @@
-//! `/projects/:name/access` and `/password`: who may see the site.
+//! `/projects/:name/access` and `/password`: who may see a project's site.
 
 use api::{
     Done,
@@ -22,8 +22,7 @@ use crate::{
 
 /// Changes who may see a project's site.
 ///
-/// When this answers, every edge that is up applies the change; visitors who came in under the old mode are judged by
-/// the new one.
+/// When the response arrives, every running edge has applied the change. Visitors admitted before are checked again.
 #[utoipa::path(
     put, path = "/projects/{name}/access", tag = "Access", request_body = SetAccess,
     params(("name" = String, Path, description = "The project's name")),
@@ -53,9 +52,9 @@ pub async fn set_access(
     Ok((propagation, Json(AccessChanged { ok: true, mode })))
 }
 
-/// Sets a project's password, and with it the `password` mode.
+/// Sets a project's password and switches it to the `password` mode.
 ///
-/// Visitors who came in with the former password are asked for the new one.
+/// Visitors admitted with the previous password must enter the new one.
 #[utoipa::path(
     put, path = "/projects/{name}/password", tag = "Access", request_body = SetPassword,
     params(("name" = String, Path, description = "The project's name")),
@@ -76,9 +75,9 @@ pub async fn set_password(
     Ok((propagation, Json(Done::OK)))
 }
 
-/// Removes a project's password: its site is public again.
+/// Removes a project's password, which makes its site public again.
 ///
-/// A site that only the organization's members may see stays so.
+/// A site that only the organization's members may see stays restricted to them.
 #[utoipa::path(
     delete, path = "/projects/{name}/password", tag = "Access",
     params(("name" = String, Path, description = "The project's name")),

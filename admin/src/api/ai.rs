@@ -1,4 +1,4 @@
-//! `/ai`: what the console shows of the AI gateway: its models, and a completion to try out.
+//! `/ai`: the AI gateway in the console: its models, and completions to try out.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ use crate::{
     rates::Bucket,
 };
 
-/// Longest wait for what the edges say of themselves; the models are listed without it.
+/// Maximum time to wait for the edges' reports; without them, the models are listed all the same.
 const REPORTS_WAIT: Duration = Duration::from_secs(1);
 
-/// Lists the models of the AI gateway, with their prices, and the most tokens that your plan allows of an answer.
+/// Lists the models of the AI gateway, with their prices and the maximum completion tokens that your plan allows.
 #[utoipa::path(
     get, path = "/ai/models", tag = "AI gateway",
     responses((status = 200, description = "The models", body = AiModelList)),
@@ -47,19 +47,19 @@ pub async fn models(State(app): State<App>, caller: CliUser) -> Result<Json<AiMo
     Ok(Json(AiModelList { models: models.collect() }))
 }
 
-/// The models that each edge which runs says it does not reach. Keys of providers are the edges' alone.
+/// Returns, for each running edge, the models that it reports as unreachable. Only edges have the providers' keys.
 async fn unreachable_models(app: &App) -> Vec<Vec<String>> {
     let reports = tokio::time::timeout(REPORTS_WAIT, app.redis.reports(Program::Edge)).await;
     let reports = reports.ok().and_then(Result::ok).unwrap_or_default();
     reports.into_iter().filter(|heard| !heard.is_silent()).filter_map(|heard| heard.report.unreachable_models).collect()
 }
 
-/// Asks the AI gateway for a completion, and passes its answer on as it comes.
+/// Requests a completion from the AI gateway and relays its response as it arrives.
 ///
-/// For the console's own pages, which may connect to no other host; with a session only. Everything else asks the gateway
-/// itself. A stream is streamed. An error of the gateway is passed on with its status and body; its `error` has `type` and
-/// `param` beside `code` and `message`. A completion ends with the connection that it was asked for over. It takes less
-/// than five minutes.
+/// For the console's own pages, which may connect to no other host; it requires a session. Other clients call the
+/// gateway directly. Streams are relayed as streams. A gateway error is relayed with its status and body, whose `error`
+/// has `type` and `param` besides `code` and `message`. The completion is cancelled if the client disconnects. It takes
+/// less than five minutes.
 #[utoipa::path(
     post, path = "/ai/try", tag = "AI gateway", request_body = TryCompletion, security(("session" = [])),
     responses((status = 200, description = "The completion", headers(("Cache-Control")), content(
@@ -109,7 +109,7 @@ pub async fn try_completion(
     }
     let GatewayAnswer { status, content_type, retry_after, body } = answered?;
     let body = body.inspect(move |chunk| {
-        // The turn lasts as long as the body.
+        // Hold the permit until the body ends.
         let _ = &turn;
         if let Err(error) = chunk {
             tracing::warn!("a completion that is tried out broke off: {error:#}");

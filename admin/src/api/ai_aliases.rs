@@ -1,4 +1,4 @@
-//! `/ai/aliases` and `/orgs/:name/ai/aliases`: the names that an account gives to models of the AI gateway.
+//! `/ai/aliases` and `/orgs/:name/ai/aliases`: an account's aliases for models of the AI gateway.
 
 use api::ai::{ModelAliasList, SetModelAliases};
 use axum::{extract::State, response::IntoResponse};
@@ -16,7 +16,7 @@ use crate::{
     extract::Json,
 };
 
-/// Shows the names that you have given to models.
+/// Shows your aliases for models.
 #[utoipa::path(
     get, path = "/ai/aliases", tag = "AI gateway",
     responses((status = 200, description = "The names", body = ModelAliasList)),
@@ -25,11 +25,11 @@ pub async fn of_user(State(app): State<App>, caller: CliUser) -> Result<Json<Mod
     Ok(Json(view(model_aliases::of_user(&app.db, &caller.user.id).await?)))
 }
 
-/// Sets the names that you give to models, in the place of those before.
+/// Sets your aliases for models, replacing the previous ones.
 ///
-/// A key of yours may then ask the AI gateway for a model by such a name: clients that are made for one provider often cannot ask for
-/// others. A `*` at the end of a name stands for any rest. Ids of models, and names that the operator has given, mean what they
-/// meant before. The change is in force on every edge when this answers.
+/// Your keys can then use these names to request models from the AI gateway; this helps clients that were made for one
+/// provider and cannot request other models. A trailing `*` matches any suffix. Model ids, and names that the operator
+/// defined, keep their meaning. The change is in force on every edge when the response arrives.
 #[utoipa::path(
     put, path = "/ai/aliases", tag = "AI gateway", request_body = SetModelAliases,
     responses((status = 200, description = "The names", body = ModelAliasList, headers(("X-Svc-Propagation")))),
@@ -46,7 +46,7 @@ pub async fn set_of_user(
     Ok((change.commit().await?, Json(view(body.aliases))))
 }
 
-/// Shows the names that an organization has given to models.
+/// Shows an organization's aliases for models.
 #[utoipa::path(
     get, path = "/orgs/{name}/ai/aliases", tag = "AI gateway",
     params(("name" = String, Path, description = "The organization's name")),
@@ -59,9 +59,10 @@ pub async fn of_org(
     Ok(Json(view(model_aliases::of_org(&app.db, &org).await?)))
 }
 
-/// Sets the names that an organization gives to models, in the place of those before.
+/// Sets an organization's aliases for models, replacing the previous ones.
 ///
-/// They hold for the organization's keys, as `PUT /ai/aliases` says. The change is in force on every edge when this answers.
+/// They apply to the organization's keys, as described for `PUT /ai/aliases`. The change is in force on every edge when
+/// the response arrives.
 #[utoipa::path(
     put, path = "/orgs/{name}/ai/aliases", tag = "AI gateway", request_body = SetModelAliases,
     params(("name" = String, Path, description = "The organization's name")),
@@ -86,7 +87,7 @@ pub async fn set_of_org(
     Ok((change.commit().await?, Json(view(body.aliases))))
 }
 
-/// Refuses names for models that do not exist.
+/// Rejects aliases for models that do not exist.
 fn check_models(app: &App, aliases: &ModelAliases) -> Result<(), ApiError> {
     let models = &app.config.gateway.models;
     match aliases.iter().find(|alias| !models.contains_key(&alias.model)) {

@@ -1,4 +1,4 @@
-//! `/usage/ai/requests` and `/orgs/:name/usage/ai/requests`: the single completions of the AI gateway that an account has paid for.
+//! `/usage/ai/requests` and `/orgs/:name/usage/ai/requests`: an account's paid completions, one by one.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use crate::{
     extract::{Json, Paged},
 };
 
-/// How far back completions are listed one by one.
+/// The age up to which completions are listed one by one.
 const LISTED: Duration = Duration::from_hours(30 * 24);
 
 /// Lists the completions of your own AI keys in the last thirty days, newest first.
 ///
-/// Numbers and names alone: prompts and completions are kept nowhere. A completion that cost nothing, because its provider was not asked
-/// or failed, is not listed. One may take some seconds to appear.
+/// Only numbers and names are recorded, never prompts or completions. A completion that cost nothing, because its
+/// provider failed or was not contacted, is not listed. A completion may take some seconds to appear.
 #[utoipa::path(
     get, path = "/usage/ai/requests", tag = "Usage",
     params(Page),
@@ -42,7 +42,7 @@ pub async fn of_user(
     Ok(Json(view(&page, rows)))
 }
 
-/// Lists the completions of an organization's AI keys in the last thirty days, newest first, as `GET /usage/ai/requests` does.
+/// Lists the completions of an organization's AI keys like `GET /usage/ai/requests`: thirty days, newest first.
 #[utoipa::path(
     get, path = "/orgs/{name}/usage/ai/requests", tag = "Usage",
     params(("name" = String, Path, description = "The organization's name"), Page),

@@ -1,4 +1,4 @@
-//! `/orgs/:name/audit` and `/projects/:name/audit`: who did what.
+//! `/orgs/:name/audit` and `/projects/:name/audit`: the audit log.
 
 use api::{
     Page,
@@ -19,9 +19,9 @@ use crate::{
     extract::{Json, Paged},
 };
 
-/// Lists who did what to a project, newest first.
+/// Lists the audit log of a project, newest first.
 ///
-/// Open to admins and owners of the organization that owns the project, and to the owner of a personal project.
+/// Available to admins and owners of the project's organization, and to the owner of a personal project.
 #[utoipa::path(
     get, path = "/projects/{name}/audit", tag = "Audit",
     params(("name" = String, Path, description = "The project's name"), Page),
@@ -39,10 +39,9 @@ pub async fn of_project(
     Ok(Json(log(&page, rows)))
 }
 
-/// Lists who did what to an organization and its projects, newest first.
+/// Lists the audit log of an organization and its projects, newest first.
 ///
-/// Open to admins and owners. Entries of projects that were deleted, or moved to another owner, stay in the list up to
-/// that moment.
+/// Available to admins and owners. Entries of deleted and transferred projects stay in the list up to that moment.
 #[utoipa::path(
     get, path = "/orgs/{name}/audit", tag = "Audit",
     params(("name" = String, Path, description = "The organization's name"), Page),

@@ -1,4 +1,4 @@
-//! `/deleted-projects`: projects that were deleted, and can be restored for some days.
+//! `/deleted-projects`: deleted projects, which can be restored for some days.
 
 use api::{
     Page,
@@ -26,9 +26,9 @@ use crate::{
     extract::{Json, Paged, Query},
 };
 
-/// Lists the projects that you deleted and can restore, or those of an organization, newest first.
+/// Lists the deleted projects that you, or an organization, can restore, newest first.
 ///
-/// A project can be restored for 7 days. Shares cannot.
+/// A project can be restored for 7 days. Shares cannot be restored.
 #[utoipa::path(
     get, path = "/deleted-projects", tag = "Projects",
     params(Whose, Page),
@@ -56,10 +56,10 @@ pub async fn list(
     Ok(Json(DeletedProjectList { projects: rows.into_iter().map(view).collect(), next_cursor }))
 }
 
-/// Restores a deleted project as it was: its deployments, the live one included, variables, access, and statistics.
+/// Restores a deleted project with all its deployments, variables, access settings and statistics.
 ///
-/// Custom domains that another project has taken meanwhile stay there; a repository stays linked if it still may be. It counts
-/// against its owner's plan again.
+/// Its live deployment is live again. Custom domains that another project has attached meanwhile stay there; a linked
+/// repository stays linked if that is still permitted. The project counts against its owner's plan again.
 #[utoipa::path(
     post, path = "/deleted-projects/{id}/restore", tag = "Projects", request_body = RestoreProject,
     params(("id" = ProjectId, Path, description = "The project's id")),
@@ -97,8 +97,8 @@ pub async fn restore(
     Ok((propagation, Json(project_view(&app.addresses, restored.project))))
 }
 
-/// The deleted project called `{id}` in the path, which the caller may restore. Rejects as
-/// [`ProjectAccess`](crate::auth::ProjectAccess) does.
+/// The deleted project `{id}` of the path, which the caller may restore. Rejects like
+/// [`ProjectAccess`](crate::auth::ProjectAccess).
 #[derive(Debug)]
 pub struct DeletedAccess(DeletedProjectPermit<Admin>);
 

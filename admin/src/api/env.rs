@@ -57,7 +57,7 @@ pub async fn list(
 
 /// Sets an environment variable of a project.
 ///
-/// A project has at most 200 variables, with 512 KB of values together.
+/// A project has at most 200 variables, with 512 KB of values in total.
 #[utoipa::path(
     put, path = "/projects/{name}/env/{key}", tag = "Environment", request_body = SetEnv,
     params(
@@ -80,7 +80,7 @@ pub async fn set(
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let scope = env::set(&mut change, &app.master_key, &project, (&key, &body.value, body.scope), now).await?;
-    // The key and never the value.
+    // The key, but never the value.
     let entry = Entry::of_project(Action::EnvSet, &project).with("key", key.as_str());
     change.audit(entry.with("scope", scope.as_str()));
     change.commit().await?;
@@ -103,7 +103,7 @@ pub async fn remove(
     Path(named): Path<Named>,
 ) -> Result<Json<Done>, ApiError> {
     let no_variable = || ApiError::not_found("variable");
-    // What cannot be a key names nothing.
+    // Text that is not a valid key is not found.
     let key = named.key().map_err(|_| no_variable())?;
     let mut change = app.change(caller.actor()).await?;
     if !env::remove(&mut change, &project, &key).await? {

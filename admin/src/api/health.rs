@@ -11,7 +11,7 @@ use axum::{
 
 use crate::{app::App, extract::Json};
 
-/// Tells whether the platform works: whether Postgres and Redis answer.
+/// Shows whether the platform works, that is, whether Postgres and Redis answer.
 #[utoipa::path(
     get, path = "/health", tag = "Health and identity", security(()),
     responses(
@@ -21,7 +21,7 @@ use crate::{app::App, extract::Json};
 )]
 pub async fn health(State(app): State<App>) -> Response {
     let reading = app.vitals.reading(Instant::now());
-    // An edge that hears of it asks another admin, while this one still answers what it is asked.
+    // An edge that sees this sends its requests to another admin, while this one finishes its own.
     let draining = app.stopping.is_cancelled().then_some(true);
     if reading.is_well() && draining.is_none() {
         return Json(Health { ok: true, postgres: None, redis: None, draining: None }).into_response();

@@ -5,9 +5,9 @@ use domain::token::TokenKind;
 
 use crate::{auth::Caller, extract::Json};
 
-/// Shows the account that the token speaks for.
+/// Shows the account that the token belongs to.
 ///
-/// Works with an organization's `deploy` token too.
+/// An organization's `deploy` token may do this too.
 #[utoipa::path(
     get, path = "/me", tag = "Health and identity",
     responses((status = 200, description = "The account", body = Account)),

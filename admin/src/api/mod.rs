@@ -1,4 +1,4 @@
-//! Handlers, one folder or file per noun, as in the URLs: parse → proof → one transaction → view.
+//! API handlers, one folder or file per noun, as in the URLs: parse → proof → one transaction → view.
 
 pub mod access;
 pub mod ai;

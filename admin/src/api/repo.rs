@@ -1,4 +1,4 @@
-//! `POST /projects/:name/repo`: which repository's pushes deploy the project.
+//! `POST /projects/:name/repo`: linking a project to a repository whose pushes deploy it.
 
 use std::time::Duration;
 
@@ -27,13 +27,12 @@ use crate::{
     jobs::pushes::CHECK_EVERY,
 };
 
-/// How long the code host may take to say whether an installation reaches a repository: it may have to list them all.
+/// Timeout of looking up a repository at the code host, which may have to list all repositories.
 const LOOK_UP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Links a project to a repository, or unlinks it.
 ///
-/// From then on a push to the branch deploys the directory of that commit. `repo: null` unlinks the project; what it
-/// serves stays.
+/// A push to the branch then deploys the directory of that commit. `repo: null` unlinks; the site stays as it is.
 #[utoipa::path(
     post, path = "/projects/{name}/repo", tag = "Code host", request_body = LinkRepo,
     params(("name" = String, Path, description = "The project's name")),
@@ -101,8 +100,8 @@ async fn unlink(app: &App, caller: &CliUser, project: &ProjectPermit<Member>) ->
     Ok(Json(RepoLinked { ok: true, repo: None, branch: None, directory: None }))
 }
 
-/// Lists the people in whose name the installation is read for this project: the one who shared it with the project's
-/// org, then the caller; for a personal project the caller alone.
+/// Lists the people on whose behalf the installation is read for this project: the person who shared it with the
+/// project's organization, then the caller; for a personal project only the caller.
 async fn readers(
     app: &App,
     caller: &UserId,
@@ -121,16 +120,15 @@ async fn readers(
     Ok(readers)
 }
 
-/// A repository that can be linked.
 struct Found {
     seen: installations::Seen,
     repository: Repository,
     branch: Branch,
-    /// What the branch points at; `None` when the code host did not say.
+    /// The branch's head; `None` if the code host did not report it.
     head: Option<CommitSha>,
 }
 
-/// Finds the repository in the name of the first reader whom the code host still knows.
+/// Finds the repository on behalf of the first reader whose authorization the code host still accepts.
 async fn look_up(
     app: &App,
     readers: &[UserId],
@@ -140,17 +138,17 @@ async fn look_up(
 ) -> Result<Found, ApiError> {
     let host = app.code_host.repositories().ok_or_else(|| ApiError::not_found("installation"))?;
     let mut refused = None;
-    // In a person's name first: an installation reaches more than each of those who may use it.
+    // On a person's behalf first: an installation can access more than any one of its users.
     for reader in readers {
         let looking = async {
             let token = app.grants.token(reader).await?;
             let seen = host.installations(&token).await?.into_iter().find(|seen| seen.id == installation);
             let found = host.find_through(&token, installation, wanted).await?;
             let Some((seen, repository)) = seen.zip(found) else { return Ok(None) };
-            // With the app's token, as pushes will be read: better refused now than at the first push.
+            // Pushes are read with the app's token: let missing access show now, not at the first push.
             host.app_token(installation, repository.id).await?;
             let branch = branch.clone().unwrap_or_else(|| repository.default_branch.clone());
-            // Later pushes are those that move the branch from here. Until it is known, none can be missed.
+            // Later pushes move the branch from this commit. While it is unknown, missed pushes cannot be detected.
             let head = host.head(&token, &repository.name, &branch).await.ok();
             let head = head.map(|head| head.unwrap_or_else(CommitSha::null));
             Ok::<_, AccessError>(Some(Found { seen, repository, branch, head }))
@@ -163,7 +161,7 @@ async fn look_up(
                     ApiError::new(Code::NotFound, message)
                 });
             }
-            // The code host may still know the next reader.
+            // The code host may still accept the next reader.
             Err(error @ (AccessError::SignInAgain | AccessError::Host(CodeHostError::Unauthorized { .. }))) => {
                 refused.get_or_insert(ApiError::from(error));
             }

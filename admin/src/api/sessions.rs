@@ -1,4 +1,4 @@
-//! `/sessions`: the browsers in which a person is signed in on the console.
+//! `/sessions`: a person's sessions on the console.
 
 use api::{
     Done,
@@ -19,7 +19,7 @@ use crate::{
     extract::{Json, Path},
 };
 
-/// Lists your sessions of the console, newest first.
+/// Lists your console sessions, newest first.
 #[utoipa::path(
     get, path = "/sessions", tag = "Sessions",
     responses((status = 200, description = "The sessions", body = SessionList)),
@@ -38,8 +38,8 @@ pub async fn list(State(app): State<App>, caller: CliUser) -> Result<Json<Sessio
 
 /// Signs you out in one browser.
 ///
-/// The next request of the session is refused, and so is the browser by the sites of organizations that let it in. Your
-/// other browsers are let in there again by their own sessions.
+/// The session's next request is refused, and organizations' sites no longer admit the browser. They admit your other
+/// browsers again by their own sessions.
 #[utoipa::path(
     delete, path = "/sessions/{id}", tag = "Sessions",
     params(("id" = String, Path, description = "The session's id")),
@@ -58,9 +58,9 @@ pub async fn end(
     Ok((propagation, cleared(is_current(&caller, &id)), Json(Done::OK)))
 }
 
-/// Signs you out in every browser, this one included, and on every site of an organization that let you in.
+/// Signs you out in every browser, including this one, and on every site of an organization that admitted you.
 ///
-/// Tokens go on working.
+/// Tokens stay valid.
 #[utoipa::path(
     delete, path = "/sessions", tag = "Sessions",
     responses((
@@ -79,7 +79,7 @@ fn is_current(caller: &CliUser, id: &SessionId) -> bool {
     matches!(&caller.credential, Credential::Session(current) if current == id)
 }
 
-/// The field that has the browser forget its session, if that is the one that has ended.
+/// Returns the header that removes the session's cookie, if the caller's own session was ended.
 fn cleared(is_own: bool) -> AppendHeaders<Option<(header::HeaderName, header::HeaderValue)>> {
     AppendHeaders(is_own.then(|| (header::SET_COOKIE, cookies::clear(cookies::SESSION))))
 }

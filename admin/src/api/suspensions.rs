@@ -1,4 +1,4 @@
-//! `/suspensions`: sites that the operator has taken down, for their owners to see.
+//! `/suspensions`: suspended sites, for their owners.
 
 use api::{
     Page,
@@ -16,10 +16,11 @@ use crate::{
     extract::{Json, Paged, Query},
 };
 
-/// Lists which of your sites the operator has taken down, or of an organization's.
+/// Lists which of your sites, or of an organization's, the operator has taken down.
 ///
-/// Shares are among yours. Visitors get 403, or 451 when the reason is `legal`. Until it ends the site stays as it is: it cannot be
-/// published to, moved or deleted, and keeps its domains. Of a suspended account that holds for every site, and its AI keys do not work.
+/// Your list includes shares. Visitors get 403, or 451 if the reason is `legal`. During the suspension the site stays
+/// unchanged: it cannot be published to, moved or deleted, and keeps its domains. If the account is suspended, this
+/// applies to all its sites, and its AI keys do not work.
 #[utoipa::path(
     get, path = "/suspensions", tag = "Projects",
     params(Whose, Page),

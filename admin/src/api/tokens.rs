@@ -1,4 +1,4 @@
-//! `/tokens`: a person's own.
+//! `/tokens`: a person's own tokens.
 
 use api::{
     Done, Page,
@@ -26,7 +26,7 @@ use crate::{
     mail::notices::{Notice, notify},
 };
 
-/// Lists your tokens, newest first, revoked ones included.
+/// Lists your tokens, newest first, including revoked ones.
 #[utoipa::path(
     get, path = "/tokens", tag = "Tokens",
     params(Page),
@@ -41,7 +41,7 @@ pub async fn list(State(app): State<App>, caller: CliUser, page: Paged<TokenId>)
 
 /// Creates a token of your own.
 ///
-/// The secret stands in this answer and is not shown again.
+/// The secret is in this response only and is not shown again.
 #[utoipa::path(
     post, path = "/tokens", tag = "Tokens", request_body = CreateToken,
     responses(
@@ -77,10 +77,10 @@ pub async fn create(
     Ok((StatusCode::CREATED, propagation, Json(created)))
 }
 
-/// Sets limits of an AI key of yours, or removes them.
+/// Sets or removes limits of one of your AI keys.
 ///
-/// Beyond its monthly limit the key is refused with `limit_reached` until the next UTC month; what is under way counts with the most
-/// that it can cost. The change is in force on every edge when this answers.
+/// Once its monthly limit is reached, the key is refused with `limit_reached` until the next UTC month; requests in
+/// progress count at their maximum cost. The change is in force on every edge when the response arrives.
 #[utoipa::path(
     patch, path = "/tokens/{id}", tag = "Tokens", request_body = ChangeToken,
     params(("id" = String, Path, description = "The token's id")),
@@ -102,7 +102,7 @@ pub async fn change(
     Ok((change.commit().await?, Json(view(token))))
 }
 
-/// Revokes a token of yours. The next request with it is refused.
+/// Revokes one of your tokens. The next request with it is refused.
 #[utoipa::path(
     delete, path = "/tokens/{id}", tag = "Tokens",
     params(("id" = String, Path, description = "The token's id")),
@@ -127,7 +127,7 @@ pub async fn revoke(
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
-/// Has the edges forget a token of the gateway. They remember no others.
+/// Makes the edges drop a gateway token from their caches. They cache no other tokens.
 pub fn touch(change: &mut Change<'_>, kind: TokenKind, id: &TokenId) {
     match kind {
         TokenKind::Ai => change.touch(Subject::Token(id.clone())),
@@ -135,7 +135,7 @@ pub fn touch(change: &mut Change<'_>, kind: TokenKind, id: &TokenId) {
     }
 }
 
-/// Checks a label, and trims it. None when nothing is left.
+/// Checks and trims a label. Returns `None` if nothing is left.
 pub fn checked_label(label: &str) -> Result<Option<&str>, ApiError> {
     match line::checked(label, TOKEN_LABEL_CHARS) {
         Ok(label) => Ok(Some(label).filter(|label| !label.is_empty())),
@@ -148,7 +148,7 @@ pub fn checked_label(label: &str) -> Result<Option<&str>, ApiError> {
     }
 }
 
-/// Checks that only keys of the gateway have limits.
+/// Checks that only gateway keys have limits.
 pub fn checked_limits(kind: TokenKind, limits: NewLimits) -> Result<NewLimits, ApiError> {
     match kind {
         TokenKind::Cli | TokenKind::Deploy if limits != NewLimits::default() => Err(LimitError::NotAKey(kind).into()),
@@ -156,7 +156,7 @@ pub fn checked_limits(kind: TokenKind, limits: NewLimits) -> Result<NewLimits, A
     }
 }
 
-/// The change of limits that a request asks for.
+/// Returns the requested change of limits.
 pub fn limit_change(body: &ChangeToken) -> Result<LimitChange, ApiError> {
     let change = LimitChange {
         month: body.monthly_limit_cents,

@@ -1,4 +1,4 @@
-//! `POST /projects/:name/transfer`: from a person to an org, between orgs, and back.
+//! `POST /projects/:name/transfer`: moving a project between people and organizations.
 
 use api::projects::{Project, TransferProject};
 use axum::{extract::State, response::IntoResponse};
@@ -21,8 +21,8 @@ use crate::{
 
 /// Moves a project into an organization that you belong to, or makes it personal.
 ///
-/// Taking a project out of an organization needs the role of an admin there. Address, deployments, domains and
-/// variables stay; visitors whom a gate has let in are asked again, and the public link to the statistics ends, as the link to a repository does.
+/// Taking a project out of an organization requires the admin role there. Address, deployments, domains and variables
+/// stay; visitors admitted by a gate are checked again, and the public statistics link and the repository link end.
 #[utoipa::path(
     post, path = "/projects/{name}/transfer", tag = "Projects", request_body = TransferProject,
     params(("name" = String, Path, description = "The project's name")),
@@ -52,7 +52,7 @@ pub async fn transfer(
         }
     };
     let destination = target.as_ref().map_or(Destination::Personal(&caller.user.id), Destination::Org);
-    // It is there already: nothing is committed, not even that somebody tried.
+    // The project is already there: nothing is committed, not even an audit entry.
     let Some((moved, touched)) = projects::transfer(&mut change, &project, destination, app.plans()).await? else {
         return Ok((Propagation::NONE, Json(view(&app.addresses, project.clone()))));
     };

@@ -1,4 +1,4 @@
-//! `/usage/ai` and `/orgs/:name/usage/ai`: what the AI gateway was used for, and what an organization's use of it may cost.
+//! `/usage/ai` and `/orgs/:name/usage/ai`: the usage of the AI gateway, and an organization's limit on its cost.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use crate::{
     extract::{Json, Query},
 };
 
-/// Shows what your own AI keys were used for in a month.
+/// Shows the usage of your own AI keys in a month.
 #[utoipa::path(
     get, path = "/usage/ai", tag = "Usage",
     params(UsageQuery),
@@ -41,7 +41,7 @@ pub async fn of_user(
     Ok(Json(view(ai_usage::of_user(&app.db, &caller.user.id, month).await?)))
 }
 
-/// Shows what an organization's AI keys were used for in a month.
+/// Shows the usage of an organization's AI keys in a month.
 #[utoipa::path(
     get, path = "/orgs/{name}/usage/ai", tag = "Usage",
     params(("name" = String, Path, description = "The organization's name"), UsageQuery),
@@ -56,7 +56,7 @@ pub async fn of_org(
     Ok(Json(view(ai_usage::of_org(&app.db, &org, month).await?)))
 }
 
-/// Shows what your own AI keys were used for on each day of a month.
+/// Shows the usage of your own AI keys in a month, by day.
 #[utoipa::path(
     get, path = "/usage/ai/days", tag = "Usage",
     params(UsageQuery),
@@ -71,7 +71,7 @@ pub async fn days_of_user(
     Ok(Json(days_view(ai_usage::days_of_user(&app.db, &caller.user.id, month).await?)))
 }
 
-/// Shows what an organization's AI keys were used for on each day of a month.
+/// Shows the usage of an organization's AI keys in a month, by day.
 #[utoipa::path(
     get, path = "/orgs/{name}/usage/ai/days", tag = "Usage",
     params(("name" = String, Path, description = "The organization's name"), UsageQuery),
@@ -86,7 +86,7 @@ pub async fn days_of_org(
     Ok(Json(days_view(ai_usage::days_of_org(&app.db, &org, month).await?)))
 }
 
-/// Shows the limit that an organization has set for the cost of its AI keys in a month, and what they have cost in this one.
+/// Shows an organization's monthly cost limit for its AI keys, and their cost in this month.
 #[utoipa::path(
     get, path = "/orgs/{name}/usage/ai/limit", tag = "Usage",
     params(("name" = String, Path, description = "The organization's name")),
@@ -101,11 +101,11 @@ pub async fn limit_of_org(
     Ok(Json(limit_view(limit, cost)))
 }
 
-/// Sets the limit for the cost of an organization's AI keys in a month, or removes it.
+/// Sets or removes the monthly cost limit of an organization's AI keys.
 ///
-/// Beyond it every key of the organization is refused with `limit_reached` until the next UTC month; what is under way counts
-/// with the most that it can cost. The plan's AI credit bounds the cost in any case. The change is in force on every edge when
-/// this answers.
+/// Once the limit is reached, all of the organization's keys are refused with `limit_reached` until the next UTC month;
+/// requests in progress count at their maximum cost. The plan's AI credit limits the cost in any case. The change is in
+/// force on every edge when the response arrives.
 #[utoipa::path(
     put, path = "/orgs/{name}/usage/ai/limit", tag = "Usage", request_body = SetAiLimit,
     params(("name" = String, Path, description = "The organization's name")),

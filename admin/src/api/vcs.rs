@@ -1,4 +1,4 @@
-//! `GET /vcs`: the installations of our app that you may use.
+//! `GET /vcs`: the installations of our app that the caller may use.
 
 use std::{cmp::Reverse, collections::HashMap, time::Duration};
 
@@ -15,10 +15,9 @@ use crate::{
     extract::Json,
 };
 
-/// Longest time for the code host to list the installations, page by page.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Lists the code host's installations that are yours, or shared with an organization of yours; newest first.
+/// Lists the code host installations that are yours or shared with one of your organizations, newest first.
 #[utoipa::path(
     get, path = "/vcs", tag = "Code host",
     responses((status = 200, description = "The installations", body = InstallationList)),
@@ -33,7 +32,7 @@ pub async fn list(State(app): State<App>, caller: CliUser) -> Result<Json<Instal
     Ok(Json(InstallationList { installations: join(own, shared) }))
 }
 
-/// Asks the code host which installations a person may use. Empty with a code host that has none.
+/// Asks the code host which installations a person may use. Empty if the code host has no installations.
 pub async fn own(app: &App, user: &UserId) -> Result<Vec<Seen>, AccessError> {
     let Some(host) = app.code_host.repositories() else { return Ok(Vec::new()) };
     let listing = async {
@@ -52,7 +51,7 @@ pub async fn find_own(app: &App, user: &UserId, id: i64) -> Result<Seen, ApiErro
     own.into_iter().find(|seen| seen.id == id).ok_or_else(|| ApiError::not_found("installation"))
 }
 
-/// Makes the view of a shared installation. `mine` tells whether the caller shared it.
+/// Converts a shared installation to its API view. `mine` is whether the caller shared it.
 pub fn view(shared: Shared, mine: bool) -> Installation {
     Installation {
         id: shared.id,
@@ -70,7 +69,7 @@ fn join(own: Vec<Seen>, shared: Vec<Shared>) -> Vec<Installation> {
     let mut joined: Vec<Installation> = own
         .into_iter()
         .map(|seen| match shared.remove(&seen.id) {
-            // The code host's answer is newer than the stored name.
+            // The code host's response is newer than the stored name.
             Some(known) => Installation { account: seen.account, ..view(known, true) },
             None => Installation {
                 id: seen.id,

@@ -1,4 +1,4 @@
-//! Looks up a request's credential: `Authorization: Bearer …`, or else the console's session.
+//! Resolves a request's credential: `Authorization: Bearer …`, or otherwise the console's session.
 
 use std::sync::Arc;
 
@@ -20,24 +20,24 @@ use crate::{
     error::{ApiError, Code, PossibleError},
 };
 
-/// The errors of [`authenticate`] and of the extractors that want a caller.
+/// The errors of [`authenticate`] and of the extractors that require a caller.
 pub const AUTHENTICATION_ERRORS: &[PossibleError] = &[PossibleError::new(
     Code::Unauthorized,
     "the token is missing, unknown, revoked or of a kind that does not work here",
 )];
 
-/// The outcome of looking up a request's credential, stored in the request's extensions.
+/// The result of resolving a request's credential, stored in the request's extensions.
 #[derive(Debug, Clone)]
 pub enum Authentication {
     /// The request carries no credential.
     Absent,
-    /// The credential does not work here.
+    /// The credential is not accepted here.
     Refused(CredentialError),
-    /// The credential speaks for this caller.
+    /// The credential belongs to this caller.
     Known(Arc<Caller>),
 }
 
-/// A reason for which a credential does not work.
+/// The reason why a credential is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CredentialError {
     /// The header is not `Bearer svc_…`.
@@ -46,18 +46,18 @@ pub enum CredentialError {
     Unknown,
     /// The token was revoked.
     Revoked,
-    /// The token is for the gateway only.
+    /// The token is only for the gateway.
     WrongKind,
-    /// The token is an organization's, and only deploys.
+    /// The token is an organization's `deploy` token, which may only deploy.
     DeployOnly,
-    /// The session is over.
+    /// The session has ended.
     SignedOut,
-    /// The session's cookie came with a request that no page of the console has made.
+    /// The session's cookie came with a request that was not made by a page of the console.
     ForeignOrigin,
 }
 
 impl CredentialError {
-    /// The answer, which is always 401.
+    /// Returns the API error, which always has status 401.
     pub fn to_error(self) -> ApiError {
         let message = match self {
             Self::Malformed => {
@@ -76,12 +76,13 @@ impl CredentialError {
     }
 }
 
-/// Middleware: looks the credential up, and stores [`Authentication`] in the request's extensions.
+/// Middleware that resolves the credential and stores [`Authentication`] in the request's extensions.
 pub async fn authenticate(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let by_console = request.extensions().get::<ByConsole>().is_some();
     match identify(&app, request.method(), request.headers(), by_console).await {
         Ok(mut authentication) => {
-            // Here, so that a request which is refused in any case counts as no change, and leaves nothing under its `Idempotency-Key`.
+            // Here, so that a request refused in any case is not counted as a change, nor stored under its
+            // `Idempotency-Key`.
             if let Authentication::Known(caller) = &authentication
                 && matches!(**caller, Caller::Deploy(_))
                 && !is_open_to_deploy_tokens(&request)
@@ -95,7 +96,7 @@ pub async fn authenticate(State(app): State<App>, mut request: Request, next: Ne
     }
 }
 
-/// The operations that a deploy token may ask for. The test of the access matrix finds one that is missing here.
+/// The operations that deploy tokens may call. The access matrix test fails if one is missing here.
 const OPEN_TO_DEPLOY_TOKENS: [(Method, &str); 5] = [
     (Method::GET, "/me"),
     (Method::GET, "/projects"),
@@ -129,13 +130,12 @@ async fn identify(
     })
 }
 
-/// The secret of the request's credential, from which keys are derived.
+/// Returns the secret of the request's credential, for deriving keys.
 pub fn presented_secret(headers: &HeaderMap) -> Option<String> {
     let token = parse(headers).ok().flatten().map(|secret| secret.expose().to_owned());
     token.or_else(|| cookies::secret(headers, cookies::SESSION).map(|secret| secret.expose().to_owned()))
 }
 
-/// Reads the secret in the header, if there is a header.
 fn parse(headers: &HeaderMap) -> Result<Option<TokenSecret>, CredentialError> {
     let mut values = headers.get_all(header::AUTHORIZATION).into_iter();
     let Some(value) = values.next() else { return Ok(None) };

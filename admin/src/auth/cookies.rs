@@ -1,4 +1,4 @@
-//! Cookies of the console's host. The prefix of their names makes browsers send them to this host alone, over HTTPS.
+//! Cookies of the console's host. The `__Host-` prefix makes browsers send them only to this host, over HTTPS.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use domain::opaque::OpaqueSecret;
 
 /// The cookie that holds a session's secret.
 pub const SESSION: &str = "__Host-svc-session";
-/// The cookie that ties a sign-in under way to its browser.
+/// The cookie that ties a pending sign-in to its browser.
 pub const SIGN_IN: &str = "__Host-svc-sign-in";
 
-/// Reads the secret in a cookie. Browsers send a cookie once; of several with the same name the first counts.
+/// Reads the secret in a cookie. If several cookies have the name, which browsers do not send, the first counts.
 pub fn secret(headers: &HeaderMap, name: &str) -> Option<OpaqueSecret> {
     let lines = headers.get_all(header::COOKIE).into_iter().filter_map(|line| line.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(given, _)| *given == name).and_then(|(_, value)| OpaqueSecret::parse(value))
 }
 
-/// Makes the `Set-Cookie` that stores a secret.
+/// Returns the `Set-Cookie` header that stores a secret.
 pub fn set(name: &str, secret: &OpaqueSecret, life: Duration) -> HeaderValue {
     cookie(name, secret.expose(), life)
 }
 
-/// Makes the `Set-Cookie` that removes a cookie.
+/// Returns the `Set-Cookie` header that removes a cookie.
 pub fn clear(name: &str) -> HeaderValue {
     cookie(name, "", Duration::ZERO)
 }

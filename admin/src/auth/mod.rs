@@ -1,11 +1,11 @@
-//! Authentication and permission. [`authenticate`] looks the credential up once a request; the extractors here prove
-//! who is asking ([`CliUser`], [`Caller`]) and what they may do ([`ProjectAccess`], [`OrgAccess`]).
+//! Authentication and permission. [`authenticate`] resolves the credential once per request; the extractors here prove
+//! the caller's identity ([`CliUser`], [`Caller`]) and permissions ([`ProjectAccess`], [`OrgAccess`]).
 //!
-//! A handler that takes [`CliUser`] is for people alone; one that takes [`Caller`] is open to deploy tokens too, as the
-//! contract says of `GET /me`, `GET /projects`, `GET /projects/:name`, upload and activate. Nothing of a token is
-//! cached between requests, so a revoked one stops working immediately, on every admin.
+//! A handler that takes [`CliUser`] serves only people; one that takes [`Caller`] also accepts deploy tokens, as
+//! documented for `GET /me`, `GET /projects`, `GET /projects/:name`, upload and activate. Tokens are not cached between
+//! requests, so a revoked one stops working immediately on every admin.
 //!
-//! A suspended caller reads, and changes nothing: [`refuse_suspended`].
+//! A suspended caller may read but not change anything: see [`refuse_suspended`].
 //!
 //! A person authenticates with a `cli` token or, in the console, with the cookie of a [`session`].
 

@@ -1,7 +1,7 @@
-//! The operator's secret, which the pages of the `local` code host ask for in place of a password.
+//! The operator's secret, which the pages of the `local` code host ask for instead of a password.
 //!
-//! Wrong ones are counted for each client. A bound on those of all clients together could be used up by strangers, who would lock the
-//! operator out; it stands only where the secret is so short that many clients together might guess it.
+//! Wrong guesses are limited per client. A limit across all clients would let strangers lock the operator out by using
+//! it up, so it applies only if the secret is short enough for many clients together to guess.
 
 use std::net::IpAddr;
 
@@ -17,17 +17,17 @@ use crate::{
 /// The outcome of a guess at the operator's secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guess {
-    /// The guess is right.
+    /// The guess is correct.
     Right,
     /// The guess is wrong.
     Wrong,
-    /// The guess was not compared: too many wrong ones came from this address, or, at a short secret, from all addresses together.
+    /// Not compared: too many wrong guesses came from this address or, at a short secret, from all addresses together.
     TooMany,
 }
 
-/// Compares `given`, which came from `client`, with the operator's secret.
+/// Compares `given`, received from `client`, with the operator's secret.
 pub async fn guess(app: &App, client: IpAddr, given: &str) -> Guess {
-    // Counted first and taken back when right, so that concurrent guesses cannot all slip through.
+    // Count first and undo if the guess is right, so that concurrent guesses cannot all slip through.
     let client = rates::client(client);
     let is_guessable = app.config.code_host.client_secret.chars().count() < UNGUESSABLE_CHARS;
     let rates = &app.rate_limits;
@@ -46,7 +46,7 @@ pub async fn guess(app: &App, client: IpAddr, given: &str) -> Guess {
     Guess::Right
 }
 
-/// Compares in constant time. Hashing both hides their lengths.
+/// Compares in constant time. Hashing both sides hides their lengths.
 fn is_right(app: &App, given: &str) -> bool {
     let hash = |secret: &str| Sha256::digest(secret);
     let wanted = hash(&app.config.code_host.client_secret);

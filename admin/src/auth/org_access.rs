@@ -1,5 +1,4 @@
-//! The extractor that proves that the caller may act on an org. It carries the org's row as a permit that the SQL
-//! demands.
+//! Proves that the caller may act on an organization, and carries its row as a permit that the SQL functions require.
 
 use axum::{
     extract::{FromRequestParts, RawPathParams},
@@ -14,8 +13,8 @@ use crate::{
     error::{ApiError, Code},
 };
 
-/// The org called `{name}` in the path, in which the caller has the role of level `R` or a higher one. Rejects with 401
-/// (no person), 404 (no such org, or none that the caller belongs to) or 403 (a role that does not suffice).
+/// The organization `{name}` of the path, in which the caller has at least the role `R`. Rejects with 401 (the caller
+/// is not a person), 404 (no such organization, or the caller is not a member) or 403 (insufficient role).
 #[derive(Debug)]
 pub struct OrgAccess<R>(pub OrgPermit<R>);
 

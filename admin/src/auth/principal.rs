@@ -1,4 +1,4 @@
-//! Principals as types, with the extractors that make them.
+//! Principals as types, and their extractors.
 
 use axum::{
     extract::{FromRequestParts, OptionalFromRequestParts},
@@ -19,13 +19,13 @@ use crate::{
 /// A person, authenticated by a `cli` token or by the console's session.
 #[derive(Debug, Clone)]
 pub struct CliUser {
-    /// The credential presented.
+    /// The presented credential.
     pub credential: Credential,
-    /// The person whose credential it is.
+    /// The person to whom the credential belongs.
     pub user: User,
 }
 
-/// The credential of a person.
+/// A person's credential.
 #[derive(Debug, Clone)]
 pub enum Credential {
     /// A `cli` token.
@@ -35,12 +35,12 @@ pub enum Credential {
 }
 
 impl CliUser {
-    /// The person as the audit log names them.
+    /// Returns the person as an actor of the audit log.
     pub fn actor(&self) -> Actor<'_> {
         Actor::user(&self.user, self.token())
     }
 
-    /// The token presented. None in the console.
+    /// Returns the presented token; `None` for a session of the console.
     pub fn token(&self) -> Option<&TokenId> {
         match &self.credential {
             Credential::Token(token) => Some(token),
@@ -49,26 +49,26 @@ impl CliUser {
     }
 }
 
-/// A person in the console, authenticated by its session and by no token.
+/// A person in the console, authenticated by a session and not by a token.
 #[derive(Debug, Clone)]
 pub struct ConsoleUser(pub CliUser);
 
 /// An organization, authenticated by one of its `deploy` tokens.
 #[derive(Debug, Clone)]
 pub struct DeployToken {
-    /// The token presented.
+    /// The presented token.
     pub token: Token,
     /// The organization's id.
     pub org: OrgId,
     /// The organization's name.
     pub org_name: OrgName,
-    /// The time of the organization's creation.
+    /// The time at which the organization was created.
     pub org_created_at: Timestamp,
-    /// The person who created the organization; `None` once that account is gone.
+    /// The person who created the organization; `None` if that account was deleted.
     pub org_creator: Option<UserId>,
 }
 
-/// A caller of the endpoints that deploy: a person or an organization.
+/// A caller of the endpoints that deploy tokens may use: a person or an organization.
 #[derive(Debug, Clone)]
 pub enum Caller {
     /// A person.
@@ -78,7 +78,7 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// The name in `deployments.created_by`: the login, or the deploy token's label.
+    /// Returns the name for `deployments.created_by`: the login, or the deploy token's label.
     pub fn display_name(&self) -> String {
         match self {
             Self::User(caller) => caller.user.vcs_login.clone(),
@@ -86,7 +86,7 @@ impl Caller {
         }
     }
 
-    /// The caller as the audit log names them.
+    /// Returns the caller as an actor of the audit log.
     pub fn actor(&self) -> Actor<'_> {
         match self {
             Self::User(caller) => caller.actor(),
@@ -94,7 +94,7 @@ impl Caller {
         }
     }
 
-    /// The id of the token or session presented, under which requests are counted.
+    /// Returns the id of the presented token or session, under which requests are counted.
     pub fn credential(&self) -> &str {
         match self {
             Self::User(CliUser { credential: Credential::Token(token), .. }) => token.as_str(),
@@ -103,10 +103,12 @@ impl Caller {
         }
     }
 
-    /// Returns whoever the caller's requests are counted for, however many credentials they have. A person's own are counted
-    /// for the person. Those of organizations are counted apart, so that no pipeline is in its owner's way, and for the person who created
-    /// the organization, over all of theirs: an organization is as free to make as a token. One of them has a part of that, so that a
-    /// token of it that has leaked locks no other out. Keys of the gateway are no callers here; the edges count them for their account.
+    /// Returns the party that the caller's requests count against, across all of its credentials.
+    ///
+    /// A person's own requests count against the person. Requests of organizations count separately, so that a pipeline
+    /// does not use up its owner's limit: against the person who created the organizations, over all of them, because
+    /// organizations are as free to create as tokens. Each has a share of that limit, so that its leaked token does not
+    /// lock out the others. Gateway keys are not callers here; the edges count them for their account.
     pub fn counted_for(&self) -> CountedFor {
         let (payer, org) = match self {
             Self::User(caller) => (caller.user.id.to_string(), None),
@@ -137,8 +139,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 impl<S: Send + Sync> OptionalFromRequestParts<S> for Caller {
     type Rejection = ApiError;
 
-    /// None only without a credential. One that does not work is refused, so that no request goes on anonymously by
-    /// mistake.
+    /// `None` only without a credential: one that is not accepted is refused, so that no request becomes anonymous.
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Option<Self>, ApiError> {
         match parts.extensions.get::<Authentication>() {
             Some(Authentication::Absent) | None => Ok(None),

@@ -1,5 +1,4 @@
-//! The extractor that proves that the caller may act on a project. It carries the project's row as a permit that the
-//! SQL demands.
+//! Proves that the caller may act on a project, and carries its row as a permit that the SQL functions require.
 
 use axum::{
     extract::{FromRequestParts, RawPathParams},
@@ -11,8 +10,8 @@ use domain::{Account, ProjectName};
 use super::{Caller, CliUser};
 use crate::{app::App, error::ApiError};
 
-/// The project called `{name}` in the path, which the caller may act on at level `L`. Rejects with 401 (a deploy token
-/// where only people may act), 404 (no such project, or none of the caller's) or 403 (a role that does not suffice).
+/// The project `{name}` of the path, on which the caller may act at level `L`. Rejects with 401 (a deploy token where
+/// only people may act), 404 (no such project, or not accessible to the caller) or 403 (insufficient role).
 #[derive(Debug)]
 pub struct ProjectAccess<L>(pub ProjectPermit<L>);
 
@@ -34,7 +33,7 @@ impl<L: Level> FromRequestParts<App> for ProjectAccess<L> {
 }
 
 impl Caller {
-    /// The account that the caller acts for.
+    /// Returns the account that the caller acts for.
     pub fn account(&self) -> Account {
         match self {
             Self::User(caller) => Account::User(caller.user.id.clone()),

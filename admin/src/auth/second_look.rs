@@ -1,5 +1,4 @@
-//! A second look at a right, for requests that take their time: an upload or a download may be on its way for hours, and a right that was
-//! there at its beginning may have been taken away since.
+//! Repeats permission checks during uploads and downloads, which may take hours: permissions may be revoked meanwhile.
 
 use std::time::Duration;
 
@@ -15,11 +14,11 @@ use tokio::time::sleep;
 use super::{Caller, Credential, CredentialError};
 use crate::{app::App, error::ApiError};
 
-/// The pause between two looks while a body is received.
+/// The interval between checks while a body is transferred.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 impl Credential {
-    /// Whether the credential still works.
+    /// Returns whether the credential is still valid.
     pub async fn is_live(&self, db: impl PgExecutor<'_>, now: Timestamp) -> Result<bool, sqlx::Error> {
         match self {
             Self::Token(token) => tokens::is_live(db, token).await,
@@ -28,16 +27,16 @@ impl Credential {
     }
 }
 
-/// What a request is about whose right is looked at again.
+/// The subject of the permission that is checked again.
 #[derive(Debug, Clone, Copy)]
 pub enum Subject<'a> {
     /// The caller's own account.
     Own,
-    /// A project that is published to, or read.
+    /// A project that is published to or read.
     Project(&'a Project),
 }
 
-/// Fails unless the caller's credential still works, and the caller may still do what the request began with.
+/// Fails unless the caller's credential is still valid and the caller may still act on the subject.
 pub async fn confirm(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -59,7 +58,7 @@ pub async fn confirm(
     }
     if let Subject::Project(project) = subject {
         let again: ProjectPermit<Deploy> = permits::project(conn, &caller.account(), &project.name, now).await?;
-        // Another may have taken the name.
+        // Another project may have taken the name.
         if again.id != project.id {
             return Err(ApiError::not_found("project"));
         }
@@ -67,7 +66,7 @@ pub async fn confirm(
     Ok(())
 }
 
-/// Done once the right is gone, with the refusal: runs beside what receives a body, or sends one.
+/// Completes with the refusal once the permission is revoked. Run it concurrently with the transfer of a body.
 pub async fn lost(app: &App, caller: &Caller, subject: Subject<'_>) -> ApiError {
     loop {
         sleep(LOOK_EVERY).await;
@@ -77,7 +76,7 @@ pub async fn lost(app: &App, caller: &Caller, subject: Subject<'_>) -> ApiError 
         };
         match db::in_time(looking).await {
             Err(error) if error.code().status().is_client_error() => return error,
-            // While the database is away nobody can take it away.
+            // While the database is unavailable, nobody can revoke it either.
             Ok(()) | Err(_) => {}
         }
     }

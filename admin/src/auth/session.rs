@@ -1,9 +1,9 @@
-//! Sessions of the console. Browsers send the cookie to the console's host alone, so the API sees it only in requests
-//! that came through the console's `/api`.
+//! Sessions of the console. The cookie belongs to the console's host, so the API gets it only below the console's
+//! `/api`.
 //!
-//! A page of the console takes a [`WebUser`]: people who are not signed in are redirected to the sign-in page and back,
-//! and a form is accepted only when a page of the console sent it. The API accepts a session as a person's credential
-//! ([`by_console`]) under the same condition.
+//! Pages of the console extract a [`WebUser`]: people who are not signed in are redirected to the sign-in page and
+//! back, and a form is accepted only if a page of the console sent it. The API accepts a session as a person's
+//! credential ([`by_console`]) under the same condition.
 
 use axum::{
     extract::FromRequestParts,
@@ -28,16 +28,16 @@ use crate::{addresses::OwnPath, app::App, edges::Propagation, error::ApiError, h
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Marks, in a request's extensions, that it reached the API through the console's host.
+/// A request extension that marks a request as having reached the API through the console's host.
 #[derive(Debug, Clone, Copy)]
 pub struct ByConsole;
 
-/// A person who is signed in on the console. Pages of the console extract it.
+/// A person signed in on the console, as an extractor for its pages.
 #[derive(Debug, Clone)]
 pub struct WebUser {
     /// The session.
     pub session: Session,
-    /// The person whose session it is.
+    /// The person to whom the session belongs.
     pub user: User,
 }
 
@@ -49,14 +49,14 @@ impl WebUser {
         Ok(found.map(|(session, user)| Self { session, user }))
     }
 
-    /// Converts to the principal that the API knows.
+    /// Converts to the principal that the API uses.
     pub fn into_caller(self) -> CliUser {
         CliUser { credential: Credential::Session(self.session.id), user: self.user }
     }
 }
 
 impl FromRequestParts<App> for WebUser {
-    /// A redirect to the sign-in page, or a page that says why the request is refused.
+    /// A redirect to the sign-in page, or a page with the reason for the refusal.
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
@@ -67,7 +67,7 @@ impl FromRequestParts<App> for WebUser {
             Ok(Some(user)) => Ok(user),
             Ok(None) => {
                 let here = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-                // A form cannot be sent again by a redirect, so its sender returns to the front page.
+                // A redirect cannot send a form again, so its sender returns to the front page.
                 let back = if parts.method.is_safe() { here } else { "/" };
                 Err(html::see_other(&app.console.sign_in(&OwnPath::parse(back))))
             }
@@ -76,8 +76,7 @@ impl FromRequestParts<App> for WebUser {
     }
 }
 
-/// Begins a session, and returns the `Set-Cookie` that carries it. The browser's former session ends with it, so that
-/// no earlier secret works afterwards.
+/// Starts a session and returns its `Set-Cookie`. Ends the browser's previous session, whose secret stops working.
 pub async fn begin(
     conn: &mut PgConnection,
     app: &App,
@@ -93,7 +92,7 @@ pub async fn begin(
     Ok(cookies::set(SESSION, &secret, SESSION_LIFE))
 }
 
-/// Ends a session, in the name of `actor`, and closes the gated sites that let the browser in. Returns `None` when `user`
+/// Ends a session in the name of `actor`, and closes the gated sites that admitted the browser. Returns `None` if `user`
 /// has no such session.
 pub async fn end(
     app: &App,
@@ -104,13 +103,13 @@ pub async fn end(
     let mut change = app.change(actor).await?;
     let Some(touched) = sessions::end(&mut change, user, id).await? else { return Ok(None) };
     change.touch(touched);
-    // Its stream of events ends with it.
+    // Ends the session's event stream.
     change.recheck_credentials(user);
     change.commit().await.map(Some)
 }
 
-/// Looks up the session in a request that came through the console's host. Only a request that a page of the console
-/// made speaks for the person: browsers add the cookie to requests that other sites cause as well.
+/// Finds the session of a request that came through the console's host. The session is accepted only if a page of the
+/// console made the request: browsers also add the cookie to requests that other sites cause.
 pub(super) async fn by_console(app: &App, method: &Method, headers: &HeaderMap) -> Result<Authentication, ApiError> {
     if cookies::secret(headers, SESSION).is_none() {
         return Ok(Authentication::Absent);
@@ -124,8 +123,8 @@ pub(super) async fn by_console(app: &App, method: &Method, headers: &HeaderMap) 
     })
 }
 
-/// Whether a page of the console made the request. Browsers send `Origin` with every request that may change something,
-/// and leave it out when a page reads from its own origin; then `Sec-Fetch-Site`, which no page can set, says so.
+/// Returns whether a page of the console made the request. Browsers send `Origin` with every request that may change
+/// something, and omit it for reads from the page's own origin; `Sec-Fetch-Site`, which pages cannot set, then tells.
 pub fn is_consoles_own(app: &App, method: &Method, headers: &HeaderMap) -> bool {
     let mut origins = headers.get_all(header::ORIGIN).into_iter();
     match (origins.next(), origins.next()) {
@@ -135,16 +134,16 @@ pub fn is_consoles_own(app: &App, method: &Method, headers: &HeaderMap) -> bool 
     }
 }
 
-/// Makes the answer to a form that no page of the console has sent.
+/// Returns the response to a form that was not sent by a page of the console.
 pub fn foreign_form() -> Response {
     let sentence = "This form was sent from another place than the console, so nothing was done. Please use the console's \
                     own pages.";
     html::message(StatusCode::FORBIDDEN, "Not from here", sentence)
 }
 
-/// Names a browser as people know it, such as "Firefox on Linux". Nothing finer is stored.
+/// Returns a browser's name as people know it, such as "Firefox on Linux". Nothing more precise is stored.
 fn browser(agent: &str) -> String {
-    // In this order, because each names those after it as well, for compatibility.
+    // The order matters: each of these also names those after it, for compatibility.
     let programs = [
         ("Edg", "Edge"),
         ("OPR/", "Opera"),

@@ -1,8 +1,8 @@
-//! Middleware: a caller whom the operator has suspended changes nothing.
+//! Middleware that prevents suspended callers from changing anything.
 //!
-//! What a suspended person *owns* is for the SQL of `db::projects::suspension` to keep as it is, whoever acts. Here is what they *do*, in
-//! whichever organization: reading stays open, and of everything else only the operations of [`OPEN`]. A new operation is closed to them
-//! until it has a line there.
+//! The SQL of `db::projects::suspension` protects what a suspended person *owns*, whoever acts. This module restricts
+//! what they *do*, in any organization: reading stays allowed, and of everything else only the operations of [`OPEN`].
+//! A new operation is closed to them until it is added there.
 
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -25,17 +25,16 @@ pub const SUSPENSION_ERRORS: &[PossibleError] = &[PossibleError::new(
     "the operator has suspended you, or, with a deploy token, everybody who owns the organization",
 )];
 
-/// Suspended people to whom an operation is open.
+/// The suspended people who may use an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum To {
-    /// All of them.
     Everybody,
     /// People who are suspended because they have not paid.
     Debtors,
 }
 
-/// What suspended people may do that is not reading: end their own sign-ins, tokens and memberships, stop what they would go on paying for,
-/// and pay what they owe. The handler of `DELETE …/members/{login}` refuses them everybody but themselves.
+/// The changes that suspended people may make: end their own sign-ins, tokens and memberships, stop future payments,
+/// and pay what they owe. The handler of `DELETE …/members/{login}` lets them remove only themselves.
 const OPEN: &[(Method, &str, To)] = &[
     (Method::DELETE, "/tokens/{id}", To::Everybody),
     (Method::DELETE, "/sessions", To::Everybody),
@@ -49,7 +48,7 @@ const OPEN: &[(Method, &str, To)] = &[
     (Method::POST, "/orgs/{name}/billing/checkout", To::Debtors),
 ];
 
-/// Whether the operation answers [`SUSPENSION_ERRORS`] to some callers.
+/// Returns whether the operation may fail with [`SUSPENSION_ERRORS`].
 pub fn is_closed_to_suspended(method: &Method, path: &str) -> bool {
     !method.is_safe() && !is_open(method, path, None)
 }
@@ -60,7 +59,7 @@ fn is_open(method: &Method, path: &str, reason: Option<Suspension>) -> bool {
     })
 }
 
-/// Middleware, within the look-up of credentials: refuses suspended callers with 409.
+/// Middleware, inside authentication, that refuses suspended callers with 409.
 pub async fn refuse_suspended(State(app): State<App>, request: Request, next: Next) -> Response {
     let Some(Authentication::Known(caller)) = request.extensions().get::<Authentication>() else {
         return next.run(request).await;
@@ -83,7 +82,7 @@ pub async fn refuse_suspended(State(app): State<App>, request: Request, next: Ne
     }
 }
 
-/// Refuses a person who is suspended, for pages of the console, which are behind no such middleware.
+/// Refuses a suspended person, for pages of the console, which this middleware does not cover.
 pub async fn require_unsuspended(app: &App, caller: &CliUser) -> Result<(), ApiError> {
     match find(app, caller.actor(), None).await? {
         Some(suspended) => Err(suspended.into()),

@@ -1,4 +1,5 @@
-//! Downloads of deployments: each holds the list of its files and a window of them, and compresses, for as long as its client takes.
+//! Limits on downloads of deployments. A download holds the list of its files and a window of their contents, and
+//! compresses, for as long as its client takes.
 
 use std::time::Duration;
 
@@ -8,21 +9,20 @@ use fairness::{Bounds, Refused, Turns};
 use super::{AccountTurn, TURN_WAIT, busy, too_much};
 use crate::error::ApiError;
 
-/// Downloads of deployments at a time. Each takes some megabytes of memory.
+/// Concurrent downloads of deployments. Each takes some megabytes of memory.
 const DOWNLOADS: usize = 16;
-/// Downloads of one account's deployments at a time.
 const ACCOUNT_DOWNLOADS: usize = 4;
-/// Downloads that wait, of one account and of all.
+/// Downloads that may wait, for one account and in total.
 const ACCOUNT_WAITING: usize = 16;
 const WAITING: usize = 256;
-/// Longest time for which a client of a download takes nothing.
+/// Maximum stall of a download's client.
 pub const DOWNLOAD_PAUSE: Duration = Duration::from_mins(1);
-/// Longest time of a download, beside what its bytes take at [`DOWNLOAD_RATE`].
+/// Maximum duration of a download, in addition to the time its bytes take at [`DOWNLOAD_RATE`].
 const DOWNLOAD_TIME: Duration = Duration::from_mins(5);
-/// Bytes a second that a client of a download takes at least, all in all: slower ones hold a turn for hours.
+/// Minimum average rate of a download, in bytes per second: slower clients would hold a permit for hours.
 const DOWNLOAD_RATE: u64 = 32 * 1024;
 
-/// The downloads. Clones share them.
+/// Permits for downloads. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Downloads {
     turns: Turns<PayingAccount>,
@@ -40,7 +40,7 @@ impl Downloads {
         }
     }
 
-    /// Waits until a deployment of `account` may be downloaded.
+    /// Waits for a permit to download a deployment of `account`.
     pub async fn begin(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
         self.turns.take(account, TURN_WAIT).await.map_err(|refused| match refused {
             Refused::Share => {
@@ -50,7 +50,7 @@ impl Downloads {
         })
     }
 
-    /// Longest time in which a download of so many bytes has to be taken.
+    /// Returns the maximum duration of a download of `bytes` bytes.
     pub fn longest(bytes: u64) -> Duration {
         DOWNLOAD_TIME + Duration::from_secs(bytes / DOWNLOAD_RATE)
     }

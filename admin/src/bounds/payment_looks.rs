@@ -1,5 +1,5 @@
-//! Looks at payments that webhooks ask for. Anybody can send such a webhook, so a client has a share of the looks, and a payment
-//! has one at a time: webhooks about it that come meanwhile are answered by the look that follows, together.
+//! Limits on payment checks triggered by webhooks. Anybody can send such a webhook, so each client has a share of the
+//! checks. Each payment is checked once at a time; webhooks that arrive meanwhile share the following check.
 
 use std::{
     collections::HashMap,
@@ -16,55 +16,50 @@ use tokio::{
 use super::{TURN_WAIT, too_much};
 use crate::error::ApiError;
 
-/// Looks at payments at a time. Each waits for the provider.
+/// Concurrent payment checks. Each waits for the provider.
 const LOOKS: usize = 32;
-/// Looks at a time that webhooks of one client began.
 const CLIENT_LOOKS: usize = 4;
-/// Webhooks of all clients that wait for a look.
 const WAITING: usize = 1_024;
-/// Webhooks of one client that wait for a look. The provider sends many from few addresses.
+/// Webhooks of one client that may wait for a check. The provider sends many from few addresses.
 const CLIENT_WAITING: usize = 32;
-/// Time between the beginnings of two looks at one payment. It is added to the time that a webhook which is sent twice is answered
-/// after, so it stays far below the provider's patience of 15 seconds.
+/// Minimum time between the starts of two checks of one payment. A webhook sent twice is answered that much later, so
+/// it stays far below the provider's timeout of 15 seconds.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Payments that are being looked at, or were within [`PAUSE`].
+/// The number of payments that are being checked or were within [`PAUSE`].
 const REMEMBERED: usize = 16_384;
 
-/// The looks. Clones share them.
+/// Permits for payment checks. Clones share them.
 #[derive(Debug, Clone)]
 pub struct PaymentLooks {
     turns: Turns<Client>,
     recent: Arc<Mutex<HashMap<String, Recent>>>,
 }
 
-/// A payment that is being looked at, or was a moment ago.
 #[derive(Debug)]
 struct Recent {
-    /// The number of looks that have begun.
     begun: u64,
-    /// Whether somebody waits for another look.
+    /// Whether a webhook waits for another check.
     is_wanted: bool,
-    /// The number of the last look that has ended.
     ended: watch::Receiver<u64>,
 }
 
-/// What becomes of a webhook about a payment.
+/// The handling of a webhook about a payment.
 #[derive(Debug)]
 pub enum LookTurn {
-    /// It has the payment looked at.
+    /// The webhook starts a check.
     First(PaymentLook),
-    /// A look began a moment ago, and may have been too early for what the webhook tells of: it waits for the next one.
+    /// A recent check may have missed the change that the webhook announces: the webhook waits for the next one.
     Joined(NextLook),
 }
 
-/// The next look at a payment, which somebody else makes.
+/// The next check of a payment, made by another webhook's task.
 #[derive(Debug)]
 pub struct NextLook {
     number: u64,
     ended: watch::Receiver<u64>,
 }
 
-/// The looks at one payment, one after another. Nobody else looks at it until this is dropped.
+/// The exclusive right to check a payment, repeatedly if needed, until it is dropped.
 #[derive(Debug)]
 #[must_use = "a turn that is dropped is given back"]
 pub struct PaymentLook {
@@ -81,12 +76,12 @@ impl PaymentLooks {
         Self { turns: Turns::new(bounds), recent: Arc::default() }
     }
 
-    /// Joins the look that follows, when the payment was looked at a moment ago.
+    /// Joins the next check, if the payment was checked recently.
     pub fn join(&self, id: &str) -> Option<NextLook> {
         self.recent().get_mut(id).map(Recent::join)
     }
 
-    /// Begins to look at a payment for a client, unless somebody has.
+    /// Starts to check a payment for a client, or joins the next check if one has started.
     pub fn begin(&self, id: &str, client: Client) -> Result<LookTurn, ApiError> {
         let mut recent = self.recent();
         if let Some(known) = recent.get_mut(id) {
@@ -103,7 +98,7 @@ impl PaymentLooks {
     }
 
     fn recent(&self) -> MutexGuard<'_, HashMap<String, Recent>> {
-        // Nothing panics while the lock is held.
+        // The lock is never poisoned: no code panics while holding it.
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -116,25 +111,25 @@ impl Recent {
 }
 
 impl NextLook {
-    /// Waits until the look has ended, however it did.
+    /// Waits until the check has finished, successfully or not.
     pub async fn ended(mut self) {
-        // An error means that whoever was to look has gone.
+        // An error means that the checking task is gone.
         let _ = self.ended.wait_for(|&number| number >= self.number).await;
     }
 }
 
 impl PaymentLook {
-    /// The payment's id at its provider.
+    /// Returns the payment's id at its provider.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Waits until the client may look.
+    /// Waits for a permit of the client.
     pub async fn turn(&self) -> Result<Turn<Client>, ApiError> {
         self.looks.turns.take(&self.client, TURN_WAIT).await.map_err(|_| too_much())
     }
 
-    /// Whether a webhook waits for a look that has not begun.
+    /// Returns whether a webhook waits for a check that has not started.
     pub fn is_wanted(&self) -> bool {
         self.looks
             .recent()
@@ -142,7 +137,7 @@ impl PaymentLook {
             .is_some_and(|known| known.is_wanted && known.ended.same_channel(&self.ended.subscribe()))
     }
 
-    /// Notes that a look has ended, and waits until the next one may begin. Returns false, for ever, when nobody wants one.
+    /// Records a finished check and waits until the next may start. Returns false for good if no webhook waits for one.
     pub async fn is_wanted_again(&mut self) -> bool {
         let number = self.looks.recent().get(&self.id).map_or(0, |recent| recent.begun);
         self.ended.send_replace(number);
@@ -156,7 +151,7 @@ impl PaymentLook {
                 true
             }
             _ => {
-                // Within the lock: who comes now begins anew.
+                // Under the lock: a webhook that arrives from now on starts a new check.
                 recent.remove(&self.id);
                 false
             }
@@ -167,7 +162,7 @@ impl PaymentLook {
 impl Drop for PaymentLook {
     fn drop(&mut self) {
         let mut recent = self.looks.recent();
-        // Another one's, when this one had ended by itself.
+        // The entry belongs to another check if this one had already ended.
         if recent.get(&self.id).is_some_and(|known| known.ended.same_channel(&self.ended.subscribe())) {
             recent.remove(&self.id);
         }
@@ -210,7 +205,7 @@ mod tests {
         assert!(!waiting.is_finished(), "the first look was too early for them");
         assert!(!look.is_wanted_again().await);
         waiting.await.unwrap();
-        // It is over: the next one begins anew.
+        // The check is over, so the next webhook starts a new one.
         drop(first(&looks, "tr_1"));
         drop(look);
         assert!(looks.recent().is_empty());

@@ -1,5 +1,5 @@
-//! Reports on visits: each reads days and hours of lists from the database. An account has a share of them; whoever reads a public
-//! link has one by client, and beside it the link's project has one, so that neither a client nor a link keeps others from theirs.
+//! Limits on reports on visits, which read days and hours of lists from the database. Each account has a share. Readers
+//! of public links have a share per client and another per project, so that neither a client nor a link starves others.
 
 use std::time::Duration;
 
@@ -9,28 +9,22 @@ use fairness::{Bounds, Client, Refused, Turn, Turns};
 use super::{AccountTurn, TURN_WAIT, too_much};
 use crate::error::ApiError;
 
-/// Reports read at a time for members, fewer than there are connections to the database.
+/// Concurrent reports for members, fewer than there are connections to the database.
 const REPORTS: usize = 8;
-/// Reports read at a time of one account's projects.
 const ACCOUNT_REPORTS: usize = 2;
-/// Reports of one account that wait: a page of the console asks for half a dozen.
+/// Reports of one account that may wait: a page of the console requests half a dozen.
 const ACCOUNT_WAITING: usize = 64;
-/// Reports read at a time by public links.
 const PUBLIC_REPORTS: usize = 4;
-/// Reports read at a time by one project's link.
 const PROJECT_REPORTS: usize = 1;
-/// Reports by one project's link that wait.
 const PROJECT_WAITING: usize = 64;
-/// Reports by public links under way, those that wait included.
+/// Reports through public links in progress, including those that wait.
 const READERS: usize = 1_024;
-/// Reports by public links of one client under way.
 const CLIENT_READERS: usize = 4;
-/// Longest wait for the turn of a further part.
+/// Maximum wait for the permit of a further part.
 const PART_WAIT: Duration = Duration::from_mins(2);
-/// Reports that wait, of all accounts or by all links.
 const WAITING: usize = 1_024;
 
-/// The reports. Clones share them.
+/// Permits for reports. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Reports {
     accounts: Turns<PayingAccount>,
@@ -38,7 +32,7 @@ pub struct Reports {
     links: Turns<ProjectId>,
 }
 
-/// The right to read a report by a public link.
+/// A permit to read a report through a public link.
 #[derive(Debug)]
 #[must_use = "a turn that is dropped is given back"]
 pub struct LinkTurn {
@@ -56,19 +50,19 @@ impl Reports {
         }
     }
 
-    /// Waits until a report on a project of `account` may be read.
+    /// Waits for a permit to read a report on a project of `account`.
     pub async fn of_account(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
         self.accounts.take(account, TURN_WAIT).await.map_err(|_| too_much())
     }
 
-    /// Waits until a further part of a report that has begun may be read: its beginning is with the client, so it waits for long.
+    /// Waits for a permit to read a further part of a report, for long: the client already has the first part.
     pub async fn later_of_account(&self, account: &PayingAccount) -> Result<AccountTurn, Refused> {
         self.accounts.take(account, PART_WAIT).await
     }
 
-    /// Waits until a client may read a report by the link of `project`.
+    /// Waits for a permit of the client to read a report through the link of `project`.
     pub async fn by_link(&self, client: Client, project: &ProjectId) -> Result<LinkTurn, ApiError> {
-        // Nobody waits for this one, so that those who wait for the link's turn keep no other client from it.
+        // Do not wait for this permit: clients waiting for the link's permit would keep other clients from it.
         let reader = self.readers.try_take(&client).map_err(|_| too_much())?;
         let link = self.links.take(project, TURN_WAIT).await.map_err(|_| too_much())?;
         Ok(LinkTurn { _reader: reader, _link: link })
@@ -90,7 +84,7 @@ mod tests {
         let project = || ProjectId::new(Clock::system().now());
         let (flooded, other) = (project(), project());
         let held = reports.by_link(client(1), &flooded).await.unwrap();
-        // Many clients at one link: one reads, the others wait.
+        // Many clients at one link: one reads and the others wait.
         let waiting: Vec<_> = (2..50)
             .map(|last| {
                 let (reports, flooded) = (reports.clone(), flooded.clone());

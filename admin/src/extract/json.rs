@@ -1,4 +1,4 @@
-//! JSON bodies, in requests and answers. A request's `Content-Type` is ignored: its body must be JSON in any case.
+//! JSON bodies of requests and responses. A request's `Content-Type` is ignored: its body must be JSON in any case.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::{ApiError, Code, PossibleError};
 
-/// Longest time for a client to send a JSON body.
+/// Timeout of reading a JSON body.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The errors of reading a body: [`Json`], [`read_body`] and [`read_body_up_to`].
+/// The errors of [`Json`], [`read_body`] and [`read_body_up_to`].
 pub const BODY_ERRORS: &[PossibleError] = &[
     PossibleError::new(
         Code::InvalidRequest,
@@ -26,7 +26,7 @@ pub const BODY_ERRORS: &[PossibleError] = &[
     PossibleError::new(Code::RequestTimeout, "the body did not arrive in time"),
 ];
 
-/// A JSON body, in a request or an answer. Fields that `T` does not have are ignored.
+/// A JSON body of a request or a response. Fields that `T` does not have are ignored.
 #[derive(Debug, Clone, Copy)]
 pub struct Json<T>(pub T);
 
@@ -45,7 +45,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-/// The answer to a body that did not arrive in time, the same as the edge gives.
+/// Returns the error for a body that did not arrive in time, which is the same as the edge's.
 pub fn late_body() -> ApiError {
     ApiError::new(Code::RequestTimeout, "The body did not arrive in time; send the request again.")
 }
@@ -68,11 +68,11 @@ pub async fn read_body_up_to(body: Body, most: usize) -> Result<Bytes, ApiError>
     })
 }
 
-/// Parses a body, or returns one sentence that names the field and the rule.
+/// Parses a body, or returns a sentence that names the field and the rule.
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     match body.trim_ascii().first() {
         None => return Err("The body is empty; send a JSON object.".to_owned()),
-        // Serde would read a list's items as the fields, in their order.
+        // Serde would accept an array, and read its items as the fields in order.
         Some(b'[') => return Err("The body must be a JSON object.".to_owned()),
         Some(_) => {}
     }
@@ -98,8 +98,7 @@ fn describe(path: &str, error: &serde_json::Error) -> String {
     }
 }
 
-/// Rewrites serde's message about a field so that a person can act on it. Values are never repeated: they may be
-/// secret.
+/// Rewrites serde's message about a field so that people can act on it. Leaves out values, which may be secret.
 fn describe_field(path: &str, reason: &str) -> String {
     let field = if matches!(path, "." | "" | "?") { "The body".to_owned() } else { format!("`{path}`") };
     if let Some(missing) = reason.strip_prefix("missing field ") {
@@ -113,7 +112,7 @@ fn describe_field(path: &str, reason: &str) -> String {
         let expected = if expected.starts_with("struct ") { "a JSON object" } else { &expected };
         return format!("{field} must be {expected}.");
     }
-    // The domain types' own sentences begin with the field's name.
+    // Messages of the domain types already start with the field's name.
     let own = path.rsplit('.').next().is_some_and(|name| reason.starts_with(&format!("{name} ")));
     if own { format!("{reason}.") } else { format!("{field}: {reason}.") }
 }

@@ -1,7 +1,5 @@
-//! Extractors for the parts of a request. Their rejections are the API's own errors.
-//!
-//! [`Json`] bodies, [`Path`] parameters, [`Query`] parameters, [`Paged`] lists. Extractors that prove who is asking are
-//! in [`crate::auth`].
+//! Extractors for the parts of a request, whose rejections are API errors: [`Json`] bodies, [`Path`] parameters,
+//! [`Query`] parameters, [`Paged`] lists. Extractors that prove the caller's identity are in [`crate::auth`].
 
 mod json;
 mod page;

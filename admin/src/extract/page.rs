@@ -1,5 +1,4 @@
-//! `?limit=` and `?cursor=`: a page of a list that is sorted by id, newest first. The cursor is the last id of the
-//! page before.
+//! `?limit=` and `?cursor=`: a page of a list sorted by id, newest first. The cursor is the previous page's last id.
 
 use std::str::FromStr;
 
@@ -13,9 +12,8 @@ use crate::error::ApiError;
 /// The requested page of a list. Document it with `params(api::Page)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paged<Id> {
-    /// Rows on the page.
     limit: i64,
-    /// The id that the page's rows come before.
+    /// The id before which the page starts.
     pub before: Option<Id>,
 }
 
@@ -31,18 +29,18 @@ impl<Id: FromStr> Paged<Id> {
     }
 }
 
-/// The refusal of a cursor that no page gave.
+/// Returns the error for an invalid cursor.
 pub fn not_a_cursor() -> ApiError {
     ApiError::invalid("`cursor` must be the `next_cursor` of the page before, unchanged.")
 }
 
 impl<Id> Paged<Id> {
-    /// Number of rows to read: one more than the page has, which tells whether there is a next page.
+    /// Returns the number of rows to read: one more than the page size, which shows whether there is a next page.
     pub fn rows(&self) -> i64 {
         self.limit + 1
     }
 
-    /// Cuts the rows that were read to the page, and returns the cursor of the next page.
+    /// Truncates the rows to the page size and returns the cursor of the next page.
     pub fn cut<Row>(&self, rows: &mut Vec<Row>, id: impl Fn(&Row) -> String) -> Option<String> {
         let wanted = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let more = rows.len() > wanted;

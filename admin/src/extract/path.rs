@@ -1,11 +1,11 @@
-//! Path parameters. A parameter that cannot be an id or a name is answered with 404.
+//! Path parameters. A parameter that is not a valid id or name results in 404.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use serde::de::DeserializeOwned;
 
 use crate::error::{ApiError, Code, PossibleError};
 
-/// The errors of [`Path`], and of everything else that reads the path's parameters.
+/// The errors of [`Path`], and of every other extractor that reads the path's parameters.
 pub const PATH_ERRORS: &[PossibleError] =
     &[PossibleError::new(Code::NotFound, "what the path names does not exist, or the caller may not know of it")];
 
@@ -27,7 +27,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     }
 }
 
-/// Whether the path holds a NUL, which no name holds and Postgres refuses.
+/// Returns whether the path contains a NUL, which no name contains and Postgres rejects.
 fn holds_nul(parts: &Parts) -> bool {
     parts.uri.path().contains("%00")
 }

@@ -27,28 +27,29 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const EDGE_PROOF: HeaderName = HeaderName::from_static(edge_proof::HEADER);
 
-/// The client's address, stored in the extensions of a request and of its answer.
+/// The client's address, stored in the extensions of a request and of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 
-/// Peers whose `X-Forwarded-For` says who their client is: edges, and the operator's proxies.
+/// Peers whose `X-Forwarded-For` is trusted: edges, and the operator's proxies.
 #[derive(Clone)]
 pub struct TrustedPeers {
-    /// What edges prove themselves by is derived from it.
+    /// The key from which edges derive their proofs.
     pub master_key: MasterKey,
-    /// Judges whether a proof is of now.
+    /// The clock that decides whether a proof is current.
     pub clock: Clock,
-    /// Whether the proof of the version before is one (`admin.accept_fixed_edge_proof`).
+    /// Whether the previous version's proof is accepted (`admin.accept_fixed_edge_proof`).
     pub accepts_fixed_proof: bool,
-    /// The operator's own proxies, as `edge.trusted_proxies` lists them.
+    /// The operator's own proxies, as listed in `edge.trusted_proxies`.
     pub proxies: Arc<Networks>,
 }
 
-/// Whether a peer that is not believed was reported: once is enough, and it is known to anybody who can reach this program.
+/// Whether an untrusted peer was logged. Once is enough, because anybody who can reach this program can cause it.
 static UNBELIEVED_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Middleware: stores, with request and answer, the peer's address or, when the request shows that it comes from an edge, or the peer is a
-/// proxy that is trusted, the one that `X-Forwarded-For` names. What an answer says of its keeping to edges is left out for everybody else.
+/// Middleware that stores the client's address with the request and the response: the one that `X-Forwarded-For` names
+/// if the request proves that it comes from an edge, or the peer is a trusted proxy; otherwise the peer's own. Only
+/// edges receive the cache key (`SURROGATE_KEY`) of a response.
 pub async fn find(State(believed): State<TrustedPeers>, mut request: Request, next: Next) -> Response {
     let is_edge = is_edge(&request, &believed);
     let mut found = None;
@@ -70,10 +71,10 @@ pub async fn find(State(believed): State<TrustedPeers>, mut request: Request, ne
         request.extensions_mut().insert(ClientAddress(address));
         found = Some(ClientAddress(address));
     }
-    // Nothing further in has a use for it.
+    // Inner layers have no use for it.
     request.headers_mut().remove(EDGE_PROOF);
     let mut response = next.run(request).await;
-    // For the line of the log, further out.
+    // For the log line, which an outer layer writes.
     if let Some(address) = found {
         response.extensions_mut().insert(address);
     }
@@ -83,7 +84,6 @@ pub async fn find(State(believed): State<TrustedPeers>, mut request: Request, ne
     response
 }
 
-/// Whether the request shows that an edge sent it.
 fn is_edge<B>(request: &axum::http::Request<B>, believed: &TrustedPeers) -> bool {
     let headers = request.headers();
     let proofs = headers.get_all(EDGE_PROOF);
@@ -106,7 +106,7 @@ fn is_edge<B>(request: &axum::http::Request<B>, believed: &TrustedPeers) -> bool
     })
 }
 
-/// Finds the nearest address in the chain that is neither an edge's nor a trusted proxy's. Only the peer can be an edge.
+/// Returns the nearest address in the chain that is neither an edge, as only the peer can be, nor a trusted proxy.
 fn client(peer: IpAddr, is_edge: bool, headers: &HeaderMap, trusted: &Networks) -> IpAddr {
     let mut client = peer;
     let chain = headers.get_all(X_FORWARDED_FOR).into_iter().filter_map(|value| value.to_str().ok());

@@ -1,10 +1,9 @@
-//! Reads the rest of a body that a handler did not read to its end.
+//! Reads the rest of a body that a handler left unread.
 //!
-//! Most clients read the answer only once they have sent everything. Were the connection closed meanwhile, they would
-//! see a reset instead of the reason.
+//! Most clients read the response only after sending everything, and would see a reset if we closed earlier.
 //!
-//! An edge that expects `100 Continue` has sent nothing of a body that nobody has asked for. A refusal that another admin may not
-//! repeat ([`OfThisAdmin`]) leaves the body there, and says so to the edge, which asks that other.
+//! An edge that expects `100 Continue` sends nothing of a body before it is read. If another admin might accept the
+//! request ([`OfThisAdmin`]), the refusal leaves the body with the edge and tells it to try the other admin.
 
 use std::{
     pin::Pin,
@@ -27,18 +26,16 @@ use tokio::sync::oneshot;
 
 use crate::error::OfThisAdmin;
 
-/// Most bytes of a body that are read and discarded.
 const DRAIN_BYTES: u64 = 512 * MB;
-/// Longest time for which a body is discarded.
 const DRAIN_WAIT: Duration = Duration::from_secs(20);
-/// Longest pause within a body that is discarded: a client that sends nothing for so long waits for the answer.
+/// The maximum pause within a discarded body: a client that sends nothing for longer is waiting for the response.
 const DRAIN_PAUSE: Duration = Duration::from_secs(2);
 
-/// Tells an edge that another admin may take what this one refuses.
+/// Tells an edge that another admin may accept a request that this one refuses.
 const ELSEWHERE: HeaderName = HeaderName::from_static("x-svc-elsewhere");
 
-/// Middleware: reads the body to its end before the answer goes out, or closes the connection when the body exceeds the
-/// bounds. `Connection: close` keeps the client, or the edge, from sending its next request there and losing it.
+/// Middleware that reads the body to its end before sending the response, or closes the connection if the body exceeds
+/// the limits. `Connection: close` keeps the client or edge from losing its next request on that connection.
 pub async fn after_refused_bodies(request: Request, next: Next) -> Response {
     let (is_of_edge, waits) =
         (request.headers().contains_key(edge_proof::HEADER), waits_to_be_asked(request.headers()));
@@ -60,12 +57,12 @@ pub async fn after_refused_bodies(request: Request, next: Next) -> Response {
     response
 }
 
-/// Whether the client sends the body only once it is asked for.
+/// Returns whether the client waits for `100 Continue` before sending the body.
 fn waits_to_be_asked(headers: &HeaderMap) -> bool {
     headers.get(header::EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
-/// Discards the rest of a body. Returns whether it ended within the bounds.
+/// Discards the rest of a body. Returns whether it ended within the limits.
 async fn drain(mut body: Body) -> bool {
     let to_the_end = async {
         let mut drained = 0;
@@ -83,16 +80,16 @@ async fn drain(mut body: Body) -> bool {
     tokio::time::timeout(DRAIN_WAIT, to_the_end).await.unwrap_or(false)
 }
 
-/// A body that is handed back when it is dropped before its end.
+/// A body that is handed back if it is dropped before its end.
 struct ReturnedBody {
-    /// None once the body has ended or failed.
+    /// `None` once the body has ended or failed.
     body: Option<Body>,
-    /// Whether anything of it was asked for.
+    /// Whether any of it was read.
     is_touched: bool,
     hand_back: Option<oneshot::Sender<Unread>>,
 }
 
-/// The part of a request's body that no handler has read, and whether any of it was asked for.
+/// The unread part of a request's body, and whether any of the body was read.
 struct Unread {
     rest: Body,
     is_touched: bool,
@@ -126,7 +123,7 @@ impl Drop for ReturnedBody {
         if let Some(body) = self.body.take().filter(|body| !http_body::Body::is_end_stream(body))
             && let Some(hand_back) = self.hand_back.take()
         {
-            // The receiver is gone when the request was cancelled.
+            // The receiver is gone if the request was cancelled.
             let _ = hand_back.send(Unread { rest: body, is_touched: self.is_touched });
         }
     }
@@ -146,7 +143,7 @@ mod tests {
     use super::*;
     use crate::error::{ApiError, Code};
 
-    /// The answer, and how many of the body's ten chunks were taken.
+    /// Returns the response, and how many of the body's ten chunks were read.
     async fn answer(service: Router) -> (Response, usize) {
         let taken = Arc::new(AtomicUsize::new(0));
         let count = taken.clone();

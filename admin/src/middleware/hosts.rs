@@ -1,5 +1,4 @@
-//! Dispatch by host: the console's host is answered by the console's pages and, under `/api`, by the API; other hosts
-//! by the API.
+//! Dispatch by host: the console's host serves the console and, under `/api`, the API; all other hosts serve the API.
 
 use axum::{
     Router,
@@ -13,14 +12,13 @@ use tower::ServiceExt as _;
 use crate::{app::App, auth::session::ByConsole};
 
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-/// The path under which the console's host serves the API.
 const API: &str = "/api";
 
-/// What was asked for at the console's host, before `/api` was taken off its path.
+/// The URI requested at the console's host, before `/api` was stripped from its path.
 #[derive(Debug, Clone)]
 pub struct AskedUri(pub Uri);
 
-/// Combines `api` and `console` into one service that chooses by the requested host.
+/// Combines `api` and `console` into a service that dispatches by the requested host.
 pub fn by_host(app: &App, api: Router, console: Router) -> Router {
     let addresses = app.addresses.clone();
     Router::new().fallback(async move |mut request: Request| -> Response {
@@ -43,7 +41,7 @@ pub fn by_host(app: &App, api: Router, console: Router) -> Router {
     })
 }
 
-/// Strips `/api` from a path of the console's host. None when the path is the console's own.
+/// Strips `/api` from a path of the console's host. Returns `None` if the path is the console's own.
 fn below_api(uri: &Uri) -> Option<Uri> {
     let rest = uri.path_and_query()?.as_str().strip_prefix(API)?;
     let rest = match rest.as_bytes().first() {
@@ -54,7 +52,7 @@ fn below_api(uri: &Uri) -> Option<Uri> {
     rest.parse::<PathAndQuery>().ok().map(Uri::from)
 }
 
-/// The requested host. A forged one only chooses between two public services.
+/// Returns the requested host. A forged one merely selects one of two public services.
 fn host(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(X_FORWARDED_HOST).or_else(|| headers.get(header::HOST))?;
     let host = value.to_str().ok()?.trim();

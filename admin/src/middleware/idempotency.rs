@@ -1,10 +1,10 @@
-//! `Idempotency-Key`: a POST that is sent again is not done again, and gets the first answer.
+//! `Idempotency-Key`: a repeated POST is not executed again and receives the first response.
 //!
-//! Small bodies are handled by the middleware [`replay`]. A handler with a streamed body takes [`Idempotency`] itself and
-//! runs its work through [`Idempotency::run`], once it knows the body's hash (see `api/deployments/upload.rs`).
+//! The middleware [`replay`] handles small bodies. A handler with a streamed body takes [`Idempotency`] itself and runs
+//! its work through [`Idempotency::run`] once it knows the body's hash (see `api/deployments/upload.rs`).
 //!
-//! A key belongs to the credential that came with it, so that no caller gets another's answer; without one that works it is
-//! ignored, and costs nothing. Answers are sealed with a key that only the request itself holds.
+//! A key is scoped to its credential, so that callers cannot receive each other's responses; without an accepted
+//! credential it is ignored and costs nothing. Responses are sealed with a key that only the request itself holds.
 
 use std::{pin::pin, time::Duration};
 
@@ -34,24 +34,21 @@ use crate::{
 
 /// The request header that carries the key.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The header of answers that were given before.
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const KEY_MAX_LEN: usize = 255;
-/// Interval at which a request under way shows that its process lives. An upload may wait for minutes for its turn, and for a store
-/// that is slow.
+/// Heartbeat interval of a request in progress. An upload may wait minutes for a permit or for a slow store.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// Time since a request without an answer showed life from which it is taken to have died with its process, so that its key may
-/// be claimed again.
+/// Time since the last heartbeat after which a request counts as dead, and its key may be claimed again.
 const ABANDONED_AFTER: Duration = Duration::from_mins(3);
-// However often a sign of life is lost to a database that is away for a moment, several more come.
+// Several heartbeats may be lost while the database is briefly unavailable.
 const _: () = assert!(KEEP_ALIVE.as_secs() * 4 <= ABANDONED_AFTER.as_secs());
-/// Longest wait of a duplicate for the first request's answer.
+/// Maximum wait of a duplicate for the first request's response.
 const DUPLICATE_WAIT: Duration = Duration::from_secs(5);
 const DUPLICATE_POLL: Duration = Duration::from_millis(100);
-/// Largest answer that is stored. No handler gives a larger one.
+/// Maximum size of a stored response. No handler returns a larger one.
 const ANSWER_MAX: usize = 1024 * 1024;
 
-/// The errors of a request with an `Idempotency-Key`, whatever else the operation can answer.
+/// The errors of a request with an `Idempotency-Key`, in addition to the operation's own.
 pub const IDEMPOTENCY_ERRORS: &[PossibleError] = &[
     PossibleError::new(Code::InvalidRequest, "the `Idempotency-Key` breaks a rule"),
     PossibleError::new(
@@ -63,14 +60,13 @@ pub const IDEMPOTENCY_ERRORS: &[PossibleError] = &[
 /// Whether a request is the first under its `Idempotency-Key`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attempt {
-    /// It is, or it has no key.
+    /// The request is the first under its key, or has no key.
     First,
-    /// Another came before it, whose answer it may get. It may use nothing up: no limit that the other has reached may stand in
-    /// its way.
+    /// A repeat, which may receive the first one's response. It must not use up limits, nor be blocked by reached ones.
     Repeated,
 }
 
-/// The request's `Idempotency-Key`, if it has one, as an extractor.
+/// The request's `Idempotency-Key`, if any, as an extractor.
 #[derive(Debug)]
 #[must_use = "work done outside of `run` is not remembered"]
 pub struct Idempotency(Option<Keyed>);
@@ -78,11 +74,10 @@ pub struct Idempotency(Option<Keyed>);
 struct Keyed {
     /// The hash of the key and its owner.
     scope: [u8; 32],
-    /// The secret that, with the body's hash, gives the key that seals the answer. Never stored.
+    /// The secret that, with the body's hash, derives the key that seals the response. Never stored.
     secret: Vec<u8>,
-    /// The request's method, path and query.
     target: String,
-    /// Who pays for the rows of kept answers.
+    /// The party that the rows of stored responses count against.
     payer: CountedFor,
 }
 
@@ -96,7 +91,7 @@ impl FromRequestParts<App> for Idempotency {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
-        // The handler refuses everybody else, so there is no answer to store.
+        // The handler refuses everybody else, so there is no response to store.
         let Some(Authentication::Known(caller)) = parts.extensions.get::<Authentication>() else {
             return Ok(Self(None));
         };
@@ -122,7 +117,7 @@ fn given_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// Middleware: applies the key on routes with small bodies.
+/// Middleware that applies the key on routes with small bodies.
 pub async fn replay(State(app): State<App>, request: Request, next: Next) -> Response {
     if request.method() != Method::POST || !request.headers().contains_key(IDEMPOTENCY_KEY) {
         return next.run(request).await;
@@ -131,7 +126,7 @@ pub async fn replay(State(app): State<App>, request: Request, next: Next) -> Res
         let (mut parts, body) = request.into_parts();
         let idempotency = Idempotency::from_request_parts(&mut parts, &app).await?;
         if idempotency.0.is_none() {
-            // Nothing of the body is read for somebody who is refused.
+            // Do not read the body of a caller who is refused.
             return Ok(next.run(Request::from_parts(parts, body)).await);
         }
         let body = read_body(body).await?;
@@ -143,8 +138,8 @@ pub async fn replay(State(app): State<App>, request: Request, next: Next) -> Res
 }
 
 impl Idempotency {
-    /// Makes a secret header part of the request that the key stands for. What is kept of it tells nothing of it to whoever
-    /// does not have the caller's credential.
+    /// Makes a secret header part of what identifies the request. Its hash reveals nothing without the caller's
+    /// credential.
     pub fn shaped_by(mut self, header: Option<&str>) -> Self {
         if let (Some(keyed), Some(header)) = (&mut self.0, header) {
             let hash = Sha256::new().chain_update(b"shaped by\0").chain_update(&keyed.secret).chain_update(b"\0");
@@ -154,22 +149,22 @@ impl Idempotency {
         self
     }
 
-    /// Finds out whether a request has come under the same key before.
+    /// Returns whether a request came under the same key before.
     pub async fn attempt(&self, app: &App) -> Result<Attempt, ApiError> {
         let Some(keyed) = &self.0 else { return Ok(Attempt::First) };
         let holder = db::in_time(idempotency::holder(&app.db, &keyed.scope)).await?;
         Ok(if matches!(holder, Claim::Released) { Attempt::First } else { Attempt::Repeated })
     }
 
-    /// Does `work`, or returns the stored answer when it was done under the same key. `body` is the SHA-256 of the
-    /// request's body. Under a key, `work` runs to its end even when the client leaves, so that its retry gets the
-    /// answer.
+    /// Runs `work`, or returns the stored response if it was done under the same key. `body` is the SHA-256 of the
+    /// request's body. Under a key, `work` completes even if the client disconnects, so that a retry receives the
+    /// response.
     pub async fn run<Work>(self, app: &App, body: [u8; 32], work: Work) -> Result<Response, ApiError>
     where
         Work: Future<Output = Result<Response, ApiError>> + Send + 'static,
     {
         let Some(keyed) = self.0 else { return work.await };
-        // Each whose answer is kept leaves a row for a day.
+        // Each stored response occupies a row for a day.
         app.rate_limits.count_for(Pool::IdempotencyKey, &keyed.payer).await.check()?;
         let request = Sha256::new().chain_update(keyed.target.as_bytes()).chain_update(b"\0").chain_update(body);
         let request: [u8; 32] = request.finalize().into();
@@ -215,7 +210,7 @@ where
 {
     let (db, clock, rates) = (app.db.clone(), app.clock.clone(), app.rate_limits.clone());
     let task = async move {
-        // A task of its own, so that the key is released after a panic too.
+        // A separate task, so that the key is released after a panic too.
         let working = tokio::spawn(work.in_current_span());
         let show = || keep_alive(db.clone(), seal.scope, claimed_at, clock.now());
         let worked = alive(working, show).await.unwrap_or_else(|e| Err(ApiError::internal(e)));
@@ -229,7 +224,7 @@ where
             rates.uncount_for(Pool::IdempotencyKey, &payer).await;
             db::in_time(idempotency::release(&db, &seal.scope, claimed_at)).await
         };
-        // The work is done, whether or not its answer can be stored.
+        // The work is done, whether or not its response can be stored.
         if let Err(error) = kept {
             tracing::error!("an answer could not be remembered under its Idempotency-Key: {error}");
         }
@@ -238,7 +233,7 @@ where
     app.tasks.spawn(task.in_current_span()).await.map_err(ApiError::internal)?
 }
 
-/// Waits for `work`, and shows every [`KEEP_ALIVE`] that it is under way.
+/// Waits for `work`, and sends a heartbeat every [`KEEP_ALIVE`].
 async fn alive<T, Shown: Future<Output = ()>>(work: impl Future<Output = T>, mut show: impl FnMut() -> Shown) -> T {
     let mut work = pin!(work);
     loop {
@@ -255,13 +250,13 @@ async fn keep_alive(db: PgPool, scope: [u8; 32], claimed_at: Timestamp, now: Tim
     }
 }
 
-/// Whether an answer of this status is kept under its `Idempotency-Key`: only what a retry cannot mend is.
+/// Returns whether a response with this status is stored: only if a retry could not improve it.
 pub fn is_final(status: StatusCode) -> bool {
     let passing = [StatusCode::UNAUTHORIZED, StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
     !status.is_server_error() && !passing.contains(&status)
 }
 
-/// An answer without its status, in the form in which it is sealed.
+/// A response without its status, in the form in which it is sealed.
 #[derive(Serialize, Deserialize)]
 struct StoredAnswer {
     headers: Vec<(String, String)>,
@@ -274,7 +269,7 @@ struct Seal {
 }
 
 impl Seal {
-    /// Returns the response, with its sealed copy when it is to be stored.
+    /// Returns the response, with its sealed copy if it is to be stored.
     async fn close(&self, response: Response) -> Result<(Response, Option<Vec<u8>>), ApiError> {
         if !is_final(response.status()) || response.extensions().get::<Passing>().is_some() {
             return Ok((response, None));

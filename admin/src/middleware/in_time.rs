@@ -1,4 +1,4 @@
-//! Gives up requests that wait too long: when Postgres vanishes, what it was asked is never answered.
+//! Request timeouts: if Postgres becomes unreachable, pending queries are never answered.
 
 use std::{pin::pin, time::Duration};
 
@@ -14,18 +14,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{error::ApiError, extract::BODY_TIMEOUT};
 
-/// Longest time until the answer of a handler that asks nobody but Postgres and Redis: beyond the 15 seconds after which
-/// Postgres itself ends a statement.
+/// Timeout of a handler that uses only Postgres and Redis. Exceeds Postgres' own statement timeout of 15 seconds.
 pub const BY_OURSELVES: Duration = Duration::from_secs(20);
-/// Longest time until the answer of a handler that asks others as well: the code host, the payment provider, the registry of VAT
-/// numbers, DNS, the store. Beyond what it waits for them.
+/// Timeout of a handler that also depends on others: the code host, the payment provider, the VAT registry, DNS, the
+/// store. It exceeds the handler's own waits for them.
 pub const WITH_OTHERS: Duration = Duration::from_secs(90);
 
-/// Middleware: drops the handler when it has not answered `within` that time after the body was read, or could have been.
+/// Middleware that drops the handler if it has not responded `within` that time after the body could have been read.
 pub async fn answer(State(within): State<Duration>, request: Request, next: Next) -> Result<Response, ApiError> {
     let (read, has_body) = (CancellationToken::new(), !http_body::Body::is_end_stream(request.body()));
     let unread = read.clone().drop_guard();
-    // The closure is dropped with the body, which is when nobody reads it any more.
+    // The closure is dropped with the body, that is, when nothing reads it any more.
     let request = request.map(|body| {
         Body::new(body.map_err(move |error| {
             let _held = &unread;

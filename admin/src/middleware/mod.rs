@@ -1,4 +1,4 @@
-//! Middleware around the handlers. Their order, outermost first, and its reasons are in `router.rs`.
+//! Middleware around the handlers. Its order, outermost first, and the reasons for it are in `router.rs`.
 
 pub mod client;
 pub mod close;

@@ -1,4 +1,4 @@
-//! Turns a panic in a handler into that request's 500.
+//! Turns a panic in a handler into a 500 for that request.
 
 use std::any::Any;
 
@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use crate::error::ApiError;
 
-/// Makes the answer to a request whose handler panicked.
+/// Returns the response to a request whose handler panicked.
 #[expect(clippy::needless_pass_by_value, reason = "the signature CatchPanicLayer asks for")]
 pub fn answer(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());

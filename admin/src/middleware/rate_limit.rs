@@ -1,5 +1,5 @@
-//! Limits routes: the control plane's per credential and account, and per client address for requests whose credential does not work;
-//! those without a token per client address.
+//! Rate limits. Control plane routes are limited per credential and account, and per client address for requests whose
+//! credential is not accepted; routes without a token per client address.
 
 use axum::{
     extract::{Request, State},
@@ -21,25 +21,25 @@ use crate::{
 pub const RATE_LIMIT_ERRORS: &[PossibleError] =
     &[PossibleError::new(Code::RateLimitExceeded, "the rate limit is used up; `Retry-After` says how long to wait")];
 
-/// Marks the answer to a request for which a credential pays: its number is bounded by the account's rate.
+/// Marks the response to an authenticated request, whose number is already limited by the account's rate.
 #[derive(Debug, Clone, Copy)]
 pub struct Paid;
 
-/// Middleware: limits a route per client address.
+/// Middleware that limits a route per client address.
 pub async fn per_client(State((app, bucket)): State<(App, Bucket)>, request: Request, next: Next) -> Response {
     let standing = app.rate_limits.count_client(bucket, &client(&request)).await;
     answered(standing, request, next).await
 }
 
-/// Middleware, outside of the look-up of credentials: limits the requests of a client address that end in 401, before they
-/// cost a look-up. A credential that worked a short while ago is not counted, so that people who share an address with
-/// somebody who makes tokens up go on working.
+/// Middleware, outside authentication, that limits a client address's requests that end in 401, before they cost a
+/// lookup. A credential that was accepted recently is not counted, so that people who share an address with somebody
+/// who sends made-up tokens are not affected.
 pub async fn unauthorized(State(app): State<App>, request: Request, next: Next) -> Response {
     let rates = &app.rate_limits;
     let credential = auth::presented_secret(request.headers()).map(|secret| Sha256::digest(secret).into());
     let is_proven = credential.is_some_and(|credential| rates.is_proven(&credential));
     let client = client(&request);
-    // Counted first and taken back when it works, so that requests that come together cannot all slip through.
+    // Count first and undo if the credential is accepted, so that concurrent requests cannot all slip through.
     if !is_proven && let Err(refusal) = rates.count_client(Bucket::Unauthorized, &client).await.check() {
         return refusal.into_response();
     }
@@ -56,14 +56,14 @@ pub async fn unauthorized(State(app): State<App>, request: Request, next: Next) 
     response
 }
 
-/// Middleware: limits the control plane per credential, and per account over all of them. Requests without a working one end in 401; [`unauthorized`] counts
-/// them.
+/// Middleware that limits the control plane per credential, and per account over all of its credentials. Requests
+/// without an accepted credential end in 401 and are counted by [`unauthorized`].
 pub async fn per_token(State(app): State<App>, request: Request, next: Next) -> Response {
     match request.extensions().get::<Authentication>() {
         Some(Authentication::Known(caller)) => {
             let rates = &app.rate_limits;
             let mut standing = rates.count(Bucket::Api, caller.credential()).await;
-            // Not what was refused: one credential that is used without end would be in the way of the others.
+            // Refused requests do not count against the account: an overused credential would block the others.
             if standing.check().is_ok() {
                 let payer = caller.counted_for();
                 let mut of_account = rates.count_for(Pool::Api, &payer).await;
@@ -73,7 +73,7 @@ pub async fn per_token(State(app): State<App>, request: Request, next: Next) -> 
                         of_account = changes;
                     }
                 }
-                // The headers tell of the credential until the account is what is in the way.
+                // The headers report the credential's limit, unless the account's is reached.
                 if of_account.check().is_err() {
                     standing = of_account;
                 }
@@ -86,13 +86,11 @@ pub async fn per_token(State(app): State<App>, request: Request, next: Next) -> 
     }
 }
 
-/// The keys that the request's client is counted under.
 fn client(request: &Request) -> ClientKey {
     let address = request.extensions().get::<ClientAddress>();
     address.map(|&ClientAddress(address)| rates::client(address)).unwrap_or_default()
 }
 
-/// The answer to a request that was counted.
 async fn answered(standing: Standing, request: Request, next: Next) -> Response {
     let mut response = match standing.check() {
         Ok(()) => next.run(request).await,

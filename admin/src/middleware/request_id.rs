@@ -1,4 +1,4 @@
-//! `X-Request-Id`, which finds a request's log lines.
+//! `X-Request-Id`, which identifies a request in the log.
 
 use axum::{
     extract::Request,
@@ -10,7 +10,6 @@ use rand::RngExt as _;
 
 /// The header that carries the id.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longest id that is taken over from a request.
 const MAX_LEN: usize = 128;
 
 /// The request's id, stored in its extensions.
@@ -18,13 +17,13 @@ const MAX_LEN: usize = 128;
 pub struct RequestId(pub HeaderValue);
 
 impl RequestId {
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         self.0.to_str().unwrap_or_default()
     }
 }
 
-/// Middleware: takes over the request's id, or makes one, and adds it to the answer.
+/// Middleware that accepts the request's id or creates one, and adds it to the response.
 pub async fn assign(mut request: Request, next: Next) -> Response {
     let id = given(request.headers()).unwrap_or_else(made_up);
     request.extensions_mut().insert(RequestId(id.clone()));
@@ -33,7 +32,7 @@ pub async fn assign(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// Reads a request's id, if it is harmless in logs and headers.
+/// Returns a request's id if it is safe in logs and headers.
 fn given(headers: &HeaderMap) -> Option<HeaderValue> {
     let harmless = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     headers

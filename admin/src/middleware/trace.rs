@@ -1,8 +1,8 @@
-//! One span and one log line a request, without tokens, codes, passwords, queries and bodies.
+//! One span and one log line per request, without tokens, codes, passwords, queries and bodies.
 //!
-//! What anybody can ask for without end leaves no line of its own at `INFO`: not what is refused for its rate or its credential, nor what
-//! leads nowhere, and of other strangers' requests so many a minute. How many were left out is said once a minute, and
-//! `svc_api_requests_total` counts them all.
+//! Requests that anybody can send without limit get no line at `INFO`: those refused for their rate or credential, and
+//! those to unknown paths. Other anonymous requests get a limited number of lines per minute. The number of omitted
+//! lines is logged once a minute, and `svc_api_requests_total` counts all requests.
 
 use std::time::Instant;
 
@@ -18,14 +18,14 @@ use tracing::Instrument as _;
 use super::{client::ClientAddress, rate_limit::Paid, request_id::RequestId};
 use crate::{metrics, rates::StrangersLines};
 
-/// Stands for the template of paths that lead nowhere.
+/// Stands for the template of unknown paths.
 const UNKNOWN: &str = "(unknown)";
 
-/// Middleware: logs method, path template, status and duration under the request's id.
+/// Middleware that logs method, path template, status and duration under the request's id.
 pub async fn record(request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = request.extensions().get::<RequestId>().cloned();
-    // The template, not the path: paths hold names and the secrets of invites.
+    // Log the template instead of the path, which may contain names and invite secrets.
     let path = request.extensions().get::<MatchedPath>().map_or(UNKNOWN, MatchedPath::as_str).to_owned();
     let path_is_health = path == "/health";
     let span = tracing::info_span!(
@@ -41,7 +41,7 @@ pub async fn record(request: Request, next: Next) -> Response {
         let millis = started.elapsed().as_secs_f64() * 1_000.0;
         let status = response.status().as_u16();
         let ms = format_args!("{millis:.1}");
-        // Every edge asks for our health every second, so only a bad answer is worth a line.
+        // Every edge checks our health every second, so only failures are logged.
         let is_routine = path_is_health && response.status().is_success();
         if !is_routine && has_line(&path, &response) {
             tracing::info!(status, ms, "answered");
@@ -57,7 +57,7 @@ pub async fn record(request: Request, next: Next) -> Response {
     .await
 }
 
-/// Whether a request is worth a line of its own.
+/// Returns whether a request gets its own log line.
 fn has_line(path: &str, response: &Response) -> bool {
     static STRANGERS: StrangersLines = StrangersLines::new();
     if path == UNKNOWN || matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS) {
@@ -68,7 +68,7 @@ fn has_line(path: &str, response: &Response) -> bool {
         || STRANGERS.admit(told.get::<ClientAddress>().map(|&ClientAddress(address)| address.into()))
 }
 
-/// Says, once a minute, how many requests were left out of the log since it was said last.
+/// Logs, once a minute, how many requests were omitted from the log since the last time.
 fn say_left_out() {
     static LEFT_OUT: Outage = Outage::new();
     if let Some(Line { left_out, .. }) = LEFT_OUT.fails() {
@@ -115,7 +115,7 @@ mod tests {
             (0..1_000).filter(logged).count()
         };
         assert_eq!(lines(true), 1_000);
-        // A new minute may begin meanwhile.
+        // A new minute may start meanwhile.
         assert!((60..=120).contains(&lines(false)));
     }
 }

@@ -1,4 +1,4 @@
-//! The console: one page in the browser, for every address that it has pages for. It speaks to the API under `/api`.
+//! The console: a single-page app, served at every address that it has pages for. It uses the API under `/api`.
 
 use axum::{
     extract::{Path, State},
@@ -12,20 +12,18 @@ use crate::{
     auth::cookies::{self, SESSION},
 };
 
-/// The first parts of the console's addresses.
+/// The first path segments of the console's addresses.
 pub(super) const PAGES: [&str; 9] =
     ["/new", "/sites", "/shares", "/orgs", "/ai", "/billing", "/account", "/docs", "/dev"];
-/// The folder of the console's files.
 pub(super) const FILES: &str = "/_app/{*path}";
 
-/// The address of the documentation's site.
 pub(super) const GUIDE: &str = "/docs/guide";
-/// The icon that browsers ask for by themselves.
+/// The icon that browsers request by default.
 pub(super) const FAVICON: &str = "/favicon.ico";
 const ICON: &str = include_str!("../../templates/favicon.svg");
 
-/// The front page: the console for a browser that may be signed in, what svc is for every other. Without a built console,
-/// a page without scripts.
+/// Serves the front page: the console for a browser that may be signed in, a description of svc for every other.
+/// Without a built console, a page without scripts.
 pub(super) async fn front(state: State<App>, headers: HeaderMap) -> Response {
     match &state.console_files {
         Some(files) if cookies::secret(&headers, SESSION).is_some() => files.page(&headers),
@@ -33,7 +31,7 @@ pub(super) async fn front(state: State<App>, headers: HeaderMap) -> Response {
     }
 }
 
-/// A page of the console. The page itself asks who is signed in.
+/// Serves the console's page, which itself checks who is signed in.
 pub(super) async fn page(State(app): State<App>, headers: HeaderMap) -> Response {
     match &app.console_files {
         Some(files) => files.page(&headers),
@@ -41,7 +39,6 @@ pub(super) async fn page(State(app): State<App>, headers: HeaderMap) -> Response
     }
 }
 
-/// A file that the page loads.
 pub(super) async fn file(State(app): State<App>, headers: HeaderMap, uri: Uri) -> Response {
     match &app.console_files {
         Some(files) => files.file(uri.path(), &headers),
@@ -49,12 +46,12 @@ pub(super) async fn file(State(app): State<App>, headers: HeaderMap, uri: Uri) -
     }
 }
 
-/// The first page of the documentation, which its links need at an address with a slash.
+/// Redirects to the front page of the documentation, whose relative links need a trailing slash.
 pub(super) async fn guide_front() -> Redirect {
     Redirect::permanent(&format!("{GUIDE}/"))
 }
 
-/// The console's icon, for pages that name none. Browsers go by the type, not by the name.
+/// Serves the console's icon for pages that name none. Browsers go by its type, not by its name.
 pub(super) async fn favicon() -> Response {
     let headers = [
         (header::CONTENT_TYPE, "image/svg+xml"),
@@ -65,7 +62,7 @@ pub(super) async fn favicon() -> Response {
     (headers, ICON).into_response()
 }
 
-/// A page or file of the documentation, if it was built. Without it the front page of the documentation is the API's.
+/// Serves a page or file of the documentation, if built. Otherwise the front page redirects to the API's.
 pub(super) async fn guide(State(app): State<App>, path: Option<Path<String>>, headers: HeaderMap) -> Response {
     let path = path.map(|Path(path)| path).unwrap_or_default();
     match app.console_files.as_ref().and_then(|files| files.guide(&path, &headers)) {

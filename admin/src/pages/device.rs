@@ -1,6 +1,6 @@
-//! `/device`: where a person answers a device flow of the local kind.
+//! `/device`: where a person answers a device flow of the `local` code host.
 //!
-//! The form asks for the operator's secret, so that no link and no other site can make somebody answer.
+//! The form asks for the operator's secret, so that no link and no other site can trick a person into approving.
 
 use std::net::IpAddr;
 
@@ -25,24 +25,24 @@ use crate::{
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Prefilled {
-    /// The code with which the form is filled in.
+    /// The code to prefill the form with.
     #[serde(default)]
     user_code: String,
 }
 
-/// The fields of the form. They hold a secret, so it is not `Debug`.
+/// The fields of the form. Not `Debug`, because they contain a secret.
 #[derive(Deserialize, ToSchema)]
 pub struct Form {
     /// The code that the client shows.
     #[serde(default)]
     user_code: String,
-    /// The login name of the person who signs in.
+    /// The login of the person who signs in.
     #[serde(default)]
     login: String,
     /// The operator's secret.
     #[serde(default)]
     secret: String,
-    /// The answer: `approve` or `deny`.
+    /// The decision: `approve` or `deny`.
     #[serde(default)]
     decision: String,
 }
@@ -56,12 +56,12 @@ struct DevicePage<'a> {
     error: Option<&'a str>,
 }
 
-/// The page after an answer that counted.
+/// The page after an accepted answer.
 #[derive(Template)]
 #[template(path = "device/answered.html")]
 struct AnsweredPage<'a> {
     title: &'a str,
-    /// The login that was approved; none when the person denied.
+    /// The approved login; `None` if the person denied.
     login: Option<&'a str>,
 }
 
@@ -81,7 +81,7 @@ pub async fn show(State(app): State<App>, Query(prefilled): Query<Prefilled>) ->
     Ok(form(StatusCode::OK, &prefilled.user_code, "", None))
 }
 
-/// Takes a person's answer to a device flow, from the form of the page.
+/// Accepts a person's answer to a device flow, from the page's form.
 #[utoipa::path(
     post, path = "/device", tag = "Device-flow login", security(()),
     request_body(content = Form, content_type = "application/x-www-form-urlencoded"),
@@ -113,7 +113,7 @@ pub async fn answer(
     })
 }
 
-/// The outcome of a form that was sent.
+/// The outcome of a submitted form.
 enum Decision {
     Approved(String),
     Denied,
@@ -127,7 +127,7 @@ impl Decision {
 }
 
 async fn decide(app: &App, client: IpAddr, filled: &Form) -> Result<Decision, ApiError> {
-    // Checked before the secret, so that a typing mistake does not count as a guess.
+    // Checked before the secret, so that a typo does not count as a guess.
     let Some(user_code) = local::read_user_code(&filled.user_code) else {
         return Ok(Decision::invalid("The code is eight letters, like BCDF-GHJK; please check it."));
     };

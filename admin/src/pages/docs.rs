@@ -1,4 +1,4 @@
-//! `/docs`: the OpenAPI document as a page, with every operation and schema.
+//! `/docs`: the OpenAPI document as a page, with all operations and schemas.
 
 use std::sync::Arc;
 
@@ -10,10 +10,9 @@ use serde_json::Value;
 use crate::html;
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
-/// The tags that come first, in this order.
 const FIRST_TAGS: [&str; 4] = ["Health and identity", "Device-flow login", "Tokens", "Projects"];
 
-/// The page, rendered once at the start.
+/// The page, rendered once at startup.
 pub struct ReferencePage(Bytes);
 
 impl ReferencePage {
@@ -23,7 +22,7 @@ impl ReferencePage {
     }
 }
 
-/// The OpenAPI document as a page for people.
+/// Shows the OpenAPI document as a page for people.
 #[utoipa::path(
     get, path = "/docs", tag = "Documentation", security(()),
     responses((status = 200, description = "A page", content_type = "text/html", body = String)),
@@ -32,7 +31,6 @@ pub async fn show(Extension(page): Extension<Arc<ReferencePage>>) -> Response {
     html::rendered(StatusCode::OK, page.0.clone())
 }
 
-/// The parts of the document that the page shows.
 #[derive(Template)]
 #[template(path = "docs.html")]
 struct Reference<'d> {
@@ -42,7 +40,6 @@ struct Reference<'d> {
     schemas: Vec<Schema<'d>>,
 }
 
-/// The operations of one tag.
 struct Section<'d> {
     tag: &'d str,
     operations: Vec<Operation<'d>>,
@@ -53,7 +50,7 @@ struct Operation<'d> {
     path: &'d str,
     is_public: bool,
     summary: &'d str,
-    /// The description, when it says more than the summary.
+    /// The description, if it says more than the summary.
     description: Option<&'d str>,
     parameters: Vec<Parameter<'d>>,
     bodies: Vec<Body<'d>>,
@@ -62,7 +59,7 @@ struct Operation<'d> {
 
 struct Parameter<'d> {
     name: &'d str,
-    /// Its place in the request: `path`, `query` or `header`.
+    /// Where it is in the request: `path`, `query` or `header`.
     place: &'d str,
     meaning: &'d str,
 }
@@ -84,7 +81,7 @@ struct Schema<'d> {
     parts: Vec<Part<'d>>,
 }
 
-/// A schema, or one of those that a schema combines.
+/// A schema, or one of the schemas that it combines.
 struct Part<'d> {
     kind: Vec<Word<'d>>,
     fields: Vec<Field<'d>>,
@@ -96,12 +93,10 @@ struct Field<'d> {
     meaning: &'d str,
 }
 
-/// A piece of a type in words, such as "list of", `Project`.
+/// A piece of a type described in words, such as "list of" or `Project`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Word<'d> {
-    /// The name of a schema.
     Schema(&'d str),
-    /// A value that is taken literally.
     Value(&'d str),
     Text(&'d str),
 }
@@ -134,7 +129,7 @@ impl<'d> Reference<'d> {
     }
 }
 
-/// Every operation with its tag, in the document's order.
+/// Returns all operations with their tags, in the document's order.
 fn operations(document: &Value) -> Vec<(&str, Operation<'_>)> {
     let mut all = Vec::new();
     for (path, item) in entries(&document["paths"]) {
@@ -171,7 +166,7 @@ impl<'d> Operation<'d> {
         Self {
             method: method.to_uppercase(),
             path,
-            // A session of the console takes the place of a token where one is named.
+            // Where a session is named, it replaces the token.
             is_public: described.get("security").is_some_and(|wanted| wanted[0].get("session").is_none()),
             summary,
             description: Some(description).filter(|text| !text.is_empty() && *text != summary),
@@ -195,7 +190,7 @@ impl<'d> Schema<'d> {
     }
 }
 
-/// The type that a schema describes, in a few words.
+/// Describes a schema's type in a few words.
 fn type_of(schema: &Value) -> Vec<Word<'_>> {
     if let Some(name) = schema["$ref"].as_str().and_then(|target| target.rsplit('/').next()) {
         return vec![Word::Schema(name)];
@@ -220,7 +215,7 @@ fn type_of(schema: &Value) -> Vec<Word<'_>> {
     }
 }
 
-/// The choices, without those that say nothing, with "or" between them.
+/// Joins the choices with "or", leaving out empty ones.
 fn either<'d>(choices: impl Iterator<Item = Vec<Word<'d>>>) -> Vec<Word<'d>> {
     let mut words = Vec::new();
     for choice in choices.filter(|choice| !choice.is_empty()) {

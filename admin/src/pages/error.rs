@@ -1,4 +1,4 @@
-//! An error as a page.
+//! Errors as HTML pages.
 
 use axum::{
     http::header,
@@ -7,7 +7,7 @@ use axum::{
 
 use crate::{error::ApiError, html};
 
-/// An [`ApiError`] that a person sees as a page.
+/// An [`ApiError`] shown to a person as a page.
 #[derive(Debug)]
 pub struct PageError(ApiError);
 
@@ -20,7 +20,7 @@ impl<E: Into<ApiError>> From<E> for PageError {
 impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         let mut page = html::message(self.0.code().status(), "That did not work", self.0.message());
-        // The API's answer is made for what making it does: it writes the log line, and it says when to try again.
+        // Build the API's response for its side effect, the log line, and for its `Retry-After`.
         let answer = self.0.into_response();
         if let Some(wait) = answer.headers().get(header::RETRY_AFTER) {
             page.headers_mut().insert(header::RETRY_AFTER, wait.clone());

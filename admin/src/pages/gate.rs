@@ -1,8 +1,8 @@
-//! `/gate`: where the edge sends visitors of a site that is open to an organization's members only.
+//! `/gate`: where the edge sends visitors of a site that is restricted to an organization's members.
 //!
-//! A member who is signed in goes back to the site with a ticket: random, for this host, this project's present gate,
-//! this person and the browser that asked, valid for a minute and for one use. The site's origin learns nothing else from
-//! the console. The redirect leads to hosts of such sites only, and takes only their members there.
+//! A signed-in member returns to the site with a random ticket, which is bound to this host, the project's current
+//! gate, the person and the requesting browser, and is valid for one minute and one use. The site's origin learns
+//! nothing else from the console. Redirects lead only to hosts of such sites, and only for their members.
 
 use askama::Template;
 use axum::{
@@ -35,21 +35,20 @@ use crate::{
     rates::Bucket,
 };
 
-/// The query of the address to which the edge sends a visitor.
 #[derive(Debug, Deserialize)]
 pub(super) struct GateQuery {
-    /// The site's host, without port.
+    /// The site's host, without a port.
     #[serde(default)]
     host: String,
-    /// The path on the site that the visitor asked for.
+    /// The path that the visitor requested on the site.
     #[serde(default)]
     r#return: String,
-    /// The hash of the secret in the visitor's cookie at the site.
+    /// The hash of the secret in the visitor's cookie on the site.
     #[serde(default)]
     visitor: String,
 }
 
-/// The page for somebody who is signed in and not a member.
+/// The page for a signed-in person who is not a member.
 #[derive(Template)]
 #[template(path = "gate/members_only.html")]
 struct MembersOnlyPage<'a> {
@@ -58,7 +57,7 @@ struct MembersOnlyPage<'a> {
     return_to: &'a str,
 }
 
-/// Sends a member back to the site, with a ticket.
+/// Sends a member back to the site with a ticket.
 pub(super) async fn admit(
     State(app): State<App>,
     person: WebUser,
@@ -90,7 +89,7 @@ pub(super) async fn admit(
     Ok(answer)
 }
 
-/// The site at `host` and the organization it is open to; none when its gate is another or the site is over.
+/// Returns the site at `host` and the organization that it is restricted to, if there is a site with this gate.
 async fn gated_site(app: &App, host: &str) -> Result<Option<(Site, OrgId)>, PageError> {
     let Some(key) = site_key(app, host) else { return Ok(None) };
     let Some(site) = routes::site(&app.db, &key).await?.value else { return Ok(None) };
@@ -104,7 +103,7 @@ async fn gated_site(app: &App, host: &str) -> Result<Option<(Site, OrgId)>, Page
     })
 }
 
-/// The site's key, read from the host exactly as an edge reads it.
+/// Parses the site's key from the host exactly as an edge does.
 fn site_key(app: &App, host: &str) -> Option<HostKey> {
     match app.addresses.classify(host) {
         HostKind::Site(key) => Some(key),

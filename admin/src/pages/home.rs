@@ -1,4 +1,4 @@
-//! The console's front page: it tells strangers what svc is, and lists for people who are signed in what they have.
+//! The console's front page without scripts: it describes svc to strangers, and lists what signed-in people have.
 
 use askama::Template;
 use axum::{
@@ -17,18 +17,16 @@ use time::Date;
 use super::{PageError, with_article};
 use crate::{addresses::paths, app::App, auth::WebUser, html};
 
-/// Rows of each list on the page.
+/// The number of rows of each list.
 const SHOWN: usize = 50;
 
-/// The page for strangers.
 #[derive(Template)]
 #[template(path = "welcome.html")]
 struct WelcomePage<'a> {
-    /// The API's address, without a slash at its end.
+    /// The API's address, without a trailing slash.
     api: &'a str,
 }
 
-/// The page for somebody who is signed in.
 #[derive(Template)]
 #[template(path = "home.html")]
 struct HomePage<'a> {
@@ -37,7 +35,7 @@ struct HomePage<'a> {
     projects: ProjectList,
     orgs: Vec<OrgSection<'a>>,
     sessions: Vec<SessionRow<'a>>,
-    /// The API's address, without a slash at its end.
+    /// The API's address, without a trailing slash.
     api: &'a str,
 }
 
@@ -50,7 +48,7 @@ struct OrgSection<'a> {
 
 struct ProjectList {
     rows: Vec<ProjectRow>,
-    /// Whether there are projects beyond the rows.
+    /// Whether there are more projects than rows.
     has_more: bool,
 }
 
@@ -65,11 +63,9 @@ struct SessionRow<'a> {
     browser: &'a str,
     since: Date,
     last_used: String,
-    /// Whether the page is shown in this session.
     is_this_one: bool,
 }
 
-/// Shows the page.
 pub(super) async fn show(State(app): State<App>, headers: HeaderMap) -> Result<Response, PageError> {
     let api = app.config.site.base_url.as_str().trim_end_matches('/');
     let Some(person) = WebUser::find(&app, &headers).await? else {
@@ -119,7 +115,7 @@ fn session_row<'a>(session: &'a Session, person: &WebUser, now: Timestamp) -> Se
     }
 }
 
-/// The time since `then` in words, to the hour.
+/// Formats the time since `then` in words, to the hour.
 fn elapsed(now: Timestamp, then: Timestamp) -> String {
     let hours = now.since(then).as_secs() / 3_600;
     match hours {
@@ -178,7 +174,7 @@ mod tests {
         ] {
             assert!(html.contains(part), "{part} is not in {html}");
         }
-        // The first signs this browser out, the last all of them: only the other session has a form of its own.
+        // The first signs this browser out and the last all browsers: only the other session has its own form.
         assert_eq!(html.matches("<form").count(), 3);
         assert!(html.contains(&format!("name=\"session\" value=\"{}\"", ids[1])));
     }

@@ -1,5 +1,5 @@
-//! `/invites/:token`: where an invite's link leads. Reading the page changes nothing, so that a mail program that opens
-//! links ahead of its reader does not use the invite up; joining takes a press of the button.
+//! `/invites/:token`: the target of an invite's link. Viewing the page changes nothing, so that a mail program that
+//! prefetches links does not use up the invite; joining requires pressing the button.
 
 use askama::Template;
 use axum::{
@@ -23,26 +23,22 @@ use crate::{
     rates::{self, Bucket},
 };
 
-/// The page of an invite: what it is for, and how to accept it.
 #[derive(Template)]
 #[template(path = "invites/invite.html")]
 struct InvitePage<'a> {
     org: &'a OrgName,
-    /// The display name and the name, as far as they differ.
+    /// The organization's display name and name, if they differ.
     org_title: &'a str,
     sender: Option<&'a str>,
     role: &'a str,
     until: Date,
     token: &'a str,
-    /// The path of this page.
     path: &'a str,
-    /// The login of the person who is signed in.
     login: Option<&'a str>,
     /// The address of the sign-in page, for everybody else.
     sign_in: &'a str,
 }
 
-/// The page for somebody who has just joined.
 #[derive(Template)]
 #[template(path = "invites/joined.html")]
 struct JoinedPage<'a> {
@@ -51,14 +47,14 @@ struct JoinedPage<'a> {
     role: &'a str,
 }
 
-/// Shows the invite. Changes nothing.
+/// Shows the invite without changing anything.
 pub(super) async fn show(
     State(app): State<App>,
     Extension(ClientAddress(client)): Extension<ClientAddress>,
     Path(token): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, PageError> {
-    // Tokens cannot be guessed; each guess still costs a query.
+    // Tokens cannot be guessed, but each attempt costs a query.
     app.rate_limits.count_client(Bucket::Public, &rates::client(client)).await.check()?;
     let Some(invite) = preview(&app, &token).await? else { return Ok(invite_ended()) };
     let person = WebUser::find(&app, &headers).await?;
@@ -79,7 +75,7 @@ pub(super) async fn show(
     Ok(html::page(StatusCode::OK, &page))
 }
 
-/// Accepts the invite for the person who is signed in, and leads them into the organization.
+/// Accepts the invite for the signed-in person, and redirects to the organization.
 pub(super) async fn accept(
     State(app): State<App>,
     person: WebUser,

@@ -1,6 +1,6 @@
-//! `/letters/unsubscribe`: where the links at the foot of letters lead. Reading the page changes nothing, so that a mail program that
-//! opens links ahead of its reader unsubscribes nobody. The link itself is the authority, so its forms may come from anywhere: mail
-//! programs post to it by themselves (RFC 8058).
+//! `/letters/unsubscribe`: the target of the links at the foot of letters. Viewing the page changes nothing, so that a
+//! mail program that prefetches links unsubscribes nobody. The link itself authorizes, so its forms are accepted from
+//! any origin: mail programs post to it automatically (RFC 8058).
 
 use askama::Template;
 use axum::{extract::State, http::StatusCode, response::Response};
@@ -14,26 +14,23 @@ use crate::{
     mail::links::{self, Subscription},
 };
 
-/// The page of a link: whether the recipient gets such letters, and how to change it.
+/// The page of a link: whether the recipient gets this kind of letter, and how to change that.
 #[derive(Template)]
 #[template(path = "letters/subscription.html")]
 struct SubscriptionPage<'a> {
     recipient: &'a str,
     about: &'a str,
     is_unsubscribed: bool,
-    /// The path of the form that unsubscribes.
     unsubscribe: &'a str,
-    /// The path of the form that subscribes again.
     subscribe: &'a str,
 }
 
-/// Shows whether the recipient gets such letters. Changes nothing.
+/// Shows whether the recipient gets this kind of letter, without changing anything.
 pub(super) async fn show(State(app): State<App>, Query(link): Query<links::Query>) -> Result<Response, PageError> {
     let Some(subscription) = Subscription::verify(&app.master_key, &link) else { return Ok(no_link()) };
     page(&app, &subscription).await
 }
 
-/// Unsubscribes.
 pub(super) async fn unsubscribe(
     State(app): State<App>,
     Query(link): Query<links::Query>,
@@ -46,7 +43,6 @@ pub(super) async fn unsubscribe(
     page(&app, &subscription).await
 }
 
-/// Subscribes again.
 pub(super) async fn subscribe(State(app): State<App>, Query(link): Query<links::Query>) -> Result<Response, PageError> {
     let Some(subscription) = Subscription::verify(&app.master_key, &link) else { return Ok(no_link()) };
     letters::subscribe(&app.db, &subscription.refused_address(), subscription.kind().as_str()).await?;

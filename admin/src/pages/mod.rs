@@ -1,11 +1,11 @@
-//! The pages that people see: the console's, the device flow's and the API's documentation, one file or folder each.
+//! The HTML pages: the console's, the device flow's and the API's documentation, one file or folder each.
 //!
-//! Not here: what programs ask ([`crate::api`]); the headers, layout and stylesheet of every page ([`crate::html`]); the
-//! markup, which is in `admin/templates`. Start with [`router`], the console's routes; [`device`] and [`docs`] are served
-//! at the API's host and stand in [`crate::router`]'s index.
+//! Start with [`router`], the console's routes. [`device`] and [`docs`] are served at the API's host and routed in
+//! [`crate::router`]. The API is in [`crate::api`]; the headers, layout and stylesheet of every page in
+//! [`crate::html`]; the markup in `admin/templates`.
 //!
-//! The console's host also answers the API under `/api`, for pages that are signed in by cookie: browsers send the cookie
-//! to that host alone, so the API has to be there, and no other origin needs to be let in by CORS.
+//! The console's host also serves the API under `/api`, for pages that authenticate by cookie: browsers send the cookie
+//! only to that host, and no other origin has to be allowed by CORS.
 
 mod console;
 pub mod device;
@@ -35,7 +35,7 @@ use crate::{addresses::paths, app::App, html, middleware::in_time};
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Every page of the console.
+/// Returns the routes of all console pages.
 pub fn router(app: &App) -> Router<App> {
     let console = console::PAGES.iter().fold(Router::new(), |router, page| {
         router.route(page, get(console::page)).route(&format!("{page}/{{*rest}}"), get(console::page))
@@ -71,7 +71,7 @@ pub fn router(app: &App) -> Router<App> {
         .layer(from_fn_with_state(app.clone(), require_https))
 }
 
-/// Middleware: gives up pages that wait too long, with a page that says so.
+/// Middleware that gives up on pages that take too long, with an error page.
 async fn answer_in_time(request: Request, next: Next) -> Result<Response, PageError> {
     Ok(in_time::answer(State(in_time::WITH_OTHERS), request, next).await?)
 }
@@ -80,7 +80,7 @@ async fn not_found() -> Response {
     html::message(StatusCode::NOT_FOUND, "Page not found", "There is nothing at this address.")
 }
 
-/// Middleware: redirects requests that reached the edge without TLS, because these pages take secrets and set cookies.
+/// Middleware that redirects requests without TLS, because these pages accept secrets and set cookies.
 async fn require_https(State(app): State<App>, request: Request, next: Next) -> Response {
     if request.headers().get(X_FORWARDED_PROTO).is_none_or(|proto| proto != "http") {
         return next.run(request).await;
@@ -89,7 +89,7 @@ async fn require_https(State(app): State<App>, request: Request, next: Next) -> 
     Redirect::permanent(&format!("{}{}", app.console.origin(), path.unwrap_or(paths::HOME))).into_response()
 }
 
-/// The role as the end of a sentence that begins with "you are".
+/// Returns the role with an article, to follow "you are".
 fn with_article(role: Role) -> &'static str {
     match role {
         Role::Member => "a member",

@@ -1,5 +1,5 @@
-//! `/play/:id`: where play money is paid. Like a real provider's page, it is open to whoever has its address; it says in
-//! large letters that no money moves.
+//! `/play/:id`: the page for paying play money, open to anyone who has its address. It says clearly that no money
+//! moves.
 
 use askama::Template;
 use axum::{
@@ -26,18 +26,15 @@ use crate::{
     rates::{self, Bucket},
 };
 
-/// The page of a payment.
 #[derive(Template)]
 #[template(path = "play/payment.html")]
 struct PaymentPage<'a> {
     payment: &'a PlayPayment,
-    /// The path of this page.
     path: &'a str,
-    /// What became of the payment, once that is decided.
+    /// The payment's outcome, once decided.
     outcome: Option<&'a str>,
 }
 
-/// The payer's decision.
 #[derive(Deserialize)]
 struct Form {
     decision: Decision,
@@ -48,19 +45,19 @@ struct Form {
 enum Decision {
     /// Pay, now and later.
     Pay,
-    /// Pay now; charges that follow fail.
+    /// Pay now; later charges fail.
     Once,
     Fail,
     Cancel,
 }
 
-/// Shows the payment. Changes nothing.
+/// Shows the payment without changing anything.
 pub(super) async fn show(
     State(app): State<App>,
     Extension(ClientAddress(client)): Extension<ClientAddress>,
     Path(id): Path<String>,
 ) -> Result<Response, PageError> {
-    // Ids cannot be guessed; each guess still costs a query.
+    // Ids cannot be guessed, but each attempt costs a query.
     app.rate_limits.count_client(Bucket::Public, &rates::client(client)).await.check()?;
     Ok(match find(&app, &id).await? {
         Some(payment) => page(StatusCode::OK, &payment),
@@ -68,7 +65,7 @@ pub(super) async fn show(
     })
 }
 
-/// Takes the payer's decision, settles the payment, and sends the payer back.
+/// Accepts the payer's decision, settles the payment, and redirects the payer back.
 pub(super) async fn decide(
     State(app): State<App>,
     Path(id): Path<String>,
@@ -88,10 +85,10 @@ pub(super) async fn decide(
         Decision::Fail => (PlayStatus::Failed, true),
         Decision::Cancel => (PlayStatus::Canceled, true),
     };
-    // A second press changes nothing, and leads where the first one led.
+    // A repeated decision changes nothing and redirects like the first.
     play::decide(&app.db, &id, status, later_charges_pay).await?;
     if let Err(error) = billing::look(&app, &id).await {
-        // A job looks again; the payer has done their part.
+        // A job tries again; the payer has done their part.
         tracing::warn!("a payment of play money is not settled yet: {error:#}");
     }
     Ok(html::see_other(&payment.redirect_url))
@@ -102,7 +99,7 @@ async fn find(app: &App, id: &str) -> Result<Option<PlayPayment>, PageError> {
         return Ok(None);
     }
     let payment = play::find(&app.db, id).await?;
-    // Nobody is present at the others.
+    // Only first payments have a payer present.
     Ok(payment.filter(|payment| payment.is_first))
 }
 
@@ -114,7 +111,7 @@ fn page(status: StatusCode, payment: &PlayPayment) -> Response {
         PlayStatus::Canceled => Some("This payment was canceled."),
     };
     let path = format!("{}/{}", paths::PLAY, payment.id);
-    // The answer to the form leads back to where the payer came from.
+    // The response to the form redirects back to where the payer came from.
     let origin = payment.redirect_url.parse().map(|url: Url| url.origin().ascii_serialization()).ok();
     html::page_with_forms_to(origin.as_deref(), status, &PaymentPage { payment, path: &path, outcome })
 }

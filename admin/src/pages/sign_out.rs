@@ -22,17 +22,16 @@ use crate::{
     html,
 };
 
-/// The fields of all three forms; each form sends those that it needs.
+/// The fields of all three forms. Each form sends only those that it needs.
 #[derive(Default, Deserialize)]
 struct Form {
-    /// The id of the session to end.
     #[serde(default)]
     session: String,
-    /// The page to return to; set when the person wants to sign in as somebody else.
+    /// The page to return to; set if the person wants to sign in as somebody else.
     return_to: Option<String>,
 }
 
-/// Ends this browser's session, and the person's visits to gated sites. Without a session the answer is the same.
+/// Ends this browser's session, and the person's visits to gated sites. Without a session, the response is the same.
 pub(super) async fn this_browser(
     State(app): State<App>,
     headers: HeaderMap,
@@ -63,7 +62,6 @@ pub(super) async fn everywhere(State(app): State<App>, person: WebUser) -> Resul
     Ok(signed_out(&app.console.url(&OwnPath::home())))
 }
 
-/// Ends one of the person's sessions.
 pub(super) async fn one_session(State(app): State<App>, person: WebUser, body: Body) -> Result<Response, PageError> {
     if let Ok(id) = read_form(body).await?.session.parse() {
         session::end(&app, Actor::user(&person.user, None), &person.user.id, &id).await?;

@@ -1,4 +1,4 @@
-//! `/stats/:token`: a project's statistics, for whoever has its public link.
+//! `/stats/:token`: a project's statistics, for anyone with its public link.
 
 use api::stats::{LiveBots, PublicDay, PublicQuery, PublicStats};
 use askama::Template;
@@ -18,41 +18,33 @@ use crate::{
     rates::{self, Bucket},
 };
 
-/// Height of the chart, in its own units.
 const HEIGHT: u64 = 60;
-/// Width of a day in the chart.
 const DAY: u64 = 10;
-/// Width of a day's bar.
 const BAR: u64 = 8;
 
-/// The page of a public link.
 #[derive(Template)]
 #[template(path = "stats.html")]
 struct StatsPage<'a> {
     project: &'a ProjectName,
-    /// The first day and the last.
     from: &'a str,
     until: &'a str,
-    /// The first day that can be asked for, and the last.
+    /// The first and last day that can be selected.
     oldest: Date,
     today: Date,
-    /// How the page views compare with those of the days before, if these are known.
+    /// The page views of the preceding period in words, if known.
     compared: Option<String>,
     pageviews: String,
     requests: String,
-    /// The bytes that were sent, with a unit.
     sent: String,
     width: u64,
     height: u64,
-    /// The highest number of page views of a day.
     most: u64,
     bars: Vec<Bar>,
     lists: Vec<List<'a>>,
-    /// The address of the same as JSON.
+    /// The address of the same statistics as JSON.
     json: &'a str,
 }
 
-/// A day in the chart.
 struct Bar {
     x: u64,
     y: u64,
@@ -61,7 +53,6 @@ struct Bar {
     label: String,
 }
 
-/// The most frequent of a kind.
 struct List<'a> {
     title: &'a str,
     heading: &'a str,
@@ -74,7 +65,7 @@ struct Row<'a> {
     number: String,
 }
 
-/// Shows the statistics that a public link leads to.
+/// Shows the statistics behind a public link.
 pub(super) async fn show(
     State(app): State<App>,
     Extension(ClientAddress(client)): Extension<ClientAddress>,
@@ -153,13 +144,13 @@ impl<'a> StatsPage<'a> {
     }
 }
 
-/// The page views of as many days before, in words.
+/// Describes the page views of the preceding period of `days` days.
 fn compared(pageviews: u64, days: u16) -> String {
     let before = if days == 1 { "the day".to_owned() } else { format!("the {days} days") };
     format!("{} in {before} before", grouped(pageviews))
 }
 
-/// As high as its part of the highest; what is more than nothing shows.
+/// Returns a bar scaled to the highest one; anything above zero is visible.
 fn bar(place: u64, day: &PublicDay, most: u64) -> Bar {
     let PublicDay { day, pageviews, visitors, .. } = day;
     let height = (u128::from(*pageviews) * u128::from(HEIGHT)).div_ceil(u128::from(most.max(1)));
@@ -168,7 +159,7 @@ fn bar(place: u64, day: &PublicDay, most: u64) -> Bar {
     Bar { x: place * DAY, y: HEIGHT - height, width: BAR, height, label }
 }
 
-/// A number with its thousands apart: `36,156`.
+/// Formats a number with thousands separators: `36,156`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

@@ -1,4 +1,4 @@
-//! Counts requests: in Redis for all admins together, and in this process while Redis does not answer.
+//! Counts requests: in Redis for all admins together, or in this process while Redis does not answer.
 
 use std::{
     net::IpAddr,
@@ -25,11 +25,11 @@ use crate::error::{ApiError, Code};
 const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 
-/// A client as it is counted.
+/// The keys under which a client is counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientKey {
     own: String,
-    /// The block of networks that it is in: one customer may have all of it.
+    /// The block of networks that contains it: one customer may control all of it.
     block: Option<String>,
 }
 
@@ -38,7 +38,7 @@ pub struct ClientKey {
 pub struct Standing {
     limit: u32,
     remaining: u32,
-    /// Set when this request exceeds the limit.
+    /// Set if this request exceeds the limit.
     retry_after: Option<Duration>,
 }
 
@@ -48,14 +48,14 @@ impl Standing {
         Self { limit, remaining, retry_after: (events > u64::from(limit)).then_some(resets_in) }
     }
 
-    /// Refuses the request when it exceeds the limit.
+    /// Rejects the request if it exceeds the limit.
     pub fn check(&self) -> Result<(), ApiError> {
         let Some(wait) = self.retry_after else { return Ok(()) };
         let message = "Too many requests; wait as long as Retry-After says, then go on.";
         Err(ApiError::new(Code::RateLimitExceeded, message).retry_after(wait))
     }
 
-    /// Adds `X-RateLimit-Limit` and `X-RateLimit-Remaining` to an answer.
+    /// Adds `X-RateLimit-Limit` and `X-RateLimit-Remaining` to a response.
     pub fn write(&self, headers: &mut HeaderMap) {
         headers.insert(X_RATELIMIT_LIMIT, self.limit.into());
         headers.insert(X_RATELIMIT_REMAINING, self.remaining.into());
@@ -69,12 +69,11 @@ pub struct RateLimits {
     master_key: MasterKey,
     /// In the order of [`Bucket::ALL`].
     buckets: Arc<[Limiter]>,
-    /// Hashes of credentials that worked lately.
     proven: moka::sync::Cache<[u8; 32], ()>,
     redis_pause: Arc<Mutex<RedisPause>>,
 }
 
-/// Whether Redis is left alone, because it did not answer.
+/// Whether requests to Redis are paused, because it did not answer.
 #[derive(Debug, Default)]
 struct RedisPause {
     until: Option<Instant>,
@@ -82,13 +81,13 @@ struct RedisPause {
 }
 
 impl RateLimits {
-    /// The counters with the configured rates.
+    /// Creates the counters with the configured rates.
     pub fn new(redis: Redis, limits: &config::Limits, master_key: MasterKey) -> Self {
         let proven = moka::sync::Cache::builder().max_capacity(PROVEN).time_to_idle(PROVEN_FOR).build();
         Self { redis, master_key, buckets: Self::buckets(limits), proven, redis_pause: Arc::default() }
     }
 
-    /// Returns the same limits by another configuration: what was counted so far counts on. What is counted in this process, while Redis does not answer, begins anew.
+    /// Returns these limits with another configuration. Counts in Redis carry over; those in this process start again.
     #[must_use]
     pub fn with(&self, limits: &config::Limits) -> Self {
         Self { buckets: Self::buckets(limits), ..self.clone() }
@@ -106,12 +105,12 @@ impl RateLimits {
         &self.buckets[bucket as usize]
     }
 
-    /// Counts one request under `key`, which is that of the bucket's [`Payer`](domain::Payer).
+    /// Counts one request under `key`, which identifies the bucket's [`Payer`](domain::Payer).
     pub async fn count(&self, bucket: Bucket, key: &str) -> Standing {
         self.count_up_to(bucket, key, 1).await
     }
 
-    /// Counts one request under `key`, which has so many times the bucket's rate.
+    /// Counts one request under `key`, for which the limit is `times` the bucket's rate.
     async fn count_up_to(&self, bucket: Bucket, key: &str, times: u32) -> Standing {
         let limiter = self.limiter(bucket);
         if self.redis_is_paused() {
@@ -136,7 +135,8 @@ impl RateLimits {
         }
     }
 
-    /// Counts one request for whoever pays for it: for its organization first, so that what is refused there takes nothing from the others.
+    /// Counts one request for its payer: for the organization first, so that its refused requests cost the others
+    /// nothing.
     pub async fn count_for(&self, pool: Pool, counted: &CountedFor) -> Standing {
         if let Some(org) = &counted.org {
             let of_org = self.count(pool.of_org(), org.as_str()).await;
@@ -147,7 +147,7 @@ impl RateLimits {
         self.count(pool.of_all(), &counted.payer).await
     }
 
-    /// Takes back a request that was counted for somebody.
+    /// Undoes the counting of a request.
     pub async fn uncount_for(&self, pool: Pool, counted: &CountedFor) {
         if let Some(org) = &counted.org {
             self.uncount(pool.of_org(), org.as_str()).await;
@@ -155,7 +155,7 @@ impl RateLimits {
         self.uncount(pool.of_all(), &counted.payer).await;
     }
 
-    /// Counts one request of a client, and of the block that it is in, which has [`CLIENTS_OF_BLOCK`] times the rate.
+    /// Counts one request of a client, and of the client's block, whose limit is [`CLIENTS_OF_BLOCK`] times the rate.
     pub async fn count_client(&self, bucket: Bucket, client: &ClientKey) -> Standing {
         let own = self.count(bucket, &client.own).await;
         let Some(block) = client.block.as_ref().filter(|_| own.check().is_ok()) else { return own };
@@ -163,14 +163,14 @@ impl RateLimits {
         if of_block.check().is_err() { of_block } else { own }
     }
 
-    /// Takes back a request of a client that was counted and turned out not to be limited.
+    /// Undoes the counting of a client's request that turned out not to be limited.
     pub async fn uncount_client(&self, bucket: Bucket, client: &ClientKey) {
         for key in std::iter::once(&client.own).chain(&client.block) {
             self.uncount(bucket, key).await;
         }
     }
 
-    /// Takes back a request that was counted and turned out not to be limited.
+    /// Undoes the counting of a request that turned out not to be limited.
     pub async fn uncount(&self, bucket: Bucket, key: &str) {
         if !self.redis_is_paused()
             && let Err(error) = self.redis.uncount(bucket.name(), &self.subject(key)).await
@@ -179,29 +179,29 @@ impl RateLimits {
         }
     }
 
-    /// What a key is called in Redis. Its hash by a key of ours: there are few enough addresses to try them all.
+    /// Returns a key's name in Redis: a keyed hash, because there are few enough addresses to try them all.
     fn subject(&self, key: &str) -> String {
         hex::encode(&self.master_key.derive(Purpose::CountedSubjects, key.as_bytes())[..SUBJECT_BYTES])
     }
 
-    /// Whether a credential with this hash worked a short while ago. It is looked up all the same: this decides only about
-    /// counting it before.
+    /// Returns whether a credential with this hash was accepted recently. The credential is checked regardless; this
+    /// only decides whether the request is counted before that.
     pub fn is_proven(&self, credential: &[u8; 32]) -> bool {
         self.proven.get(credential).is_some()
     }
 
-    /// Remembers that the credential worked.
+    /// Remembers that the credential was accepted.
     pub fn note_proven(&self, credential: [u8; 32]) {
         self.proven.insert(credential, ());
     }
 
-    /// Forgets that the credential ever worked.
+    /// Forgets that the credential was accepted.
     pub fn forget_proven(&self, credential: &[u8; 32]) {
         self.proven.invalidate(credential);
     }
 
     fn redis_pause(&self) -> MutexGuard<'_, RedisPause> {
-        // Nothing panics while the lock is held.
+        // The lock is never poisoned: no code panics while holding it.
         self.redis_pause.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -217,7 +217,7 @@ struct Limiter {
     limit: u32,
     window: Duration,
     here: LocalCounter,
-    /// Those of blocks, which have [`CLIENTS_OF_BLOCK`] times as many.
+    /// For blocks, whose limit is [`CLIENTS_OF_BLOCK`] times as high.
     here_of_blocks: LocalCounter,
 }
 
@@ -246,8 +246,8 @@ impl Limiter {
     }
 }
 
-/// The keys that a client address is counted under: an IPv6 client is its /64, which one household or server has whole, and part of its
-/// /48, which a customer may have whole.
+/// Returns the keys under which a client address is counted. An IPv6 client is its /64, which one household or server
+/// controls, and its block is the /48, which a customer may control.
 pub fn client(address: IpAddr) -> ClientKey {
     let client = Client::from(address);
     ClientKey { own: client.to_string(), block: client.block().map(|block| block.to_string()) }
@@ -287,7 +287,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_block_of_networks_has_a_rate_too() {
-        // Nobody listens there: each process counts by itself.
+        // Nothing listens there, so each process counts by itself.
         let redis = Redis::connect("redis://127.0.0.1:1").unwrap();
         let limits = config::Limits { api_per_min: 2, ..config::Limits::default() };
         let rates = RateLimits::new(redis, &limits, MasterKey::generate());

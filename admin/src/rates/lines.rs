@@ -1,5 +1,5 @@
-//! Lines of the log about requests of strangers: so many of each client, and of all together, or whoever asks for a page without end fills
-//! the log. Counted in this process alone, as the log is this process's.
+//! Limits log lines about anonymous requests, per client and in total, so that nobody can fill the log by requesting a
+//! page without end. Counted per process, like the log itself.
 
 use std::{
     collections::HashMap,
@@ -11,7 +11,7 @@ use fairness::Client;
 
 use super::{CLIENTS_OF_BLOCK, LINES_OF_STRANGER, LINES_OF_STRANGERS, MINUTE};
 
-/// The lines of the present minute.
+/// The lines of the current minute.
 #[derive(Debug, Default)]
 pub struct StrangersLines(Mutex<Option<Minute>>);
 
@@ -19,23 +19,23 @@ pub struct StrangersLines(Mutex<Option<Minute>>);
 struct Minute {
     since: Instant,
     all: u32,
-    /// Those of each client, and of each block of clients. No more than two entries a line, so their number is bounded.
+    /// The lines of each client and of each block of clients. Bounded, because a line adds at most two entries.
     of: HashMap<Client, u32>,
 }
 
 impl StrangersLines {
-    /// No lines yet.
+    /// Creates a counter without lines.
     pub const fn new() -> Self {
         Self(Mutex::new(None))
     }
 
-    /// Whether a request of `client`, if that is known, may have a line. It counts as one.
+    /// Returns whether a request of `client`, if known, may be logged, and counts it if so.
     pub fn admit(&self, client: Option<Client>) -> bool {
         self.admit_at(client, Instant::now())
     }
 
     fn admit_at(&self, client: Option<Client>, now: Instant) -> bool {
-        // Nothing panics while the lock is held.
+        // The lock is never poisoned: no code panics while holding it.
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over = |minute: &Minute| now.saturating_duration_since(minute.since) >= MINUTE;
         if state.as_ref().is_none_or(is_over) {

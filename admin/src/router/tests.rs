@@ -1,4 +1,4 @@
-//! The routes and their description name the same operations.
+//! Checks that the routes and their description name the same operations.
 
 use std::{collections::HashSet, fs, path::Path};
 
@@ -24,7 +24,6 @@ fn described() -> Value {
     document::complete(&all.into_openapi()).unwrap()
 }
 
-/// Every `.rs` file under `folder`, as text.
 fn sources(folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -52,7 +51,7 @@ fn every_handler_is_served_and_described() {
     let described_in = |text: &String| text.matches("#[utoipa::path(").count();
     let handlers: usize = files.iter().chain(&pages).map(described_in).sum();
     assert_eq!(operations(&described()).len(), handlers, "a handler stands in no list of this file");
-    // A route that is added in the other way would not be described.
+    // A route added in any other way would not be described.
     let here = include_str!("../router.rs");
     let undescribed = [".rou", "te("].concat();
     assert!(!here.contains(&undescribed) && files.iter().all(|text| !text.contains(&undescribed)));
@@ -156,7 +155,7 @@ fn the_committed_document_is_current() {
     assert!(is_current, "openapi.json is not what the handlers say; `make openapi` rewrites it, commit the difference");
 }
 
-/// The codes in the envelope of a response, references resolved.
+/// Returns the codes in a response's error envelope, with references resolved.
 fn codes<'d>(document: &'d Value, response: &'d Value) -> Vec<&'d str> {
     let target = response["$ref"].as_str().and_then(|reference| document.pointer(&reference[1..]));
     let pointer = "/content/application~1json/schema/allOf/1/properties/error/properties/code/enum";
@@ -164,7 +163,7 @@ fn codes<'d>(document: &'d Value, response: &'d Value) -> Vec<&'d str> {
     codes.into_iter().flatten().map(|code| code.as_str().unwrap()).collect()
 }
 
-/// The document tells the layers around an operation by its path and security; here they are put around groups.
+/// The document derives an operation's layers from its path and security; the router adds them to groups.
 #[test]
 fn the_layers_of_every_group_are_described() {
     let groups = [
@@ -200,7 +199,7 @@ fn every_code_is_listed_by_an_operation_and_under_its_own_status() {
         for (status, response) in said["responses"].as_object().unwrap() {
             for code in codes(&document, response) {
                 let known = Code::ALL.iter().find(|known| known.as_str() == code);
-                // It passes on what the gateway answers.
+                // It relays the gateway's errors.
                 if known.is_none() && path == "/ai/try" {
                     continue;
                 }
@@ -210,7 +209,7 @@ fn every_code_is_listed_by_an_operation_and_under_its_own_status() {
             }
         }
     }
-    // No operation has a method that its path does not have.
+    // No operation has a method that its path does not support.
     listed.insert("method_not_allowed");
     let unlisted: Vec<&str> =
         Code::ALL.iter().map(|code| code.as_str()).filter(|code| !listed.contains(code)).collect();
@@ -224,7 +223,7 @@ fn every_operation_says_how_it_fails_and_every_reference_leads_somewhere() {
         let responses = said["responses"].as_object().unwrap();
         assert!(responses.contains_key("500"), "{method} {path}");
         assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
-        // An empty requirement asks for nothing; an absent one stands for the document's, a token.
+        // An empty requirement means no authentication; an absent one means the document's default, a token.
         let is_open =
             said.get("security").is_some_and(|wanted| wanted[0].as_object().is_none_or(serde_json::Map::is_empty));
         assert_eq!(responses.contains_key("401"), !is_open, "{method} {path}");

@@ -1,4 +1,4 @@
-//! The code host's events: their JSON, and what each of them changes. Unknown events and unknown fields are ignored.
+//! The code host's events: their JSON, and the changes that each makes. Unknown events and unknown fields are ignored.
 
 use db::{
     audit::{Actor, Entry},
@@ -24,13 +24,13 @@ use crate::{
     events::{self, KIND_PUSH},
 };
 
-/// Most characters of a pusher's name that are stored.
+/// The maximum stored length of a pusher's name, in characters.
 const PUSHER_CHARS: usize = 100;
-/// Most projects whose people are told of one push.
+/// The maximum number of projects whose people are notified of one push.
 const PROJECTS_TOLD: i64 = 100;
 const BRANCHES: &str = "refs/heads/";
 
-/// An event that was read. Kinds that change nothing here are [`Event::Other`].
+/// A parsed event. Kinds that change nothing here are [`Event::Other`].
 pub(super) enum Event {
     Push(PushEvent),
     Installation(InstallationEvent),
@@ -80,7 +80,7 @@ pub(super) struct TargetEvent {
 #[derive(Deserialize)]
 struct Account {
     id: u64,
-    /// An enterprise has a slug in place of a login.
+    /// An enterprise has a slug instead of a login.
     login: Option<String>,
     avatar_url: Option<String>,
 }
@@ -135,7 +135,7 @@ struct Sender {
     login: String,
 }
 
-/// Reads the body of an event of this kind.
+/// Parses the body of an event of this kind.
 pub(super) fn read(kind: &str, body: &[u8]) -> Result<Event, ApiError> {
     Ok(match kind {
         "push" => Event::Push(parse(body)?),
@@ -144,7 +144,7 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Event, ApiError> {
         "installation_target" => Event::InstallationTarget(parse(body)?),
         "repository" => Event::Repository(parse(body)?),
         "github_app_authorization" => Event::Authorization(parse(body)?),
-        // `ping` among them: that it was taken is all it asks.
+        // Includes `ping`, which only needs a success response.
         _ => Event::Other,
     })
 }
@@ -157,7 +157,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
 }
 
 impl Event {
-    /// The account at the code host in whose name the audit log records what the event changes.
+    /// Returns the account at the code host that the audit log records as the author of the event's changes.
     pub(super) fn actor(&self) -> Actor<'_> {
         let sender = match self {
             Self::Installation(event) => event.sender.as_ref(),
@@ -169,7 +169,7 @@ impl Event {
     }
 }
 
-/// Applies the event, and returns how many projects it makes deploy.
+/// Applies the event, and returns how many projects it causes to deploy.
 pub(super) async fn apply(change: &mut Change<'_>, event: &Event) -> Result<u64, sqlx::Error> {
     let now = change.now();
     match event {
@@ -200,7 +200,7 @@ pub(super) async fn apply(change: &mut Change<'_>, event: &Event) -> Result<u64,
             _ => {}
         },
         Event::InstallationTarget(event) if event.action == "renamed" => rename_account(change, event).await?,
-        // The person took back what they had granted: the tokens work no more.
+        // The person revoked the authorization, so the tokens no longer work.
         Event::Authorization(event) if event.action == "revoked" => {
             grants::revoke(change, &event.sender.id.to_string()).await?;
         }
@@ -210,12 +210,12 @@ pub(super) async fn apply(change: &mut Change<'_>, event: &Event) -> Result<u64,
 }
 
 async fn push(change: &mut Change<'_>, event: &PushEvent) -> Result<u64, sqlx::Error> {
-    // The code host spoke of this repository by this name just now.
+    // This is the repository's current name at the code host.
     if let Ok(name) = event.repository.full_name.parse() {
         repo_links::rename(change, event.repository.id, &name).await?;
     }
     let pushed = event.r#ref.strip_prefix(BRANCHES).zip(event.after.parse::<CommitSha>().ok());
-    // A tag, or a branch that is gone: what was deployed from it stays.
+    // Otherwise a tag, or a deleted branch, whose last deployment stays.
     let Some((branch, sha)) = pushed.filter(|(_, sha)| !event.deleted && !sha.is_null()) else { return Ok(0) };
     let pusher = event.pusher.as_ref().map(|pusher| &*pusher.name);
     let pusher = pusher.or(event.sender.as_ref().map(|sender| &*sender.login)).unwrap_or(UNNAMED_PUSHER);
@@ -237,10 +237,10 @@ async fn push(change: &mut Change<'_>, event: &PushEvent) -> Result<u64, sqlx::E
     Ok(queued)
 }
 
-/// Renames an account: in its installation, in its repositories' names, and as the person whose it is.
+/// Renames an account: in its installation, in its repositories' names, and in the corresponding person.
 async fn rename_account(conn: &mut PgConnection, event: &TargetEvent) -> Result<(), sqlx::Error> {
     let Account { id, login, avatar_url } = &event.account;
-    // What can be the owner in a repository's name is kept, and nothing else.
+    // Accept only a login that can be the owner part of a repository's name.
     let Some(login) = login.as_deref().filter(|login| format!("{login}/x").parse::<RepoName>().is_ok()) else {
         return Ok(());
     };

@@ -1,8 +1,8 @@
-//! What other servers tell of. `POST /webhooks/github`: events of the code host; [`receive`] reads a delivery and verifies
-//! its signature, [`events`] applies each kind of event to the database. `POST /webhooks/payments`: payments that have
-//! changed at their provider ([`payments`]).
+//! Webhooks of other servers. For `POST /webhooks/github`, the code host's events, [`receive`] reads and verifies a
+//! delivery and [`events`] applies it to the database. `POST /webhooks/payments` reports changed payments
+//! ([`payments`]).
 //!
-//! Nothing here waits for the code host or deploys: a push becomes a row, which a job (`jobs/pushes`) works off.
+//! No handler here waits for the code host or deploys: a push becomes a row, which the job `jobs/pushes` processes.
 
 mod events;
 pub mod payments;
@@ -14,9 +14,9 @@ use db::code_host::webhook_deliveries;
 
 use crate::{app::App, error::ApiError, extract::Json, middleware::client::ClientAddress};
 
-/// Takes a webhook of the code host.
+/// Receives a webhook of the code host.
 ///
-/// A push to a branch that a project is linked to deploys it; every delivery counts once. Configure the webhook at the
+/// A push to a branch that a project is linked to deploys it; each delivery counts once. Configure the webhook at the
 /// code host with the content type `application/json` and the secret `code_host.webhook_secret`.
 #[utoipa::path(
     post, path = "/webhooks/github", tag = "Code host", security(("webhook" = [])),

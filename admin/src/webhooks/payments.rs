@@ -1,8 +1,8 @@
-//! `POST /webhooks/payments`: a payment has changed at its provider. Whatever is sent, nothing of it is believed but the
-//! payment's id: what became of it is asked of the provider.
+//! `POST /webhooks/payments`: a payment changed at its provider. Only the payment's id is taken from the webhook; the
+//! payment's state is fetched from the provider.
 //!
-//! The classic webhook is a form with the id and is not signed, so anybody can send one. The newer webhook is an event in
-//! JSON, signed with `billing.mollie_webhook_secret`.
+//! The classic webhook is an unsigned form with the id, so anybody can send one. The newer webhook is a JSON event,
+//! signed with `billing.mollie_webhook_secret`.
 
 use std::time::Duration;
 
@@ -26,22 +26,22 @@ use crate::{
     rates::{self, Bucket},
 };
 
-/// Largest body that is read. An event with the whole payment in it has some 5 KB.
+/// The maximum body size. An event that includes the whole payment has some 5 KB.
 const BODY_BYTES: usize = 64 * 1024;
-/// Longest id. Those of today have 10 to 30 characters.
+/// The maximum length of an id. Current ids have 10 to 30 characters.
 const ID_CHARS: usize = 64;
-/// How long the answer waits for the look. The provider gives up on us after 15 s; the look goes on.
+/// Maximum wait of the response for the check, which continues afterwards. The provider gives up after 15 s.
 const LOOK_WAIT: Duration = Duration::from_secs(5);
-/// Longest look, beyond all that it waits for the provider.
+/// Timeout of a check, beyond all its waits for the provider.
 const LOOK_LONGEST: Duration = Duration::from_mins(2);
-/// Pause before a look that failed is made again.
+/// Delay before a failed check is repeated.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
-/// What ids of payments begin with, among those of refunds and other things that events are about.
+/// The prefix of payment ids, which tells them from ids of refunds and other things that events are about.
 const PAYMENT_PREFIX: &str = "tr_";
 
 const SIGNATURE: HeaderName = HeaderName::from_static("x-mollie-signature");
 
-/// An event: an id, and perhaps a snapshot of what it names. A snapshot may also be sent alone.
+/// An event: an id, and perhaps a snapshot of the entity. A snapshot may also be sent alone.
 #[derive(Default, Deserialize)]
 struct Event {
     #[serde(rename = "entityId")]
@@ -61,16 +61,16 @@ struct Embedded {
 #[derive(Default, Deserialize)]
 struct Snapshot {
     id: Option<String>,
-    /// Of a refund or a charge-back: the payment that it takes from.
+    /// For a refund or a chargeback, the payment that it reduces.
     #[serde(rename = "paymentId")]
     payment_id: Option<String>,
 }
 
-/// Takes a webhook of the payment provider.
+/// Receives a webhook of the payment provider.
 ///
-/// Its payment is read at the provider, and settled as that says; an id that nobody knows is answered like any other. The
-/// webhook is set with each payment, so nothing has to be configured at the provider; events of its newer kind are taken
-/// when `billing.mollie_webhook_secret` is set.
+/// The payment is fetched from the provider and settled accordingly; an unknown id gets the same response as a known
+/// one. The webhook's address is sent with each payment, so nothing has to be configured at the provider. Events of the
+/// provider's newer kind are accepted if `billing.mollie_webhook_secret` is set.
 #[utoipa::path(
     post, path = "/webhooks/payments", tag = "Billing", security(("payment_event" = []), ()),
     request_body(content(
@@ -98,15 +98,15 @@ pub async fn receive(
     let Some(provider) = &app.payments else {
         return Err(ApiError::new(Code::NotFound, "This platform takes no payments: billing.provider is none."));
     };
-    // Counted first and taken back when it begins a look at a payment of ours, so that made-up ones that come together cannot all
-    // slip through, and one payment that somebody knows is no way around the count.
+    // Count first, and undo once the webhook starts a check of one of our payments, so that concurrent made-up webhooks
+    // cannot all slip through, and knowing one payment does not bypass the limit.
     let counted = rates::client(client);
     app.rate_limits.count_client(Bucket::PaymentWebhook, &counted).await.check()?;
     let turn = app.bounds.webhook(client.into())?;
     let body = read_body_up_to(body, BODY_BYTES).await?;
     let secret = app.config.billing.mollie_webhook_secret.as_deref().unwrap_or_default();
     let Some(id) = named(secret, &headers, &body)? else { return Ok(Json(Done::OK)) };
-    // What waits for a look is bounded by the count, or by the looks.
+    // Webhooks that wait for a check are bounded by the rate limit or by the checks' own limits.
     drop(turn);
     let looks = app.bounds.payment_looks();
     if let Some(next) = looks.join(&id) {
@@ -123,7 +123,7 @@ pub async fn receive(
     };
     let looking = app.clone();
     let (answer, first) = oneshot::channel();
-    // From here on it goes on without the client: others may have joined it.
+    // From here on the check continues without the client: others may have joined it.
     let looks = async move {
         let answered = match look.turn().await {
             Ok(_permit) => {
@@ -131,12 +131,12 @@ pub async fn receive(
                 Ok(())
             }
             Err(error) => {
-                // The provider comes again, or does not; a job looks in either case.
+                // Whether or not the provider sends the webhook again, a job checks the payment.
                 look_later(&looking, kind, &id).await;
                 Err(error)
             }
         };
-        // An error means that the client has gone.
+        // An error means that the client has disconnected.
         let _ = answer.send(answered);
         while let Some(true) = looking.stopping.run_until_cancelled(look.is_wanted_again()).await {
             match look.turn().await {
@@ -154,28 +154,28 @@ pub async fn receive(
     }
     match tokio::time::timeout(LOOK_WAIT, first).await {
         Ok(Ok(Err(error))) => Err(error),
-        // Elapsed: the program's stop waits for the look.
+        // The timeout elapsed; the program's shutdown waits for the check.
         _ => Ok(Json(Done::OK)),
     }
 }
 
-/// Answers a webhook once the next look at its payment has ended, or when it has waited for long.
+/// Responds once the next check of the payment has finished, or after a timeout.
 async fn joined(next: NextLook) -> Json<Done> {
     let _ = tokio::time::timeout(LOOK_WAIT, next.ended()).await;
     Json(Done::OK)
 }
 
-/// Looks at a payment. When that fails, a job looks again soon.
+/// Checks a payment. If that fails, a job checks again soon.
 async fn look_now(app: &App, kind: &str, id: &str) {
     let looked = tokio::time::timeout(LOOK_LONGEST, billing::look(app, id)).await;
     if let Err(error) = looked.unwrap_or_else(|_| Err(anyhow::anyhow!("it took too long"))) {
         tracing::warn!(id, "a payment could not be looked at: {error:#}");
-        // The provider was told that its word has come.
+        // The provider was already sent a success response.
         look_later(app, kind, id).await;
     }
 }
 
-/// Has a job look at a payment soon.
+/// Schedules a job to check a payment soon.
 async fn look_later(app: &App, kind: &str, id: &str) {
     let soon = app.clock.now() + LOOK_AGAIN;
     if let Err(error) = db::in_time(payments::look_soon(&app.db, kind, id, soon)).await {
@@ -183,7 +183,7 @@ async fn look_later(app: &App, kind: &str, id: &str) {
     }
 }
 
-/// Reads which payment a webhook is about. None when it is about something else.
+/// Returns the id of the payment that a webhook is about; `None` if it is about something else.
 fn named(secret: &str, headers: &HeaderMap, body: &[u8]) -> Result<Option<String>, ApiError> {
     if !headers.contains_key(SIGNATURE) {
         let is_json = headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
@@ -194,7 +194,7 @@ fn named(secret: &str, headers: &HeaderMap, body: &[u8]) -> Result<Option<String
             .map_err(|_| ApiError::invalid("The body must be a form with the payment's `id`."))?;
         return if is_id(&hint.id) { Ok(Some(hint.id)) } else { Err(ApiError::invalid("`id` is not a payment's id.")) };
     }
-    // Anybody can make an HMAC with an empty key.
+    // Anybody can compute an HMAC with an empty key.
     if secret.is_empty() {
         return Err(unsigned("Signed webhooks are not taken here: billing.mollie_webhook_secret is not set."));
     }
@@ -212,12 +212,12 @@ fn unsigned(sentence: &'static str) -> ApiError {
     ApiError::new(Code::Unauthorized, sentence)
 }
 
-/// Whether the text can be a payment's id.
+/// Returns whether the text can be a payment's id.
 fn is_id(text: &str) -> bool {
     (1..=ID_CHARS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Compares the body's HMAC with the signature, which is there exactly once, in constant time.
+/// Compares the body's HMAC with the signature, which must be present exactly once, in constant time.
 fn is_genuine(secret: &[u8], headers: &HeaderMap, body: &[u8]) -> bool {
     let mut values = headers.get_all(SIGNATURE).into_iter();
     let (Some(value), None) = (values.next(), values.next()) else { return false };

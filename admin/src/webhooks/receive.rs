@@ -1,4 +1,4 @@
-//! Receives a webhook, bounded in size and time, and verifies its signature before anything of it is parsed.
+//! Receives a webhook, bounded in size and time, and verifies its signature before parsing any of it.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -17,9 +17,9 @@ use crate::{
     rates::{self, Bucket},
 };
 
-/// Longest time for a body. The code host gives up on us after 10 s.
+/// Timeout of reading a body. The code host gives up after 10 s.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most characters of a delivery's id and of an event's name. GitHub's have 36 and some 30.
+/// The maximum length of a delivery's id and of an event's name. GitHub's have 36 and some 30 characters.
 const NAME_CHARS: usize = 100;
 
 const SIGNATURE: HeaderName = HeaderName::from_static("x-hub-signature-256");
@@ -34,21 +34,21 @@ pub(super) struct Delivery {
     pub(super) sha256: [u8; 32],
 }
 
-/// Receives a webhook of `client` and verifies it.
+/// Receives a webhook from `client` and verifies it.
 pub(super) async fn receive(app: &App, client: IpAddr, headers: &HeaderMap, body: Body) -> Result<Delivery, ApiError> {
     let secret = app.config.code_host.webhook_secret.as_bytes();
     if secret.is_empty() {
-        // Anybody can make an HMAC with an empty key.
+        // Anybody can compute an HMAC with an empty key.
         return Err(ApiError::new(
             Code::NotFound,
             "This platform takes no webhooks: code_host.webhook_secret is not set.",
         ));
     }
-    // Counted first and taken back when it is genuine, so that made-up ones that come together cannot all slip through.
-    // Everything is the client's own, its turn as well: whatever one sends, the code host's deliveries come in.
+    // Count first, and undo if the webhook is genuine, so that concurrent made-up ones cannot all slip through. All
+    // limits, including the permit, are per client: no client can keep out the code host's deliveries.
     let counted = rates::client(client);
     app.rate_limits.count_client(Bucket::Webhook, &counted).await.check()?;
-    // Before the body, so that nothing is read of a client without a signature.
+    // Checked before the body, so that nothing is read from a client without a signature.
     let signature = signature(headers).ok_or_else(unsigned)?;
     let mut turn = app.bounds.webhook(client.into())?;
     let body = tokio::time::timeout(BODY_TIMEOUT, read(&mut turn, body)).await.map_err(|_| late_body())??;
@@ -76,7 +76,7 @@ async fn read(turn: &mut WebhookTurn, body: Body) -> Result<Vec<u8>, ApiError> {
     Ok(read)
 }
 
-/// Reads the 32 bytes of `sha256=…`, if the header is there exactly once.
+/// Parses the 32 bytes of `sha256=…`, if the header is present exactly once.
 fn signature(headers: &HeaderMap) -> Option<[u8; 32]> {
     let mut values = headers.get_all(SIGNATURE).into_iter();
     let (value, None) = (values.next()?, values.next()) else { return None };
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// The example of GitHub's documentation.
+    /// The example from GitHub's documentation.
     #[test]
     fn the_documented_example_is_genuine() {
         let signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";

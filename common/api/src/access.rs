@@ -3,7 +3,7 @@
 use domain::access::{AccessMode, SitePassword};
 use serde::{Deserialize, Serialize};
 
-/// The visitors that a project's site is shown to.
+/// The access mode of a project's site.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Access {
@@ -18,22 +18,22 @@ pub struct SetAccess {
     /// The new mode.
     #[serde(deserialize_with = "super::word")]
     pub mode: AccessMode,
-    /// The password for the mode `password`; without it, the stored one is kept.
+    /// The password for the mode `password`; when absent, the stored one is kept.
     #[serde(default)]
     pub password: Option<SitePassword>,
 }
 
-/// The answer to a change of the access mode.
+/// The response to a change of the access mode.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AccessChanged {
     /// Always `true`.
     pub ok: bool,
-    /// The access mode that holds now.
+    /// The access mode now in force.
     pub mode: AccessMode,
 }
 
-/// The request to set a project's password, and with it the `password` mode.
+/// The request to set a project's password, which also switches it to the `password` mode.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SetPassword {

@@ -8,19 +8,19 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AiModel {
-    /// The id, as `model` of a request.
+    /// The model's id, for the `model` field of a request.
     pub id: String,
     /// The company that serves the model.
     pub owned_by: String,
-    /// The price of a million tokens read, in euro cents.
+    /// The price of a million input tokens, in euro cents.
     pub input_cents_per_million: u32,
-    /// The price of a million tokens written, in euro cents.
+    /// The price of a million output tokens, in euro cents.
     pub output_cents_per_million: u32,
-    /// The most tokens that a prompt can have; null when that is not known.
+    /// The maximum number of tokens in a prompt; null if unknown.
     pub context_tokens: Option<u32>,
-    /// The most tokens that one completion can have, by your plan and by the model.
+    /// The maximum number of tokens in one completion, given your plan and the model.
     pub max_completion_tokens: u64,
-    /// Whether an edge reaches the model: it has a key for one of its providers. Null when no edge has said so.
+    /// Whether an edge can reach the model, that is, has a key for one of its providers. Null if no edge has reported.
     #[serde(default)]
     pub available: Option<bool>,
 }
@@ -33,33 +33,33 @@ pub struct AiModelList {
     pub models: Vec<AiModel>,
 }
 
-/// The names that an account has given to models of the AI gateway.
+/// The aliases that an account has defined for models of the AI gateway.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelAliasList {
-    /// The names, with their models.
+    /// The aliases, with their models.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<NamedModel>))]
     pub aliases: ModelAliases,
 }
 
-/// The request to give names to models of the AI gateway.
+/// The request to set an account's aliases for models of the AI gateway.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SetModelAliases {
-    /// The names, with their models; none removes those that there are.
+    /// The aliases, with their models; an empty list removes the existing ones.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<NamedModel>, max_items = 16))]
     pub aliases: ModelAliases,
 }
 
-/// A name that is given to a model of the AI gateway.
+/// An alias for a model of the AI gateway.
 #[cfg(feature = "openapi")]
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "the shape of `domain::gateway::ModelAlias` in the document")]
 pub struct NamedModel {
-    /// What clients ask for: printable characters of ASCII, no id of a model. A `*` at the end stands for any rest.
+    /// The name that clients request: printable ASCII, not the id of a model. A trailing `*` matches any suffix.
     #[schema(min_length = 1, max_length = 100, pattern = "^[!-)+-~]*[!-~]$", example = "claude-*")]
     name: String,
-    /// The id of the model, as `GET /ai/models` has it.
+    /// The id of the model, as listed by `GET /ai/models`.
     #[schema(min_length = 1, max_length = 100, pattern = "^[!-~]+$", example = "svc/qwen3-coder-30b")]
     model: String,
 }
@@ -68,7 +68,7 @@ pub struct NamedModel {
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TryCompletion {
-    /// The key that the gateway is shown, and whose account pays: a token of kind `ai`. It is handed on and not kept.
+    /// The key to use with the gateway: a token of kind `ai`, whose account pays. It is forwarded and not stored.
     pub key: TokenSecret,
     /// The body of the gateway's `POST /v1/chat/completions`.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]

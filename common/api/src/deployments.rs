@@ -3,7 +3,7 @@
 use domain::{DeploymentId, ProjectName, Timestamp, deployment::DeploymentStatus};
 use serde::{Deserialize, Serialize};
 
-/// A deployment: one immutable set of files.
+/// A deployment: an immutable set of files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Deployment {
@@ -11,9 +11,9 @@ pub struct Deployment {
     pub id: DeploymentId,
     /// The state of the deployment.
     pub status: DeploymentStatus,
-    /// The deployment's own address, which stays the same whatever the project serves.
+    /// The deployment's own address, which keeps serving it whatever the project serves.
     pub url: String,
-    /// The time at which the upload began.
+    /// The time at which the upload started.
     pub created_at: Timestamp,
     /// The number of regular files.
     pub files: u32,
@@ -21,17 +21,17 @@ pub struct Deployment {
     pub bytes: u64,
     /// The upload's `X-Svc-Cli-Version`.
     pub cli_version: Option<String>,
-    /// The upload's `X-Svc-Git-Sha`, or the commit of the push that was deployed.
+    /// The upload's `X-Svc-Git-Sha`, or the commit of the deployed push.
     pub git_sha: Option<String>,
     /// The login of the person who uploaded the deployment, or the label of the deploy token.
     pub created_by: Option<String>,
     /// Whether the project serves this deployment.
     pub active: bool,
-    /// The time from which the deployment may be deleted, at least 30 days after it was last served; absent for the live one and for
-    /// those that the plan's number keeps.
+    /// The time from which the deployment may be deleted, at least 30 days after it was last served; absent for the
+    /// live deployment and for those within the number that the plan retains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// The reason why the deployment failed; absent unless it did.
+    /// Why the deployment failed; absent unless it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
@@ -52,11 +52,11 @@ pub struct DeploymentProject {
 pub struct DeploymentList {
     /// The deployments of this page.
     pub deployments: Vec<Deployment>,
-    /// The `cursor` of the next page; null on the last one.
+    /// The `cursor` of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// The answer to an upload, of a project's deployment or of a share.
+/// The response to an upload of a deployment or of a share.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Uploaded {
@@ -66,13 +66,14 @@ pub struct Uploaded {
     pub url: String,
     /// The time at which it expires; null for ordinary projects.
     pub expires_at: Option<Timestamp>,
-    /// Lines of `_headers` and `_redirects` and files of the archive that were left out, files that it held more than once with
-    /// different contents, a missing `index.html`, files that look private, and the reasons; absent when there are none.
+    /// Problems found, with reasons: ignored lines of `_headers` and `_redirects`, files of the archive that were left
+    /// out, paths that the archive contained more than once with different contents, a missing `index.html`, and files
+    /// that look private. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// The answer to an activation.
+/// The response to an activation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Activated {
@@ -82,31 +83,31 @@ pub struct Activated {
     pub active_deployment_id: DeploymentId,
 }
 
-/// `?limit=` and `?cursor=` of the files of a deployment.
+/// The `?limit=` and `?cursor=` of a deployment's file list.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub struct FilePage {
-    /// The number of files wanted: 1 to 1,000, 1,000 when absent.
+    /// The number of files to return: 1 to 1,000; 1,000 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 1_000))]
     pub limit: Option<String>,
-    /// The `next_cursor` of the page before; absent for the first page.
+    /// The `next_cursor` of the previous page; absent for the first page.
     pub cursor: Option<String>,
 }
 
-/// `?format=` of the archive of a deployment.
+/// The `?format=` of a deployment's archive.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub struct ArchiveQuery {
-    /// The form: `tar.gz`, also when absent, or `zip`.
+    /// The format: `tar.gz` (the default) or `zip`.
     #[cfg_attr(feature = "openapi", param(inline))]
     pub format: Option<ArchiveFormat>,
 }
 
-/// A form in which a deployment is downloaded.
+/// An archive format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum ArchiveFormat {
-    /// A tarball, compressed by gzip.
+    /// A gzip-compressed tarball.
     #[default]
     #[serde(rename = "tar.gz")]
     TarGz,
@@ -116,7 +117,7 @@ pub enum ArchiveFormat {
 }
 
 impl ArchiveFormat {
-    /// What the names of such files end in, without a dot before it; also its name in `?format=`.
+    /// Returns the file name extension, without a leading dot; also the value of `?format=`.
     pub const fn extension(self) -> &'static str {
         match self {
             Self::TarGz => "tar.gz",
@@ -139,25 +140,25 @@ pub struct DeployedFile {
     pub content_type: String,
 }
 
-/// A page of the files of a deployment, sorted by the bytes of their paths.
+/// A page of a deployment's files, sorted by the bytes of their paths.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeployedFileList {
     /// The files of this page.
     pub files: Vec<DeployedFile>,
-    /// The `cursor` of the next page; null on the last one.
+    /// The `cursor` of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// `?against=` of a deployment's changes.
+/// The `?against=` of a deployment's changes.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub struct Against {
-    /// The deployment to compare with; when absent, the one that was made before.
+    /// The deployment to compare with; the previous one when absent.
     pub against: Option<DeploymentId>,
 }
 
-/// A file that a deployment has and the other has not.
+/// A file that only this deployment has, not the other.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AddedFile {
@@ -179,7 +180,7 @@ pub struct ChangedFile {
     pub size_before: u64,
 }
 
-/// A file that the other deployment has and this one has not.
+/// A file that only the other deployment has.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RemovedFile {
@@ -189,24 +190,24 @@ pub struct RemovedFile {
     pub size_before: u64,
 }
 
-/// The difference between the files of a deployment and those of another. Each list is sorted by path, and names 1,000 files at most.
+/// The differences between the files of two deployments. Each list is sorted by path and has at most 1,000 files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeploymentChanges {
-    /// The other deployment; null when there is none, and every file counts as added.
+    /// The other deployment; null if there is none, in which case every file counts as added.
     pub against: Option<DeploymentId>,
-    /// The files that are new.
+    /// The added files.
     pub added: Vec<AddedFile>,
-    /// The files whose content is another one.
+    /// The files whose content differs.
     pub changed: Vec<ChangedFile>,
-    /// The files that are no longer there.
+    /// The removed files.
     pub removed: Vec<RemovedFile>,
-    /// The number of all files that are new.
+    /// The number of all added files.
     pub added_files: u32,
-    /// The number of all files whose content is another one.
+    /// The number of all files whose content differs.
     pub changed_files: u32,
-    /// The number of all files that are no longer there.
+    /// The number of all removed files.
     pub removed_files: u32,
-    /// Whether a list names fewer files than there are.
+    /// Whether a list is shorter than the number of files it stands for.
     pub truncated: bool,
 }

@@ -1,4 +1,4 @@
-//! The device-flow login.
+//! The device-flow login (RFC 8628).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeviceStart {
-    /// The secret with which the client polls.
+    /// The secret that the client polls with.
     pub device_code: String,
     /// The code that the person types.
     pub user_code: String,
     /// The address of the page where the person types the code.
     pub verification_uri: String,
-    /// The address of that page with the code filled in; absent when the code host has none.
+    /// The address of that page with the code filled in; absent if the code host has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification_uri_complete: Option<String>,
     /// The number of seconds until both codes expire.
@@ -21,7 +21,7 @@ pub struct DeviceStart {
     pub interval: u64,
 }
 
-/// The question whether the person has answered.
+/// A poll for the outcome of a device flow.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DevicePoll {
@@ -29,7 +29,7 @@ pub struct DevicePoll {
     pub device_code: String,
 }
 
-/// The answer to a poll once the person has approved.
+/// The response to a poll once the person has approved.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeviceToken {

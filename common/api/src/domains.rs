@@ -1,4 +1,4 @@
-//! Custom domains of a project.
+//! A project's custom domains.
 
 use std::net::IpAddr;
 
@@ -11,31 +11,30 @@ use serde::{Deserialize, Serialize};
 pub struct Domain {
     /// The hostname, in lower case, with internationalized labels as `xn--…`.
     pub domain: Hostname,
-    /// Whether there is a certificate that covers it and is valid now.
+    /// Whether there is a currently valid certificate that covers it.
     pub tls_ready: bool,
-    /// The name that the domain's CNAME must point to.
+    /// The name to point the domain's CNAME at.
     pub dns_target: String,
-    /// The records that lead the domain here: a CNAME, or addresses where DNS allows no CNAME. Empty where none is
-    /// needed: a name under `localhost`, on a platform of this machine's own.
+    /// The records that point the domain here: a CNAME, or addresses where DNS does not allow a CNAME. Empty if none is
+    /// needed, as for a name under `localhost` on a local platform.
     pub records: Vec<DnsRecord>,
     /// The progress of the domain's certificate.
     pub status: DomainStatus,
 }
 
-/// The progress of a domain's certificate, and the obstacle.
+/// The progress of a domain's certificate, and what blocks it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DomainStatus {
-    /// The state. When it is `live`, there is a certificate.
+    /// The state. `live` means that there is a certificate.
     pub state: DomainState,
-    /// One sentence for a person: what is in the way, and the record to change.
+    /// A sentence for people that names the problem and the record to change.
     pub message: String,
-    /// Whether `message` says that something is in the way: of the certificate, or of the visitors of a domain that has
-    /// one.
+    /// Whether `message` reports a problem: with the certificate or, if there is one, with reaching the site.
     pub has_obstacle: bool,
-    /// The time at which the domain came into this state, when it is known.
+    /// The time at which the domain entered this state, if known.
     pub since: Option<Timestamp>,
-    /// The time at which it is looked at next; null when it is not.
+    /// The time of the next check; null if none is planned.
     pub next_attempt_at: Option<Timestamp>,
 }
 
@@ -46,14 +45,14 @@ pub struct DnsRecord {
     /// The type: `CNAME`, `A`, `AAAA`, `CAA`, or `ALIAS` for what some providers call ANAME or a flattened CNAME.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The name that has the record.
+    /// The name of the record.
     pub name: String,
     /// The record's value.
     pub value: String,
 }
 
 impl DnsRecord {
-    /// The record in the syntax of zone files.
+    /// Returns the record in zone-file syntax.
     pub fn line(&self) -> String {
         let dot = if matches!(self.kind.as_str(), "CNAME" | "ALIAS") { "." } else { "" };
         format!("{}.  {}  {}{dot}", self.name, self.kind, self.value)
@@ -64,60 +63,60 @@ impl DnsRecord {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AttachDomain {
-    /// A hostname with at least two labels that is not under one of the platform's own domains.
+    /// A hostname with at least two labels, not under one of the platform's own domains.
     pub domain: Hostname,
 }
 
-/// The answer to the request to look at a domain now.
+/// The response to a request to check a domain now.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Refreshed {
-    /// Always true.
+    /// Always `true`.
     pub ok: bool,
     /// The domain.
     pub domain: Hostname,
-    /// Whether there is a certificate that covers it and is valid now. The progress of another, and what
-    /// is in the way, is the `status` of the project's domain.
+    /// Whether there is a currently valid certificate that covers it. The domain's `status` shows the progress of
+    /// another.
     pub tls_ready: bool,
 }
 
-/// The DNS of a domain: its present records, and those it should have.
+/// A domain's DNS records as they are and as they should be.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Diagnosis {
     /// The domain.
     pub domain: Hostname,
-    /// Whether it is attached to this project.
+    /// Whether the domain is attached to this project.
     pub attached: bool,
-    /// Whether another project has it.
+    /// Whether the domain is attached to another project.
     pub taken: bool,
-    /// The verdict on everything that was found.
+    /// The overall verdict.
     pub verdict: DnsVerdict,
-    /// One sentence for a person: what is in the way, and the record to change.
+    /// A sentence for people that names the problem and the record to change.
     pub message: String,
-    /// The records that lead the domain here.
+    /// The records that point the domain here.
     pub records: Vec<DnsRecord>,
-    /// The record by which its owner may have a certificate before the domain leads here. It is this project's own;
-    /// null when the operator has not made that possible.
+    /// The record, specific to this project, that lets the domain get a certificate before it points here; null if
+    /// disabled.
     pub delegation: Option<Delegation>,
-    /// Each resolver's view.
+    /// The view of each resolver.
     pub resolvers: Vec<ResolverView>,
-    /// The way over plain HTTP, which is tried once DNS leads here, or to a proxy.
+    /// The plain HTTP check, made once DNS points here or to a proxy.
     pub http: Option<HttpWay>,
     /// The progress of the domain's certificate, with the certificate authority's last refusal in its own words. Null
-    /// when the domain is not attached to this project.
+    /// if the domain is not attached to this project.
     pub status: Option<DomainStatus>,
-    /// The changes to make, for copying.
+    /// The changes to make, ready for copying.
     pub fixes: Vec<Fix>,
 }
 
-/// The record that leaves the proof of a domain to the platform.
+/// The record that delegates the proof of a domain to the platform.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Delegation {
     /// The record: a CNAME at `_acme-challenge.<domain>`.
     pub record: DnsRecord,
-    /// Whether it stands.
+    /// Whether the record is set.
     pub stands: bool,
 }
 
@@ -126,15 +125,15 @@ pub struct Delegation {
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum DnsVerdict {
-    /// The domain leads here, and nothing in DNS is in the way of a certificate.
+    /// The domain points here, and nothing in DNS blocks a certificate.
     Leads,
-    /// A record is still to be set, or to spread.
+    /// A record has yet to be set or to propagate.
     Waiting,
-    /// A record has to be changed.
+    /// A record must be changed.
     Blocked,
 }
 
-/// The destination to which a resolver leads the visitors of a domain.
+/// Where a resolver sends the visitors of a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -151,11 +150,11 @@ pub enum DnsFinding {
     StaleIpv6,
     /// To a proxy that answers in our place.
     Proxied,
-    /// Nowhere: the answers of the domain's name servers cannot be used. The message says whether DNSSEC is the reason.
+    /// Nowhere: the answers of the domain's name servers are unusable. The message says whether DNSSEC is the reason.
     Servfail,
-    /// To the platform's name, which has no address itself.
+    /// To the platform's name, which itself has no address.
     NoTarget,
-    /// The resolver could not be asked, which says nothing about the domain.
+    /// The resolver could not be queried, which says nothing about the domain.
     Unasked,
 }
 
@@ -165,11 +164,11 @@ pub enum DnsFinding {
 pub struct ResolverView {
     /// The resolver's address.
     pub resolver: String,
-    /// The destination of its visitors.
+    /// Where the resolver sends visitors.
     pub finding: DnsFinding,
     /// The finding as a sentence.
     pub message: String,
-    /// The names that the domain is an alias of, the nearest first.
+    /// The names that the domain is an alias for, nearest first.
     pub cname: Vec<String>,
     /// Its IPv4 addresses.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
@@ -177,25 +176,25 @@ pub struct ResolverView {
     /// Its IPv6 addresses.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub aaaa: Vec<IpAddr>,
-    /// The CAA records that count for it.
+    /// The CAA records that apply to it.
     pub caa: Vec<DnsRecord>,
 }
 
-/// The way to a domain over plain HTTP, as certificate authorities take it.
+/// The result of fetching a file from a domain over plain HTTP, as certificate authorities do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HttpWay {
-    /// Whether our own file came back; null when that could not be tried.
+    /// Whether our own file came back; null if that could not be tried.
     pub open: Option<bool>,
-    /// The answer that came instead, as a sentence.
+    /// A sentence that describes the result.
     pub message: String,
 }
 
-/// A change of a DNS record.
+/// A change to a DNS record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Fix {
-    /// Whether the record is to be set or removed.
+    /// Whether to set or remove the record.
     pub action: FixAction,
     /// The record.
     #[serde(flatten)]
@@ -204,45 +203,43 @@ pub struct Fix {
     pub why: String,
 }
 
-/// The change to make to a record.
+/// The action to take on a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum FixAction {
-    /// Add it, or put it in the place of what stands there.
+    /// Add the record, or replace the existing one with it.
     Set,
     /// Remove it.
     Remove,
 }
 
-/// The certificate that visitors of a custom domain are shown now. Without one, only `domain`, `reachable`, `valid`
-/// and `error` say something.
+/// The certificate that a custom domain presents. Without one, only `domain`, `reachable`, `valid` and `error` are set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CertificateStatus {
     /// The domain.
     pub domain: Hostname,
-    /// Whether something answers there over TLS and shows a certificate.
+    /// Whether the domain accepts a TLS connection and presents a certificate.
     pub reachable: bool,
-    /// Whether the certificate's chain leads to an authority that is trusted, it is for this domain, and now is within
-    /// its validity.
+    /// Whether the certificate is valid now, is for this domain, and chains to a trusted authority.
     pub valid: bool,
-    /// The issuer, by the name that people know it by.
+    /// The issuer's name, as people know it.
     #[cfg_attr(feature = "openapi", schema(required = true))]
     pub issuer: Option<String>,
-    /// The holder: its subject, or one of its names where that is empty.
+    /// The certificate's subject, or one of its names if the subject is empty.
     #[cfg_attr(feature = "openapi", schema(required = true))]
     pub subject: Option<String>,
-    /// The start of its validity.
+    /// The start of the validity period.
     #[cfg_attr(feature = "openapi", schema(required = true))]
     pub valid_from: Option<Timestamp>,
-    /// The end of its validity.
+    /// The end of the validity period.
     #[cfg_attr(feature = "openapi", schema(required = true))]
     pub valid_to: Option<Timestamp>,
-    /// Whole days from now until `valid_to`; negative when it is over.
+    /// Whole days until `valid_to`; negative once it has passed.
     #[cfg_attr(feature = "openapi", schema(required = true))]
     pub days_remaining: Option<i64>,
-    /// The obstacle to `reachable` or `valid`, in one sentence; null when there is none.
+    /// Why `reachable` or `valid` is false, in one sentence; null if neither is.
     #[cfg_attr(feature = "openapi", schema(required = true))]
     pub error: Option<String>,
 }

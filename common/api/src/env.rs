@@ -11,7 +11,7 @@ pub struct EnvVar {
     pub key: EnvKey,
     /// The variable's value.
     pub value: EnvValue,
-    /// The scope in which the variable is seen.
+    /// Where the variable is visible.
     pub scope: EnvScope,
 }
 
@@ -29,12 +29,12 @@ pub struct EnvList {
 pub struct SetEnv {
     /// The variable's value: at most 32768 characters.
     pub value: EnvValue,
-    /// The scope in which the variable is seen; without it the stored scope is kept, and a new variable gets `runtime`.
+    /// Where the variable is visible; when absent, the stored scope is kept, and a new variable gets `runtime`.
     #[serde(default, deserialize_with = "super::optional_word", skip_serializing_if = "Option::is_none")]
     pub scope: Option<EnvScope>,
 }
 
-/// The answer when an environment variable was set.
+/// The response when an environment variable was set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EnvChanged {
@@ -42,6 +42,6 @@ pub struct EnvChanged {
     pub ok: bool,
     /// The variable's name.
     pub key: EnvKey,
-    /// The scope that the variable has now.
+    /// The variable's scope now.
     pub scope: EnvScope,
 }

@@ -14,8 +14,8 @@ pub struct ErrorEnvelope {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorBody {
-    /// The stable code.
+    /// A stable code for programs.
     pub code: String,
-    /// One sentence that says what is wrong and what to do about it. Its wording may change.
+    /// A sentence that says what is wrong and how to fix it. Its wording may change.
     pub message: String,
 }

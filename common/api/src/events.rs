@@ -4,26 +4,27 @@ use domain::{ProjectName, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The `data` of an event called `change`. Those called `reset` and `signed_out` have none but `{}`.
+/// The `data` of a `change` event. For `reset` and `signed_out` events it is `{}`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ChangeEvent {
-    /// The kind of event: the `action` of an audit log's entry, or `receipt`, `domain.state`, `push`, `billing`. More may come.
+    /// The kind of event: an audit log `action`, or `receipt`, `domain.state`, `push`, `billing`. More may be added.
     #[serde(rename = "type")]
     #[cfg_attr(feature = "openapi", schema(example = "deployment.activate"))]
     pub kind: String,
-    /// The account that it happened to: an organization's name, or your own login.
+    /// The affected account: an organization's name, or your own login.
     pub account: String,
-    /// The project that it happened to.
+    /// The affected project.
     pub project: Option<ProjectName>,
-    /// The thing within the project or organization: an id, a hostname, a login.
+    /// The affected thing within the project or organization: an id, a hostname or a login.
     pub subject: Option<String>,
-    /// The login of its author; a deploy token's label, or an account at the code host, if it was no person.
+    /// The author's login, or a deploy token's label or an account at the code host if the author is not a person.
     pub by: Option<String>,
     /// The time of the change.
     pub at: Timestamp,
-    /// Further details: those of the audit log's entry that your role may see; of a `receipt` the `edges` that have the change
-    /// `of` those that are up, after `ms` milliseconds; of a `domain.state` its `state` and `message`. Never a secret.
+    /// Further details: those of the audit log entry that your role may see; for a `receipt`, the `edges` that have
+    /// applied the change `of` those that are up, after `ms` milliseconds; for a `domain.state`, its `state` and
+    /// `message`. Never a secret.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub detail: Map<String, Value>,
 }

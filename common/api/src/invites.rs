@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 pub struct Invite {
     /// The invite's id, for revoking it.
     pub id: InviteId,
-    /// The email address of the person who is invited.
+    /// The email address of the invited person.
     pub email: EmailAddress,
     /// The role that the invited person will have.
     pub role: InviteRole,
-    /// The login of the person who invites; null once that account is gone.
+    /// The login of the person who sent the invite; null if that account was deleted.
     pub invited_by: Option<String>,
     /// The time at which the invite was created.
     pub created_at: Timestamp,
-    /// The time until which the invite can be accepted.
+    /// When the invite expires.
     pub expires_at: Timestamp,
 }
 
@@ -28,9 +28,9 @@ pub struct CreatedInvite {
     /// The invite.
     #[serde(flatten)]
     pub invite: Invite,
-    /// The link under which the invite is accepted. Whoever has it can join.
+    /// The link for accepting the invite. Anyone who has it can join.
     pub invite_url: String,
-    /// Whether a mail server took the invitation. When false, the link has to be shared by hand.
+    /// Whether a mail server accepted the invitation. If false, share the link yourself.
     pub email_sent: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct CreatedInvite {
 pub struct InviteList {
     /// The invites of this page.
     pub invites: Vec<Invite>,
-    /// The `cursor` of the next page; null on the last one.
+    /// The `cursor` of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -63,10 +63,10 @@ pub struct InvitePreview {
     pub org: OrgName,
     /// The organization's display name; null when it has none.
     pub display_name: Option<DisplayName>,
-    /// The role that the person who accepts will have.
+    /// The role that the person gets by accepting.
     pub role: InviteRole,
-    /// The login of the person who invites; null once that account is gone.
+    /// The login of the person who sent the invite; null if that account was deleted.
     pub invited_by: Option<String>,
-    /// The time until which the invite can be accepted.
+    /// When the invite expires.
     pub expires_at: Timestamp,
 }

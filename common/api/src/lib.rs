@@ -1,7 +1,8 @@
-//! Wire types of every request and answer of the control plane, one file per noun.
+//! Wire types of every request and response of the control plane, one file per noun.
 //!
-//! admin serves them, the client reads them, the OpenAPI document is made from them by the feature `openapi`. There is no
-//! behaviour here; the types of their fields are in `domain`. Start with the noun of the URL.
+//! They are shared by admin, which serves them, and the client, which reads them; the feature `openapi` derives the
+//! OpenAPI document from them. They have no behaviour, and their fields' types are in `domain`. Start with the noun of
+//! the URL.
 
 pub mod access;
 pub mod account;
@@ -32,7 +33,7 @@ use serde::{
     de::{DeserializeOwned, IntoDeserializer as _},
 };
 
-/// The answer when something was deleted, detached, revoked or removed.
+/// The response when something was deleted, detached, revoked or removed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Done {
@@ -45,29 +46,29 @@ impl Done {
     pub const OK: Self = Self { ok: true };
 }
 
-/// `?limit=` and `?cursor=` of a paged list.
+/// The `?limit=` and `?cursor=` of a paged list.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub struct Page {
-    /// The number of rows wanted: 1 to 100, 100 when absent.
+    /// The number of rows to return: 1 to 100; 100 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u8>, minimum = 1, maximum = 100))]
     pub limit: Option<String>,
-    /// The `next_cursor` of the page before; absent for the first page.
+    /// The `next_cursor` of the previous page; absent for the first page.
     pub cursor: Option<String>,
 }
 
-/// Reads what may be null but not absent.
+/// Reads a field that may be null but not absent.
 fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     Option::deserialize(deserializer)
 }
 
-/// Reads one of an enum's words, or null.
+/// Reads a unit variant's name, or null.
 fn optional_word<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
     let word = Option::<String>::deserialize(deserializer)?;
     word.map(|word| T::deserialize(word.into_deserializer())).transpose()
 }
 
-/// Reads one of an enum's words. Serde by itself would also take `{"word": null}`, and call other types no JSON.
+/// Reads a unit variant's name. Serde by itself also accepts `{"word": null}`, and calls other types invalid JSON.
 fn word<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
     T::deserialize(String::deserialize(deserializer)?.into_deserializer())
 }

@@ -7,11 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Org {
-    /// The organization's name, as it stands in addresses.
+    /// The organization's name, as used in addresses.
     pub name: OrgName,
     /// The organization's display name; null when it has none.
     pub display_name: Option<DisplayName>,
-    /// The path of the uploaded icon, which changes with its content; null when none was uploaded.
+    /// The path of the uploaded icon, which changes with its content; null if none was uploaded.
     pub icon_url: Option<String>,
     /// The caller's role in the organization.
     pub role: Role,
@@ -26,7 +26,7 @@ pub struct OrgDetail {
     /// The organization.
     #[serde(flatten)]
     pub org: Org,
-    /// The members, in the order of joining.
+    /// The members, in the order in which they joined.
     pub members: Vec<Member>,
     /// The number of the organization's projects.
     pub projects: u64,
@@ -50,7 +50,7 @@ pub struct Member {
 pub struct OrgList {
     /// The organizations of this page.
     pub orgs: Vec<Org>,
-    /// The `cursor` of the next page; null on the last one.
+    /// The `cursor` of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -58,9 +58,9 @@ pub struct OrgList {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateOrg {
-    /// The name: globally unique, and fixed. For 30 days a deleted organization's name is its former owners'.
+    /// The name: globally unique and permanent. Once deleted, it stays reserved for its former owners for 30 days.
     pub name: OrgName,
-    /// The display name: at most 100 characters; none when blank.
+    /// The display name: at most 100 characters; none if blank.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "blank_is_none")]
     pub display_name: Option<DisplayName>,
 }
@@ -84,7 +84,7 @@ pub struct SetRole {
     pub role: Role,
 }
 
-/// The answer when an icon was stored.
+/// The response when an icon was stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IconStored {

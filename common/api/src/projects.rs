@@ -38,7 +38,7 @@ pub struct ProjectDetail {
     pub deployments: Vec<Deployment>,
     /// The project's custom domains.
     pub domains: Vec<Domain>,
-    /// The visitors that the project's site is shown to.
+    /// The access mode of the project's site.
     pub access: Access,
     /// The repository whose pushes deploy the project; null when none is linked.
     pub repo: Option<Repo>,
@@ -54,7 +54,8 @@ pub struct Repo {
     pub branch: String,
     /// The folder of the repository that is published.
     pub directory: String,
-    /// What the newest push waits for, such as room on the server's disk; null when it waits for nothing but its turn.
+    /// The reason, other than its turn, for which the newest push waits, such as room on the server's disk; null if
+    /// none.
     #[serde(default)]
     pub waits_for: Option<String>,
 }
@@ -65,7 +66,7 @@ pub struct Repo {
 pub struct ProjectList {
     /// The projects of this page.
     pub projects: Vec<ListedProject>,
-    /// The `cursor` of the next page; null on the last one.
+    /// The `cursor` of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -76,20 +77,20 @@ impl ProjectList {
     }
 }
 
-/// A project of a list.
+/// A project in a list.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ListedProject {
     /// The project.
     #[serde(flatten)]
     pub project: Project,
-    /// What is to be seen of it at a glance; absent unless it was asked for.
+    /// A summary; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub summary: Option<ProjectSummary>,
 }
 
-/// What is to be seen of a project at a glance.
+/// A project's status at a glance.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProjectSummary {
@@ -97,25 +98,25 @@ pub struct ProjectSummary {
     pub deployed_at: Option<Timestamp>,
     /// Whether the newest deployment failed.
     pub last_failed: bool,
-    /// The reason for which the operator has taken it down, or its owner; null when it is served.
+    /// Why the operator suspended the project or its owner; null if it is served.
     pub suspended: Option<Suspension>,
-    /// Bytes that its deployments take in the store.
+    /// Bytes that its deployments occupy in the store.
     pub stored_bytes: u64,
-    /// Domains of which somebody has to change something before their visitors are served.
+    /// The number of domains that need somebody to change something before their visitors are served.
     pub domains_blocked: u32,
-    /// Domains whose certificates are on their way.
+    /// The number of domains whose certificates are on their way.
     pub domains_coming: u32,
-    /// Requests of the last 24 hours by the hour, each of them; null where nothing is counted, and for `deploy` tokens.
+    /// Requests in each of the last 24 hours; null if traffic is not counted, and for `deploy` tokens.
     pub hours: Option<Vec<HourRequests>>,
 }
 
-/// The requests of an hour.
+/// The requests of one hour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HourRequests {
-    /// The beginning of the hour.
+    /// The start of the hour.
     pub hour: Timestamp,
-    /// Requests within it.
+    /// The number of requests in that hour.
     pub requests: u64,
 }
 
@@ -123,13 +124,13 @@ pub struct HourRequests {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeletedProject {
-    /// The project's id, by which it is restored.
+    /// The project's id, needed to restore it.
     pub id: ProjectId,
     /// The name that it had.
     pub name: ProjectName,
     /// The name of the organization that owned it; null for a personal project.
     pub org: Option<OrgName>,
-    /// The custom domains that it had. It has them again once it is restored, unless another project has taken them meanwhile.
+    /// The custom domains that it had. They are restored too, unless another project has attached them meanwhile.
     #[serde(default)]
     pub domains: Vec<Hostname>,
     /// The time at which it was deleted.
@@ -144,7 +145,7 @@ pub struct DeletedProject {
 pub struct DeletedProjectList {
     /// The deleted projects of this page.
     pub projects: Vec<DeletedProject>,
-    /// The `cursor` of the next page; null on the last one.
+    /// The `cursor` of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -152,7 +153,7 @@ pub struct DeletedProjectList {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RestoreProject {
-    /// The name that it gets; the one that it had when absent.
+    /// The new name; the former one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<NewProjectName>,
 }
@@ -161,7 +162,7 @@ pub struct RestoreProject {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TransferProject {
-    /// The name of the organization that is to own the project; null makes it the caller's personal project.
+    /// The name of the new owning organization; null makes it the caller's personal project.
     #[serde(deserialize_with = "super::nullable")]
     #[cfg_attr(feature = "openapi", schema(required))]
     pub org: Option<String>,
@@ -171,9 +172,9 @@ pub struct TransferProject {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateProject {
-    /// The name, which becomes the subdomain: globally unique. For 30 days a deleted project's name is its former owner's.
+    /// The name, and subdomain: globally unique. Once deleted, it stays reserved for its former owner for 30 days.
     pub name: NewProjectName,
-    /// The name of the organization that is to own the project; personal when absent.
+    /// The name of the owning organization; the project is personal when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub org: Option<String>,
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LinkRepo {
-    /// The installation that reaches the repository: shared with the project's organization, or your own for a personal
-    /// project. Needed unless `repo` is null.
+    /// The installation that gives access to the repository: one shared with the project's organization, or your own
+    /// for a personal project. Required unless `repo` is null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub installation_id: Option<i64>,
@@ -26,21 +26,21 @@ pub struct LinkRepo {
     pub directory: Option<Directory>,
 }
 
-/// The repository that a project is linked to now.
+/// The repository that a project is now linked to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RepoLinked {
     /// Always `true`.
     pub ok: bool,
-    /// The repository as `owner/name`; null when the project is linked to none.
+    /// The repository as `owner/name`; null if the project is not linked.
     pub repo: Option<String>,
-    /// The branch whose pushes deploy; null when the project is linked to no repository.
+    /// The branch whose pushes deploy; null if the project is not linked.
     pub branch: Option<String>,
-    /// The folder that is published, `.` for the whole repository; null when the project is linked to none.
+    /// The folder that is published, `.` for the whole repository; null if the project is not linked.
     pub directory: Option<String>,
 }
 
-/// Null is a word here: leaving the field out must not unlink.
+/// Null is a value here: leaving the field out must not unlink.
 fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RepoName>, D::Error> {
     Option::deserialize(deserializer)
 }

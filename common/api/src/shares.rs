@@ -21,7 +21,7 @@ pub struct Share {
     pub files: u32,
     /// The extracted size of all files, in bytes.
     pub bytes: u64,
-    /// Whether visitors are asked for a password.
+    /// Whether visitors need a password.
     pub protected: bool,
 }
 
@@ -31,6 +31,6 @@ pub struct Share {
 pub struct ShareList {
     /// The shares of this page.
     pub shares: Vec<Share>,
-    /// The `cursor` of the next page; null on the last one.
+    /// The `cursor` of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }

@@ -7,33 +7,33 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SuspendedSite {
-    /// The name of the project; of a share, that of its `tmp-…` project.
+    /// The project's name; for a share, that of its `tmp-…` project.
     pub project: ProjectName,
-    /// The reason for which it was taken down.
+    /// The reason for the suspension.
     pub reason: Suspension,
-    /// The time at which it was taken down.
+    /// The time at which the site was taken down.
     pub suspended_at: Timestamp,
 }
 
-/// The suspension of an account, which holds for all its sites and AI keys, and for those that it makes later.
+/// The suspension of an account, which applies to all its present and future sites and AI keys.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SuspendedAccount {
-    /// The reason for which it was suspended.
+    /// The reason for the suspension.
     pub reason: Suspension,
-    /// The time at which it was suspended.
+    /// The time at which the account was suspended.
     pub suspended_at: Timestamp,
 }
 
-/// A page of suspended sites; those of the newest projects come first.
+/// A page of suspended sites, newest projects first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SuspensionList {
-    /// The suspension of the account itself; null while it is not suspended.
+    /// The suspension of the account itself; null if it is not suspended.
     #[serde(default)]
     pub account: Option<SuspendedAccount>,
     /// The suspended sites of this page.
     pub suspensions: Vec<SuspendedSite>,
-    /// The `cursor` of the next page; null on the last one.
+    /// The `cursor` of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }

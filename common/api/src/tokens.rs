@@ -12,48 +12,48 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Token {
-    /// The token's id, for revoking it.
+    /// The token's id, needed to revoke it.
     pub id: TokenId,
-    /// The kind, which decides what the token works against.
+    /// The kind, which decides what the token gives access to.
     pub kind: TokenKind,
     /// The owner's name for the token.
     pub label: Option<String>,
     /// The time at which the token was created.
     pub created_at: Timestamp,
-    /// The time at which the token was revoked; null while it works.
+    /// The time at which the token was revoked; null if it is valid.
     pub revoked_at: Option<Timestamp>,
-    /// The most that an `ai` token may cost in a UTC month, in euro cents; null when only the plan bounds it.
+    /// The maximum cost of an `ai` token per UTC month, in euro cents; null if only the plan limits it.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, maximum = 100_000_000))]
     pub monthly_limit_cents: Option<MonthlyLimit>,
-    /// What the token has cost in this UTC month, in euro cents, rounded up.
+    /// The token's cost in this UTC month, in euro cents, rounded up.
     pub month_cents: u64,
-    /// What the token has cost in this UTC month, in millionths of a euro cent, exactly. Absent from a service of the version before.
+    /// The token's exact cost in this UTC month, in millionths of a euro cent. Absent in the previous version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = u64))]
     pub month_microcents: Option<u64>,
-    /// The largest body of a request with an `ai` token, in bytes; absent when only the plan bounds it.
+    /// The maximum body size of a request with an `ai` token, in bytes; absent if only the plan limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = u32, minimum = 1024, maximum = 33_554_432))]
     pub gateway_body_bytes: Option<BodyLimit>,
-    /// The largest `max_tokens` of a request with an `ai` token; absent when only the plan and the model bound it.
+    /// The maximum `max_tokens` of a request with an `ai` token; absent if only the plan and the model limit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = u32, minimum = 1, maximum = 1_000_000))]
     pub gateway_max_tokens: Option<TokenLimit>,
 }
 
-/// The request to change limits of a token of kind `ai`: one of them at least. Those that are absent stay as they are.
+/// The request to change the limits of a token of kind `ai`: at least one. Absent fields keep their value.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ChangeToken {
-    /// The most that the token may cost in a UTC month, in euro cents; null removes the limit.
+    /// The maximum cost of the token per UTC month, in euro cents; null removes the limit.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, maximum = 100_000_000))]
     pub monthly_limit_cents: Patch<MonthlyLimit>,
-    /// The largest body of a request, in bytes, if that is less than the plan allows; null removes the limit.
+    /// The maximum body size of a request, in bytes, if lower than the plan allows; null removes the limit.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1024, maximum = 33_554_432))]
     pub gateway_body_bytes: Patch<BodyLimit>,
-    /// The largest `max_tokens` of a request, if that is less than the plan allows; null removes the limit.
+    /// The maximum `max_tokens` of a request, if lower than the plan allows; null removes the limit.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1, maximum = 1_000_000))]
     pub gateway_max_tokens: Patch<TokenLimit>,
@@ -66,7 +66,7 @@ pub struct CreatedToken {
     /// The token without its secret.
     #[serde(flatten)]
     pub record: Token,
-    /// The secret: `svc_` and 43 characters.
+    /// The secret: `svc_` followed by 43 characters.
     pub token: String,
 }
 
@@ -76,11 +76,11 @@ pub struct CreatedToken {
 pub struct TokenList {
     /// The tokens of this page.
     pub tokens: Vec<Token>,
-    /// The `cursor` of the next page; null on the last one.
+    /// The `cursor` of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// Defines a request to create a token: the same for people and organizations, but for the kinds that each may own.
+/// Defines the request to create a token for people and for organizations, which may own different kinds.
 macro_rules! create_token {
     ($(#[$doc:meta])* $name:ident, $(#[$kind_doc:meta])* $kind:ident) => {
         $(#[$doc])*
@@ -90,7 +90,7 @@ macro_rules! create_token {
             $(#[$kind_doc])*
             #[serde(deserialize_with = "super::word")]
             pub kind: $kind,
-            /// A name for the token: one line of at most 200 characters, without control characters and invisible ones.
+            /// A name for the token: one line of at most 200 characters, without control or invisible characters.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[cfg_attr(
                 feature = "openapi",
@@ -100,15 +100,15 @@ macro_rules! create_token {
                 )
             )]
             pub label: Option<String>,
-            /// The most that the token may cost in a UTC month, in euro cents: for kind `ai` only.
+            /// The maximum cost of the token per UTC month, in euro cents; for kind `ai` only.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, maximum = 100_000_000))]
             pub monthly_limit_cents: Option<MonthlyLimit>,
-            /// The largest body of a request, in bytes, if that is less than the plan allows: for kind `ai` only.
+            /// The maximum body size of a request, in bytes, if lower than the plan allows; for kind `ai` only.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1024, maximum = 33_554_432))]
             pub gateway_body_bytes: Option<BodyLimit>,
-            /// The largest `max_tokens` of a request, if that is less than the plan allows: for kind `ai` only.
+            /// The maximum `max_tokens` of a request, if lower than the plan allows; for kind `ai` only.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1, maximum = 1_000_000))]
             pub gateway_max_tokens: Option<TokenLimit>,
@@ -117,7 +117,7 @@ macro_rules! create_token {
 }
 
 create_token! {
-    /// The request to create a token of one's own.
+    /// The request to create a token that you own.
     CreateToken,
     /// The kind: `cli` or `ai`.
     UserTokenKind
@@ -141,7 +141,7 @@ pub struct OrgToken {
     /// The token without its secret.
     #[serde(flatten)]
     pub record: Token,
-    /// The login of the person who created the token; null once that account is gone.
+    /// The login of the person who created the token; null if that account was deleted.
     pub created_by: Option<String>,
 }
 
@@ -152,17 +152,17 @@ pub struct CreatedOrgToken {
     /// The token without its secret.
     #[serde(flatten)]
     pub record: OrgToken,
-    /// The secret: `svc_` and 43 characters.
+    /// The secret: `svc_` followed by 43 characters.
     pub token: String,
 }
 
-/// A page of an organization's tokens that are not revoked, newest first.
+/// A page of an organization's active tokens, newest first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OrgTokenList {
     /// The tokens of this page.
     pub tokens: Vec<OrgToken>,
-    /// The `cursor` of the next page; null on the last one.
+    /// The `cursor` of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `/usage/ai` and `/orgs/:name/usage/ai`, with what is below them.
+//! `/usage/ai`, `/orgs/:name/usage/ai`, and the routes below them.
 
 use domain::{
     CompletionId, Timestamp, TokenId,
@@ -7,7 +7,7 @@ use domain::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The month that is asked for.
+/// The month to report.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub struct UsageQuery {
@@ -16,51 +16,51 @@ pub struct UsageQuery {
     pub month: Option<Month>,
 }
 
-/// An account's use of the AI gateway in a month: counts and names of models, never prompts or completions.
+/// An account's usage of the AI gateway in a month: counts and model names, never prompts or completions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AiUsage {
-    /// The usage of each model, sorted by its id.
+    /// The usage by model, sorted by model id.
     pub usage: Vec<ModelUsage>,
-    /// The usage of all models together.
+    /// The usage of all models.
     pub totals: UsageTotals,
 }
 
-/// An account's use of the AI gateway on the days of a month.
+/// An account's usage of the AI gateway in a month, by day.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AiUsageDays {
-    /// The UTC days with a completion, in their order.
+    /// The UTC days with at least one completion, in chronological order.
     pub days: Vec<AiUsageDay>,
 }
 
-/// An account's use of the AI gateway on a UTC day.
+/// An account's usage of the AI gateway on a UTC day.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AiUsageDay {
     /// The day, as `YYYY-MM-DD`.
     #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", example = "2026-11-22"))]
     pub day: String,
-    /// The usage of each model, sorted by its id.
+    /// The usage by model, sorted by model id.
     pub usage: Vec<ModelUsage>,
 }
 
-/// The limit that an organization has set for the cost of all its AI keys in a UTC month.
+/// The limit that an organization has set on the combined cost of its AI keys per UTC month.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AiLimit {
-    /// The limit in euro cents; null when only the plan bounds the cost.
+    /// The limit in euro cents; null if only the plan limits the cost.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, maximum = 100_000_000))]
     pub monthly_limit_cents: Option<MonthlyLimit>,
-    /// What the keys have cost in this UTC month, in euro cents, rounded up.
+    /// The keys' cost in this UTC month, in euro cents, rounded up.
     pub month_cents: u64,
-    /// What the keys have cost in this UTC month, in millionths of a euro cent, exactly. Absent from a service of the version before.
+    /// The keys' exact cost in this UTC month, in millionths of a euro cent. Absent in the previous version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = u64))]
     pub month_microcents: Option<u64>,
 }
 
-/// The request to limit the cost of an organization's AI keys in a UTC month.
+/// The request to limit the combined cost of an organization's AI keys per UTC month.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SetAiLimit {
@@ -76,40 +76,40 @@ pub struct SetAiLimit {
 pub struct ModelUsage {
     /// The model's id, such as `svc/…`.
     pub model: String,
-    /// What it was used for.
+    /// Its totals.
     #[serde(flatten)]
     pub used: UsageTotals,
 }
 
-/// Completions with their tokens and their cost, summed.
+/// Total completions, tokens and cost.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UsageTotals {
     /// The number of completions.
     pub requests: u64,
-    /// The number of tokens in prompts.
+    /// The number of prompt tokens.
     pub prompt_tokens: u64,
-    /// The number of tokens in completions.
+    /// The number of completion tokens.
     pub completion_tokens: u64,
-    /// The number of tokens in prompts that providers had in their caches: a part of `prompt_tokens`.
+    /// The number of prompt tokens read from providers' caches; included in `prompt_tokens`.
     #[serde(default)]
     pub cached_tokens: u64,
-    /// The number of tokens in prompts that providers have put into their caches: a part of `prompt_tokens`.
+    /// The number of prompt tokens written to providers' caches; included in `prompt_tokens`.
     #[serde(default)]
     pub cache_write_tokens: u64,
-    /// The number of tokens in completions that models have thought with: a part of `completion_tokens`.
+    /// The number of reasoning tokens; included in `completion_tokens`.
     #[serde(default)]
     pub reasoning_tokens: u64,
     /// The number of images in prompts.
     #[serde(default)]
     pub images: u64,
-    /// What the completions cost, in millionths of a euro cent, exactly.
+    /// The exact cost of the completions, in millionths of a euro cent.
     #[serde(default)]
     pub cost_microcents: u64,
 }
 
 impl UsageTotals {
-    /// Adds others to these.
+    /// Adds the other totals to these.
     pub fn add(&mut self, others: &Self) {
         self.requests += others.requests;
         self.prompt_tokens += others.prompt_tokens;
@@ -122,50 +122,51 @@ impl UsageTotals {
     }
 }
 
-/// Completions of an account's AI keys in the last thirty days, the newest first.
+/// The completions of an account's AI keys in the last thirty days, newest first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AiRequests {
     /// The completions.
     pub requests: Vec<AiRequest>,
-    /// The `cursor` of the next page; null on the last one.
+    /// The `cursor` of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// A completion: what it was charged for, and nothing of what it said.
+/// A completion and what was charged for it, without its content.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AiRequest {
-    /// The completion's id, which the header `x-svc-completion` of its answer has.
+    /// The completion's id, as in the response header `x-svc-completion`.
     pub id: CompletionId,
-    /// The time at which it was admitted.
+    /// The time at which the request was admitted.
     pub created_at: Timestamp,
-    /// The key that it was asked for with.
+    /// The key that the request was made with.
     pub key: TokenId,
     /// The model's id, such as `svc/…`.
     pub model: String,
-    /// The provider that served it, which the header `x-svc-provider` of its answer has.
+    /// The provider that served it, as in the response header `x-svc-provider`.
     #[serde(default)]
     pub provider: String,
-    /// The number of tokens in the prompt.
+    /// The number of prompt tokens.
     pub prompt_tokens: u64,
-    /// The number of tokens in the completion.
+    /// The number of completion tokens.
     pub completion_tokens: u64,
-    /// The number of tokens in the prompt that the provider had in its cache; null when it has not said so.
+    /// The number of prompt tokens read from the provider's cache; null if the provider did not report it.
     pub cached_tokens: Option<u64>,
-    /// The number of tokens in the prompt that the provider has put into its cache; null when it has not said so.
+    /// The number of prompt tokens written to the provider's cache; null if the provider did not report it.
     pub cache_write_tokens: Option<u64>,
-    /// The number of tokens in the completion that the model has thought with; null when the provider has not said so.
+    /// The number of reasoning tokens in the completion; null if the provider did not report it.
     pub reasoning_tokens: Option<u64>,
     /// The number of images in the prompt.
     pub images: u64,
-    /// What it costs, in millionths of a euro cent, exactly. The header `x-svc-cost` has it in millionths of a euro, rounded up.
+    /// The exact cost, in millionths of a euro cent. The header `x-svc-cost` has it in millionths of a euro, rounded
+    /// up.
     pub cost_microcents: u64,
-    /// The kinds of tokens that have a price of their own and that the provider has not reported: `cached_input`, `cache_write`,
-    /// `reasoning`. They were charged at the dearer price.
+    /// The kinds of tokens that have their own price but that the provider did not report: `cached_input`,
+    /// `cache_write`, `reasoning`. They were charged at the higher price.
     pub assumed: Vec<String>,
-    /// Whether the numbers of tokens are the gateway's estimate, because the provider reported none.
+    /// Whether the token counts are the gateway's estimate, because the provider reported none.
     pub estimated: bool,
-    /// How it ended; null where that was not recorded.
+    /// How the completion ended; null if that was not recorded.
     pub ended: Option<Ending>,
 }

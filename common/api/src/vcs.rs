@@ -13,11 +13,11 @@ pub struct Installation {
     pub account: String,
     /// The kind of that account: `User` or `Organization`.
     pub account_type: String,
-    /// Whether the installation is the caller's own at the code host.
+    /// Whether the installation is the caller's own.
     pub mine: bool,
-    /// The one of the caller's organizations that the installation is shared with; null when there is none.
+    /// The caller's organization that the installation is shared with; null if it is not shared.
     pub org: Option<OrgName>,
-    /// The login of the person who shared the installation; null when it is not shared.
+    /// The login of the person who shared the installation; null if it is not shared.
     pub shared_by: Option<String>,
     /// The time at which the app was installed.
     pub created_at: Timestamp,
@@ -35,7 +35,7 @@ pub struct InstallationList {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ShareInstallation {
-    /// The id of one of the caller's own installations, as `GET /vcs` lists them.
+    /// The id of one of the caller's own installations, as listed by `GET /vcs`.
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub installation_id: i64,
 }

@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The answer to a webhook.
+/// The response to a webhook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebhookTaken {
     /// Always `true`.
     pub ok: bool,
-    /// The number of projects that the webhook makes deploy.
+    /// The number of projects that the webhook causes to deploy.
     pub deploys: u64,
 }
 
-/// The form that the payment provider posts: an id, of which the rest is asked.
+/// The form that the payment provider posts: only an id. The payment itself is fetched from the provider.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PaymentHint {

@@ -1,8 +1,7 @@
-//! `/billing/invoices/:id/pdf` and `/xml`, and `/documents/:link`: links to the documents of invoices, and what is behind
-//! them.
+//! `/billing/invoices/:id/pdf` and `/xml`, and `/documents/:link`: invoice documents and links to them.
 //!
-//! A link carries its invoice, form and end, and a signature of the three; nothing of it is kept. So a browser can be sent
-//! to it, which sends no token along.
+//! A link contains the invoice, the form, an expiry time and a signature over the three; the server stores nothing. A
+//! browser, which sends no token, can therefore follow it.
 
 use std::time::Duration;
 
@@ -23,7 +22,6 @@ use crate::{
     extract::{Json, Path, Query},
 };
 
-/// The time for which a link works.
 const LINK_LIFE: Duration = Duration::from_mins(5);
 
 /// The invoice in a path.
@@ -32,9 +30,9 @@ pub struct Named {
     id: InvoiceId,
 }
 
-/// Makes a link to an invoice's PDF, which works for five minutes.
+/// Creates a link to an invoice's PDF that works for five minutes.
 ///
-/// The PDF is PDF/A-3 with the XML inside (Factur-X), which bookkeeping programs read.
+/// The PDF is PDF/A-3 with the XML embedded (Factur-X), which bookkeeping programs read.
 #[utoipa::path(
     get, path = "/billing/invoices/{id}/pdf", tag = "Billing",
     params(("id" = String, Path, description = "The invoice's id")),
@@ -51,9 +49,9 @@ pub async fn pdf_of_user(
     link(&app, &caller.user.id.clone().into(), id, DocumentForm::Pdf).await
 }
 
-/// Makes a link to the PDF of an organization's invoice, which works for five minutes.
+/// Creates a link to the PDF of an organization's invoice that works for five minutes.
 ///
-/// The PDF is PDF/A-3 with the XML inside (Factur-X), which bookkeeping programs read.
+/// The PDF is PDF/A-3 with the XML embedded (Factur-X), which bookkeeping programs read.
 #[utoipa::path(
     get, path = "/orgs/{name}/billing/invoices/{id}/pdf", tag = "Billing",
     params(
@@ -74,7 +72,7 @@ pub async fn pdf_of_org(
     link(&app, &org.id.clone().into(), id, DocumentForm::Pdf).await
 }
 
-/// Makes a link to an invoice's XML (EN 16931), which works for five minutes.
+/// Creates a link to an invoice's XML (EN 16931) that works for five minutes.
 #[utoipa::path(
     get, path = "/billing/invoices/{id}/xml", tag = "Billing",
     params(("id" = String, Path, description = "The invoice's id"), XmlQuery),
@@ -92,7 +90,7 @@ pub async fn xml_of_user(
     link(&app, &caller.user.id.clone().into(), id, form_of(&query)).await
 }
 
-/// Makes a link to the XML (EN 16931) of an organization's invoice, which works for five minutes.
+/// Creates a link to the XML (EN 16931) of an organization's invoice that works for five minutes.
 #[utoipa::path(
     get, path = "/orgs/{name}/billing/invoices/{id}/xml", tag = "Billing",
     params(
@@ -115,7 +113,7 @@ pub async fn xml_of_org(
     link(&app, &org.id.clone().into(), id, form_of(&query)).await
 }
 
-/// Fetches the document that a link leads to.
+/// Fetches the document that a link points to.
 #[utoipa::path(
     get, path = "/documents/{link}", tag = "Billing", security(()),
     params(("link" = String, Path, description = "The last part of the link")),
@@ -173,29 +171,26 @@ fn form_of(query: &XmlQuery) -> DocumentForm {
     }
 }
 
-/// A link to a document.
 #[derive(Debug, PartialEq, Eq)]
 struct Link {
     invoice: InvoiceId,
     form: DocumentForm,
-    /// Seconds since 1970.
     ends_at: i64,
 }
 
 impl Link {
-    /// The text that is signed.
     fn claim(&self) -> String {
         format!("{}.{}.{}", self.invoice, self.form.as_str(), self.ends_at)
     }
 
-    /// Returns the last part of the link's address.
+    /// Returns the last segment of the link's address.
     fn signed(&self, key: &MasterKey) -> String {
         let claim = self.claim();
         let signature = key.sign(Purpose::DocumentLinks, claim.as_bytes());
         format!("{claim}.{}", hex::encode(signature))
     }
 
-    /// Reads the last part of a link's address; `None` when it was not signed here, or has ended.
+    /// Parses the last segment of a link's address; `None` if the signature is wrong or the link has expired.
     fn parse(text: &str, key: &MasterKey, now: Timestamp) -> Option<Self> {
         let (claim, signature) = text.rsplit_once('.')?;
         let mut given = [0; secrets::signatures::SIGNATURE_LEN];

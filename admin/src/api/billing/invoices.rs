@@ -18,7 +18,6 @@ use crate::{
     extract::{Json, Paged},
 };
 
-/// The currency of every amount.
 pub(super) const CURRENCY: &str = "EUR";
 
 /// Lists your invoices and credit notes, newest first.
@@ -58,9 +57,8 @@ async fn list(app: &App, account: &Account, page: &Paged<InvoiceId>) -> Result<J
     Ok(Json(InvoiceList { invoices: rows.into_iter().map(view).collect(), next_cursor }))
 }
 
-/// Makes the view of an invoice or a credit note.
 pub(super) fn view(row: invoices::Invoice) -> Invoice {
-    // Rows hold what is given back as a positive amount.
+    // Rows store refunded amounts as positive numbers.
     let signed = |amount: Cents| if row.kind == InvoiceKind::CreditNote { -amount } else { amount };
     Invoice {
         net_cents: signed(row.net_cents),

@@ -24,17 +24,15 @@ use crate::{
     error::ApiError,
 };
 
-/// The names of a row's parts.
 const HEADINGS: &str = "time,kind,number,plan,net,vat,billed,paid,currency,method,id\r\n";
-/// Entries that are read, and sent, together.
 const BATCH: i64 = 500;
 
-/// Exports your ledger: invoices, payments, credit notes, refunds and charge-backs, in the order of time.
+/// Exports your ledger: invoices, payments, credit notes, refunds and chargebacks, in chronological order.
 ///
-/// Amounts are in euros. A document's are under `net`, `vat` and `billed`, and negative on a credit note; money's are under
-/// `paid`, and negative when it went back. Both columns have the same sum. `number` is the document's, or that of the
-/// document which belongs to the money. An apostrophe precedes whatever a spreadsheet could take for a formula, at the beginning
-/// of a cell and after `;`, a tab, a line's end or a quote in it; negative amounts stay numbers.
+/// Amounts are in euros. Document amounts are in `net`, `vat` and `billed`, negative on a credit note; payments are in
+/// `paid`, negative when refunded. `billed` and `paid` have the same sum. `number` is the document's number, or for a
+/// payment that of its document. An apostrophe precedes anything that a spreadsheet could interpret as a formula, at
+/// the start of a cell and after `;`, a tab, a line break or a quote; negative amounts stay numbers.
 #[utoipa::path(
     get, path = "/billing/ledger.csv", tag = "Billing",
     responses((
@@ -46,12 +44,12 @@ pub async fn of_user(State(app): State<App>, caller: CliUser) -> Result<Response
     export(&app, caller.user.id.into(), "ledger.csv").await
 }
 
-/// Exports an organization's ledger: invoices, payments, credit notes, refunds and charge-backs, in the order of time.
+/// Exports an organization's ledger: invoices, payments, credit notes, refunds and chargebacks, oldest first.
 ///
-/// Amounts are in euros. A document's are under `net`, `vat` and `billed`, and negative on a credit note; money's are under
-/// `paid`, and negative when it went back. Both columns have the same sum. `number` is the document's, or that of the
-/// document which belongs to the money. An apostrophe precedes whatever a spreadsheet could take for a formula, at the beginning
-/// of a cell and after `;`, a tab, a line's end or a quote in it; negative amounts stay numbers.
+/// Amounts are in euros. Document amounts are in `net`, `vat` and `billed`, negative on a credit note; payments are in
+/// `paid`, negative when refunded. `billed` and `paid` have the same sum. `number` is the document's number, or for a
+/// payment that of its document. An apostrophe precedes anything that a spreadsheet could interpret as a formula, at
+/// the start of a cell and after `;`, a tab, a line break or a quote; negative amounts stay numbers.
 #[utoipa::path(
     get, path = "/orgs/{name}/billing/ledger.csv", tag = "Billing",
     params(("name" = String, Path, description = "The organization's name")),
@@ -69,7 +67,7 @@ pub async fn of_org(State(app): State<App>, OrgAccess(org): OrgAccess<Admin>) ->
 
 async fn export(app: &App, account: Account, file_name: &str) -> Result<Response, ApiError> {
     let mut export = Export { db: app.db.clone(), account, until: app.clock.now(), last: None, has_ended: false };
-    // Before the answer begins: what cannot be read can still be said.
+    // Before the response starts, so that a read error can still be reported.
     let mut first = export.next_batch().await?.unwrap_or_default();
     first.insert_str(0, HEADINGS);
     let rows = stream::try_unfold((Some(first), export), |(first, mut export)| async move {
@@ -87,7 +85,6 @@ async fn export(app: &App, account: Account, file_name: &str) -> Result<Response
     Ok((headers, Body::from_stream(rows)).into_response())
 }
 
-/// The entries that are still to be read.
 struct Export {
     db: PgPool,
     account: Account,
@@ -97,7 +94,7 @@ struct Export {
 }
 
 impl Export {
-    /// Returns the rows of the next entries; none after the last.
+    /// Returns the next batch of rows, or `None` after the last.
     async fn next_batch(&mut self) -> Result<Option<String>, sqlx::Error> {
         if self.has_ended {
             return Ok(None);
@@ -117,7 +114,7 @@ fn write_row(entry: &Entry, into: &mut String) {
     let amount = |amount: Option<Cents>| amount.map(Cents::decimal).unwrap_or_default();
     let of = |is_wanted: bool| amount(is_wanted.then_some(entry.total));
     let is_document = entry.kind.is_document();
-    // To write into a string cannot fail.
+    // Writing to a string cannot fail.
     let _ = write!(
         into,
         "{},{},{},{},{},{},{},{},EUR,{},{}\r\n",

@@ -1,7 +1,7 @@
-//! `/billing` and `/orgs/:name/billing`: an account's plan, payments and invoices. A person and an organization are billing
-//! scopes of the same kind, so each operation has one act and two routes; what they do is in [`crate::billing`].
+//! `/billing` and `/orgs/:name/billing`: an account's plan, payments and invoices. People and organizations are billed
+//! alike, so each operation has one implementation, in [`crate::billing`], and two routes.
 //!
-//! Start with [`overview`]. Not here: what the payment provider posts, which is in `webhooks`.
+//! Start with [`overview`]. The payment provider's webhooks are in `webhooks`.
 
 pub mod documents;
 pub mod invoices;

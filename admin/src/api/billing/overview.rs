@@ -1,4 +1,4 @@
-//! `GET /billing` and `GET /orgs/:name/billing`: the plan, what is used of it, and the bill.
+//! `GET /billing` and `GET /orgs/:name/billing`: the plan, its usage, and the bill.
 
 use api::billing::{BillingOverview, CatalogPlan, NextInvoice, PlanUsage, SharedPlanUsage};
 use axum::extract::State;
@@ -23,12 +23,11 @@ use crate::{
     extract::Json,
 };
 
-/// Invoices that the overview has.
 const LATEST_INVOICES: i64 = 20;
-/// Millionths of a cent, in which the gateway counts.
+/// Microcents per cent. The gateway counts in microcents.
 const MICROCENTS: u64 = 1_000_000;
 
-/// Shows your plan with its use, the plans that there are, your subscription, and your bill.
+/// Shows your plan with its usage, the available plans, your subscription, and your bill.
 #[utoipa::path(
     get, path = "/billing", tag = "Billing",
     responses((status = 200, description = "The overview", body = BillingOverview)),
@@ -37,7 +36,7 @@ pub async fn of_user(State(app): State<App>, caller: CliUser) -> Result<Json<Bil
     Ok(Json(overview(&app, &caller.user.id.into()).await?))
 }
 
-/// Shows an organization's plan with its use, the plans that there are, its subscription, and its bill.
+/// Shows an organization's plan with its usage, the available plans, its subscription, and its bill.
 #[utoipa::path(
     get, path = "/orgs/{name}/billing", tag = "Billing",
     params(("name" = String, Path, description = "The organization's name")),
@@ -94,7 +93,7 @@ fn view_usage(used: Usage) -> PlanUsage {
     PlanUsage {
         projects: used.projects,
         domains: used.domains,
-        // Sites are files: there is nothing yet that could be kept ready.
+        // Sites are static files: there are no apps to keep ready yet.
         ready_apps: 0,
         bandwidth_bytes: used.bandwidth_bytes,
         ai_credit_cents: used.ai_cost.0 / MICROCENTS,

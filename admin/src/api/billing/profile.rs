@@ -1,4 +1,4 @@
-//! `PUT /billing/profile` and `PUT /orgs/:name/billing/profile`: the details that invoices carry.
+//! `PUT /billing/profile` and `PUT /orgs/:name/billing/profile`: the details printed on invoices.
 
 use std::time::Duration;
 
@@ -27,13 +27,13 @@ use crate::{
     vat_checks,
 };
 
-/// Time after which a person may try again to store a number that the registry did not answer about.
+/// The `Retry-After` when the VAT registry did not answer.
 const TRY_AGAIN: Duration = Duration::from_mins(1);
 
-/// Stores the details that your invoices carry, in the place of those before.
+/// Stores the details printed on your invoices, replacing the previous ones.
 ///
-/// A new VAT number is checked against the EU's VAT registry. When the registry is there, but the part of the number's state does not
-/// answer, the number is stored with `vat_valid: null`; it is checked again, and VAT is charged until it is confirmed.
+/// A new VAT number is checked against the EU's VAT registry. If only the registry of the number's state does not
+/// answer, the number is stored with `vat_valid: null` and checked again later; VAT is charged until it is confirmed.
 #[utoipa::path(
     put, path = "/billing/profile", tag = "Billing", request_body = SaveBillingProfile,
     responses((status = 200, description = "The details", body = BillingProfile)),
@@ -58,10 +58,10 @@ pub async fn save(
     Ok(Json(view(profile)))
 }
 
-/// Stores the details that an organization's invoices carry, in the place of those before.
+/// Stores the details printed on an organization's invoices, replacing the previous ones.
 ///
-/// A new VAT number is checked against the EU's VAT registry. When the registry is there, but the part of the number's state does not
-/// answer, the number is stored with `vat_valid: null`; it is checked again, and VAT is charged until it is confirmed.
+/// A new VAT number is checked against the EU's VAT registry. If only the registry of the number's state does not
+/// answer, the number is stored with `vat_valid: null` and checked again later; VAT is charged until it is confirmed.
 #[utoipa::path(
     put, path = "/orgs/{name}/billing/profile", tag = "Billing", request_body = SaveBillingProfile,
     params(("name" = String, Path, description = "The organization's name")),
@@ -95,7 +95,7 @@ pub async fn save_of_org(
     Ok(Json(view(profile)))
 }
 
-/// Makes the view of billing details.
+/// Converts billing details to their API view.
 pub fn view(profile: Profile) -> BillingProfile {
     let vat_valid = match profile.vat_status {
         None | Some(VatStatus::Pending) => None,
@@ -105,8 +105,8 @@ pub fn view(profile: Profile) -> BillingProfile {
     BillingProfile { name, country, vat_number, vat_valid, address }
 }
 
-/// Has the number checked, without a transaction that would wait for the registry. Returns the answer to store with it; `None`
-/// when there is no number, or the account has it already and what is known of it stays.
+/// Checks the VAT number outside any transaction, because the registry may be slow. Returns the answer to store with
+/// it; `None` if there is no number, or the account already has it and its stored answer stays.
 async fn check(
     app: &App,
     caller: &CliUser,
@@ -117,12 +117,12 @@ async fn check(
     if !number.is_of(wanted.country) {
         return Err(other_country(number, wanted));
     }
-    // The person, because organizations are free to make.
+    // Counted per person, because organizations are free to create.
     let (person, asker) = (&caller.user.id, Asker::Person(&caller.user.id));
     let is_allowed = async || app.rate_limits.count(Bucket::VatNumber, person.as_str()).await.check();
     let before = profiles::find(&app.db, account).await?;
     if let Some(before) = before.filter(|before| before.vat_number.as_ref() == Some(number)) {
-        // Its address may change while the registry is silent, or was asked too often; that nobody has the number is an answer.
+        // Without an answer, the other details may still change; a number stored as invalid is refused.
         let known = if vat_checks::is_fresh(&before, app.clock.now()) || is_allowed().await.is_err() {
             Some(before)
         } else {
@@ -169,7 +169,7 @@ async fn store(
         vat_consultation: None,
         vat_name: None,
         vat_address: None,
-        // By a job, should somebody else have changed the number since it was looked at.
+        // A job checks it, in case somebody else changed the number after it was checked here.
         vat_next_check: has_number.then_some(now),
         vat_failures: 0,
         updated_at: now,

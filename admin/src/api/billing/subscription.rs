@@ -1,4 +1,4 @@
-//! Subscribing to a plan, changing it, cancelling and resuming: the acts are in [`crate::billing`].
+//! Subscribing to a plan, changing it, cancelling and resuming. The operations are implemented in [`crate::billing`].
 
 use api::billing::{ChangedPlan, Checkout, ChoosePlan, Subscription, TakesEffect};
 use axum::extract::State;
@@ -13,10 +13,10 @@ use crate::{
     extract::Json,
 };
 
-/// Begins to subscribe to a plan: returns the page on which its first month is paid.
+/// Starts a subscription to a plan and returns the page for paying its first month.
 ///
-/// The plan applies once the payment is paid, and renews every month until it is cancelled. Asked again before that, the
-/// same plan's page is returned, and another plan takes the first one's place.
+/// The plan applies once the payment is paid, and renews every month until it is cancelled. A repeated request before
+/// that returns the same page for the same plan; another plan replaces the first.
 #[utoipa::path(
     post, path = "/billing/checkout", tag = "Billing", request_body = ChoosePlan,
     responses((status = 200, description = "The page to pay on", body = Checkout)),
@@ -35,10 +35,10 @@ pub async fn checkout_of_user(
     checkout(&app, &caller, &caller.user.id.clone().into(), &body).await
 }
 
-/// Begins to subscribe an organization to a plan: returns the page on which its first month is paid.
+/// Starts an organization's subscription to a plan and returns the page for paying its first month.
 ///
-/// The plan applies once the payment is paid, and renews every month until it is cancelled. Asked again before that, the
-/// same plan's page is returned, and another plan takes the first one's place.
+/// The plan applies once the payment is paid, and renews every month until it is cancelled. A repeated request before
+/// that returns the same page for the same plan; another plan replaces the first.
 #[utoipa::path(
     post, path = "/orgs/{name}/billing/checkout", tag = "Billing", request_body = ChoosePlan,
     params(("name" = String, Path, description = "The organization's name")),
@@ -61,7 +61,7 @@ pub async fn checkout_of_org(
 }
 
 async fn checkout(app: &App, caller: &CliUser, payer: &Payer, body: &ChoosePlan) -> Result<Json<Checkout>, ApiError> {
-    // The person's, because organizations are free to make.
+    // Counted per person, because organizations are free to create.
     let _turn = app.bounds.checkout(&caller.user.id.clone().into()).await?;
     let page = billing::checkout(app, caller.actor(), payer, &body.plan).await?;
     Ok(Json(Checkout { checkout_url: page.into() }))
@@ -69,10 +69,10 @@ async fn checkout(app: &App, caller: &CliUser, payer: &Payer, body: &ChoosePlan)
 
 /// Changes your subscription to another plan.
 ///
-/// A plan that costs more applies immediately, and one that costs less when the subscription renews; the new price is
-/// charged at the renewal in either case. The AI credit of a plan that costs more comes once it is paid. A plan that came by an
-/// upgrade is paid for one month before a cheaper one takes its place. A smaller plan is refused while more is used than it allows, and nothing that it has no room for is made until it
-/// applies.
+/// A more expensive plan applies immediately, a cheaper one when the subscription renews; either way the new price is
+/// charged at the renewal. The AI credit of a more expensive plan becomes available once it is paid. A plan entered by
+/// an upgrade must be paid for one month before a cheaper one replaces it. A smaller plan is refused while usage
+/// exceeds its limits, and until it applies nothing can be created that would exceed them.
 #[utoipa::path(
     post, path = "/billing/change-plan", tag = "Billing", request_body = ChoosePlan,
     responses((status = 200, description = "The plan was changed, or will be", body = ChangedPlan)),
@@ -91,10 +91,10 @@ pub async fn change_of_user(
 
 /// Changes an organization's subscription to another plan.
 ///
-/// A plan that costs more applies immediately, and one that costs less when the subscription renews; the new price is
-/// charged at the renewal in either case. The AI credit of a plan that costs more comes once it is paid. A plan that came by an
-/// upgrade is paid for one month before a cheaper one takes its place. A smaller plan is refused while more is used than it allows, and nothing that it has no room for is made until it
-/// applies.
+/// A more expensive plan applies immediately, a cheaper one when the subscription renews; either way the new price is
+/// charged at the renewal. The AI credit of a more expensive plan becomes available once it is paid. A plan entered by
+/// an upgrade must be paid for one month before a cheaper one replaces it. A smaller plan is refused while usage
+/// exceeds its limits, and until it applies nothing can be created that would exceed them.
 #[utoipa::path(
     post, path = "/orgs/{name}/billing/change-plan", tag = "Billing", request_body = ChoosePlan,
     params(("name" = String, Path, description = "The organization's name")),
@@ -123,9 +123,9 @@ async fn change(app: &App, actor: Actor<'_>, payer: &Payer, body: ChoosePlan) ->
     Ok(Json(ChangedPlan { ok: true, plan: body.plan, takes_effect, applies_at }))
 }
 
-/// Cancels your subscription: it ends with the month that is paid, and your plan becomes the free one.
+/// Cancels your subscription: it ends with the paid month, and your plan becomes the free one.
 ///
-/// Nothing is deleted. Until then it can be resumed. One whose month is not paid ends immediately.
+/// Nothing is deleted, and until then the subscription can be resumed. Without a paid month it ends immediately.
 #[utoipa::path(
     post, path = "/billing/cancel", tag = "Billing",
     responses((status = 200, description = "The subscription", body = Subscription)),
@@ -139,9 +139,9 @@ pub async fn cancel_of_user(State(app): State<App>, caller: CliUser) -> Result<J
     current(&app, payer.account()).await
 }
 
-/// Cancels an organization's subscription: it ends with the month that is paid, and its plan becomes the free one.
+/// Cancels an organization's subscription: it ends with the paid month, and its plan becomes the free one.
 ///
-/// Nothing is deleted. Until then it can be resumed. One whose month is not paid ends immediately.
+/// Nothing is deleted, and until then the subscription can be resumed. Without a paid month it ends immediately.
 #[utoipa::path(
     post, path = "/orgs/{name}/billing/cancel", tag = "Billing",
     params(("name" = String, Path, description = "The organization's name")),
@@ -161,7 +161,7 @@ pub async fn cancel_of_org(
     current(&app, payer.account()).await
 }
 
-/// Takes the cancellation of your subscription back, so that it renews.
+/// Resumes your cancelled subscription, so that it renews.
 #[utoipa::path(
     post, path = "/billing/resume", tag = "Billing",
     responses((status = 200, description = "The subscription", body = Subscription)),
@@ -175,7 +175,7 @@ pub async fn resume_of_user(State(app): State<App>, caller: CliUser) -> Result<J
     current(&app, payer.account()).await
 }
 
-/// Takes the cancellation of an organization's subscription back, so that it renews.
+/// Resumes an organization's cancelled subscription, so that it renews.
 #[utoipa::path(
     post, path = "/orgs/{name}/billing/resume", tag = "Billing",
     params(("name" = String, Path, description = "The organization's name")),
@@ -195,13 +195,12 @@ pub async fn resume_of_org(
     current(&app, payer.account()).await
 }
 
-/// The subscription after it was cancelled or resumed, though it be over.
+/// Returns the subscription after it was cancelled or resumed, even if it has ended.
 async fn current(app: &App, account: &Account) -> Result<Json<Subscription>, ApiError> {
     let subscription = subscriptions::latest(&app.db, account).await?;
     Ok(Json(view(subscription.ok_or_else(|| ApiError::not_found("subscription"))?)))
 }
 
-/// Makes the view of a subscription.
 pub(super) fn view(subscription: subscriptions::Subscription) -> Subscription {
     Subscription {
         status: subscription.status,

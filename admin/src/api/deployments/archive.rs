@@ -1,7 +1,7 @@
-//! `/projects/:name/deployments/:id/archive`: everything that was uploaded, as one file.
+//! `/projects/:name/deployments/:id/archive`: a deployment's uploaded files as a single file.
 //!
-//! The archive is made while it is sent, by a task that ends when the client takes nothing for too long. An archive that breaks off
-//! breaks the connection, so that nobody takes it for a whole one.
+//! A task creates the archive while it is sent, and ends when the client stalls. If the archive cannot be completed,
+//! the connection is aborted, so that the client does not take it for complete.
 
 use api::deployments::{ArchiveFormat, ArchiveQuery};
 use axum::{
@@ -40,14 +40,14 @@ use crate::{
     rates::Bucket,
 };
 
-/// Parts of an archive that wait for the client.
 const PARTS_AHEAD: usize = 2;
 
 /// Downloads all files of a deployment as they were uploaded, as a gzipped tarball or a zip archive.
 ///
-/// `_headers` and `_redirects` are among them, as far as they count; the names and passwords of `Basic-Auth` are left out, since only
-/// hashes of them are kept. Deployments from before they were kept lack both. The archive is made while it is sent: its length is not
-/// known beforehand, and one that breaks off has no end. The same deployment gives the same bytes. Downloads count for nothing.
+/// The archive includes `_headers` and `_redirects`, as far as they are in effect, but not the names and passwords of
+/// `Basic-Auth`, of which only hashes are stored. Older deployments, made before these files were stored, lack both.
+/// The archive is created while it is sent, so its length is not known in advance, and an interrupted download is
+/// incomplete. The same deployment always produces the same bytes. Downloads do not count as traffic.
 #[utoipa::path(
     get, path = "/projects/{name}/deployments/{id}/archive", tag = "Deployments",
     params(
@@ -84,7 +84,7 @@ pub async fn download(
     let turn = app.bounds.downloads().begin(&payer).await?;
     let listing = app.bounds.listing(&payer).await?;
     let (store, read_id) = (app.store.clone(), id.clone());
-    // A manifest that is being read takes its memory also when nobody waits for it any more.
+    // A separate task: reading a manifest holds memory, and so the permit, even after the client disconnects.
     let opening = app.in_background(async move {
         let _listing = listing;
         Ok(async {
@@ -109,7 +109,7 @@ pub async fn download(
     Ok((headers, body).into_response())
 }
 
-/// The answer where there is no such deployment, or none any more.
+/// The error for a deployment that does not exist or no longer exists.
 fn gone() -> ApiError {
     ApiError::new(
         Code::NotFound,
@@ -124,7 +124,7 @@ const fn content_type(format: ArchiveFormat) -> &'static str {
     }
 }
 
-/// Makes the archive in a task of its own, which holds the turn until it has ended.
+/// Spawns the task that creates the archive. The task holds the permit until it ends.
 fn send(
     app: &App,
     (caller, project): (Caller, ProjectPermit<Member>),
@@ -148,11 +148,11 @@ fn send(
         let writing = write_archive(&mut files, form, date.unix_seconds(), &sink);
         let written = tokio::select! {
             written = timeout(longest, writing) => written.unwrap_or(Err(ExportError::Stalled)),
-            // Who may not read it any more gets no more of it.
+            // A caller who loses access during the download receives no more of it.
             _ = second_look::lost(&looks, &caller, Subject::Project(&project)) => Err(ExportError::Gone),
         };
         match written {
-            // Whoever reads may have gone meanwhile.
+            // The client may have disconnected.
             Ok(()) => drop(done.send(())),
             Err(ExportError::Gone | ExportError::Stalled) => {}
             Err(error) => {
@@ -167,12 +167,12 @@ fn send(
         if let Some(part) = parts.recv().await {
             return Some((Ok(part), (parts, is_whole)));
         }
-        // Only the end of the task says that the archive has its end.
+        // The archive is complete only if the task says so.
         is_whole?.await.err().map(|_| (Err(BrokeOff), (parts, None)))
     })
 }
 
-/// Why a download has no end.
+/// The error that aborts an incomplete download.
 #[derive(Debug, thiserror::Error)]
 #[error("the download broke off")]
 struct BrokeOff;

@@ -1,6 +1,6 @@
-//! `/projects/:name/deployments/:id/files` and `…/changes`: what a deployment holds, and how that differs from another.
+//! `/projects/:name/deployments/:id/files` and `…/changes`: a deployment's files, and how they differ from another's.
 //!
-//! Both read what the pack's manifest lists: `_headers` and `_redirects` at the root are compiled into it, and no files.
+//! Both read the pack's manifest. `_headers` and `_redirects` at the root are compiled into it and not listed as files.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use crate::{
     metrics,
 };
 
-/// When to try again what the store did not give.
+/// The `Retry-After` when the store fails.
 const STORE_RETRY: Duration = Duration::from_secs(30);
 
 /// Lists the files of a deployment, sorted by path.
@@ -58,10 +58,10 @@ pub async fn list(
     require_files(&app, &project, &id).await?;
     let turn = app.bounds.listing(&project.payer()).await?;
     let (store, read_id) = (app.store.clone(), id.clone());
-    // A manifest that is being read takes its memory also when nobody waits for it any more.
+    // A separate task: reading a manifest holds memory, and so the permit, even after the client disconnects.
     let reading = app.in_background(async move {
         let _turn = turn;
-        // One more than the page has, which tells whether there is a next page.
+        // One more than the page size shows whether there is a next page.
         Ok(store.files(&read_id, page.cursor, rows + 1).await)
     });
     let mut files = match reading.await? {
@@ -75,9 +75,9 @@ pub async fn list(
     Ok(Json(DeployedFileList { files: files.into_iter().map(view).collect(), next_cursor }))
 }
 
-/// Shows how the files of a deployment differ from those of the one made before it, or of another one of the project.
+/// Shows how the files of a deployment differ from those of the previous one, or of another one of the project.
 ///
-/// Files are compared by content. Each list names 1,000 of them at most; the numbers count all.
+/// Files are compared by content. Each list has at most 1,000 files; the totals count all.
 #[utoipa::path(
     get, path = "/projects/{name}/deployments/{id}/changes", tag = "Deployments",
     params(
@@ -123,14 +123,13 @@ pub async fn changes(
     }
 }
 
-/// The rows of a page.
 fn page_rows(page: &FilePage) -> Result<usize, ApiError> {
     let rows = page.limit.as_deref().map_or(Some(FILE_PAGE_ROWS), |limit| limit.parse().ok());
     rows.filter(|rows| (1..=FILE_PAGE_ROWS).contains(rows))
         .ok_or_else(|| ApiError::invalid(format!("`limit` must be a whole number from 1 to {FILE_PAGE_ROWS}.")))
 }
 
-/// Refuses a deployment that is not the project's, or of which no files are kept.
+/// Rejects a deployment of another project, or one without stored files.
 pub(super) async fn require_files(
     app: &App,
     project: &ProjectPermit<Member>,
@@ -147,7 +146,7 @@ pub(super) async fn require_files(
     Err(ApiError::new(Code::NoFiles, format!("The deployment {id} {why}.")))
 }
 
-/// The answer where the files of a deployment could not be read: 404 only if it was deleted meanwhile.
+/// Returns the error for files that could not be read: 404 only if the deployment was deleted meanwhile.
 pub(super) async fn unreadable(
     app: &App,
     project: &ProjectPermit<Member>,

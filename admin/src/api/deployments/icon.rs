@@ -1,4 +1,4 @@
-//! `/projects/:name/deployments/:id/icon`: what browsers show beside the name of a deployment's pages.
+//! `/projects/:name/deployments/:id/icon`: a deployment's favicon.
 
 use std::ops::RangeInclusive;
 
@@ -17,19 +17,18 @@ use super::{
 };
 use crate::{app::App, auth::ProjectAccess, error::ApiError, extract::Path};
 
-/// Names that browsers and phones ask for by themselves, the one that is drawn best first.
+/// File names that browsers and phones request by default, the best-looking first.
 const ICONS: &[&str] = &["favicon.svg", "apple-touch-icon.png", "favicon.png", "favicon.ico"];
-/// Bytes of what is shown.
 const BYTES: RangeInclusive<u64> = 1..=ICON_BYTES as u64;
-/// A deployment never changes.
+/// `Cache-Control` of the icon: deployments are immutable.
 const FOREVER: HeaderValue = HeaderValue::from_static("private, max-age=31536000, immutable");
-/// The policy of the image when it is opened as a document, which an SVG is: nothing is allowed.
+/// `Content-Security-Policy` of the icon, which forbids everything if it is opened as a document, as an SVG can be.
 const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; sandbox");
 
 /// Serves the icon of a deployment.
 ///
-/// It is the first of `favicon.svg`, `apple-touch-icon.png`, `favicon.png` and `favicon.ico` that lies at its root and has at most
-/// 512 KB. Icons that pages name elsewhere are not looked for.
+/// It is the first of `favicon.svg`, `apple-touch-icon.png`, `favicon.png` and `favicon.ico` that exists at the
+/// deployment's root and has at most 512 KB. Icons that pages reference elsewhere are not considered.
 #[utoipa::path(
     get, path = "/projects/{name}/deployments/{id}/icon", tag = "Deployments",
     params(
@@ -56,7 +55,7 @@ pub async fn show(
     require_files(&app, &project, &id).await?;
     let turn = app.bounds.listing(&project.payer()).await?;
     let (store, read_id) = (app.store.clone(), id.clone());
-    // A manifest that is being read takes its memory also when nobody waits for it any more.
+    // A separate task: reading a manifest holds memory, and so the permit, even after the client disconnects.
     let reading = app.in_background(async move {
         let _turn = turn;
         let icon = async {

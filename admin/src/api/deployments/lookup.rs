@@ -1,4 +1,4 @@
-//! `/deployments/:id`: the project of a deployment, for whoever knows only the deployment's id.
+//! `/deployments/:id`: finds the project of a deployment by the deployment's id.
 
 use api::deployments::DeploymentProject;
 use axum::extract::State;
@@ -11,7 +11,7 @@ use crate::{
     extract::{Json, Path},
 };
 
-/// Says which project a deployment belongs to.
+/// Shows which project a deployment belongs to.
 #[utoipa::path(
     get, path = "/deployments/{id}", tag = "Deployments",
     params(("id" = String, Path, description = "The deployment's id")),

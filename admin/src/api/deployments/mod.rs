@@ -1,5 +1,5 @@
-//! `/projects/:name/deployments`: listing, showing, activating and deleting them; uploading one is in [`upload`],
-//! what one holds in [`files`], all of it as an archive in [`archive`], its icon in [`icon`], its project in [`lookup`].
+//! `/projects/:name/deployments`: listing, showing, activating and deleting deployments. [`upload`] uploads one,
+//! [`files`] lists its files, [`archive`] downloads them, [`icon`] serves its icon, and [`lookup`] finds its project.
 
 pub mod archive;
 pub mod files;
@@ -35,7 +35,7 @@ use crate::{
     extract::{Json, Paged, Path},
 };
 
-/// Longest look at the store before a deployment is activated.
+/// Timeout of the check that the store has a deployment's files, before it is activated.
 const PACK_LOOK: Duration = Duration::from_secs(5);
 
 /// The deployment of the path. The project of the path is in [`ProjectAccess`].
@@ -81,10 +81,9 @@ pub async fn show(
     Ok(Json(view(&app.addresses, &project, &kept(&app, &project).await?, row)))
 }
 
-/// Points a project at one of its deployments: to roll back, or forward again.
+/// Makes one of a project's deployments live, to roll back or forward.
 ///
-/// No file is touched, so this takes effect as soon as every edge knows of it. Works with an organization's `deploy`
-/// token too.
+/// No files are copied, so this takes effect once every edge knows. An organization's `deploy` token may do this too.
 #[utoipa::path(
     post, path = "/projects/{name}/deployments/{id}/activate", tag = "Deployments",
     params(
@@ -116,8 +115,7 @@ pub async fn activate(
     Ok((change.commit().await?, Json(Activated { ok: true, active_deployment_id: id })))
 }
 
-/// Refuses a deployment whose files the store does not have, or not as they were. Whether there is such a deployment is for others
-/// to say.
+/// Rejects a deployment whose files are missing or damaged. Its existence is checked elsewhere.
 async fn require_pack(app: &App, project: &ProjectPermit<Deploy>, id: &DeploymentId) -> Result<(), ApiError> {
     let row = db::projects::deployments::find(&app.db, project, id).await?;
     if row.is_none_or(|row| !row.status.has_files()) {
@@ -125,7 +123,7 @@ async fn require_pack(app: &App, project: &ProjectPermit<Deploy>, id: &Deploymen
     }
     let turn = app.bounds.listing(&project.payer()).await?;
     let (store, id) = (app.store.clone(), id.clone());
-    // A manifest that is being read takes its memory also when nobody waits for it any more.
+    // A separate task: reading a manifest holds memory, and so the permit, even after the client disconnects.
     let looking = app.in_background(async move {
         let _turn = turn;
         Ok(store.probe(&id).await)
@@ -138,7 +136,7 @@ async fn require_pack(app: &App, project: &ProjectPermit<Deploy>, id: &Deploymen
 
 /// Deletes a deployment that is not live, with its files.
 ///
-/// The deployment cannot be activated any more, and its own address stops being served.
+/// The deployment can no longer be activated, and its own address is no longer served.
 #[utoipa::path(
     delete, path = "/projects/{name}/deployments/{id}", tag = "Deployments",
     params(
@@ -167,14 +165,14 @@ pub async fn delete(
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
-/// Returns how far back the deployments of a project are kept for their number.
+/// Returns which of a project's deployments its plan's number retains.
 pub async fn kept(app: &App, project: &ProjectPermit<impl AtLeast<Deploy>>) -> Result<KeptDeployments, ApiError> {
     let mut conn = app.db.acquire().await?;
     let number = plan::kept_deployments(&mut conn, app.plans(), &project.owner).await?;
     Ok(db::projects::deployments::kept(&mut *conn, project, number).await?)
 }
 
-/// Makes the view of a deployment.
+/// Converts a deployment to its API view.
 pub fn view(
     addresses: &Addresses,
     project: &Project,

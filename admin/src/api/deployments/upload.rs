@@ -34,9 +34,9 @@ use crate::{
 
 /// Publishes a folder as a project's live deployment.
 ///
-/// The body is a tarball, compressed by gzip or Zstandard, or a zip archive, of at most 100 MB, with 1 to 10,000 regular files of at most 25 MB each and 250 MB
-/// together. The former deployment is served until the new one is complete, and can be activated again later. Works
-/// with an organization's `deploy` token too.
+/// The body is a tarball compressed by gzip or Zstandard, or a zip archive, of at most 100 MB, with 1 to 10,000 regular
+/// files of at most 25 MB each and 250 MB in total. The previous deployment is served until the new one is complete,
+/// and can be activated again later. An organization's `deploy` token may do this too.
 #[utoipa::path(
     post, path = "/projects/{name}/deployments", tag = "Deployments",
     params(("name" = String, Path, description = "The project's name"), OriginHeaders),

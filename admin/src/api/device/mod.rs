@@ -1,7 +1,6 @@
-//! The device-flow login: the client starts it and polls, the person answers elsewhere.
+//! The device-flow login: the client starts it and polls, and the person answers in a browser.
 //!
-//! [`start()`] and [`poll()`] are the client's endpoints; [`crate::pages::device`] is where the person answers for the local
-//! kind.
+//! [`start()`] and [`poll()`] are the client's endpoints; [`crate::pages::device`] is the `local` code host's page.
 
 mod poll;
 mod start;
@@ -15,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::ApiError;
 
-/// A device code of ours: 32 random bytes in base64url. Only its SHA-256 is stored.
+/// A device code that admin issued: 32 random bytes in base64url. Only its SHA-256 is stored.
 struct DeviceCode(String);
 
 impl DeviceCode {
@@ -36,7 +35,7 @@ impl DeviceCode {
     }
 }
 
-/// Reads the code host's device code from its opened seal.
+/// Reads the code host's device code from its decrypted form.
 fn opened(plain: Vec<u8>) -> Result<SecretString, ApiError> {
     String::from_utf8(plain).map(Into::into).map_err(ApiError::internal)
 }

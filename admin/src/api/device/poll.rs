@@ -26,16 +26,15 @@ use crate::{
     mail::notices::{Notice, notify},
 };
 
-/// The time that `slow_down` adds to the interval (RFC 8628, section 3.5).
+/// Added to the interval by `slow_down` (RFC 8628, section 3.5).
 const SLOW_DOWN: Duration = Duration::from_secs(5);
-/// The time by which a poll may come early: a client's clock and the network may shorten an interval.
+/// The tolerance for polls that come early, because of the client's clock and the network.
 const INTERVAL_SLACK: Duration = Duration::from_millis(500);
-/// The label of tokens that a device flow makes.
 const LABEL: &str = "svc login";
 
-/// Asks whether the person has answered a device flow.
+/// Polls whether the person has answered a device flow.
 ///
-/// Leave `interval` seconds between two polls. A device code gives one token; afterwards it has expired.
+/// Wait `interval` seconds between two polls. A device code yields one token; afterwards it has expired.
 #[utoipa::path(
     post, path = "/auth/device/poll", tag = "Device-flow login", security(()), request_body = DevicePoll,
     responses(
@@ -79,7 +78,7 @@ pub async fn poll(
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(token)))
 }
 
-/// The outcome of a poll as far as the flow's row decides it.
+/// The outcome of a poll according to the flow's row.
 #[derive(Debug, PartialEq, Eq)]
 enum Judgement {
     Expired,
@@ -96,7 +95,7 @@ fn judge(grant: &Grant, now: Timestamp) -> Judgement {
     match (grant.state, &grant.user_id) {
         (GrantState::Used, _) | (GrantState::Approved, None) => Judgement::Expired,
         (GrantState::Denied, _) => Judgement::Denied,
-        // An answer is delivered even to a client that polls too fast.
+        // Deliver an answer even to a client that polls too fast.
         (GrantState::Approved, Some(user)) => Judgement::Approved(user.clone()),
         (GrantState::Pending, _) => {
             let interval = Duration::from_secs(u64::try_from(grant.interval_seconds).unwrap_or(0));
@@ -117,7 +116,7 @@ enum Redeemer {
     FromCodeHost(SignedIn),
 }
 
-/// Exchanges the code for a token, in one transaction, so that neither happens without the other.
+/// Exchanges the code for a token, in one transaction so that neither happens without the other.
 async fn redeem(app: &App, hash: &[u8; 32], redeemer: Redeemer) -> Result<TokenSecret, ApiError> {
     let now = app.clock.now();
     let mut tx = app.db.begin().await?;

@@ -13,10 +13,10 @@ use secrets::Purpose;
 use super::{DeviceCode, whole_seconds};
 use crate::{app::App, error::ApiError, extract::Json};
 
-/// User codes that are tried before giving up. Collisions are rare: there are 20^8.
+/// The maximum number of user codes to try. Collisions are rare: there are 20^8 codes.
 const USER_CODE_TRIES: usize = 3;
 
-/// Starts a device flow, which ends with a `cli` token.
+/// Starts a device flow, which yields a `cli` token.
 ///
 /// Show the person `user_code` and `verification_uri`, then poll. Takes no body.
 #[utoipa::path(

@@ -1,7 +1,6 @@
-//! The OpenAPI document of the control plane: what the handlers' attributes say, completed by what holds for many
-//! operations alike.
+//! The control plane's OpenAPI document: the handlers' attributes, plus what many operations have in common.
 //!
-//! `openapi.json` at the root of the repository is this document; a test keeps it current, and `make openapi` rewrites it.
+//! `openapi.json` at the repository's root is this document. A test keeps it current; `make openapi` rewrites it.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +16,7 @@ const ABOUT: &str = include_str!("about.md");
 /// The address at which `make up` serves the API.
 const DEFAULT_BASE_URL: &str = "https://api.svc.localhost:8443";
 
-/// The groups of operations, in the order in which people read about them.
+/// The groups of operations, in reading order.
 const TAGS: [(&str, &str); 21] = [
     ("Health and identity", "Whether the platform works, and who the token speaks for."),
     ("Device-flow login", "Getting a `cli` token with the help of a browser, as RFC 8628 describes it."),
@@ -42,7 +41,7 @@ const TAGS: [(&str, &str); 21] = [
     ("Documentation", "This description."),
 ];
 
-/// The whole document. Nothing in it depends on the configuration; see [`serve_at`].
+/// Returns the complete document. It does not depend on the configuration; see [`serve_at`].
 pub fn complete(described: &OpenApi) -> Result<Value, serde_json::Error> {
     let mut document = serde_json::to_value(described)?;
     document["info"] = json!({
@@ -91,7 +90,7 @@ pub fn complete(described: &OpenApi) -> Result<Value, serde_json::Error> {
     Ok(document)
 }
 
-/// Makes it the document of the API at `base_url`.
+/// Sets `base_url` as the document's server.
 pub fn serve_at(document: &mut Value, base_url: &str) {
     document["servers"] = json!([{ "url": base_url.trim_end_matches('/') }]);
 }
@@ -116,8 +115,8 @@ fn add_error_schemas(document: &mut Value) -> Result<(), serde_json::Error> {
     Ok(())
 }
 
-/// Moves error responses that several operations have in common into the components. Of those that share a name, which
-/// is made of their codes, the most frequent one moves.
+/// Moves error responses that several operations share into the components. Names are derived from the codes; if
+/// several responses have the same name, the most frequent one is moved.
 fn share_responses(document: &mut Value) {
     let mut uses: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
     for_each_response(document, |response| {
@@ -145,7 +144,7 @@ fn share_responses(document: &mut Value) {
     }
 }
 
-/// An error response's codes in one word, such as `ForbiddenOrPlanLimitReached`.
+/// Joins an error response's codes to a name such as `ForbiddenOrPlanLimitReached`.
 fn shared_name(response: &Value) -> Option<String> {
     let codes = response.pointer("/content/application~1json/schema/allOf/1/properties/error/properties/code/enum")?;
     let pascal = |code: &Value| {
@@ -167,7 +166,7 @@ fn for_each_response(document: &mut Value, mut act: impl FnMut(&mut Value)) {
     }
 }
 
-/// Adds the answers that no operation gives: to unknown paths, and to methods that a path does not have.
+/// Adds the responses outside operations: for unknown paths, and for methods that a path does not support.
 fn add_answers_of_no_operation(document: &mut Value) {
     let mut wrong_method = operation::error(
         "`method_not_allowed`: the path exists, but not with this method. Any path can answer so.",
@@ -183,7 +182,7 @@ fn add_answers_of_no_operation(document: &mut Value) {
     document["components"]["responses"]["PathNotFound"] = unknown_path;
 }
 
-/// Takes the brackets off rustdoc's links, which descriptions have from the types' own documentation.
+/// Removes the brackets of intra-doc links from descriptions, which come from the types' rustdoc.
 fn unlink(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,11 +1,11 @@
-//! The headers of answers: what each means, and which of them an answer carries because of what stands around its handler.
+//! Response headers: their meaning, and which of them the layers around a handler add.
 
 use serde_json::{Map, Value, json};
 
 use super::operation::Surroundings;
 use crate::middleware::idempotency;
 
-/// Every header that the document names: its name, its schema's type, and its meaning.
+/// The name, schema type and meaning of every header in the document.
 const HEADERS: &[(&str, &str, &str)] = &[
     ("Allow", "string", "The methods that the path has."),
     ("Cache-Control", "string", "The time for which the answer may be kept, and the caches that may keep it."),
@@ -37,11 +37,9 @@ const HEADERS: &[(&str, &str, &str)] = &[
     ),
 ];
 const REQUEST_ID: &str = "X-Request-Id";
-/// Headers of every page.
 const OF_PAGES: [&str; 5] =
     ["Cache-Control", "Content-Security-Policy", "Referrer-Policy", "X-Content-Type-Options", "X-Frame-Options"];
 
-/// The document's `components.headers`.
 pub(super) fn components() -> Value {
     let described = HEADERS.iter().map(|&(name, kind, meaning)| {
         let mut header = json!({ "description": meaning, "schema": { "type": kind } });
@@ -56,7 +54,7 @@ pub(super) fn components() -> Value {
     Value::Object(described.collect())
 }
 
-/// The headers of an answer: those that its handler's attribute names in `own`, and those of the layers around it.
+/// Returns a response's headers: those in the handler's attribute (`own`), and those of the layers around it.
 pub(super) fn of_response(
     around: &Surroundings,
     status: u16,
@@ -88,7 +86,6 @@ pub(super) fn of_response(
     references(names)
 }
 
-/// References to the components of these names.
 pub(super) fn references<'n>(names: impl IntoIterator<Item = &'n str>) -> Value {
     let reference = |name: &str| json!({ "$ref": format!("#/components/headers/{name}") });
     let mut sorted: Vec<&str> = names.into_iter().collect();

@@ -1,7 +1,7 @@
-//! What the API says of itself to programs: `/openapi.json` and `/`.
+//! The machine-readable description of the API: `/openapi.json` and `/`.
 //!
-//! [`document`] completes what the handlers' attributes say, with [`operation`] and [`headers`]. The page that people read is
-//! [`crate::pages::docs`].
+//! [`document`] completes the handlers' attributes with [`operation`] and [`headers`]. [`crate::pages::docs`] renders
+//! it.
 
 pub mod document;
 mod headers;
@@ -22,7 +22,7 @@ use crate::{app::App, extract::Json};
 pub struct OpenApiJson(Bytes);
 
 impl OpenApiJson {
-    /// Writes the completed document, once for all requests.
+    /// Serializes the completed document, once for all requests.
     pub fn new(document: &Value) -> Self {
         Self(document.to_string().into())
     }
@@ -36,7 +36,7 @@ impl OpenApiJson {
     ),
 )]
 pub async fn openapi(Extension(document): Extension<OpenApiJson>) -> ([(HeaderName, &'static str); 2], Bytes) {
-    // The same for everybody, so that edges keep it for a while.
+    // The response is the same for everybody, so edges may cache it.
     ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "public, max-age=60")], document.0)
 }
 

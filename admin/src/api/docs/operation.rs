@@ -1,7 +1,7 @@
-//! One operation: what its parts can answer, added to what its handler's attribute says.
+//! Completes one operation: adds the errors of the layers around its handler to those in the handler's attribute.
 //!
-//! A part (an extractor, a layer of middleware) declares its errors beside itself. Which parts an operation has is read off
-//! its path, parameters, body and security.
+//! Each extractor and each layer of middleware declares its errors in its own module. Which of them apply to an
+//! operation follows from its path, parameters, body and security.
 
 use std::collections::BTreeMap;
 
@@ -17,35 +17,30 @@ use crate::{
     publishing::receive::UPLOAD_ERRORS,
 };
 
-/// The extension in which an attribute lists the errors of its own handler: an object of codes and their conditions.
+/// The extension that lists a handler's own errors: an object of codes and their conditions.
 const OWN_ERRORS: &str = "x-errors";
-/// The extension in which an attribute lists the errors of the AI gateway that its handler passes on: by status, an object of
-/// codes and their conditions.
+/// The extension that lists the AI gateway errors that a handler relays: by status, codes and their conditions.
 const GATEWAY_ERRORS: &str = "x-gateway-errors";
-/// The scheme of operations that take a session of the console and no token.
+/// The security scheme of operations that accept only a session of the console.
 pub(super) const SESSION: &str = "session";
-/// The errors that any operation can answer.
 const COMMON_ERRORS: &[PossibleError] = &[
     PossibleError::new(Code::Internal, "the service failed; its log holds the cause under the `X-Request-Id`"),
     PossibleError::new(Code::BadGateway, "the control plane does not answer the edge that the request came through"),
 ];
-/// What the edge answers that a request came through, where the answer has the shape of an error.
+/// Errors that the edge in front of admin returns in the API's error format.
 const EDGE_ERRORS: &[PossibleError] = &[PossibleError::new(
     Code::Busy,
     "too many requests of the client, or of all clients, are under way at the edge, or the database does not answer",
 )];
-/// What the edge answers to a request with a body.
 const EDGE_BODY_ERRORS: &[PossibleError] =
     &[PossibleError::new(Code::RequestTimeout, "the body did not arrive in time")];
 
-/// The layers around an operation's handler, and their errors.
+/// The layers around an operation's handler.
 #[derive(Debug)]
 pub(super) struct Surroundings {
-    /// Requests are counted, by token or by address.
     pub(super) is_limited: bool,
-    /// An `Idempotency-Key` is honoured.
     pub(super) is_idempotent: bool,
-    /// The errors of each part, innermost first: the first word on a code is the most specific one.
+    /// The errors of each layer, innermost first: the first condition given for a code is the most specific one.
     errors: Vec<&'static [PossibleError]>,
 }
 
@@ -59,9 +54,9 @@ impl Surroundings {
         let is_upload =
             operation.get("requestBody").is_some_and(|body| body["content"].get("application/gzip").is_some());
         let is_idempotent = method == "post" && wants_token;
-        // Without a token, what looks something up is limited.
+        // Unauthenticated lookups are rate limited.
         let is_limited = wants_token || wants_session || is_device_flow || has_path_parameters;
-        // Under an `Idempotency-Key` a body is read to be compared, also where the handler takes none.
+        // With an `Idempotency-Key`, the body is read for comparison even if the handler takes none.
         let has_small_body = !is_upload && (operation.contains_key("requestBody") || is_idempotent);
         let parameters = operation.get("parameters").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let is_closed = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
@@ -77,7 +72,7 @@ impl Surroundings {
             (wants_token || wants_session, AUTHENTICATION_ERRORS),
             (is_closed && (wants_token || wants_session), SUSPENSION_ERRORS),
             (operation.contains_key("requestBody") || is_idempotent, EDGE_BODY_ERRORS),
-            // The answer that says that the platform is unwell is not one of the errors.
+            // The 503 of `/health` is its regular response and not one of these errors.
             (path != "/health", EDGE_ERRORS),
             (true, COMMON_ERRORS),
         ];
@@ -86,9 +81,8 @@ impl Surroundings {
     }
 }
 
-/// Completes the operation `method path`.
 pub(super) fn complete(path: &str, method: &str, operation: &mut Map<String, Value>) {
-    // Handlers in different files may share a name; ids may not.
+    // Handlers in different files may share a name; operation ids must be unique.
     let id = path.split(['/', '{', '}', '.']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("_");
     operation.insert("operationId".to_owned(), format!("{method}_{}", if id.is_empty() { "root" } else { &id }).into());
 
@@ -115,7 +109,7 @@ pub(super) fn complete(path: &str, method: &str, operation: &mut Map<String, Val
             None => {
                 responses.insert(status.to_string(), error);
             }
-            // The same status can also come with a page.
+            // The same status may also be described with a page.
             Some(described) => {
                 let text = |response: &Value| response["description"].as_str().unwrap_or_default().to_owned();
                 described["description"] = format!("{} {}", text(described), text(&error)).into();
@@ -129,7 +123,7 @@ pub(super) fn complete(path: &str, method: &str, operation: &mut Map<String, Val
     }
 }
 
-/// The operation's errors: codes and conditions, by status. What the handler says of a code replaces what a part says.
+/// Returns the operation's errors by status: codes and conditions. The handler's conditions replace a layer's.
 fn by_status(own: Option<&Value>, around: &Surroundings) -> BTreeMap<u16, Vec<(String, String)>> {
     let own = own.and_then(Value::as_object).into_iter().flatten();
     let own = own.map(|(code, when)| (code.clone(), when.as_str().unwrap_or_default().to_owned()));
@@ -149,7 +143,7 @@ fn by_status(own: Option<&Value>, around: &Surroundings) -> BTreeMap<u16, Vec<(S
     by_status
 }
 
-/// Adds the errors of the AI gateway. What we mean by a code of the same name stays.
+/// Adds the errors of the AI gateway. An existing code of the same name keeps its condition.
 fn add_gateway_errors(errors: &mut BTreeMap<u16, Vec<(String, String)>>, of_gateway: Option<&Value>) {
     for (status, codes) in of_gateway.and_then(Value::as_object).into_iter().flatten() {
         let errors = errors.entry(status.parse().unwrap_or_default()).or_default();
@@ -168,13 +162,13 @@ fn error_response(around: &Surroundings, status: u16, errors: &[(String, String)
         error(&errors.iter().map(|(code, when)| format!("`{code}`: {when}.")).collect::<Vec<_>>().join(" "), &codes);
     response["headers"] = headers::of_response(around, status, None, false, true);
     if [Code::BadGateway, Code::Busy].iter().any(|code| codes.contains(&code.as_str())) {
-        // An edge answers browsers with a page.
+        // Edges answer browsers with a page.
         response["content"]["text/html"] = json!({ "schema": { "type": "string" } });
     }
     response
 }
 
-/// A response with the error envelope, whose code is one of `codes`.
+/// Returns a response with the error envelope, whose code is one of `codes`.
 pub(super) fn error(description: &str, codes: &[&str]) -> Value {
     json!({
         "description": description,
@@ -198,7 +192,7 @@ fn add_idempotency_key(operation: &mut Map<String, Value>) {
     }
 }
 
-/// Bodies that are bytes: their Rust type describes a list of numbers.
+/// Describes byte bodies as binary: their Rust type would appear as a list of numbers.
 fn describe_bytes(body: &mut Value) {
     let Some(content) = body.get_mut("content").and_then(Value::as_object_mut) else { return };
     for (media_type, content) in content {

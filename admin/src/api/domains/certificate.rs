@@ -1,4 +1,4 @@
-//! `/projects/:name/domains/:domain/certificate`: the certificate that a domain's visitors are shown.
+//! `/projects/:name/domains/:domain/certificate`: the certificate that a custom domain presents.
 
 use api::domains::CertificateStatus;
 use axum::extract::State;
@@ -15,10 +15,9 @@ use crate::{
     rates::Bucket,
 };
 
-/// Looks at the certificate of a custom domain, in a handshake made now.
+/// Checks the certificate of a custom domain in a new TLS handshake.
 ///
-/// A domain that does not answer is no error: `reachable` is false then, and `error` says why. The look takes five
-/// seconds at most.
+/// If the domain does not answer, `reachable` is false and `error` says why. The check takes at most five seconds.
 #[utoipa::path(
     get, path = "/projects/{name}/domains/{domain}/certificate", tag = "Domains",
     params(

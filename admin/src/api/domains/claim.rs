@@ -1,8 +1,11 @@
-//! Claims: a domain that another project has goes to whoever proves that it is theirs, unless that one has proved the same and it leads
-//! here. So does one that is kept for the owner of a project that was deleted, or that gave it up. A name that nobody has needs a proof
-//! beside names of others that lead here: whoever owns those may have led all names of the domain here.
+//! Claims to domains by DNS proof.
 //!
-//! The proof is a TXT record, whose value only this platform can know; nothing is stored before it stands.
+//! A domain that is attached to another project moves to a project that proves ownership, unless the other project has
+//! proved the same and the domain points to its site. The same proof claims a domain that is reserved for the former
+//! owner, after a project was deleted or detached it. An unattached domain needs a proof if names of other accounts
+//! under the same registered domain point here, because their owner may have pointed all names here.
+//!
+//! The proof is a TXT record whose value only this platform can compute. Nothing is stored before it is set.
 
 use db::{
     audit::Entry,
@@ -27,27 +30,26 @@ use crate::{
     probe::way::{Reach, reach},
 };
 
-/// Label before the domain in the name of the record.
+/// The label that precedes the domain in the record's name.
 const RECORD: &str = "_svc-challenge";
-/// What stands for the former owner of a domain where the id of the project that has it does.
+/// Stands for the former owner in a code, in place of the id of the project that has the domain.
 const FORMER_OWNER: &str = "former-owner";
-/// What stands before the id of the project that has another name under the same registered domain.
+/// Precedes, in a code, the id of the project that has another name under the same registered domain.
 const BESIDE: &str = "beside-";
-/// Most names of others under a registered domain that are looked up.
+/// The maximum number of names of others under a registered domain to check.
 const NEIGHBOURS: i64 = 5;
-/// Bytes of a code.
+/// The length of a code before hex encoding.
 const CODE_BYTES: usize = 20;
 
-/// A domain that somebody has proved to be theirs.
 pub(super) enum Claim {
-    /// Another project has it, to which it did not lead.
+    /// Another project has the domain, which did not point to that project's site or was not proved by it.
     OfHolder(Held),
-    /// Nobody has it, and it is kept for somebody else.
+    /// Nobody has the domain, and it is reserved for somebody else.
     OfFormerOwner,
 }
 
-/// Looks whether `project` may have `domain`, which another one has, or had until lately. What is still to be done for it is
-/// in the error; none when nobody has it any more, and it is kept for nobody but `person`.
+/// Checks whether `project` may have `domain`, which another project has or recently had. The error says what remains
+/// to be done. Returns `None` if nobody has the domain and it is not reserved for anybody but `person`.
 pub(super) async fn prove(
     app: &App,
     person: &UserId,
@@ -100,7 +102,8 @@ pub(super) async fn prove(
              Name servers may remember for some minutes that it was missing, in some zones for an hour."
         )));
     }
-    // Whoever sets records of the domain decides who has it, wherever it leads; of two who do, whom it leads to.
+    // The right belongs to the project that can set DNS records of the domain; of two, to the one whose site it points
+    // to.
     if !held.is_proven {
         return Ok(Some(Claim::OfHolder(held)));
     }
@@ -117,19 +120,19 @@ pub(super) async fn prove(
     }
 }
 
-/// Looks whether `project` may attach `domain`, which nobody has, beside names of others under the same registered domain that lead here.
-/// Returns whether it was proved for that; when it has to be and is not, the error says how.
+/// Checks whether `project` may attach the unattached `domain` despite names of others under the same registered
+/// domain. Returns whether ownership was proved; if it must be, the error says how.
 pub(super) async fn prove_beside_others(
     app: &App,
     person: &UserId,
     project: &ProjectPermit<Member>,
     domain: &Hostname,
 ) -> Result<bool, ApiError> {
-    // Names under `localhost` are in nobody's DNS.
+    // Names under `localhost` are not in public DNS.
     let registered = psl::domain_str(domain.as_str()).filter(|_| !is_local(domain));
     let Some(registered) = registered else { return Ok(false) };
     let neighbours = claims::neighbours(&app.db, project, person, registered, NEIGHBOURS).await?;
-    // Who has it, and for whom it is kept, is for `prove` to judge.
+    // `prove` handles domains that are attached or reserved.
     if neighbours.is_empty()
         || claims::holder(&app.db, domain).await?.is_some()
         || kept_since(app, person, project, domain).await?.is_some()
@@ -142,7 +145,7 @@ pub(super) async fn prove_beside_others(
     for (neighbour, leads) in neighbours.iter().zip(looks) {
         let leads = match leads? {
             Some(leads) => leads,
-            // It led here when it got its certificate.
+            // It pointed here when it got its certificate.
             None => domains::tls_ready(&app.db, &neighbour.domain, app.clock.now()).await?,
         };
         if leads && led.is_none_or(|led: &Neighbour| neighbour.since < led.since) {
@@ -174,7 +177,7 @@ fn has_code(texts: &[String], code: &str) -> bool {
     texts.iter().any(|text| text.trim() == code)
 }
 
-/// Returns since when a domain that nobody has is kept for somebody else than `person` and the project's owner.
+/// Returns since when the domain has been reserved for somebody other than `person` and the project's owner.
 async fn kept_since(
     app: &App,
     person: &UserId,
@@ -185,8 +188,7 @@ async fn kept_since(
     domains::kept_since(&mut conn, project, domain, person, app.clock.now()).await
 }
 
-/// Moves the domain to `project`, if its owner's plan has room for it, unless its holder has changed meanwhile. Those who
-/// had it are told by mail.
+/// Moves the domain to `project`, if its owner's plan allows it and the holder is the same, and notifies the holder.
 pub(super) async fn take_over(
     change: &mut Change<'_>,
     project: &ProjectPermit<Member>,
@@ -207,15 +209,16 @@ pub(super) async fn take_over(
     Ok(())
 }
 
-/// The code by which `project` claims `domain` from `whose` it has been since then. The same for as long as that one has it, so that
-/// the record may be set in one's own time; of no use to another project, though the record is public; and spent once
-/// the domain has moved, so that a record which is forgotten in DNS takes nothing back.
+/// Returns the code by which `project` claims `domain` from `whose` it has been since `since`.
+///
+/// The code is stable while the holder is, so that there is time to set the record. It is useless to other projects,
+/// although public, and spent once the domain has moved, so that a forgotten record cannot take the domain back.
 fn code(master_key: &MasterKey, project: &ProjectId, whose: &str, since: Timestamp, domain: &Hostname) -> String {
     let context = format!("{project} {domain} {whose} {}", since.unix_millis());
     hex::encode(&master_key.derive(Purpose::DomainClaims, context.as_bytes())[..CODE_BYTES])
 }
 
-/// Whether visitors of `domain` get here, straight or through somebody's proxy; none when it could not be found out.
+/// Returns whether visitors of `domain` arrive here, directly or through somebody's proxy; `None` if unknown.
 async fn leads_here(app: &App, domain: &Hostname) -> Result<Option<bool>, ApiError> {
     let look = app.hostnames.look(domain).await;
     let (mut is_known, mut has_address, mut is_proxied) = (false, false, false);
@@ -232,10 +235,10 @@ async fn leads_here(app: &App, domain: &Hostname) -> Result<Option<bool>, ApiErr
     if !has_address {
         return Ok(is_known.then_some(false));
     }
-    // What looks like another's server may be a proxy that asks us.
+    // Another server may be a proxy in front of us.
     let now = app.clock.now();
     let reach = reach(&app.db, &app.hostnames, &app.config, now, domain).await?;
-    // One that asks us over HTTPS only could not do so without a certificate.
+    // A proxy that connects to us only over HTTPS needs a certificate here.
     let has_certificate = async || domains::tls_ready(&app.db, domain, now).await;
     Ok(match reach {
         Reach::Here => Some(true),

@@ -1,4 +1,4 @@
-//! `GET /projects/:name/domains/:domain/diagnosis`: what stands in DNS for a domain, and what should.
+//! `GET /projects/:name/domains/:domain/diagnosis`: a domain's DNS records as they are and as they should be.
 
 use std::net::IpAddr;
 
@@ -25,10 +25,10 @@ use crate::{
     rates::Bucket,
 };
 
-/// Says what stands in DNS for a domain, what should, and what is in the way of a certificate.
+/// Diagnoses a domain: its DNS records as they are and as they should be, and what blocks a certificate.
 ///
-/// Each resolver of the platform is asked by itself, without a cache. Works before the domain is attached, too. Takes
-/// some seconds when a resolver does not answer. At most 60 a minute for each owner of projects.
+/// Each of the platform's resolvers is queried separately, without a cache. Also works before the domain is attached.
+/// Takes some seconds if a resolver does not answer. At most 60 requests a minute per owner of projects.
 #[utoipa::path(
     get, path = "/projects/{name}/domains/{domain}/diagnosis", tag = "Domains",
     params(
@@ -64,7 +64,7 @@ pub async fn diagnose(
         Verdict::Blocked(message) => (DnsVerdict::Blocked, message),
     };
     let way = match verdict {
-        // A proxy may let questions through to us.
+        // A proxy may forward the authority's requests to us.
         DnsVerdict::Leads | DnsVerdict::Blocked if verdict == DnsVerdict::Leads || look.is_proxied() => {
             Some(try_way(&app.db, &app.hostnames, &app.config, app.clock.now(), &hostname).await?)
         }
@@ -86,7 +86,7 @@ pub async fn diagnose(
         }
         _ => {}
     }
-    // The one that is asked first may be allowed, and the second not.
+    // CAA may allow the authority that is tried first, but not the second.
     if let Some(fix) = of_fallback.and_then(|identities| look.caa_fix_for(&identities))
         && fixes.iter().all(|it| it.record != fix.record)
     {
@@ -124,7 +124,7 @@ pub async fn diagnose(
     }))
 }
 
-/// Looks at the DNS of the hostname as the authority does that its next order goes to.
+/// Checks the hostname's DNS from the point of view of the authority that its next order goes to.
 async fn look(app: &App, hostname: &Hostname) -> Result<Look, sqlx::Error> {
     let failures = orders::failures(&app.db, hostname).await?;
     let account = app.certificates.account_url(&app.db, failures).await?;
@@ -135,7 +135,7 @@ async fn look(app: &App, hostname: &Hostname) -> Result<Look, sqlx::Error> {
     Ok(look.with_account(account))
 }
 
-/// The record by which the hostname can be proved before it leads here, and whether it stands.
+/// Returns the record that proves the hostname before it points here, and whether it is set.
 async fn delegation(app: &App, project: &ProjectId, hostname: &Hostname) -> Option<Delegation> {
     let value = app.certificates.delegation(project, hostname)?;
     let stands = app.hostnames.is_delegated(hostname, &value).await;
@@ -143,7 +143,7 @@ async fn delegation(app: &App, project: &ProjectId, hostname: &Hostname) -> Opti
     Some(Delegation { record, stands })
 }
 
-/// The domain with its state, when the project has it.
+/// Returns the domain with its state, if the project has it.
 async fn attached(
     app: &App,
     project: &db::permits::ProjectPermit<Member>,

@@ -1,4 +1,4 @@
-//! `/projects/:name/domains`: hostnames of people's own that lead to a project.
+//! `/projects/:name/domains`: custom domains that lead to a project.
 
 pub mod certificate;
 mod claim;
@@ -38,7 +38,7 @@ pub struct Named {
 }
 
 impl Named {
-    /// The domain; what cannot be a hostname names nothing.
+    /// Parses the domain. Text that is not a hostname is not found.
     fn hostname(&self) -> Result<Hostname, ApiError> {
         self.domain.parse().map_err(|_| no_domain())
     }
@@ -50,16 +50,16 @@ fn no_domain() -> ApiError {
 
 /// Attaches a custom domain to a project.
 ///
-/// The project is served there too, once the domain's DNS leads here by one of `records`: a CNAME to `dns_target`, or
-/// addresses where DNS allows no CNAME. A certificate then comes by itself, and `status` says how far it is. Attaching
-/// a domain that the project has already has it looked at again now, and answers with its present state.
+/// The project is served there once the domain's DNS points here through one of `records`: a CNAME to `dns_target`, or
+/// addresses where DNS does not allow a CNAME. A certificate is then issued automatically; `status` shows the progress.
+/// Attaching a domain that the project already has triggers a new check and returns its current state.
 ///
-/// A domain that another project has is claimed by the same request, once the TXT record stands that the refusal names.
-/// It moves unless that project has proved the same and the domain leads to its site. So is one that a project has lost less than 30 days
-/// ago, by its deletion or because the domain was detached, by others than its former owner; and a further name under a registered domain of
-/// which names lead to the site of another account here.
+/// The same request claims a domain that another project has, once the TXT record named in the error is set. The domain
+/// moves unless the other project has proved the same and the domain points to its site. The proof is also required for
+/// a domain that another owner's project lost less than 30 days ago, because it was deleted or detached the domain; and
+/// for a name under a registered domain of which other names point to the site of another account here.
 ///
-/// At most 60 of these requests and other looks at domains a minute for each owner of projects.
+/// At most 60 of these requests and other domain checks a minute per owner of projects.
 #[utoipa::path(
     post, path = "/projects/{name}/domains", tag = "Domains", request_body = AttachDomain,
     params(("name" = String, Path, description = "The project's name")),
@@ -87,7 +87,7 @@ pub async fn attach(
     let person = if is_proven { Claimant::Proven } else { Claimant::Person(&caller.user.id) };
     match attach_free(&mut change, &project, &domain, person, plans).await {
         Err(AttachError::Taken | AttachError::Kept) => {
-            // No transaction waits for DNS.
+            // No transaction stays open during DNS lookups.
             drop(change);
             let claim = claim::prove(&app, &caller.user.id, &project, &domain).await?;
             change = app.change(caller.actor()).await?;
@@ -108,11 +108,10 @@ pub async fn attach(
     let status = orders::status(&mut *change, &domain).await?;
     let propagation = change.commit().await?;
     app.certificates.wake();
-    // 201 both times: a client that repeats a request that was cut off gets the answer of the first.
+    // 201 in both cases: a client that repeats an interrupted request gets the response of the first.
     Ok((StatusCode::CREATED, propagation, Json(view(&app, CustomDomain { domain, tls_ready, status }))))
 }
 
-/// Attaches a domain that nobody else has.
 async fn attach_free(
     change: &mut Change<'_>,
     project: &ProjectPermit<Member>,
@@ -128,9 +127,9 @@ async fn attach_free(
     Ok(())
 }
 
-/// Detaches a custom domain from a project: nothing is served there any more.
+/// Detaches a custom domain from a project, which is then no longer served there.
 ///
-/// For 30 days nobody but the project's owner may attach it again, unless they prove that it is theirs.
+/// For 30 days, only the project's owner may attach the domain again without proving ownership.
 #[utoipa::path(
     delete, path = "/projects/{name}/domains/{domain}", tag = "Domains",
     params(
@@ -157,10 +156,10 @@ pub async fn detach(
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
-/// Looks at a domain now, and has its certificate ordered as soon as it can be.
+/// Checks a domain now, and has its certificate ordered as soon as possible.
 ///
-/// It answers immediately; `GET /projects/{name}` shows what comes of it. It may be repeated: within five seconds it makes no second
-/// look, and 60 times a minute, together with other looks at domains, for each owner of projects.
+/// The response is immediate; `GET /projects/{name}` shows the outcome. Repeated within five seconds, it triggers no
+/// second check. At most 60 requests a minute per owner of projects, together with other domain checks.
 #[utoipa::path(
     post, path = "/projects/{name}/domains/{domain}/certificate/refresh", tag = "Domains",
     params(
@@ -192,12 +191,11 @@ pub async fn refresh(
     Ok(Json(Refreshed { ok: true, domain, tls_ready }))
 }
 
-/// Counts a request that has a domain looked at, by whoever asks for it.
+/// Counts a domain check against the owner's rate limit.
 async fn count_look(app: &App, project: &ProjectPermit<Member>) -> Result<(), ApiError> {
     app.rate_limits.count(Bucket::DomainLook, project.payer().person_or_account()).await.check()
 }
 
-/// Refuses the platform's own names.
 fn refuse_own(app: &App, domain: &Hostname) -> Result<(), ApiError> {
     if app.addresses.is_own(domain) {
         return Err(ApiError::invalid(
@@ -207,7 +205,7 @@ fn refuse_own(app: &App, domain: &Hostname) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Has a certificate for `domain` looked after from now on, where certificates are ordered.
+/// Starts to maintain a certificate for `domain`, if certificates are ordered at all.
 async fn watch(app: &App, conn: &mut PgConnection, domain: &Hostname) -> Result<(), sqlx::Error> {
     if app.config.acme.issuer == Issuer::None {
         return Ok(());
@@ -215,7 +213,7 @@ async fn watch(app: &App, conn: &mut PgConnection, domain: &Hostname) -> Result<
     orders::watch(conn, domain, app.clock.now()).await
 }
 
-/// Makes the view of a domain.
+/// Converts a domain to its API view.
 pub fn view(app: &App, domain: CustomDomain) -> Domain {
     let records = advice::wanted(&domain.domain, app.hostnames.platform());
     let status = status(&domain, &records.iter().map(DnsRecord::line).collect::<Vec<_>>().join(" and "));
@@ -223,12 +221,12 @@ pub fn view(app: &App, domain: CustomDomain) -> Domain {
     Domain { domain: domain.domain, tls_ready: domain.tls_ready, dns_target, records, status }
 }
 
-/// The progress of a domain's certificate. `record` leads it here.
+/// Returns the progress of a domain's certificate. `record` points the domain here.
 fn status(domain: &CustomDomain, record: &str) -> DomainStatus {
     let hostname = &domain.domain;
     let Some(OrderStatus { state, message, since, next_attempt_at }) = domain.status.clone() else {
         let (state, message) = if domain.tls_ready {
-            // Nobody looks whether it leads here.
+            // Nothing checks whether the domain points here.
             let message = match record {
                 "" => format!("{hostname} has a certificate."),
                 record => format!("{hostname} has a certificate; its record is `{record}`."),

@@ -1,4 +1,4 @@
-//! One stream: who it speaks to, what of the platform's events they may see, and when it ends.
+//! One event stream: its caller, which of the platform's events they may see, and when the stream ends.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -28,16 +28,15 @@ use crate::{
     events::{Following, Hub, News, Start, Told},
 };
 
-/// Interval of the comments that keep a stream alive. Each time it is looked whether the credential works still.
+/// Interval of the keep-alive comments. Each time, the stream also checks whether its credential is still valid.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Comments between two looks at the person's orgs, so that one that nobody was told of is seen within a minute.
+/// Keep-alives between two reads of the person's organizations: a change without an event applies within a minute.
 const ROLES_EVERY: u32 = 4;
-/// Most orgs of a person whose events they get.
+/// The maximum number of a person's organizations whose events the stream delivers.
 const ORGS: i64 = 1_000;
-/// Longest wait for events that another admin has told of already, or for events to be read at all.
+/// Maximum wait for events that another admin has already delivered, and for the event log to be read at all.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
-/// A stream that is open.
 pub(super) struct Follower {
     hub: Arc<Hub>,
     db: PgPool,
@@ -45,14 +44,12 @@ pub(super) struct Follower {
     bounds: Bounds,
     stopping: CancellationToken,
     caller: CliUser,
-    /// The person's orgs, with their role in each.
     roles: HashMap<OrgId, Role>,
     following: Following,
-    /// Entries that came before those of `following`.
+    /// Entries to deliver before those of `following`.
     backlog: VecDeque<Arc<Told>>,
-    /// A frame that comes before everything else.
     first: Option<Bytes>,
-    /// The entry that the stream has got to.
+    /// The last entry that the stream has processed.
     position: Option<EventId>,
     keep_alive: Interval,
     ticks: u32,
@@ -61,7 +58,7 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Opens a stream for `caller`, behind the entry `last`.
+    /// Opens a stream for `caller` that starts after the entry `last`.
     pub(super) async fn begin(
         app: &App,
         caller: CliUser,
@@ -69,7 +66,7 @@ impl Follower {
         turn: EventStreamTurn,
     ) -> Result<Self, ApiError> {
         let hub = app.events.hub().clone();
-        // While Redis is away nothing can be told, and the stream begins all the same.
+        // Without Redis there are no events, but the stream opens all the same.
         let _ = tokio::time::timeout(CATCH_UP, hub.begun()).await;
         let wanted = last.map(|last| last.to_str().ok().and_then(|text| text.parse::<EventId>().ok()));
         let (start, mut following) = hub.follow(wanted.flatten());
@@ -104,12 +101,12 @@ impl Follower {
             is_over: false,
             _turn: turn,
         };
-        // Read after the stream has begun: a change of them that comes later is among its entries.
+        // Read after subscribing, so that a later change of roles is among the stream's entries.
         follower.read_roles().await?;
         Ok(follower)
     }
 
-    /// Waits for the next frame; none at the end of the stream.
+    /// Waits for the next frame; `None` at the end of the stream.
     pub(super) async fn next(mut self: Box<Self>) -> Option<(Result<Bytes, Infallible>, Box<Self>)> {
         let mut frame = self.first.take();
         while frame.is_none() && !self.is_over {
@@ -131,7 +128,7 @@ impl Follower {
         Some((Ok(frame?), self))
     }
 
-    /// Makes the frame of an entry, if it is for this stream.
+    /// Returns the frame for an entry, if the stream's caller may see it.
     async fn tell(&mut self, told: &Told) -> Option<Bytes> {
         self.position = Some(told.id);
         match &told.news {
@@ -152,14 +149,15 @@ impl Follower {
         }
     }
 
-    /// Whether the person may see the event, and if so, whether with all its details.
+    /// Returns whether the person may see the event with all its details, or `None` if they may not see it at all.
     async fn sight(&mut self, event: &Event) -> Option<bool> {
         let org = match &event.owner {
             Account::User(owner) => return (*owner == self.caller.user.id).then_some(true),
             Account::Org(org) => org,
         };
         let before = self.roles.get(org).copied();
-        // The person's own joining, leaving and role; of the others in their orgs, nothing changes for this stream.
+        // The person's own joining, leaving or change of role. Other members' changes do not affect this stream's
+        // rights.
         let is_own = event.changes_members
             && (event.actor.as_ref() == Some(&self.caller.user.id)
                 || event.subject.as_deref() == Some(&self.caller.user.vcs_login));
@@ -172,23 +170,24 @@ impl Follower {
         let role = self.roles.get(org).copied();
         match role {
             Some(role) if role >= event.told_from => Some(role >= Role::Admin),
-            // What ended it is told to whoever belonged to it.
+            // Former members receive the event that ended their membership.
             None if is_own || before.is_some() && event.kind == ORG_DELETE => Some(false),
             _ => None,
         }
     }
 
-    /// Says that the stream is alive, unless its credential has ended.
+    /// Returns a keep-alive, or the final frame if the credential has ended.
     async fn look(&mut self) -> Option<Bytes> {
         self.ticks = self.ticks.wrapping_add(1);
         if self.ticks.is_multiple_of(ROLES_EVERY) {
-            // A database that is away is no reason to end what it has allowed; what changes somebody's orgs is told.
+            // An unavailable database does not end a stream that was permitted; changes of membership also arrive as
+            // events.
             let _ = self.read_roles().await;
         }
         Some(self.sign_out_if_ended().await.unwrap_or_else(|| frames::keep_alive(self.position)))
     }
 
-    /// Begins anew behind the newest entry, because the stream was too slow.
+    /// Restarts after the newest entry, because the stream was too slow.
     async fn reset(&mut self) -> Option<Bytes> {
         (self.position, self.following) = behind_newest(&self.hub);
         self.refresh_roles().await;
@@ -198,7 +197,7 @@ impl Follower {
     async fn sign_out_if_ended(&mut self) -> Option<Bytes> {
         let _turn = self.bounds.event_look(&self.person()).await;
         let is_live = db::in_time(self.caller.credential.is_live(&self.db, self.clock.now())).await;
-        // While the database is away nobody can end it.
+        // While the database is unavailable, nobody can revoke the credential either.
         if is_live.unwrap_or(true) {
             return None;
         }
@@ -210,7 +209,7 @@ impl Follower {
         self.caller.user.id.clone().into()
     }
 
-    /// Reads the person's orgs again. Without them nothing more may be told.
+    /// Reads the person's organizations again, and ends the stream if that fails.
     async fn refresh_roles(&mut self) {
         if let Err(error) = self.read_roles().await {
             tracing::warn!(%error, "an event stream ends, because its person's organizations cannot be read");
@@ -237,7 +236,7 @@ fn behind_newest(hub: &Hub) -> (Option<EventId>, Following) {
     (newest, following)
 }
 
-/// Waits for the entry `last`, which another admin may have read before this one. Returns false when it does not come.
+/// Waits for the entry `last`, which another admin may have read first. Returns false if it does not arrive.
 async fn catch_up(following: &mut Following, last: Option<EventId>, newest: Option<EventId>) -> bool {
     let Some(last) = last.filter(|last| newest.is_none_or(|newest| *last > newest)) else { return false };
     let come = async {

@@ -1,33 +1,31 @@
-//! Events on the wire (HTML, 9.2: server-sent events).
+//! Server-sent event frames (HTML, section 9.2).
 
 use api::events::ChangeEvent;
 use bytes::Bytes;
 use live::events::{Event, EventId};
 
-/// The wait before a client connects again, in milliseconds.
+/// The client's reconnection delay, in milliseconds.
 const RETRY: u32 = 1_000;
 
-/// Opens the stream behind the entry `id`: a client that connects again before anything has happened resumes from there.
+/// Opens the stream after the entry `id`, from which a client that reconnects before any event resumes.
 pub(super) fn opening(id: Option<EventId>) -> Bytes {
     format!("retry: {RETRY}\n: connected\n{}\n", id_line(id)).into()
 }
 
-/// Keeps the connection alive, and tells how far the stream has got.
 pub(super) fn keep_alive(id: Option<EventId>) -> Bytes {
     format!(": keep-alive\n{}\n", id_line(id)).into()
 }
 
-/// Says that what came before `id` is not known.
+/// Reports that the events before `id` are unknown.
 pub(super) fn reset(id: Option<EventId>) -> Bytes {
     format!("{}event: reset\ndata: {{}}\n\n", id_line(id)).into()
 }
 
-/// Says that the credential has ended, and the stream with it.
 pub(super) fn signed_out() -> Bytes {
     Bytes::from_static(b"event: signed_out\ndata: {}\n\n")
 }
 
-/// Says what happened to `account`, with all its details if `is_whole`.
+/// Reports a change to `account`, with all its details if `is_whole`.
 pub(super) fn change(id: EventId, event: &Event, account: &str, is_whole: bool) -> Bytes {
     let mut detail = event.detail.clone();
     if is_whole {
@@ -42,7 +40,7 @@ pub(super) fn change(id: EventId, event: &Event, account: &str, is_whole: bool) 
         at: event.at,
         detail,
     };
-    // JSON has its line breaks within strings, as escapes: the data is one line. Such a value can always be written.
+    // JSON escapes line breaks within strings, so the data is one line. Serializing this value cannot fail.
     let data = serde_json::to_string(&view).unwrap_or_default();
     format!("id: {id}\nevent: change\ndata: {data}\n\n").into()
 }

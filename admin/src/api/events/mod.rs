@@ -1,4 +1,4 @@
-//! `/events`: what happens to one's accounts, as it happens.
+//! `/events`: live changes to a person's accounts.
 
 mod follower;
 mod frames;
@@ -21,19 +21,19 @@ use crate::{
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
-/// Asks proxies before the edge to hand on each event as it comes.
+/// Asks proxies in front of the edge not to buffer events.
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// Streams what happens to your account and to your organizations.
+/// Streams changes to your account and to your organizations.
 ///
-/// Server-sent events, as browsers read them with `EventSource`. An event called `change` says what happened; you get those of
-/// your own account and of every organization you belong to, as far as your role may see the thing that changed. An event called
-/// `reset` says that what came between is not known: read everything anew. The stream ends with an event called `signed_out` when
-/// your session or token is ended; when it ends otherwise, connect again.
+/// The stream consists of server-sent events, as read by `EventSource`. A `change` event reports a change in your own
+/// account or in one of your organizations, as far as your role may see the changed thing. A `reset` event means that
+/// some events were lost: reload everything. The stream ends with a `signed_out` event when your session or token ends;
+/// if it ends otherwise, reconnect.
 ///
-/// Send the last `id` as `Last-Event-ID`, as `EventSource` does by itself, to get what you have missed; if that is too much, or
-/// not known any more, a `reset` comes first. A comment comes every 15 seconds. You may follow in 16 places at a time, in 8
-/// of them by one session.
+/// To receive missed events, send the last `id` as `Last-Event-ID`, as `EventSource` does automatically; if too many
+/// were missed, or they are no longer known, a `reset` comes first. A comment is sent every 15 seconds. You may have 16
+/// streams open at a time, 8 of them per session.
 #[utoipa::path(
     get, path = "/events", tag = "Events",
     params(("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event that you have got")),

@@ -1,5 +1,4 @@
-//! `/invites/:token`: looking at an invite and accepting it, for whoever holds its link. Sending and revoking invites is
-//! in [`sent`], joining itself in [`crate::joining`].
+//! `/invites/:token`: previewing and accepting an invite by its link. [`sent`] sends and revokes invites.
 
 pub mod sent;
 
@@ -17,7 +16,7 @@ use crate::{
 
 /// Previews an invite for the holder of its link.
 ///
-/// Answers 404 once the invite was accepted or revoked, or has expired.
+/// Responds with 404 if the invite was accepted or revoked, or has expired.
 #[utoipa::path(
     get, path = "/invites/{token}", tag = "Invites", security(()),
     params(("token" = String, Path, description = "The last part of the invite's link")),
@@ -33,8 +32,8 @@ pub async fn show(State(app): State<App>, Path(token): Path<String>) -> Result<i
 
 /// Accepts an invite: you join the organization in the invited role.
 ///
-/// The invite is used up, unless you have that role or a higher one already: then nothing changes, and the answer tells
-/// your role.
+/// The invite is used up. If you already have that role or a higher one, nothing changes, and the response shows your
+/// role.
 #[utoipa::path(
     post, path = "/invites/{token}/accept", tag = "Invites",
     params(("token" = String, Path, description = "The last part of the invite's link")),

@@ -1,4 +1,4 @@
-//! `/orgs/:name/invites`: inviting people, and thinking better of it.
+//! `/orgs/:name/invites`: sending and revoking invites.
 
 use api::{
     Done, Page,
@@ -24,7 +24,7 @@ use crate::{
     rates::Bucket,
 };
 
-/// The invite that a path names.
+/// The invite in a path.
 #[derive(Debug, Deserialize)]
 pub struct Named {
     id: InviteId,
@@ -51,8 +51,8 @@ pub async fn list(
 
 /// Invites a person to an organization.
 ///
-/// The invitation goes out by mail where the platform sends mail, unless its recipient wants none or has had several today. The link stands in this answer and is not shown
-/// again; the invite expires after 14 days.
+/// The invitation is sent by mail if the platform sends mail, unless its recipient has unsubscribed or has received
+/// several today. The link is in this response only and is not shown again; the invite expires after 14 days.
 #[utoipa::path(
     post, path = "/orgs/{name}/invites", tag = "Invites", request_body = CreateInvite,
     params(("name" = String, Path, description = "The organization's name")),
@@ -82,12 +82,12 @@ pub async fn create(
     change.audit(entry);
     change.commit().await?;
     let invite_url = format!("{}{}/{}", app.console.origin(), paths::INVITES, secret.expose());
-    // After the commit, so that no mail leads to an invite that was rolled back, and no lock waits for a mail server.
+    // After the commit, so that no mail links to an invite that was rolled back, and no lock is held during SMTP.
     let email_sent = send(&app, &caller, &org, &invite, &invite_url).await;
     Ok((StatusCode::CREATED, Json(CreatedInvite { invite: view(invite), invite_url, email_sent })))
 }
 
-/// Revokes a pending invite: its link no longer works.
+/// Revokes a pending invite, whose link then stops working.
 #[utoipa::path(
     delete, path = "/orgs/{name}/invites/{id}", tag = "Invites",
     params(
@@ -118,9 +118,10 @@ pub async fn revoke(
     Ok(Json(Done::OK))
 }
 
-/// Sends the invitation by mail, and returns whether a mail server accepted it. Without a letter, its link is shared by hand: when the
-/// recipient wants none, and when too many were sent, whatever became of the invites they were for. What counts is who sends and who gets
-/// them: organizations are free to make.
+/// Sends the invitation by mail and returns whether a mail server accepted it.
+///
+/// No mail is sent if the recipient has unsubscribed or too many were sent, whatever became of those invites. Limits
+/// count senders and recipients as well as organizations, because organizations are free to create.
 async fn send(app: &App, caller: &CliUser, org: &LockedOrg<Admin>, invite: &invites::Invite, url: &str) -> bool {
     if !app.mailer.is_configured() {
         return false;
@@ -136,7 +137,7 @@ async fn send(app: &App, caller: &CliUser, org: &LockedOrg<Admin>, invite: &invi
             return false;
         }
     }
-    // The recipient's comes last: what is refused before it is none of theirs.
+    // The recipient's limit comes last, so that mails refused by the others do not use it up.
     for (bucket, key) in [
         (Bucket::InviteMailOfPerson, sender),
         (Bucket::InviteMail, org.id.as_str()),

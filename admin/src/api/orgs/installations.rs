@@ -1,4 +1,4 @@
-//! `/orgs/:name/installations`: the code host's installations that members have shared with the org.
+//! `/orgs/:name/installations`: the code host installations that members have shared with the organization.
 
 use api::{
     Done,
@@ -24,7 +24,7 @@ use crate::{
     extract::{Json, Path},
 };
 
-/// The installation of the path. The org of the path is in [`OrgAccess`].
+/// The installation of the path. The organization of the path is in [`OrgAccess`].
 #[derive(Debug, Deserialize)]
 pub struct Named {
     id: i64,
@@ -52,7 +52,7 @@ pub async fn list(
 
 /// Shares one of your installations with an organization.
 ///
-/// Members can then link the organization's projects to the repositories that the installation reaches.
+/// Members can then link the organization's projects to repositories that the installation can access.
 #[utoipa::path(
     post, path = "/orgs/{name}/installations", tag = "Code host", request_body = ShareInstallation,
     params(("name" = String, Path, description = "The organization's name")),
@@ -90,9 +90,9 @@ pub async fn share(
     Ok((status, Json(vcs::view(shared, true))))
 }
 
-/// Ends the sharing of an installation with an organization.
+/// Stops sharing an installation with an organization.
 ///
-/// The organization's projects that are linked through it are unlinked; what they serve stays.
+/// The organization's projects linked through it are unlinked; they keep serving what they serve.
 #[utoipa::path(
     delete, path = "/orgs/{name}/installations/{id}", tag = "Code host",
     params(

@@ -1,5 +1,5 @@
-//! `/orgs/:name/members/:login`: roles, and the ends of memberships. Every change ends what an edge remembers of who
-//! may see the org's sites.
+//! `/orgs/:name/members/:login`: changing roles and ending memberships. Every change invalidates what edges have cached
+//! about who may see the organization's sites.
 
 use api::{
     Done,
@@ -24,7 +24,7 @@ use crate::{
     extract::{Json, Path},
 };
 
-/// The member that a path names.
+/// The member in a path.
 #[derive(Debug, Deserialize)]
 pub struct Named {
     login: String,
@@ -73,8 +73,8 @@ pub async fn set_role(
 
 /// Removes a member from an organization, or leaves it.
 ///
-/// Admins remove others, only owners remove owners, and every member may leave except the last owner. Pending invites
-/// that the member sent are revoked.
+/// Admins remove other members, only owners remove owners, and every member may leave except the last owner. Pending
+/// invites that the member sent are revoked.
 #[utoipa::path(
     delete, path = "/orgs/{name}/members/{login}", tag = "Organizations",
     params(
@@ -112,7 +112,7 @@ pub async fn remove(
             return Err(ApiError::new(Code::Forbidden, reason));
         }
     };
-    // Suspended people may leave, which is all that the middleware lets them come here for.
+    // Suspended people may leave; the middleware lets them call this operation only for that.
     if matches!(action, Action::MemberRemove)
         && let Some(suspended) = suspension::of_actor(&mut *change, caller.actor(), None).await?
     {

@@ -1,4 +1,4 @@
-//! `/orgs`: making, listing, showing, renaming and deleting them. What belongs to one has a file of its own.
+//! `/orgs`: creating, listing, showing, renaming and deleting organizations. Their parts have files of their own.
 
 pub mod icon;
 pub mod installations;
@@ -73,7 +73,7 @@ pub async fn show(State(app): State<App>, OrgAccess(org): OrgAccess<Member>) -> 
     Ok(Json(OrgDetail { org: view(&org, org.role()), members, projects }))
 }
 
-/// Changes an organization's display name. Its name, which stands in addresses, stays.
+/// Changes an organization's display name. Its name, which is used in addresses, stays the same.
 #[utoipa::path(
     patch, path = "/orgs/{name}", tag = "Organizations", request_body = RenameOrg,
     params(("name" = String, Path, description = "The organization's name")),
@@ -101,8 +101,8 @@ pub async fn rename(
 
 /// Deletes an organization with its members, invites, tokens and icon.
 ///
-/// Its projects have to be moved or deleted first, and its subscription cancelled and over. Its invoices are kept.
-/// If others joined it, or if it published or paid anything, nobody but its owners may take its name again for 30 days.
+/// Its projects must be moved or deleted first, and its subscription cancelled and over. Its invoices are kept. If
+/// others joined it, or it published or paid anything, its name stays reserved for its owners for 30 days.
 #[utoipa::path(
     delete, path = "/orgs/{name}", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
@@ -131,7 +131,7 @@ pub async fn delete(
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
-/// Makes the view of an organization for one of its members.
+/// Converts an organization to its API view for one of its members.
 pub fn view(org: &db::orgs::Org, role: Role) -> Org {
     Org {
         name: org.name.clone(),
@@ -142,7 +142,6 @@ pub fn view(org: &db::orgs::Org, role: Role) -> Org {
     }
 }
 
-/// The path of a version of an icon.
 fn icon_url(name: &OrgName, version: &str) -> String {
     format!("/orgs/{name}/icon?v={version}")
 }

@@ -1,4 +1,4 @@
-//! `/orgs/:name/tokens`: what the organization itself holds, for machines. They survive who made them.
+//! `/orgs/:name/tokens`: an organization's own tokens, for machines. They outlive their creators' membership.
 
 use api::{
     Done, Page,
@@ -29,13 +29,13 @@ use crate::{
     mail::notices::{Notice, notify},
 };
 
-/// The token that a path names.
+/// The token in a path.
 #[derive(Debug, Deserialize)]
 pub struct Named {
     id: TokenId,
 }
 
-/// Lists an organization's tokens that are not revoked, newest first.
+/// Lists an organization's active tokens, newest first.
 #[utoipa::path(
     get, path = "/orgs/{name}/tokens", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name"), Page),
@@ -57,8 +57,7 @@ pub async fn list(
 
 /// Creates a token that an organization owns.
 ///
-/// The token goes on working when its creator leaves the organization. The secret stands in this answer and is not
-/// shown again.
+/// The token stays valid when its creator leaves. The secret is in this response only and is not shown again.
 #[utoipa::path(
     post, path = "/orgs/{name}/tokens", tag = "Organizations", request_body = CreateOrgToken,
     params(("name" = String, Path, description = "The organization's name")),
@@ -103,10 +102,10 @@ pub async fn create(
     Ok((StatusCode::CREATED, propagation, Json(created)))
 }
 
-/// Sets limits of an organization's AI key, or removes them.
+/// Sets or removes limits of an organization's AI key.
 ///
-/// Beyond its monthly limit the key is refused with `limit_reached` until the next UTC month; what is under way counts with the most
-/// that it can cost. The change is in force on every edge when this answers.
+/// Once its monthly limit is reached, the key is refused with `limit_reached` until the next UTC month; requests in
+/// progress count at their maximum cost. The change is in force on every edge when the response arrives.
 #[utoipa::path(
     patch, path = "/orgs/{name}/tokens/{id}", tag = "Organizations", request_body = ChangeToken,
     params(
@@ -142,7 +141,7 @@ pub async fn change(
     Ok((change.commit().await?, Json(view(token))))
 }
 
-/// Revokes a token of an organization. The next request with it is refused.
+/// Revokes an organization's token. The next request with it is refused.
 #[utoipa::path(
     delete, path = "/orgs/{name}/tokens/{id}", tag = "Organizations",
     params(

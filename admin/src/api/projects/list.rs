@@ -1,4 +1,4 @@
-//! `GET /projects`: whose, which, and in which order.
+//! `GET /projects`: listing projects.
 
 use std::collections::HashMap;
 
@@ -24,22 +24,21 @@ use crate::{
     extract::{Json, Paged, Query, not_a_cursor},
 };
 
-/// The query that chooses which projects are listed, and how.
+/// The query that selects and orders the listed projects.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Listing {
-    /// Whether those of all organizations that you belong to are listed beside your personal ones. Not together with `org`.
+    /// Whether to list all your organizations' projects besides your personal ones. Cannot be combined with `org`.
     #[serde(default)]
     #[param(default = false)]
     all: bool,
-    /// Lists only projects with this in their names, in letters of either case.
+    /// Lists only projects whose names contain this text, ignoring case.
     search: Option<String>,
     /// The order of the list.
     #[serde(default)]
     #[param(inline)]
     order: ListOrder,
-    /// Whether each project comes with its `summary`: when it was deployed last, its requests of 24 hours, the state of its domains, its
-    /// size.
+    /// Whether to include each project's `summary`: last deployment, requests of 24 hours, state of domains, and size.
     #[serde(default)]
     #[param(default = false)]
     summary: bool,
@@ -54,12 +53,12 @@ pub enum ListOrder {
     Newest,
     /// By name.
     Name,
-    /// By the deployment that they serve, newest first; those without one last.
+    /// By the time of the live deployment, newest first; projects without one come last.
     Deployed,
 }
 
 impl ListOrder {
-    /// The order, beginning behind the project of `cursor`.
+    /// Returns the order, starting after the project that `cursor` denotes.
     fn after(self, cursor: Option<&str>) -> Result<Order, ApiError> {
         fn parsed<T: std::str::FromStr>(text: &str) -> Result<T, ApiError> {
             text.parse().map_err(|_| not_a_cursor())
@@ -78,7 +77,6 @@ impl ListOrder {
         })
     }
 
-    /// The cursor of the page behind `last`.
     fn cursor(self, last: &Project) -> String {
         match self {
             Self::Newest => last.id.to_string(),
@@ -93,7 +91,7 @@ impl ListOrder {
 
 /// Lists your personal projects, those of an organization, or all of them.
 ///
-/// A `deploy` token lists the projects of its organization. Shares are never among them.
+/// A `deploy` token lists the projects of its organization. Shares are not included.
 #[utoipa::path(
     get, path = "/projects", tag = "Projects",
     params(Whose, Listing, Page),
@@ -134,11 +132,11 @@ pub async fn list(
     Ok(Json(ProjectList { projects: projects.collect(), next_cursor }))
 }
 
-/// What names are to contain, in lower case; none for every name.
+/// The text to search names for, in lower case; `None` for all names.
 struct Search(Option<String>);
 
 impl Search {
-    /// Returns `None` when no name can contain it.
+    /// Returns `None` if no name can contain the text.
     fn new(wanted: Option<String>) -> Option<Self> {
         let wanted = wanted.map(|wanted| wanted.trim().to_lowercase()).filter(|wanted| !wanted.is_empty());
         let is_possible = |text: &String| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
@@ -150,7 +148,7 @@ impl Search {
     }
 }
 
-/// The owner whose projects are asked for.
+/// Returns the owner whose projects are listed.
 async fn owner_of(app: &App, caller: &Caller, org: Option<String>) -> Result<Account, ApiError> {
     match (caller, org) {
         (_, None) => Ok(caller.account()),
@@ -160,8 +158,7 @@ async fn owner_of(app: &App, caller: &Caller, org: Option<String>) -> Result<Acc
     }
 }
 
-/// The summaries of projects that were listed to the caller. The edges are not asked for what they have counted since they last sent it, as
-/// a report asks them: a list shows the trend.
+/// Returns the summaries of listed projects. Does not make the edges send their latest counts, unlike a report.
 async fn summaries(
     app: &App,
     caller: &Caller,

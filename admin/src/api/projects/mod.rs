@@ -1,4 +1,4 @@
-//! `/projects`: making, showing and deleting them; lists of them are in [`list`](mod@list).
+//! `/projects`: creating, showing and deleting projects. [`list`](mod@list) lists them.
 
 pub mod list;
 
@@ -37,7 +37,7 @@ use crate::{
     extract::Json,
 };
 
-/// The query that chooses whose projects are listed.
+/// The query that selects whose projects are listed.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Whose {
@@ -45,7 +45,7 @@ pub struct Whose {
     pub(super) org: Option<String>,
 }
 
-/// Refuses a name that is kept for the platform: for its hosts, or because people or programs would take it for the platform's.
+/// Rejects a name reserved for the platform: one of its hosts, or one that would be taken for the platform's.
 pub fn refuse_reserved(app: &App, name: &str) -> Result<(), ApiError> {
     if names::is_reserved(name) || app.addresses.reserves(name) {
         return Err(ApiError::invalid(format!("`name`: {}.", NameError::Reserved)));
@@ -79,14 +79,14 @@ pub async fn create(
     let project = projects::create(&mut change, &owner, &caller.user.id, body.name, app.plans(), now).await?;
     change.audit(Entry::of_project(Action::ProjectCreate, &project));
     change.touch(Touched::new(&project.id).with_hosts([project.host()]));
-    // Until the first deployment there is nothing to see.
+    // Edges have nothing to serve before the first deployment.
     change.commit_without_waiting().await?;
     Ok((StatusCode::CREATED, Json(view(&app.addresses, project))))
 }
 
 /// Shows a project with its 20 newest deployments, its domains, its access mode and its repository.
 ///
-/// Works with an organization's `deploy` token too.
+/// An organization's `deploy` token may do this too.
 #[utoipa::path(
     get, path = "/projects/{name}", tag = "Projects",
     params(("name" = String, Path, description = "The project's name")),
@@ -117,10 +117,10 @@ fn view_repo(link: &RepoLink) -> Repo {
     }
 }
 
-/// Deletes a project with everything that it owns, deployments and their files included.
+/// Deletes a project with everything that it owns, including deployments and their files.
 ///
-/// When this answers, no edge that is up serves it any more. If it ever served anything, nobody but its owner may take its name again for
-/// 30 days.
+/// When the response arrives, no running edge serves it. If it ever served anything, its owner keeps the name for 30
+/// days.
 #[utoipa::path(
     delete, path = "/projects/{name}", tag = "Projects",
     params(("name" = String, Path, description = "The project's name")),
@@ -143,7 +143,6 @@ pub async fn delete(
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
-/// Finds the org called `name`, if the user belongs to it.
 pub(super) async fn org_of(app: &App, user: &UserId, name: &str) -> Result<Account, ApiError> {
     let no_org = || ApiError::not_found("organization");
     let name: OrgName = name.parse().map_err(|_| no_org())?;
@@ -151,7 +150,7 @@ pub(super) async fn org_of(app: &App, user: &UserId, name: &str) -> Result<Accou
     Ok(Account::Org(membership.org().clone()))
 }
 
-/// Makes the view of a project.
+/// Converts a project to its API view.
 pub fn view(addresses: &Addresses, project: db::projects::Project) -> Project {
     Project {
         url: addresses::of_project(addresses, &project),

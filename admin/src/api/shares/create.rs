@@ -1,4 +1,4 @@
-//! `POST /shares`: receive → write the pack → one change makes the share ([`crate::publishing::share`]).
+//! `POST /shares`: receive → write the pack → create the share in one change ([`crate::publishing::share`]).
 
 use api::deployments::Uploaded;
 use axum::{
@@ -33,19 +33,19 @@ use crate::{
 
 const SHARE_PASSWORD: HeaderName = HeaderName::from_static("x-svc-share-password");
 
-/// The query parameter that bounds the share's life.
+/// The query that sets the share's lifetime.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Lifetime {
-    /// The number of days after which the share expires: 1 to 30, 7 when absent.
+    /// The number of days after which the share expires: 1 to 30; 7 when absent.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 30)]
     ttl: Option<String>,
 }
 
-/// Publishes a folder at an address of three words, for some days.
+/// Publishes a folder at an address of three words for some days.
 ///
-/// The body is an archive under the rules of `POST /projects/{name}/deployments`. The address is unlisted, but no
-/// secret: protect what is not for everybody with a password.
+/// The body is an archive under the rules of `POST /projects/{name}/deployments`. The address is unlisted but not
+/// secret: protect anything that is not for everybody with a password.
 #[utoipa::path(
     post, path = "/shares", tag = "Shares",
     params(

@@ -1,4 +1,4 @@
-//! `/shares`: pages for a few days. Making one is in [`create`].
+//! `/shares`: temporary pages without a project. [`create`] creates one.
 
 pub mod create;
 
@@ -48,9 +48,9 @@ pub async fn list(
     Ok(Json(ShareList { shares: rows.into_iter().map(view).collect(), next_cursor }))
 }
 
-/// Deletes a share of yours, with its files.
+/// Deletes one of your shares, with its files.
 ///
-/// When this answers, no edge that is up serves it any more.
+/// When the response arrives, no running edge serves it any more.
 #[utoipa::path(
     delete, path = "/shares/{name}", tag = "Shares",
     params(

@@ -1,4 +1,4 @@
-//! What a report is asked for, and what all reports share.
+//! The requested period of a report, and what all reports share.
 
 use std::collections::HashMap;
 
@@ -20,10 +20,9 @@ use crate::{
     error::{ApiError, Code},
 };
 
-/// Deployments that a line of time is marked with, the newest.
+/// The maximum number of deployments marked on a timeline; the newest are kept.
 const MARKS: i64 = 1_000;
 
-/// The deployments that went live from `from` until `end`.
 pub(super) async fn deployments(
     app: &App,
     project: &Readable,
@@ -35,17 +34,15 @@ pub(super) async fn deployments(
     Ok(marks.into_iter().map(view).collect())
 }
 
-/// A part of the traffic that is counted by itself: a hostname, a path or a country.
+/// A part of the traffic that is counted separately: a hostname, a path or a country.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part {
-    /// The list that counts it.
     pub(super) list: ListKind,
-    /// Its key there.
     pub(super) key: String,
 }
 
 impl Part {
-    /// Returns the part that is asked for, unless that is all traffic. No two of them are counted together.
+    /// Returns the requested part, or `None` for all traffic. Fails for several, whose combinations are not counted.
     pub(super) fn asked(
         hostname: Option<String>,
         page: Option<String>,
@@ -67,24 +64,23 @@ impl Part {
     }
 }
 
-/// The days of a project that a report is asked for.
+/// The days of a project that a report covers.
 pub(super) struct Asked<T> {
     pub(super) readable: Readable,
     pub(super) range: DayRange,
-    /// As many days before; none where they are not kept any more.
+    /// The preceding period of the same length; `None` if it is no longer stored.
     pub(super) before: Option<DayRange>,
-    /// The number of days.
     pub(super) days: u16,
-    /// The hours of the days that have begun, if the days are told by the hour.
+    /// The hours that have started, if the report is by the hour.
     pub(super) hours: Option<Vec<Timestamp>>,
-    /// The end of the report, in the last of the days or with it.
+    /// The end of the report: now, or the end of the last day.
     pub(super) to: Timestamp,
-    /// The turn of whoever reads it, held until it was read.
+    /// The reader's permit, held until the report is read.
     pub(super) turn: T,
 }
 
 impl Asked<AccountTurn> {
-    /// Returns the days that are asked for, once it is the turn of the project's owner. Fails where nothing is counted.
+    /// Returns the requested days, after waiting for a permit of the project's owner. Fails if traffic is not counted.
     pub(super) async fn of(
         app: &App,
         project: &ProjectPermit<Member>,
@@ -101,7 +97,7 @@ impl Asked<AccountTurn> {
 }
 
 impl<T> Asked<T> {
-    /// Returns these days as they are `now`.
+    /// Returns the given days as of `now`.
     pub(super) fn spanning(readable: Readable, span: DaySpan, now: Timestamp, turn: T) -> Self {
         let range = DayRange::from(span);
         let before = span.before(now.as_datetime().date()).map(DayRange::from);
@@ -109,7 +105,6 @@ impl<T> Asked<T> {
         Self { readable, range, before, days, hours, to, turn }
     }
 
-    /// The sums of the days before, where they are kept.
     pub(super) async fn sums_before(&self, app: &App) -> Result<Option<Sums>, ApiError> {
         let Some(before) = self.before else { return Ok(None) };
         let found = report::days(&app.db, &self.readable, before, Wanted::SUMS, |_| ()).await.map_err(unreadable)?;
@@ -121,12 +116,11 @@ impl<T> Asked<T> {
     }
 }
 
-/// The refusal of days or hours that cannot be told.
 pub(super) fn unanswerable(error: AskedError) -> ApiError {
     ApiError::invalid(error.to_string())
 }
 
-/// Has the edges send what the report is to show. Fails where nothing is counted.
+/// Makes the edges send their latest counts of the project. Fails if traffic is not counted.
 pub(super) async fn begin_report(app: &App, project: &ProjectId) -> Result<(), ApiError> {
     require_source(app)?;
     app.fresh_traffic.refresh(project).await;
@@ -147,12 +141,12 @@ pub(super) fn unreadable(error: sqlx::Error) -> ApiError {
     ApiError::new(Code::CdnError, "The statistics cannot be read at the moment. Please try again.").caused_by(error)
 }
 
-/// Numbers by key, of which the highest are shown.
+/// Counts by key, of which the highest are shown.
 #[derive(Debug, Default)]
 pub(super) struct Ranking(HashMap<String, u64>);
 
 impl Ranking {
-    /// Adds to a key. Those that found no room of their own are no key.
+    /// Adds to a key's count. Entries beyond the list's limit have no key and are ignored.
     pub(super) fn add(&mut self, key: &str, number: u64) {
         match self.0.get_mut(key) {
             Some(known) => *known += number,
@@ -163,13 +157,13 @@ impl Ranking {
         }
     }
 
-    /// Makes a key's number this one, if it is lower.
+    /// Raises a key's count to `number`, if it is lower.
     pub(super) fn raise(&mut self, key: &str, number: u64) {
         let known = self.0.get(key).copied().unwrap_or_default();
         self.add(key, number.saturating_sub(known));
     }
 
-    /// Returns the keys with the highest numbers, those first.
+    /// Returns the keys with the highest counts, in descending order.
     pub(super) fn top(self, length: usize) -> impl Iterator<Item = (String, u64)> {
         let mut all: Vec<_> = self.0.into_iter().collect();
         all.sort_unstable_by(|(one, ones), (other, others)| others.cmp(ones).then_with(|| one.cmp(other)));

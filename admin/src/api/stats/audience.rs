@@ -28,13 +28,12 @@ const PAGES: usize = 10;
 const REFERRERS: usize = 10;
 const COUNTRIES: usize = 8;
 
-/// Shows the pages that people viewed, by day in UTC.
+/// Shows the pages that people viewed, by UTC day.
 ///
-/// A view is a page that a person opened and got, or had already. Visitors are counted without cookies, by a sketch
-/// that keeps none of them, for one day at a time. With `hostname`, `page`, `referrer` or `country`, the views that
-/// have all of these count. Of a day that has ended, those are known as far as they are among the 200 most frequent
-/// combinations; one page, referrer or country by itself, if it is among the 100 most frequent. `truncated` says whether some
-/// lack.
+/// A view is a page that a person opened and received or already had. Visitors are counted without cookies, one day at
+/// a time, by a sketch that stores no individual visitor. With `hostname`, `page`, `referrer` or `country`, only views
+/// that match all of them count. For past days, these are known if among the 200 most frequent combinations; for a
+/// single page, referrer or country, if among the 100 most frequent. `truncated` shows whether some are missing.
 #[utoipa::path(
     get, path = "/projects/{name}/stats/audience", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), AudienceQuery),
@@ -92,17 +91,15 @@ pub async fn show(
     }))
 }
 
-/// What a report has of its days.
 #[derive(Debug, Default)]
 struct Read {
     views: Views,
     by_day: HashMap<Date, u64>,
     visitors: HashMap<Date, u64>,
-    /// Whether some views are in no list.
+    /// Whether some views are missing from the lists.
     truncated: bool,
 }
 
-/// All views of these days.
 async fn all(app: &App, project: &Readable, range: DayRange) -> Result<Read, ApiError> {
     let mut read = Read::default();
     let wanted = Wanted { lists: &Views::LISTS, grain: Grain::Day, visitors: true };
@@ -117,7 +114,6 @@ async fn all(app: &App, project: &Readable, range: DayRange) -> Result<Read, Api
     Ok(read)
 }
 
-/// The views of each of these hours.
 async fn by_hour(
     app: &App,
     project: &Readable,
@@ -134,12 +130,10 @@ async fn by_hour(
     Ok(hours.iter().map(hour).collect())
 }
 
-/// The views that are asked for.
 #[derive(Debug)]
 struct Filter(ViewFilter);
 
 impl Filter {
-    /// Returns what the query asks for, unless that is every view.
     fn of(query: &AudienceQuery) -> Option<Self> {
         let AudienceQuery { hostname, page, referrer, country, .. } = query;
         let is_any = [hostname, page, referrer, country].into_iter().any(Option::is_some);
@@ -153,8 +147,8 @@ impl Filter {
         })
     }
 
-    /// Returns the list that counts what is asked for by itself, and the key there. It knows more of a day that has ended than
-    /// the list of combinations does.
+    /// Returns the list, and the key in it, for a filter on one property. For past days it is more complete than
+    /// `View`.
     fn own_list(&self) -> Option<(ListKind, &str)> {
         let ViewFilter { hostname, page, referrer, country } = &self.0;
         match (hostname, page, referrer, country) {
@@ -165,7 +159,6 @@ impl Filter {
         }
     }
 
-    /// The views of these days that are asked for.
     async fn read(&self, app: &App, project: &Readable, range: DayRange) -> Result<Read, ApiError> {
         let own = self.own_list();
         let lists: Vec<ListKind> = [ListKind::View].into_iter().chain(own.map(|(list, _)| list)).collect();
@@ -206,7 +199,6 @@ impl Filter {
     }
 }
 
-/// Views by page, referrer and country.
 #[derive(Debug, Default)]
 pub(super) struct Views {
     pages: Ranking,
@@ -214,7 +206,6 @@ pub(super) struct Views {
     countries: Ranking,
 }
 
-/// The most frequent of each.
 pub(super) struct TopViews {
     pub(super) pages: Vec<PageViews>,
     pub(super) referrers: Vec<ReferrerViews>,
@@ -222,7 +213,7 @@ pub(super) struct TopViews {
 }
 
 impl Views {
-    /// The lists that [`Self::add`] takes entries of.
+    /// The lists whose entries [`Self::add`] accepts.
     pub(super) const LISTS: [ListKind; 3] = [ListKind::Page, ListKind::Referrer, ListKind::ViewCountry];
 
     pub(super) fn add(&mut self, entry: &ListEntry<'_>) {
@@ -231,7 +222,7 @@ impl Views {
         }
     }
 
-    /// Makes the views of an entry these, if they are fewer.
+    /// Raises the views of an entry to `views`, if they are fewer.
     fn raise(&mut self, list: ListKind, key: &str, views: u64) {
         if let Some(ranking) = self.ranking(list).filter(|_| views > 0) {
             ranking.raise(key, views);

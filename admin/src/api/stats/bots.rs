@@ -1,4 +1,4 @@
-//! `/projects/:name/stats/bots`: people, programs that say what they are, and programs that do not.
+//! `/projects/:name/stats/bots`: people, declared bots, and automation.
 
 use std::{cmp::Reverse, collections::HashMap};
 
@@ -25,17 +25,14 @@ use crate::{
     extract::{Json, Query},
 };
 
-/// Length of the list of agents.
 const AGENTS: usize = 50;
-/// The lists that the report is made of.
 const LISTS: [ListKind; 4] = [ListKind::Agent, ListKind::AgentPage, ListKind::AgentDisallowed, ListKind::Referrer];
 
-/// Shows requests by kind of client and by day in UTC: people, programs that say what they are, and programs that do
-/// not.
+/// Shows requests by kind of client and UTC day: people, programs that say what they are, and programs that do not.
 ///
-/// Every request has a class, and a reason for it: the name that the client gives itself, a network that the name's
-/// operator publishes, a signature, the request's fields, or what the client did. A request that only gives a name may
-/// be anybody's, so those count apart.
+/// Every request has a class and a reason for it: the name that the client states, a network that the name's operator
+/// publishes, a signature, the request's headers, or the client's behavior. A request that only states a name may come
+/// from anybody, so such requests are counted separately.
 #[utoipa::path(
     get, path = "/projects/{name}/stats/bots", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), DaysQuery),
@@ -105,7 +102,6 @@ pub async fn show(
     }))
 }
 
-/// The requests of these days, in sum.
 async fn totals_of(app: &App, project: &Readable, range: DayRange) -> Result<BotsTotals, ApiError> {
     let mut all = ClassCounts::default();
     let wanted = Wanted { lists: &[ListKind::Agent], grain: Grain::Day, visitors: false };
@@ -119,7 +115,6 @@ async fn totals_of(app: &App, project: &Readable, range: DayRange) -> Result<Bot
     })
 }
 
-/// A group of classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientGroup {
     People,
@@ -135,13 +130,11 @@ fn group(class: VisitorClass) -> ClientGroup {
     }
 }
 
-/// Requests by class.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ClassCounts([Count; VisitorClass::ALL.len()]);
 
 impl ClassCounts {
-    /// Adds requests with a stored [`AgentKey`]. Keys that found no room, or are of a newer program, are bots with a
-    /// name.
+    /// Adds requests by their stored [`AgentKey`]. Keys that are unknown or beyond the list's limit are declared bots.
     pub(super) fn add(&mut self, key: &str, count: Count) {
         let class = AgentKey::parse(key).map_or(VisitorClass::OtherBot, |key| key.class);
         self.0[class as usize].add(count);
@@ -183,7 +176,6 @@ fn count_view(counts: impl Iterator<Item = Count>) -> RequestCount {
     RequestCount { requests: sum.requests, bytes: sum.bytes }
 }
 
-/// Requests by agent.
 #[derive(Debug, Default)]
 struct Agents(HashMap<String, AgentCounts>);
 
@@ -217,7 +209,6 @@ impl Agents {
         }
     }
 
-    /// Returns the most frequent agents, and every operator.
     fn view(mut self, people_sent: HashMap<&str, u64>) -> (Vec<AgentStats>, Vec<OperatorStats>) {
         self.0.remove(OTHER);
         let nothing =
@@ -250,7 +241,7 @@ impl AgentCounts {
     fn view(self, name: String) -> AgentStats {
         let known = agents::find(&name);
         let class = known.map(|agent| agent.class).or(self.class).unwrap_or(VisitorClass::OtherBot);
-        // Where nothing is published, that a name was only claimed says nothing about it.
+        // If the operator publishes nothing, an unverified claim means nothing.
         let can_be_told = self.verified > 0 || known.is_some_and(|agent| agent.networks.is_some());
         AgentStats {
             operator: operator_of(&name).to_owned(),
@@ -271,7 +262,7 @@ fn operator_of(agent: &str) -> &'static str {
     agents::find(agent).map_or("", |agent| agent.operator)
 }
 
-/// To one decimal.
+/// Returns the percentage, to one decimal.
 fn percent(part: u64, whole: u64) -> f64 {
     let tenths = u128::from(part) * 2_000 / u128::from(whole.max(1));
     f64::from(u32::try_from(tenths.div_ceil(2)).unwrap_or(1_000)) / 10.0

@@ -1,4 +1,4 @@
-//! `/projects/:name/stats/errors`: paths that are not there, and failures.
+//! `/projects/:name/stats/errors`: missing paths and server errors.
 
 use std::collections::HashMap;
 
@@ -23,18 +23,16 @@ use crate::{
     extract::{Json, Query},
 };
 
-/// Length of the list of errors.
 const ERRORS: usize = 50;
-/// Length of the list of pages that led to an error.
 const REFERRERS: usize = 5;
-/// Days before the first in which a path that is missing now may have been there.
+/// Days before the first day in which to look for a path that is now missing.
 const DAYS_BEFORE: u16 = 14;
 const NOT_FOUND: u16 = 404;
 
-/// Shows the errors that visitors met, by day in UTC: paths that are not there, and failures.
+/// Shows the errors that visitors received, by UTC day: missing paths and server errors.
 ///
-/// A path that was answered until a deployment, and is missing since, names it. Days that have ended know their 100
-/// most frequent paths and errors.
+/// A path that went missing names the deployment that removed it. Past days have their 100 most frequent paths and
+/// errors.
 #[utoipa::path(
     get, path = "/projects/{name}/stats/errors", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), DaysQuery),
@@ -116,7 +114,6 @@ pub async fn show(
     }))
 }
 
-/// The errors of these days, in sum.
 async fn totals_of(app: &App, project: &Readable, range: DayRange) -> Result<ErrorCounts, ApiError> {
     let mut totals = ErrorCounts::default();
     let wanted = Wanted { lists: &[ListKind::Error], grain: Grain::Day, visitors: false };
@@ -127,7 +124,6 @@ async fn totals_of(app: &App, project: &Readable, range: DayRange) -> Result<Err
     Ok(totals)
 }
 
-/// The errors of one status at one path.
 #[derive(Debug, Default)]
 struct PathErrors {
     requests: u64,
@@ -147,7 +143,7 @@ fn is_shown(status: u16) -> bool {
     status == NOT_FOUND || status >= 500
 }
 
-/// Adds errors with this status; without one, errors that found no room of their own.
+/// Adds errors of this status; `None` stands for errors beyond the list's limit.
 fn add(counts: &mut ErrorCounts, status: Option<u16>, requests: u64) {
     match status {
         Some(NOT_FOUND) => counts.not_found += requests,

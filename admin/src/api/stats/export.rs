@@ -1,4 +1,4 @@
-//! `/projects/:name/stats/export`: everything that is kept of days, as rows.
+//! `/projects/:name/stats/export`: everything that is stored of days, as rows.
 
 use std::fmt::Write as _;
 
@@ -17,13 +17,13 @@ use time::Date;
 use super::{Asked, unreadable};
 use crate::{app::App, auth::ProjectAccess, bounds::Bounds, csv::cell, error::ApiError, extract::Query};
 
-/// The names of a row's parts.
 const HEADINGS: &str = "day,kind,key,count,bytes\r\n";
 
-/// Exports a project's traffic by day, in UTC: a row for each day, kind and key.
+/// Exports a project's traffic by UTC day: a row for each day, kind and key.
 ///
-/// Days without traffic have no rows. The rows come day by day while they are read. In `csv`, an apostrophe precedes
-/// whatever a spreadsheet could take for a formula, at the beginning of a cell and after `;`, a tab, a line's end or a quote in it.
+/// Days without traffic have no rows. Rows are sent day by day as they are read. In `csv`, an apostrophe precedes
+/// anything that a spreadsheet could interpret as a formula, at the start of a cell and after `;`, a tab, a line break
+/// or a quote.
 #[utoipa::path(
     get, path = "/projects/{name}/stats/export", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), ExportQuery),
@@ -47,9 +47,9 @@ pub async fn show(
     let mut export =
         Export { db: app.db.clone(), bounds, owner, project: readable, format, days: range.days().collect() };
     export.days.reverse();
-    // Before the answer begins: what cannot be read can still be said.
+    // Before the response starts, so that a read error can still be reported.
     let mut first = export.next_day().await.map_err(unreadable)?.unwrap_or_default();
-    // A client that reads slowly holds no turn meanwhile: each further day has one of its own.
+    // A slow client holds no permit meanwhile: each further day acquires its own.
     drop(turn);
     if format == ExportFormat::Csv {
         first.insert_str(0, HEADINGS);
@@ -72,20 +72,18 @@ pub async fn show(
     Ok((headers, Body::from_stream(rows)))
 }
 
-/// The days that are still to be read.
 struct Export {
     db: PgPool,
     bounds: Bounds,
-    /// The account whose turns it takes.
     owner: PayingAccount,
     project: Readable,
     format: ExportFormat,
-    /// In reverse.
+    /// In reverse order.
     days: Vec<Date>,
 }
 
 impl Export {
-    /// Returns the rows of the next day, when it is the account's turn.
+    /// Returns the rows of the next day, after waiting for a permit.
     async fn later_day(&mut self) -> anyhow::Result<Option<String>> {
         if self.days.is_empty() {
             return Ok(None);
@@ -94,7 +92,7 @@ impl Export {
         Ok(self.next_day().await?)
     }
 
-    /// Returns the rows of the next day; none after the last.
+    /// Returns the rows of the next day, or `None` after the last.
     async fn next_day(&mut self) -> Result<Option<String>, sqlx::Error> {
         let Some(day) = self.days.pop() else { return Ok(None) };
         let (name, mut text) = (day.to_string(), String::new());
@@ -131,7 +129,6 @@ fn write_sums(traffic: &DayTraffic, day: &str, format: ExportFormat, into: &mut 
     }
 }
 
-/// The words of a row.
 struct Row<'r> {
     day: &'r str,
     kind: &'r str,
@@ -143,7 +140,7 @@ impl Row<'_> {
         let Self { day, kind, key } = *self;
         match format {
             ExportFormat::Csv => {
-                // To write into a string cannot fail.
+                // Writing to a string cannot fail.
                 let _ = write!(into, "{day},{kind},{},{count},{bytes}\r\n", cell(key));
             }
             ExportFormat::Ndjson => {

@@ -1,7 +1,6 @@
-//! `/projects/:name/stats` and what is below it: reports on what the edges counted of a project's visits.
+//! `/projects/:name/stats` and the routes below it: reports on a project's visits, as counted by the edges.
 //!
-//! Live statistics and the history are here, each other report in a file of its own. What they read is in
-//! [`db::stats::report`].
+//! Live statistics and the history are here, other reports in their own files, queries in [`db::stats::report`].
 
 mod asked;
 pub mod audience;
@@ -39,15 +38,13 @@ use crate::{
     extract::{Json, Query},
 };
 
-/// The lengths of lists.
 const LENGTHS: TopLengths = TopLengths { paths: 10, countries: 8 };
 
 /// Shows a project's traffic of the last hours.
 ///
-/// Every answer of the project's sites counts, at the edge that gave it: files, redirects, gates and errors. What was
-/// answered shows within five seconds. No cookie is set, and no address is kept. With `hostname`,
-/// `page` or `country`, only the requests to or from it and their bytes are known. With `from`, the hours are those of days
-/// instead of the last ones.
+/// Every response of the project's sites counts, at the edge that sent it: files, redirects, gates and errors. It
+/// appears within five seconds. No cookie is set, and no address is stored. With `hostname`, `page` or `country`, only
+/// the number of matching requests and their bytes are known. With `from`, the hours are those of the given days.
 #[utoipa::path(
     get, path = "/projects/{name}/stats", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), LiveQuery),
@@ -143,10 +140,10 @@ pub async fn live(
     }))
 }
 
-/// Shows a project's traffic by day, in UTC.
+/// Shows a project's traffic by UTC day.
 ///
-/// With `hostname`, `page` or `country`, only the requests to or from it and their bytes are known, of days that have ended as
-/// far as it is among the day's most frequent.
+/// With `hostname`, `page` or `country`, only the number of matching requests and their bytes are known; for past days
+/// only if the value is among the day's most frequent.
 #[utoipa::path(
     get, path = "/projects/{name}/stats/history", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), HistoryQuery),
@@ -227,7 +224,6 @@ fn summed(counts: impl Iterator<Item = Count>) -> Count {
     sum
 }
 
-/// The traffic of a part by day.
 async fn days_of(
     app: &App,
     project: &Readable,

@@ -1,4 +1,4 @@
-//! `/projects/:name/stats/public` and `/stats/:token`: statistics for whoever has a link.
+//! `/projects/:name/stats/public` and `/stats/:token`: statistics for anyone with a link.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ use crate::{
     middleware::client::ClientAddress,
 };
 
-/// Tells whether a project has a public link to its statistics, and which.
+/// Shows whether a project has a public link to its statistics, and the link.
 #[utoipa::path(
     get, path = "/projects/{name}/stats/public", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name")),
@@ -45,8 +45,8 @@ pub async fn show(
 
 /// Turns a project's public link to its statistics on or off.
 ///
-/// Everybody who has the link may read the page, without an account. A link that is turned off stops working immediately;
-/// turning it on again makes another link.
+/// Anyone who has the link can view the page without an account. A link that is turned off stops working immediately;
+/// turning it on again creates a different link.
 #[utoipa::path(
     put, path = "/projects/{name}/stats/public", tag = "Statistics", request_body = SetPublicLink,
     params(("name" = String, Path, description = "The project's name")),
@@ -83,7 +83,7 @@ pub async fn set(
     Ok(Json(view(&app, token.as_deref())))
 }
 
-/// Shows the statistics that a public link leads to.
+/// Shows the statistics behind a public link.
 #[utoipa::path(
     get, path = "/stats/{token}", tag = "Statistics", security(()),
     params(("token" = String, Path, description = "The last part of the link"), PublicQuery),
@@ -107,8 +107,7 @@ pub async fn by_link(
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(stats)))
 }
 
-/// Reads the statistics that a public link leads to, for a client, when it is its turn and the link's; none when there is no such
-/// link.
+/// Reads the statistics behind a public link, after waiting for a permit. Returns `None` if there is no such link.
 pub async fn read(
     app: &App,
     token: &str,

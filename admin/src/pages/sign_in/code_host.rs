@@ -1,7 +1,7 @@
-//! Signing in at the code host: its web flow, with PKCE and with a state that belongs to one browser and works once.
+//! Signing in at the code host: its web flow with PKCE, and with a state that belongs to one browser and works once.
 //!
-//! The state in the address counts only together with the cookie of the browser that began, and with the row that the
-//! return takes out of the database: a browser that is led to the callback with another one's state is not signed in.
+//! The state in the address is valid only with the cookie of the browser that started the flow, and with a database row
+//! that is deleted on use: a browser that is lured to the callback with another's state is not signed in.
 
 use askama::Template;
 use axum::{
@@ -31,18 +31,16 @@ use crate::{
     rates::{self, Bucket},
 };
 
-/// The page that leads to the code host.
 #[derive(Template)]
 #[template(path = "sign_in/code_host.html")]
 struct SignInPage<'a> {
     code_host: &'a str,
     /// The host of the site that the person wants to see.
     gated_host: Option<String>,
-    /// The path that begins the sign-in.
     begin: &'a str,
 }
 
-/// The page that offers to sign in at the code host; with `switch`, with another account than before.
+/// Returns the page that offers to sign in at the code host; with `switch`, using a different account.
 pub(super) fn offer(app: &App, back: &OwnPath, switch: bool) -> Response {
     let mut begin = with_back(paths::BEGIN, back);
     if switch {
@@ -52,7 +50,7 @@ pub(super) fn offer(app: &App, back: &OwnPath, switch: bool) -> Response {
     html::page(StatusCode::OK, &page)
 }
 
-/// Begins a sign-in: stores its state, and redirects to the code host.
+/// Starts a sign-in: stores its state and redirects to the code host.
 pub(in crate::pages) async fn begin(
     State(app): State<App>,
     Extension(ClientAddress(client)): Extension<ClientAddress>,
@@ -65,14 +63,14 @@ pub(in crate::pages) async fn begin(
     let request = WebSignIn {
         redirect_uri: &app.console.callback(),
         state: state.expose(),
-        // As RFC 7636 defines S256: over the text.
+        // S256 in RFC 7636 hashes the encoded text.
         challenge: &domain::opaque::encode(&verifier.hash()),
         choose_account: query.switch.is_some(),
     };
     let Some(location) = app.code_host.web_flow().map(|flow| flow.address(&request)) else {
         return Err(ApiError::not_found("page").into());
     };
-    // The cookie is kept: one browser may have several sign-ins under way.
+    // Keep an existing cookie: one browser may have several pending sign-ins.
     let browser = cookies::secret(&headers, SIGN_IN).unwrap_or_else(OpaqueSecret::generate);
     let state_hash = state.hash();
     let sign_in = SignIn {
@@ -87,7 +85,7 @@ pub(in crate::pages) async fn begin(
     Ok(answer)
 }
 
-/// The query with which the code host sends the browser back.
+/// The query with which the code host redirects the browser back.
 #[derive(Deserialize)]
 pub(in crate::pages) struct CallbackQuery {
     #[serde(default)]
@@ -96,7 +94,7 @@ pub(in crate::pages) struct CallbackQuery {
     error: Option<String>,
 }
 
-/// Finishes a sign-in that began in this browser.
+/// Finishes a sign-in that started in this browser.
 pub(in crate::pages) async fn finish(
     State(app): State<App>,
     headers: HeaderMap,
@@ -114,21 +112,21 @@ pub(in crate::pages) async fn finish(
     let Some(code) = callback.code.filter(|_| callback.error.is_none()) else {
         return Ok(declined(&app, &back, callback.error.as_deref()));
     };
-    // Fails when the master key was rotated in between.
+    // Fails if the master key was rotated in between.
     let Ok(verifier) = app.master_key.open(Purpose::SignIns, &state_hash, &sign_in.sealed_verifier) else {
         return Ok(not_started_here());
     };
     let verifier = String::from_utf8(verifier).map_err(ApiError::internal)?;
     let (code, verifier) = (SecretString::from(code), SecretString::from(verifier));
     let redirect_uri = app.console.callback();
-    // None when the configuration has changed in between.
+    // `None` if the configuration changed in between.
     let Some(flow) = app.code_host.web_flow() else { return Ok(not_started_here()) };
     let Some(person) = flow.redeem(&code, &verifier, &redirect_uri).await.map_err(code_host_failed)? else {
         return Ok(not_started_here());
     };
     let mut tx = app.db.begin().await?;
     let user = codehost::admit(&mut tx, &app.master_key, person, app.clock.now()).await?;
-    // The cookie is left to expire: another tab may be on its way back.
+    // Let the cookie expire by itself: another tab may be on its way back.
     let answer = begin_session(&app, &mut tx, &user, &headers, &back).await?;
     tx.commit().await?;
     Ok(answer)
@@ -139,7 +137,7 @@ fn code_host_failed(error: CodeHostError) -> ApiError {
     ApiError::new(Code::CodeHostError, message).caused_by(error)
 }
 
-/// The page for a state that is unknown, used, expired or another browser's. Which of these it is stays unsaid.
+/// The page for a state that is unknown, used, expired or another browser's, without saying which.
 fn not_started_here() -> Response {
     let page = Message {
         title: "Please sign in again",

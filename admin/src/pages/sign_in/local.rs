@@ -1,4 +1,4 @@
-//! Signing in with a code host of the local kind: a login of the person's choice and the operator's secret.
+//! Signing in with the `local` code host: a login of the person's choice and the operator's secret.
 
 use askama::Template;
 use axum::{
@@ -27,7 +27,7 @@ use crate::{
     pages::PageError,
 };
 
-/// The fields of the form. Not `Debug`: it holds a secret.
+/// The fields of the form. Not `Debug`, because they contain a secret.
 #[derive(Deserialize)]
 struct Form {
     #[serde(default)]
@@ -38,7 +38,6 @@ struct Form {
     return_to: String,
 }
 
-/// The page with the form.
 #[derive(Template)]
 #[template(path = "sign_in/local.html")]
 struct SignInPage<'a> {
@@ -49,7 +48,7 @@ struct SignInPage<'a> {
     error: Option<&'a str>,
 }
 
-/// Signs the person in, or shows the form again with the reason why not.
+/// Signs the person in, or shows the form again with the reason for the failure.
 pub(in crate::pages) async fn submit(
     State(app): State<App>,
     Extension(ClientAddress(client)): Extension<ClientAddress>,
@@ -59,7 +58,7 @@ pub(in crate::pages) async fn submit(
     if app.config.code_host.kind != CodeHostKind::Local {
         return Err(ApiError::not_found("page").into());
     }
-    // Otherwise another site could sign a visitor in as somebody else, and read what they then publish here.
+    // Otherwise another site could sign a visitor in as somebody else, and read what they publish here.
     if !session::is_consoles_own(&app, &Method::POST, &headers) {
         return Ok(session::foreign_form());
     }
@@ -70,7 +69,7 @@ pub(in crate::pages) async fn submit(
     };
     let back = OwnPath::parse(&filled.return_to);
     let refused = |status, reason: &str| Ok(form(&app, status, &back, &filled.login, Some(reason)));
-    // Checked before the secret, so that a typing mistake does not count as a guess.
+    // Checked before the secret, so that a typo does not count as a guess.
     let identity = match local::identity(&filled.login) {
         Ok(identity) => identity,
         Err(invalid) => return refused(StatusCode::BAD_REQUEST, &format!("{invalid}.")),
@@ -91,7 +90,7 @@ pub(in crate::pages) async fn submit(
     Ok(answer)
 }
 
-/// The sign-in page with `login` filled in, and with what was wrong with the last attempt.
+/// Returns the sign-in page with `login` filled in and the last attempt's error.
 pub(super) fn form(app: &App, status: StatusCode, back: &OwnPath, login: &str, error: Option<&str>) -> Response {
     let page = SignInPage { return_to: back.as_str(), gated_host: back.gated_host(), login, error };
     html::page_with_forms_to(gated_origin(app, back).as_deref(), status, &page)

@@ -1,7 +1,7 @@
 //! `/sign-in`: at the code host ([`code_host`]), or with the operator's secret ([`local`]).
 //!
-//! Either ends in a new session in the browser in which the person has proved who they are, and leads back to the page of
-//! the console that they came from.
+//! Either way, a new session starts in the browser in which the person proved their identity, and the browser returns
+//! to the page of the console that it came from.
 
 pub(super) mod code_host;
 pub(super) mod local;
@@ -25,17 +25,16 @@ use crate::{
     html,
 };
 
-/// The query of links to the sign-in page.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct SignInQuery {
     /// The page to go to afterwards.
     #[serde(default)]
     return_to: String,
-    /// Present when the person wants to sign in with another account than the session or the code host has.
+    /// Present if the person wants to sign in with a different account than the session's or the code host's.
     switch: Option<String>,
 }
 
-/// Shows the sign-in page, or leads on when the person is signed in.
+/// Shows the sign-in page, or redirects onward if the person is signed in.
 pub(super) async fn show(
     State(app): State<App>,
     headers: HeaderMap,
@@ -63,7 +62,7 @@ pub(super) async fn show(
     })
 }
 
-/// Begins a session for `user` in this browser, and answers with the redirect to `back`.
+/// Starts a session for `user` in this browser, and returns the redirect to `back`.
 async fn begin_session(
     app: &App,
     conn: &mut PgConnection,
@@ -77,15 +76,14 @@ async fn begin_session(
     Ok(answer)
 }
 
-/// The site's origin, when the sign-in form leads through a site's gate in the end: browsers apply the page's policy to
-/// the redirects after a form as well.
+/// Returns the site's origin if sign-in leads through its gate: the page's policy also applies to a form's redirects.
 fn gated_origin(app: &App, back: &OwnPath) -> Option<String> {
     let host = back.gated_host()?;
     let is_name = host.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
     is_name.then(|| app.console.site_origin(&host))
 }
 
-/// The path of the sign-in page, which leads to `back` afterwards; with `switch`, for another account.
+/// Returns the path of the sign-in page, which redirects to `back` afterwards; `switch` asks for another account.
 pub(super) fn sign_in_path(back: &OwnPath, switch: bool) -> String {
     let path = with_back(paths::SIGN_IN, back);
     if switch { format!("{path}&switch=1") } else { path }

@@ -17,7 +17,7 @@ pub struct Invoice {
     pub id: InvoiceId,
     /// Whether it is an invoice or a credit note.
     pub kind: InvoiceKind,
-    /// The number. Each kind has a series of its own for each year, without gaps.
+    /// The number. Each kind has its own series per year, without gaps.
     #[cfg_attr(feature = "openapi", schema(example = "2026-000001"))]
     pub number: String,
     /// The time at which it was issued.
@@ -30,9 +30,9 @@ pub struct Invoice {
     pub total_cents: Cents,
     /// The currency: `EUR`.
     pub currency: String,
-    /// The state of its money. An invoice is issued when it is paid, so there is no unpaid one.
+    /// The payment status. Invoices are issued when they are paid, so there are no unpaid ones.
     pub status: InvoiceStatus,
-    /// Whether its PDF and XML can be fetched. They are made within minutes of the payment.
+    /// Whether its PDF and XML can be fetched. They are created within minutes of the payment.
     pub has_document: bool,
 }
 
@@ -42,20 +42,20 @@ pub struct Invoice {
 pub struct InvoiceList {
     /// The invoices and credit notes of this page.
     pub invoices: Vec<Invoice>,
-    /// The `cursor` of the next page; null on the last one.
+    /// The `cursor` of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// The form of XML that is asked for.
+/// The requested XML format.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub struct XmlQuery {
-    /// The form: `cii`, also when absent, which is what the PDF has inside, or `ubl`.
+    /// The format: `cii` (the default, and the one embedded in the PDF) or `ubl`.
     #[cfg_attr(feature = "openapi", param(inline))]
     pub format: Option<XmlFormat>,
 }
 
-/// A form of EN 16931 XML.
+/// An EN 16931 XML format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -67,7 +67,7 @@ pub enum XmlFormat {
     Ubl,
 }
 
-/// A link to a document. Whoever has it can fetch the document without a token.
+/// A link to a document. Anyone who has the link can fetch the document without a token.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DocumentLink {

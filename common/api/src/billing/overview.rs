@@ -1,4 +1,4 @@
-//! The overview of an account's plan and money.
+//! The overview of an account's plan, usage and bill.
 
 use domain::{
     Timestamp,
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{BillingProfile, Invoice, Subscription};
 
-/// An account's plan with its use, and its bill.
+/// An account's plan, its usage and its bill.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BillingOverview {
@@ -19,27 +19,27 @@ pub struct BillingOverview {
     /// The limits of the account's plan.
     #[serde(deserialize_with = "limits_that_are_known")]
     pub limits: PlanLimits,
-    /// The use that counts against the limits.
+    /// The usage that counts against the limits.
     pub usage: PlanUsage,
-    /// The use of all organizations together that share the free plan with this one, because they have no subscription and the same
-    /// creator; absent when none does. It is compared with the limits where it is there.
+    /// The combined usage of all organizations that share the free plan with this one, because they have no
+    /// subscription and the same creator; absent if there are none. When present, the limits apply to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub shared_usage: Option<SharedPlanUsage>,
-    /// The plans that can be chosen, the cheapest first.
+    /// The available plans, cheapest first.
     pub catalog: Vec<CatalogPlan>,
-    /// The account's subscription; null when it has none, or when it has ended.
+    /// The account's subscription; null if it has none or it has ended.
     pub subscription: Option<Subscription>,
-    /// The invoice of the next renewal; null when nothing will be charged.
+    /// The invoice of the next renewal; null if nothing will be charged.
     pub next_invoice: Option<NextInvoice>,
-    /// The details that invoices carry; null until they are stored.
+    /// The details printed on invoices; null until they are stored.
     pub profile: Option<BillingProfile>,
     /// The 20 newest invoices and credit notes, newest first.
     pub invoices: Vec<Invoice>,
 }
 
-/// Reads limits of which a newer service may have more: a client goes by those that it knows. In a configuration an unknown one is a
-/// mistake.
+/// Reads limits and ignores unknown ones: a newer service may send more than this client knows. (In a configuration, an
+/// unknown limit is an error.)
 fn limits_that_are_known<'de, D: Deserializer<'de>>(limits: D) -> Result<PlanLimits, D::Error> {
     let mut sent = Map::deserialize(limits)?;
     if let Ok(Value::Object(known)) = serde_json::to_value(Plans::default().limits_of(None)) {
@@ -48,61 +48,62 @@ fn limits_that_are_known<'de, D: Deserializer<'de>>(limits: D) -> Result<PlanLim
     serde_json::from_value(Value::Object(sent)).map_err(de::Error::custom)
 }
 
-/// An account's use of its plan. What is counted by month begins anew with the UTC month.
+/// An account's usage of its plan. Monthly counters restart with the UTC month.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlanUsage {
-    /// The number of projects, shares not counted.
+    /// The number of projects, not counting shares.
     pub projects: u64,
-    /// The number of custom domains, over all projects.
+    /// The number of custom domains across all projects.
     pub domains: u64,
-    /// The number of server apps that are kept ready: always 0, because svc runs none.
+    /// The number of server apps kept ready: always 0, because svc runs none.
     pub ready_apps: u64,
-    /// Bytes that were sent to people this month. Requests of declared bots and automation do not count.
+    /// Bytes sent to people this month. Requests by declared bots and automation do not count.
     pub bandwidth_bytes: u64,
     /// The cost of this month's completions, in whole cents, rounded down.
     pub ai_credit_cents: u64,
-    /// Bytes in the store: the kept deployments of all projects and shares, each with a least size. Older services leave it out.
+    /// Bytes in the store: all retained deployments, each with a minimum size. Absent in older versions of the service.
     #[serde(default)]
     pub storage_bytes: Option<u64>,
-    /// The number of organizations that the person created and that still exist; null for an organization. Older services leave it out.
+    /// The number of existing organizations that the person created; null for an organization. Absent in older
+    /// versions.
     #[serde(default)]
     pub orgs: Option<u64>,
 }
 
-/// The use of a free plan by several organizations together.
+/// The combined usage of organizations that share a free plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SharedPlanUsage {
-    /// The number of organizations that share the plan, this one included.
+    /// The number of organizations that share the plan, including this one.
     pub organizations: u64,
-    /// What they use together.
+    /// Their combined usage.
     pub usage: PlanUsage,
 }
 
-/// A plan that can be chosen.
+/// An available plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CatalogPlan {
     /// The plan's id.
     #[cfg_attr(feature = "openapi", schema(example = "pro"))]
     pub id: String,
-    /// The plan's name for people.
+    /// The plan's display name.
     pub name: String,
-    /// A month's price, in euro cents without VAT.
+    /// The price per month, in euro cents without VAT.
     pub price_cents: u32,
     /// The plan's limits.
     #[serde(deserialize_with = "limits_that_are_known")]
     pub limits: PlanLimits,
 }
 
-/// The invoice that the next renewal will bring, to the cent, if nothing changes until then.
+/// A preview of the next renewal's invoice, exact to the cent if nothing changes until then.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NextInvoice {
     /// The time at which the charge is made.
     pub charged_at: Timestamp,
-    /// The id of the plan that is charged.
+    /// The id of the plan that will be charged.
     pub plan: String,
     /// The amount without VAT, in cents.
     pub net_cents: Cents,

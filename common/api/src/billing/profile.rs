@@ -7,32 +7,32 @@ use domain::billing::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The details that invoices carry.
+/// The details printed on invoices.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BillingProfile {
     /// The name that invoices are made out to.
     pub name: InvoiceLine,
-    /// The country, which decides over the VAT.
+    /// The country, which determines the VAT.
     pub country: Country,
     /// The EU VAT number.
     pub vat_number: Option<VatNumber>,
-    /// Whether the EU's VAT registry knows the number. Null without a number, and while the registry has not answered: it is
-    /// asked again, and until then VAT is charged.
+    /// Whether the EU's VAT registry knows the number. Null if there is no number, or while the registry has not
+    /// answered; the check is then repeated, and VAT is charged in the meantime.
     pub vat_valid: Option<bool>,
     /// The postal address.
     pub address: Option<Address>,
 }
 
-/// The request to store the details that invoices carry. It replaces those stored before: a field that is left out is removed.
+/// The request to store the details printed on invoices. It replaces all of them: an absent field is removed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SaveBillingProfile {
     /// The name that invoices are made out to: 1 to 100 characters.
     pub name: InvoiceLine,
-    /// The country, by its two-letter code of ISO 3166.
+    /// The country, as a two-letter ISO 3166 code.
     pub country: Country,
-    /// The EU VAT number, with its prefix; of the same country.
+    /// The EU VAT number, with its prefix; it must belong to the same country.
     #[serde(default)]
     pub vat_number: Option<VatNumber>,
     /// The postal address.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::DeploymentMark;
 
-/// The days that are asked for, and the views among them.
+/// The period to report, and filters on its views.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub struct AudienceQuery {
@@ -21,14 +21,13 @@ pub struct AudienceQuery {
     /// The last UTC day, as `YYYY-MM-DD`; today when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
     pub to: Option<Day>,
-    /// The hostname of the views that count; every hostname when absent.
+    /// The hostname to count views of; all hostnames when absent.
     pub hostname: Option<String>,
-    /// The path of the views that count; every path when absent.
+    /// The path to count views of; all paths when absent.
     pub page: Option<String>,
-    /// The host that led to the views that count, or nothing for those that no other site led to; every view when
-    /// absent.
+    /// The referring host to count views from, empty for views without a referring site; all views when absent.
     pub referrer: Option<String>,
-    /// The country of the views that count, as two letters; every country when absent.
+    /// The country to count views from, as two letters; all countries when absent.
     pub country: Option<String>,
 }
 
@@ -38,42 +37,41 @@ pub struct AudienceQuery {
 pub struct AudienceStats {
     /// The project's name.
     pub project: ProjectName,
-    /// The beginning of the first day.
+    /// The start of the first day.
     pub from: Timestamp,
-    /// The end of the last day; the time of the answer when that is today.
+    /// The end of the last day; the time of the response if that day is today.
     pub to: Timestamp,
     /// The number of days.
     pub days: u16,
     /// The sums of all days.
     pub totals: AudienceTotals,
-    /// The sums of as many days before the first; null where those are not kept any more. Today counts as far as it has come, and the
-    /// days before as a whole.
+    /// The totals of the preceding period of equal length; null if no longer stored. Unlike today, its days are whole.
     pub previous: Option<AudienceTotals>,
-    /// Every day, today and those without views included.
+    /// One entry per day, including today and days without views.
     pub timeline: Vec<AudienceDay>,
-    /// Every hour of these days that has begun; null for more than three days, and for days before the last week, whose hours
-    /// are not kept any more.
+    /// One entry per hour that has started; null for more than three days, and for days more than a week ago, whose
+    /// hours are no longer stored.
     pub hours: Option<Vec<AudienceHour>>,
-    /// Whether some views are only known in sum, since they were beyond the bound of a list: they lack in the lists and, where
-    /// only some views are asked for, in the numbers.
+    /// Whether some views are beyond a list's limit: they are missing from the lists and, with a filter, from the
+    /// numbers.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required = true))]
     pub truncated: bool,
     /// The ten most viewed pages.
     pub top_pages: Vec<PageViews>,
-    /// The ten hosts that led most people here. The site's own hosts are left out.
+    /// The ten hosts that led the most people here, excluding the site's own hosts.
     pub top_referrers: Vec<ReferrerViews>,
-    /// The eight countries with most views, as two letters (ISO 3166-1); `XX` where it is not known.
+    /// The eight countries with the most views, as two letters (ISO 3166-1); `XX` if unknown.
     pub top_countries: Vec<CountryViews>,
-    /// The deployments that went live within these days, in order.
+    /// The deployments that went live on these days, in chronological order.
     pub deployments: Vec<DeploymentMark>,
 }
 
-/// Sums over views. Visitors have none: who comes on two days cannot be told from two people.
+/// Totals of views. There is no total of visitors: a person who comes on two days cannot be told from two people.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AudienceTotals {
-    /// The number of pages that people viewed.
+    /// The number of pages viewed by people.
     pub pageviews: u64,
 }
 
@@ -84,10 +82,9 @@ pub struct AudienceDay {
     /// The day, as `YYYY-MM-DD`.
     #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", example = "2026-11-22"))]
     pub day: String,
-    /// The number of pages that people viewed.
+    /// The number of pages viewed by people.
     pub pageviews: u64,
-    /// The number of people, estimated to about one percent; null for some of the views, because visitors are only
-    /// known for the whole site.
+    /// The number of people, estimated to about one percent; null with a filter: visitors are known only per site.
     pub visitors: Option<u64>,
 }
 
@@ -95,9 +92,9 @@ pub struct AudienceDay {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AudienceHour {
-    /// The beginning of the hour.
+    /// The start of the hour.
     pub hour: Timestamp,
-    /// The number of pages that people viewed.
+    /// The number of pages viewed by people.
     pub pageviews: u64,
 }
 
@@ -105,13 +102,13 @@ pub struct AudienceHour {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PageViews {
-    /// The path, without the query; a long one is cut.
+    /// The path without its query, truncated if long.
     pub path: String,
     /// The number of views.
     pub views: u64,
 }
 
-/// Views that another site led to.
+/// Views referred by another site.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReferrerViews {

@@ -11,11 +11,11 @@ use super::{DeploymentMark, RequestCount};
 pub struct LiveBots {
     /// People with browsers.
     pub people: RequestCount,
-    /// Programs that say what they are.
+    /// Declared bots: programs that say what they are.
     pub declared: RequestCount,
-    /// Programs that pretend to be a browser.
+    /// Automation: programs that pretend to be a browser.
     pub automation: RequestCount,
-    /// Every class that was seen, the most frequent first.
+    /// The classes that were seen, most frequent first.
     pub classes: Vec<ClassStats>,
 }
 
@@ -25,37 +25,35 @@ pub struct LiveBots {
 pub struct BotsStats {
     /// The project's name.
     pub project: ProjectName,
-    /// The beginning of the first day.
+    /// The start of the first day.
     pub from: Timestamp,
-    /// The end of the last day; the time of the answer when that is today.
+    /// The end of the last day; the time of the response if that day is today.
     pub to: Timestamp,
     /// The number of days.
     pub days: u16,
     /// All requests.
     pub totals: RequestCount,
-    /// The sums of as many days before the first; null where those are not kept any more. Today counts as far as it has come, and the
-    /// days before as a whole.
+    /// The totals of the preceding period of equal length; null if no longer stored. Unlike today, its days are whole.
     pub previous: Option<BotsTotals>,
     /// People with browsers.
     pub people: RequestCount,
-    /// Programs that say what they are.
+    /// Declared bots: programs that say what they are.
     pub declared: RequestCount,
-    /// Programs that pretend to be a browser.
+    /// Automation: programs that pretend to be a browser.
     pub automation: RequestCount,
-    /// Every class that was seen, the most frequent first.
+    /// The classes that were seen, most frequent first.
     pub classes: Vec<ClassStats>,
-    /// The fifty most frequent programs that say what they are.
+    /// The fifty most frequent declared bots.
     pub agents: Vec<AgentStats>,
-    /// Every operator, with the pages that its programs took and the people that it sent here; the one that took most
-    /// comes first.
+    /// All operators, with the pages that their programs fetched and the people that they sent; most pages first.
     pub operators: Vec<OperatorStats>,
-    /// Every day, today and those without traffic included.
+    /// One entry per day, including today and days without traffic.
     pub timeline: Vec<BotsDay>,
-    /// The deployments that went live within these days, in order.
+    /// The deployments that went live on these days, in chronological order.
     pub deployments: Vec<DeploymentMark>,
 }
 
-/// Requests by kind of client, in sum.
+/// Total requests by kind of client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BotsTotals {
@@ -63,67 +61,67 @@ pub struct BotsTotals {
     pub totals: RequestCount,
     /// People with browsers.
     pub people: RequestCount,
-    /// Programs that say what they are.
+    /// Declared bots: programs that say what they are.
     pub declared: RequestCount,
-    /// Programs that pretend to be a browser.
+    /// Automation: programs that pretend to be a browser.
     pub automation: RequestCount,
 }
 
-/// Requests of a class of clients.
+/// Requests by a class of clients.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ClassStats {
-    /// The class: `person`, `search_engine`, `ai_training`, `ai_search`, `ai_assistant` (it reads because a person
-    /// asked it to), `coding_agent`, `preview` (of links, and readers of feeds), `monitor`, `other_bot`, or
-    /// `automation` (it pretends to be a browser). More may come.
+    /// The class: `person`, `search_engine`, `ai_training`, `ai_search`, `ai_assistant` (which reads on behalf of a
+    /// person), `coding_agent`, `preview` (link previews and feed readers), `monitor`, `other_bot`, or `automation`
+    /// (which pretends to be a browser). More may be added.
     pub class: String,
     /// The number of requests.
     pub requests: u64,
-    /// Bytes of bodies that were sent.
+    /// Response body bytes sent.
     pub bytes: u64,
 }
 
-/// Requests of a program that says what it is.
+/// Requests by a declared bot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentStats {
     /// The program's name, such as `GPTBot`.
     pub agent: String,
-    /// The company or project that runs it; empty when anybody may.
+    /// The company or project that runs it; empty if anybody may run it.
     pub operator: String,
     /// The class, as in `classes`.
     pub class: String,
     /// The number of requests.
     pub requests: u64,
-    /// Bytes of bodies that were sent.
+    /// Response body bytes sent.
     pub bytes: u64,
-    /// The number of pages that it took.
+    /// The number of pages that it fetched.
     pub pages: u64,
-    /// Requests for what the site's `robots.txt` disallows.
+    /// The number of requests for paths that the site's `robots.txt` disallows.
     pub disallowed: u64,
-    /// Requests from a network that the operator publishes, or with the operator's signature.
+    /// The number of requests from a network that the operator publishes, or with the operator's signature.
     pub verified: u64,
-    /// Requests that only gave the name.
+    /// The number of requests that only claimed the name.
     pub claimed_only: u64,
-    /// The share of those, in percent; null when the operator publishes nothing by which they could be told.
+    /// `claimed_only` as a percentage; null if the operator publishes nothing to verify its requests by.
     pub claimed_only_percent: Option<f64>,
 }
 
-/// Traffic of an operator's programs, and the people that it sent back.
+/// Traffic of an operator's programs, and the people that they sent here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OperatorStats {
     /// The operator.
     pub operator: String,
-    /// The number of pages that its programs took.
+    /// The number of pages that its programs fetched.
     pub pages: u64,
-    /// Bytes of bodies that were sent to them.
+    /// Response body bytes sent to its programs.
     pub bytes: u64,
-    /// Views by people whom its assistant or search led here.
+    /// The number of views by people who came from its assistant or search engine.
     pub people_sent: u64,
 }
 
-/// Requests of a UTC day by kind of client.
+/// Requests by kind of client on a UTC day.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BotsDay {
@@ -132,8 +130,8 @@ pub struct BotsDay {
     pub day: String,
     /// The number of requests by people.
     pub people: u64,
-    /// The number of requests by programs that say what they are.
+    /// The number of requests by declared bots.
     pub declared: u64,
-    /// The number of requests by programs that pretend to be a browser.
+    /// The number of requests by automation.
     pub automation: u64,
 }

@@ -5,40 +5,39 @@ use serde::{Deserialize, Serialize};
 
 use super::DeploymentMark;
 
-/// Errors that a project's visitors met, by UTC day.
+/// Errors returned to a project's visitors, by UTC day.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorsStats {
     /// The project's name.
     pub project: ProjectName,
-    /// The beginning of the first day.
+    /// The start of the first day.
     pub from: Timestamp,
-    /// The end of the last day; the time of the answer when that is today.
+    /// The end of the last day; the time of the response if that day is today.
     pub to: Timestamp,
     /// The number of days.
     pub days: u16,
-    /// The sums of all days.
+    /// The totals of all days.
     pub totals: ErrorCounts,
-    /// The sums of as many days before the first; null where those are not kept any more. Today counts as far as it has come, and the
-    /// days before as a whole.
+    /// The totals of the preceding period of equal length; null if no longer stored. Unlike today, its days are whole.
     pub previous: Option<ErrorCounts>,
-    /// Every day, today and those without errors included.
+    /// One entry per day, including today and days without errors.
     pub timeline: Vec<ErrorsDay>,
     /// The fifty most frequent errors.
     pub errors: Vec<ErrorStats>,
-    /// The deployments that went live within these days, in order.
+    /// The deployments that went live on these days, in chronological order.
     pub deployments: Vec<DeploymentMark>,
 }
 
-/// Numbers of errors.
+/// Error counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorCounts {
-    /// Answers with the status 404.
+    /// The number of responses with status 404.
     pub not_found: u64,
-    /// Answers with a status from 500 to 599.
+    /// The number of responses with a status from 500 to 599.
     pub server_errors: u64,
-    /// Errors beyond those that are counted by path.
+    /// The number of errors beyond those counted by path.
     pub other: u64,
 }
 
@@ -60,13 +59,13 @@ pub struct ErrorsDay {
 pub struct ErrorStats {
     /// The status: 404, or 500 to 599.
     pub status: u16,
-    /// The path as it was requested, without the query; a long one is cut.
+    /// The requested path without its query, truncated if long.
     pub path: String,
-    /// The number of answers.
+    /// The number of responses.
     pub requests: u64,
-    /// The pages that led there, the most frequent five.
+    /// The five pages that led there most often.
     pub referrers: Vec<ErrorReferrer>,
-    /// The deployment since which the path is missing, while the one before it had the path; else null.
+    /// The deployment in which the path went missing, if the one before it had the path; otherwise null.
     pub broken_by_deployment: Option<DeploymentId>,
 }
 
@@ -74,8 +73,8 @@ pub struct ErrorStats {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorReferrer {
-    /// The path of a page of the site itself (it begins with `/`), or another site's host; empty without either.
+    /// The path of a page of the same site (starting with `/`), or the host of another site; empty if unknown.
     pub referrer: String,
-    /// The number of answers.
+    /// The number of responses.
     pub requests: u64,
 }

@@ -3,7 +3,7 @@
 use domain::stats::{Day, Days};
 use serde::{Deserialize, Serialize};
 
-/// The days that are asked for, and the form in which they are wanted.
+/// The period to export, and the format.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub struct ExportQuery {
@@ -16,39 +16,38 @@ pub struct ExportQuery {
     /// The last UTC day, as `YYYY-MM-DD`; today when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
     pub to: Option<Day>,
-    /// The form: `csv`, also when absent, or `ndjson`, an object on each line.
+    /// The format: `csv` (the default) or `ndjson`, one object per line.
     #[cfg_attr(feature = "openapi", param(inline))]
     pub format: Option<ExportFormat>,
 }
 
-/// A form in which statistics are exported.
+/// An export format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum ExportFormat {
-    /// Comma-separated values (RFC 4180), under a line of headings.
+    /// Comma-separated values (RFC 4180), with a header line.
     #[default]
     Csv,
-    /// A JSON object on each line.
+    /// One JSON object per line.
     Ndjson,
 }
 
-/// A row of the export: a number, and what it is the number of.
+/// A row of the export: a number and what it counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExportRow {
     /// The day, as `YYYY-MM-DD`.
     #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", example = "2026-11-22"))]
     pub day: String,
-    /// The kind of number: `total`, `status` and `cache` (answers), `people` (page views), `visitors`, or a list of
-    /// answers or views by key: `hostname`, `path`, `country`, `page`, `referrer`, `view_country`, `view`, `error`,
+    /// The kind of number: `total`, `status` and `cache` (responses), `people` (page views), `visitors`, or a list of
+    /// responses or views by key: `hostname`, `path`, `country`, `page`, `referrer`, `view_country`, `view`, `error`,
     /// `agent`, `agent_page`, `agent_disallowed`.
     pub kind: String,
-    /// The key within the list, with a tab between its parts. The key `(other)` sums up all entries beyond the list's
-    /// bound.
+    /// The key within the list, its parts separated by tabs. `(other)` sums all entries beyond the list's limit.
     pub key: String,
     /// The number.
     pub count: u64,
-    /// Bytes of bodies that were sent, where they are counted; else 0.
+    /// Response body bytes sent, where they are counted; otherwise 0.
     pub bytes: u64,
 }

@@ -1,5 +1,5 @@
-//! `/projects/:name/stats` and what is below it: live statistics and the history here, the other reports in files of
-//! their own.
+//! `/projects/:name/stats` and the routes below it. Live statistics and the history are here, other reports in own
+//! files.
 
 mod audience;
 mod bots;
@@ -23,29 +23,29 @@ pub use self::{
     public::{PublicDay, PublicLink, PublicQuery, PublicStats, PublicTotals, SetPublicLink},
 };
 
-/// The hours that are asked for.
+/// The hours to report, and filters on their traffic.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub struct LiveQuery {
-    /// The number of hours, the present one included; 24 when absent.
+    /// The number of hours, including the current one; 24 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 72))]
     pub hours: Option<Hours>,
     /// The first UTC day, as `YYYY-MM-DD`, instead of `hours`: today or one of the seven days before.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
     pub from: Option<Day>,
-    /// The last UTC day, as `YYYY-MM-DD`; today when absent. Three days at most are told by the hour.
+    /// The last UTC day, as `YYYY-MM-DD`; today when absent. Hourly statistics cover at most three days.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
     pub to: Option<Day>,
-    /// The hostname whose traffic is asked for; every hostname when absent.
+    /// The hostname to count; all hostnames when absent.
     pub hostname: Option<String>,
-    /// The path whose traffic is asked for, as `top_paths` has it; every path when absent.
+    /// The path to count, as listed in `top_paths`; all paths when absent.
     pub page: Option<String>,
-    /// The country whose traffic is asked for, as two letters; every country when absent. Requests are counted by hostname, by
-    /// path and by country, so only one of the three can be asked for.
+    /// The country to count, as two letters; all countries when absent. Requests are counted separately by hostname, by
+    /// path and by country, so only one of the three can be given.
     pub country: Option<String>,
 }
 
-/// The days that are asked for, and the traffic within them.
+/// The days to report, and filters on their traffic.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub struct HistoryQuery {
@@ -58,16 +58,16 @@ pub struct HistoryQuery {
     /// The last UTC day, as `YYYY-MM-DD`; today when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
     pub to: Option<Day>,
-    /// The hostname whose traffic is asked for; every hostname when absent.
+    /// The hostname to count; all hostnames when absent.
     pub hostname: Option<String>,
-    /// The path whose traffic is asked for, as `top_paths` has it; every path when absent.
+    /// The path to count, as listed in `top_paths`; all paths when absent.
     pub page: Option<String>,
-    /// The country whose traffic is asked for, as two letters; every country when absent. Requests are counted by hostname, by
-    /// path and by country, so only one of the three can be asked for.
+    /// The country to count, as two letters; all countries when absent. Requests are counted separately by hostname, by
+    /// path and by country, so only one of the three can be given.
     pub country: Option<String>,
 }
 
-/// The days that are asked for.
+/// The days to report.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub struct DaysQuery {
@@ -82,42 +82,40 @@ pub struct DaysQuery {
     pub to: Option<Day>,
 }
 
-/// A project's traffic within hours, until some seconds ago at most. Of one hostname, path or country only requests and
-/// bytes are known: all else is null.
+/// A project's traffic by the hour, at most some seconds old. For a single hostname, path or country, only requests and
+/// bytes are known; all else is null.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LiveStats {
     /// The project's name.
     pub project: ProjectName,
-    /// The beginning of the first hour.
+    /// The start of the first hour.
     pub from: Timestamp,
-    /// The end of the last hour; the time of the answer when that is the present one.
+    /// The end of the last hour; the time of the response if that is the current hour.
     pub to: Timestamp,
-    /// The sums of all hours.
+    /// The totals of all hours.
     pub totals: StatsTotals,
-    /// The sums of as many hours before the first; null where those are not kept any more. The present hour counts as far as it
-    /// has come, and the hours before as a whole.
+    /// The totals of the preceding period of the same length; null if it is no longer stored. The current hour counts
+    /// only up to now, the preceding hours in full.
     pub previous: Option<StatsTotals>,
-    /// Answers by class of status.
+    /// Responses by status class.
     pub status: Option<StatusCounts>,
-    /// Answers with a body of the site, by whether it was in the edge's memory.
+    /// Responses with a body of the site, by whether the body was in the edge's memory.
     pub cache: Option<CacheCounts>,
-    /// Every hostname that was visited, the most visited first. The address of a deployment counts as the project's
-    /// own. Empty for one path or country.
+    /// All visited hostnames, most visited first. A deployment's own address counts as the project's. Empty for a
+    /// single path or country.
     pub hostnames: Vec<HostnameStats>,
-    /// Every hour, those without traffic included.
+    /// One entry per hour, including hours without traffic.
     pub timeline: Vec<HourStats>,
-    /// The ten most requested paths that the site has.
+    /// The ten most requested paths that exist on the site.
     pub top_paths: Option<Vec<PathStats>>,
-    /// The eight most frequent countries, as two letters (ISO 3166-1); `XX` where it is not known.
+    /// The eight most frequent countries, as two letters (ISO 3166-1); `XX` if unknown.
     pub top_countries: Option<Vec<CountryStats>>,
-    /// Whether a list had more than 50,000 distinct entries, so that some were counted together. Totals are exact all
-    /// the same.
+    /// Whether a list had more than 50,000 distinct entries, so that the rest is one entry. The totals stay exact.
     pub truncated: bool,
-    /// Requests by kind of client. A client that may be a person is counted here once that is settled, some seconds
-    /// after its requests.
+    /// Requests by kind of client. A client that may be a person is counted some seconds later, once that is decided.
     pub bots: Option<LiveBots>,
-    /// The deployments that went live within these hours, in order.
+    /// The deployments that went live within these hours, in chronological order.
     pub deployments: Vec<DeploymentMark>,
 }
 
@@ -127,24 +125,23 @@ pub struct LiveStats {
 pub struct StatsHistory {
     /// The project's name.
     pub project: ProjectName,
-    /// The beginning of the first day.
+    /// The start of the first day.
     pub from: Timestamp,
-    /// The end of the last day; the time of the answer when that is today.
+    /// The end of the last day; the time of the response if that day is today.
     pub to: Timestamp,
     /// The number of days.
     pub days: u16,
-    /// The sums of all days.
+    /// The totals of all days.
     pub totals: StatsTotals,
-    /// The sums of as many days before the first; null where those are not kept any more. Today counts as far as it has come, and the
-    /// days before as a whole.
+    /// The totals of the preceding period of equal length; null if no longer stored. Unlike today, its days are whole.
     pub previous: Option<StatsTotals>,
-    /// Every day, today and those without traffic included.
+    /// One entry per day, including today and days without traffic.
     pub timeline: Vec<DayStats>,
-    /// The deployments that went live within these days, in order.
+    /// The deployments that went live on these days, in chronological order.
     pub deployments: Vec<DeploymentMark>,
 }
 
-/// A moment at which a deployment went live: it was published, or the project was pointed at it again.
+/// A moment at which a deployment went live, because it was published or activated again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeploymentMark {
@@ -152,33 +149,33 @@ pub struct DeploymentMark {
     pub id: DeploymentId,
     /// The time at which the deployment went live.
     pub at: Timestamp,
-    /// The commit that the deployment was built from; null when it is not known, or the deployment was deleted.
+    /// The commit that the deployment was built from; null if unknown or the deployment was deleted.
     pub git_sha: Option<String>,
 }
 
-/// The number of requests, and the bytes that were sent.
+/// The number of requests, and the bytes sent in response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RequestCount {
     /// The number of requests.
     pub requests: u64,
-    /// Bytes of bodies that were sent.
+    /// Response body bytes sent.
     pub bytes: u64,
 }
 
-/// Sums over answers.
+/// Totals of responses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StatsTotals {
-    /// The number of answers.
+    /// The number of responses.
     pub requests: u64,
-    /// Bytes of bodies that were sent.
+    /// Response body bytes sent.
     pub bytes: u64,
-    /// Answers whose body was in the edge's memory; null for one hostname, path or country.
+    /// Responses whose body came from the edge's memory; null for a single hostname, path or country.
     pub cache_hits: Option<u64>,
 }
 
-/// Answers by class of status.
+/// Responses by status class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StatusCounts {
@@ -198,15 +195,14 @@ pub struct StatusCounts {
     pub other: u64,
 }
 
-/// Answers with a body of the site, by where it was. Others (redirects, 304s, answers to HEAD, pages of the platform)
-/// are neither.
+/// Responses with a body of the site, by its source. Redirects, 304s, HEAD and platform pages are not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CacheCounts {
-    /// In the edge's memory.
+    /// Served from the edge's memory.
     #[serde(rename = "HIT")]
     pub hit: u64,
-    /// In the store.
+    /// Fetched from the store.
     #[serde(rename = "MISS")]
     pub miss: u64,
 }
@@ -217,9 +213,9 @@ pub struct CacheCounts {
 pub struct HostnameStats {
     /// The hostname.
     pub hostname: String,
-    /// The number of answers.
+    /// The number of responses.
     pub requests: u64,
-    /// Bytes of bodies that were sent.
+    /// Response body bytes sent.
     pub bytes: u64,
 }
 
@@ -227,13 +223,13 @@ pub struct HostnameStats {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HourStats {
-    /// The beginning of the hour.
+    /// The start of the hour.
     pub hour: Timestamp,
-    /// The number of answers.
+    /// The number of responses.
     pub requests: u64,
-    /// Bytes of bodies that were sent.
+    /// Response body bytes sent.
     pub bytes: u64,
-    /// Answers whose body was in the edge's memory; null for one hostname, path or country.
+    /// Responses whose body came from the edge's memory; null for a single hostname, path or country.
     pub cache_hits: Option<u64>,
 }
 
@@ -244,11 +240,11 @@ pub struct DayStats {
     /// The day, as `YYYY-MM-DD`.
     #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", example = "2026-11-22"))]
     pub day: String,
-    /// The number of answers.
+    /// The number of responses.
     pub requests: u64,
-    /// Bytes of bodies that were sent.
+    /// Response body bytes sent.
     pub bytes: u64,
-    /// Answers whose body was in the edge's memory; null for one hostname, path or country.
+    /// Responses whose body came from the edge's memory; null for a single hostname, path or country.
     pub cache_hits: Option<u64>,
 }
 
@@ -256,11 +252,11 @@ pub struct DayStats {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PathStats {
-    /// The path as it was requested, without the query; a long one is cut.
+    /// The requested path without its query, truncated if long.
     pub path: String,
-    /// The number of answers.
+    /// The number of responses.
     pub requests: u64,
-    /// Bytes of bodies that were sent.
+    /// Response body bytes sent.
     pub bytes: u64,
 }
 
@@ -270,6 +266,6 @@ pub struct PathStats {
 pub struct CountryStats {
     /// The country as two letters, or `XX`.
     pub country: String,
-    /// The number of answers.
+    /// The number of responses.
     pub requests: u64,
 }

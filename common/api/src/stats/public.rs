@@ -11,7 +11,7 @@ use super::{CountryViews, LiveBots, PageViews, ReferrerViews};
 pub struct PublicLink {
     /// Whether the link works.
     pub enabled: bool,
-    /// The link, which shows statistics to whoever has it; null when there is none.
+    /// The link, which shows statistics to anyone who has it; null if there is none.
     pub url: Option<String>,
 }
 
@@ -19,11 +19,11 @@ pub struct PublicLink {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SetPublicLink {
-    /// Whether there is to be a link. One that was turned off never works again; the next one is another.
+    /// Whether the link should work. A link that was turned off stays off; turning it on creates a different one.
     pub enabled: bool,
 }
 
-/// The days that are asked for; the last 30 UTC days, today included, without them.
+/// The days to report; the last 30 UTC days, including today, by default.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub struct PublicQuery {
@@ -41,42 +41,41 @@ pub struct PublicQuery {
 pub struct PublicStats {
     /// The project's name.
     pub project: ProjectName,
-    /// The beginning of the first day.
+    /// The start of the first day.
     pub from: Timestamp,
-    /// The end of the last day; the time of the answer when that is today.
+    /// The end of the last day; the time of the response if that day is today.
     pub to: Timestamp,
     /// The number of days.
     pub days: u16,
     /// The number of requests.
     pub requests: u64,
-    /// Bytes of bodies that were sent.
+    /// Response body bytes sent.
     pub bytes: u64,
-    /// The number of pages that people viewed.
+    /// The number of pages viewed by people.
     pub pageviews: u64,
-    /// The sums of as many days before the first; null where those are not kept any more. Today counts as far as it has come, and the
-    /// days before as a whole.
+    /// The totals of the preceding period of equal length; null if no longer stored. Unlike today, its days are whole.
     pub previous: Option<PublicTotals>,
-    /// Every day, today and those without traffic included.
+    /// One entry per day, including today and days without traffic.
     pub timeline: Vec<PublicDay>,
     /// The ten most viewed pages.
     pub top_pages: Vec<PageViews>,
-    /// The ten hosts that led most people here.
+    /// The ten hosts that led the most people here.
     pub top_referrers: Vec<ReferrerViews>,
-    /// The eight countries with most views, as two letters (ISO 3166-1); `XX` where it is not known.
+    /// The eight countries with the most views, as two letters (ISO 3166-1); `XX` if unknown.
     pub top_countries: Vec<CountryViews>,
     /// Requests by kind of client.
     pub bots: LiveBots,
 }
 
-/// Traffic in sum.
+/// Traffic totals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PublicTotals {
     /// The number of requests.
     pub requests: u64,
-    /// Bytes of bodies that were sent.
+    /// Response body bytes sent.
     pub bytes: u64,
-    /// The number of pages that people viewed.
+    /// The number of pages viewed by people.
     pub pageviews: u64,
 }
 
@@ -89,7 +88,7 @@ pub struct PublicDay {
     pub day: String,
     /// The number of requests.
     pub requests: u64,
-    /// The number of pages that people viewed.
+    /// The number of pages viewed by people.
     pub pageviews: u64,
     /// The number of people, estimated to about one percent.
     pub visitors: u64,

@@ -1,24 +1,20 @@
-//! What an uploaded icon's bytes are. Nothing is decoded here: an image is walked by the lengths that it says of itself, so
-//! that one which was cut off is not stored as if it could be seen, and one that would fill a browser's memory is not shown.
+//! Recognizes an uploaded icon's format, and rejects truncated images and those that would fill a browser's memory.
+//!
+//! Follows the lengths within the image without decoding it.
 
 use domain::orgs::IconFormat;
 use imagesize::ImageType;
 
-/// Most pixels of a side. An image of this many by this many is 64 MB when decoded.
+/// Maximum width and height in pixels. An image of this size takes 64 MB when decoded.
 const SIDE: usize = 4_096;
 
-/// A reason why bytes are not an icon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IconError {
-    /// The bytes are none of the four kinds of image.
     Kind,
-    /// The image is cut off or damaged.
     Incomplete,
-    /// The image has more than [`SIDE`] pixels in width or height.
     Dimensions,
 }
 
-/// The icon's kind.
 pub(super) fn judge(image: &[u8]) -> Result<IconFormat, IconError> {
     let kind = imagesize::image_type(image).map_err(|_| IconError::Kind)?;
     let (format, is_whole) = match kind {
@@ -36,7 +32,7 @@ pub(super) fn judge(image: &[u8]) -> Result<IconFormat, IconError> {
     if is_whole { Ok(format) } else { Err(IconError::Incomplete) }
 }
 
-/// Chunks up to the one that ends it; at least one of them holds pixels.
+/// Follows the chunks up to the end chunk; at least one must hold pixels.
 fn is_whole_png(image: &[u8]) -> Option<()> {
     let mut rest = image.get(8..)?;
     let mut has_pixels = false;
@@ -54,14 +50,14 @@ fn is_whole_png(image: &[u8]) -> Option<()> {
     }
 }
 
-/// Segments up to the first scan, and the marker of the end somewhere after it.
+/// Follows the segments up to the first scan, and requires an end marker after it.
 fn is_whole_jpeg(image: &[u8]) -> Option<()> {
     const SCAN: u8 = 0xda;
     const END: [u8; 2] = [0xff, 0xd9];
     let mut rest = image.get(2..)?;
     loop {
         let ([0xff, marker], after) = rest.split_first_chunk::<2>()? else { return None };
-        // Any marker may be filled up with more of its first byte; some stand alone.
+        // A marker may be padded with repetitions of its first byte; some markers have no length.
         match *marker {
             0xff => {
                 rest = rest.get(1..)?;
@@ -81,13 +77,13 @@ fn is_whole_jpeg(image: &[u8]) -> Option<()> {
     }
 }
 
-/// As long as its first chunk says.
+/// Compares the file's length with the one in its header.
 fn is_whole_webp(image: &[u8]) -> Option<()> {
     let length = u32::from_le_bytes(*image.get(4..)?.first_chunk::<4>()?);
     (image.len() >= usize::try_from(length).ok()?.checked_add(8)?).then_some(())
 }
 
-/// Blocks up to the one that ends it; at least one of them is an image.
+/// Follows the blocks up to the trailer; at least one must be an image.
 fn is_whole_gif(image: &[u8]) -> Option<()> {
     const HEAD: usize = 13;
     let mut rest = image.get(HEAD + color_table(*image.get(10)?)..)?;
@@ -95,9 +91,9 @@ fn is_whole_gif(image: &[u8]) -> Option<()> {
     loop {
         let (&kind, after) = rest.split_first()?;
         rest = match kind {
-            // An extension, of any kind.
+            // An extension of any kind.
             0x21 => blocks(after.get(1..)?)?,
-            // An image: where it is, its colors, the size of its codes, its pixels.
+            // An image: its position, colors, code size and pixels.
             0x2c => {
                 has_image = true;
                 blocks(after.get(9 + color_table(*after.get(8)?) + 1..)?)?
@@ -108,12 +104,12 @@ fn is_whole_gif(image: &[u8]) -> Option<()> {
     }
 }
 
-/// Bytes of a table of colors, by the flags that tell of it.
+/// Returns the length of the color table that `flags` describe.
 fn color_table(flags: u8) -> usize {
     if flags & 0x80 == 0 { 0 } else { 3 << ((flags & 7) + 1) }
 }
 
-/// The part of a GIF that follows a series of blocks.
+/// Skips a sequence of GIF data blocks.
 fn blocks(mut rest: &[u8]) -> Option<&[u8]> {
     loop {
         let (&length, after) = rest.split_first()?;
@@ -148,7 +144,7 @@ mod tests {
         assert_eq!(judge(b"GIF89a\x01\0\x01\0\0\0\0"), Err(IconError::Incomplete));
     }
 
-    /// A JPEG with an odd but good beginning: a marker that is filled up, one that stands alone.
+    /// A JPEG with an unusual but valid start: a padded marker, and one without a length.
     #[test]
     fn markers_may_be_filled_up_and_stand_alone() {
         let mut image =

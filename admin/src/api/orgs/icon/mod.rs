@@ -1,5 +1,4 @@
-//! `/orgs/:name/icon`: an image that anybody may see. What is stored was judged by its bytes, and is served as what it
-//! is and nothing else.
+//! `/orgs/:name/icon`: an organization's public icon. Its bytes decide the format that it is served as.
 
 mod judge;
 
@@ -34,29 +33,28 @@ use crate::{
     extract::{Json, Path, Query, read_body_up_to},
 };
 
-/// Bytes of the image's hash in a version's name.
 const VERSION_BYTES: usize = 8;
-/// `Cache-Control` of an address with the icon's version, which never shows another icon.
+/// `Cache-Control` for an address with the icon's version, whose content never changes.
 const FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
-/// `Cache-Control` of an address without a version, whose icon may change at any time.
+/// `Cache-Control` for an address without a version, whose content may change at any time.
 const FOR_A_MOMENT: HeaderValue = HeaderValue::from_static("public, max-age=60");
-/// The policy of the image when it is opened as a document: nothing is allowed.
+/// `Content-Security-Policy` of the image, for when it is opened as a document: nothing is allowed.
 const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
-/// Lets the console, which has another host, embed the image.
+/// Lets the console, which is on another host, embed the image.
 const CROSS_ORIGIN: (&str, HeaderValue) = ("cross-origin-resource-policy", HeaderValue::from_static("cross-origin"));
 
-/// The query that names a version of the icon.
+/// The query that selects a version of the icon.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Wanted {
-    /// The version, as `icon_url` has it: while it is current, the answer may be kept for a year.
+    /// The version, as in `icon_url`. While it is current, the response may be cached for a year.
     v: Option<String>,
 }
 
 /// Serves an organization's icon. Needs no token.
 ///
-/// An organization without one of its own shows the code host's picture of the account whose repositories it deploys
-/// from, or else of an account whose installation is shared with it.
+/// An organization without an icon of its own shows the code host's picture of the account whose repositories it
+/// deploys from, or otherwise of an account whose installation is shared with it.
 #[utoipa::path(
     get, path = "/orgs/{name}/icon", tag = "Organizations", security(()),
     params(("name" = String, Path, description = "The organization's name"), Wanted),
@@ -98,16 +96,16 @@ pub async fn show(
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         (header::CONTENT_SECURITY_POLICY, POLICY),
     ];
-    // Edges that keep it let go of it with the next change of the organization.
+    // Edges that cache the icon drop it at the next change to the organization.
     let ends_with = HeaderValue::try_from(icon.org.as_str()).map_err(ApiError::internal)?;
     Ok((headers, [CROSS_ORIGIN, (SURROGATE_KEY, ends_with)], icon.image).into_response())
 }
 
-/// Redirects to the picture at the code host that stands for an org without an icon.
+/// Redirects to the code host's picture for an organization without an icon.
 async fn borrowed(app: &App, name: &OrgName) -> Result<Option<Response>, ApiError> {
     let Some(org) = orgs::find_id(&app.db, name).await? else { return Ok(None) };
     let Some(picture) = installations::avatar_of_org(&app.db, &org).await? else { return Ok(None) };
-    // The code host is trusted with it only as far as the address of a web page.
+    // The code host supplies the address, so accept web addresses only.
     let is_page = Url::parse(&picture).is_ok_and(|url| matches!(url.scheme(), "https" | "http"));
     let location = HeaderValue::try_from(picture).ok().filter(|_| is_page);
     Ok(location.map(|location| {
@@ -122,7 +120,7 @@ async fn borrowed(app: &App, name: &OrgName) -> Result<Option<Response>, ApiErro
 
 /// Stores an organization's icon.
 ///
-/// The body is the image itself, of at most 512 KB. Its bytes decide what it is, whatever its `Content-Type` says.
+/// The body is the image itself, of at most 512 KB. Its bytes determine its format, regardless of `Content-Type`.
 #[utoipa::path(
     put, path = "/orgs/{name}/icon", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
@@ -158,7 +156,7 @@ pub async fn put(
     Ok((propagation, Json(IconStored { ok: true, icon_url: icon_url(&org.name, &icon.version) })))
 }
 
-/// Removes an organization's icon: the picture at the code host is shown again.
+/// Removes an organization's icon, so that the picture at the code host is shown again.
 #[utoipa::path(
     delete, path = "/orgs/{name}/icon", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
@@ -206,7 +204,7 @@ fn etag(version: &str) -> Result<HeaderValue, ApiError> {
     HeaderValue::try_from(format!("\"{version}\"")).map_err(ApiError::internal)
 }
 
-/// Whether `If-None-Match` names this version, by weak comparison as RFC 9110 demands.
+/// Returns whether `If-None-Match` matches this version, by the weak comparison that RFC 9110 requires.
 fn names(if_none_match: &HeaderValue, version: &str) -> bool {
     let tags = if_none_match.to_str().unwrap_or_default().split(',').map(str::trim);
     tags.map(|tag| tag.strip_prefix("W/").unwrap_or(tag)).any(|tag| tag == "*" || tag.trim_matches('"') == version)
