@@ -1,4 +1,4 @@
-//! The time from `POST …/activate` until three edges serve the change.
+//! Measures the time from `POST …/activate` until three edges serve the change.
 
 use std::{
     fmt::Write as _,
@@ -21,13 +21,11 @@ use crate::{
 };
 
 const PROJECT: &str = "flip";
-/// Interval between two requests to an edge: small against the figure, while the three watchers leave the cores to the
-/// servers.
+/// The interval between requests to an edge: small compared to the result, yet it leaves the cores to the servers.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// Longest wait until every edge serves a change; beyond it the bench fails.
+/// The timeout until every edge serves a change; the bench then fails.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Edge `edge` served `version` for the first time, at `at`.
 struct Sighting {
     edge: usize,
     version: Vec<u8>,
@@ -56,7 +54,7 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
     })
 }
 
-/// Activates the two deployments in turn, and waits each time until every edge serves the active one.
+/// Activates the two deployments in turn, waiting each time until every edge serves the active one.
 fn flip(
     world: &World,
     deployments: &[String; 2],
@@ -99,7 +97,6 @@ fn flip(
     Ok(text)
 }
 
-/// Polls an edge and reports every change of what it serves.
 fn watch(world: &World, host: &str, edge: usize, port: u16, tell: &mpsc::Sender<Sighting>, stop: &AtomicBool) {
     let mut last = Vec::new();
     let Ok(mut connection) = Connection::open(&world.trust, host, port) else { return };
@@ -115,7 +112,6 @@ fn watch(world: &World, host: &str, edge: usize, port: u16, tell: &mpsc::Sender<
     }
 }
 
-/// Publishes a site that says `version` and returns its deployment's id.
 fn publish(world: &World, version: &[u8]) -> anyhow::Result<String> {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("version.txt"), version)?;

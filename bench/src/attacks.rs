@@ -1,7 +1,6 @@
-//! What attacks take of an edge, and what others feel of them: the figures that `tests/attacks/figures` prints, and whether what is
-//! wanted of them is reached.
+//! The cost of attacks to an edge and to other clients: the figures that `tests/attacks/figures` prints, with targets.
 //!
-//! The attackers are the tests' own.
+//! The attackers are those of the tests.
 
 use std::fmt::Write as _;
 
@@ -11,9 +10,8 @@ use crate::{
     world::World,
 };
 
-/// A table: its rows, and what is wanted of them.
 struct Table {
-    /// The tests that print its rows begin with this.
+    /// The prefix of the names of the tests that print its rows.
     tests: &'static str,
     /// Its head, without the verdict.
     head: &'static str,
@@ -22,7 +20,6 @@ struct Table {
     wanted: &'static [Wanted],
 }
 
-/// A bound on a column, counted from 0.
 struct Wanted {
     column: usize,
     name: &'static str,
@@ -78,21 +75,20 @@ pub(crate) fn measure(world: &World, _: Effort) -> anyhow::Result<String> {
 }
 
 impl Table {
-    /// A row with its verdict.
     fn judged(&self, row: &str) -> String {
         let cells: Vec<_> = row.trim().trim_start_matches('|').split('|').map(str::trim).collect();
         let missed = self.wanted.iter().filter(|wanted| !wanted.is_reached(&cells));
         let missed: Vec<_> = missed.map(Wanted::to_string).collect();
         let verdict =
             if missed.is_empty() { "reached".to_owned() } else { format!("**not reached**: {}", missed.join(", ")) };
-        // What a test remarks stands behind the last cell.
+        // A test's remark follows the last cell.
         let (row, remark) = row.trim().rsplit_once('|').unwrap_or((row, ""));
         format!("{row}| {verdict}{} |", remark.trim_end())
     }
 }
 
 impl Wanted {
-    /// Whether the figure is what is wanted; a cell without a figure is not.
+    /// Returns whether the target is reached; a cell without a figure does not reach it.
     fn is_reached(&self, cells: &[&str]) -> bool {
         let figure: Option<f64> = cells.get(self.column).and_then(|cell| cell.parse().ok());
         figure.is_some_and(|figure| match self.bound {

@@ -1,4 +1,4 @@
-//! How soon a domain has its certificate, and what many certificates cost an edge: the figures that
+//! The time until a domain has its certificate, and the cost of many certificates to an edge: the figures that
 //! `tests/certificates/figures.rs` prints.
 
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! The cost of counting to an edge: the requests per CPU second of one that counts, and of one that does not.
+//! The cost of counting traffic: the requests per CPU second of an edge that counts, and of one that does not.
 
 use std::{fmt::Write as _, fs};
 
@@ -13,7 +13,7 @@ const SERVER_CORE: u32 = 0;
 const LOAD_CORE: u32 = 1;
 const PROJECT: &str = "counted";
 const FILE: &str = "1k.bin";
-/// A difference of a few hundredths takes more rounds to see than one of halves.
+/// A difference of a few percent needs more rounds than one of a half.
 const PAIRS_A_ROUND: usize = 6;
 const HEAD: &str = "A file of 1 KB over TLS, by an edge with `stats.source = \"edge\"` and by one with `\"none\"`, in turn, each on one core; \
     requests per CPU second, and in brackets how far the rounds are apart. The ratio is the median of those of the pairs:\n\n\
@@ -41,7 +41,7 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
             per_cpu_second(world, edge, protocol, 1)?;
         }
         for pair in 0..effort.rounds * PAIRS_A_ROUND {
-            // Each goes first in turn.
+            // They alternate in going first.
             let order = if pair % 2 == 0 { [0, 1] } else { [1, 0] };
             let mut measured = [0.0; 2];
             for at in order {

@@ -1,4 +1,4 @@
-//! A real site from a folder to the first byte of its new version.
+//! Measures the deploy of a real site, from a folder to the first byte of its new version.
 
 use std::{fmt::Write as _, fs, path::Path, process::Command, time::Instant};
 
@@ -11,7 +11,7 @@ use crate::{
     world::World,
 };
 
-/// Debian's packages of real documentation, and the project each is published to.
+/// Debian packages with documentation, and the project that each is published to.
 const SITES: [(&str, &str); 2] = [("python3.11-doc", "python-doc"), ("postgresql-doc-15", "postgres-doc")];
 
 pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
@@ -23,7 +23,7 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
     for (package, project) in SITES {
         let copy = tempfile::tempdir()?;
         let site = copy.path().join("site");
-        // -L: what Debian links to is part of the site.
+        // -L: the targets of Debian's links are part of the site.
         let copied = Command::new("cp").arg("-rL").arg(format!("/usr/share/doc/{package}/html")).arg(&site).output()?;
         ensure!(site.is_dir(), "cp: {}", String::from_utf8_lossy(&copied.stderr));
         let (files, bytes) = size(&site)?;

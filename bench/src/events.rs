@@ -1,4 +1,5 @@
-//! The cost of event streams to an admin, and the delay of an event until it is at all of them: the figures that `tests/events/figures.rs` prints.
+//! The cost of event streams to an admin, and the time until an event has reached all of them: the figures that
+//! `tests/events/figures.rs` prints.
 
 use crate::{
     Effort,

@@ -1,6 +1,6 @@
 //! Medians and percentiles.
 
-/// The value below which `share` (0 to 1) of the values lie: nearest rank. 0 when there is none.
+/// Returns the value below which `share` (0 to 1) of the values lie, by nearest rank; 0 without values.
 pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -18,21 +18,20 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// The distance between the largest and the smallest of the values, as a part of their median.
+/// Returns the difference between the largest and the smallest value, relative to the median.
 pub(crate) fn spread(values: &[f64]) -> f64 {
     (quantile(values, 1.0) - quantile(values, 0.0)) / median(values).max(f64::MIN_POSITIVE)
 }
 
-/// The median and the spread of rounds, as a table shows them.
 pub(crate) fn shown_rounds(values: &[f64]) -> String {
     format!("{} ({:.0}%)", shown(median(values)), spread(values) * 100.0)
 }
 
-/// Says which of these rounds differ by more than a tenth, and are to be judged accordingly. Nothing when none does.
+/// Names the rounds that differ by more than a tenth, as a warning to the reader. Empty if there are none.
 pub(crate) fn uneven<'r>(rounds: impl Iterator<Item = (String, &'r [f64])>) -> String {
     let (uneven, even): (Vec<_>, Vec<_>) = rounds.partition(|(_, values)| spread(values) > 0.1);
     let names = |rounds: &[(String, _)]| rounds.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join("; ");
-    // The shorter of the two lists.
+    // Uses the shorter of the two lists.
     let which = match (uneven.len(), even.len()) {
         (0, _) => return String::new(),
         (_, 0) => "all of them".to_owned(),
@@ -42,7 +41,7 @@ pub(crate) fn uneven<'r>(rounds: impl Iterator<Item = (String, &'r [f64])>) -> S
     format!("\n**Rounds differed by more than a tenth**, so the machine did something else as well: {which}.\n")
 }
 
-/// A number as people read it: three significant digits, thousands apart.
+/// Formats a number with three significant digits and thousands separators.
 pub(crate) fn shown(value: f64) -> String {
     if value >= 1_000.0 {
         let whole = format!("{value:.0}");

@@ -1,5 +1,4 @@
-//! The load generators: wrk for HTTP/1.1, h2load for HTTP/2, a loop of our own for new connections; each on the load
-//! core.
+//! The load generators on the load core: wrk for HTTP/1.1, h2load for HTTP/2, our own loop for new connections.
 
 use std::{
     fs,
@@ -15,17 +14,15 @@ use crate::{
     wire::{Connection, Trust},
 };
 
-/// Number of threads that open connections, so that the server is not idle while one client computes.
+/// The number of threads that open connections, so that the server is not idle while one client computes.
 const DIALERS: usize = 4;
 
-/// The figures that a load generator measured.
 pub(crate) struct Load {
     pub(crate) requests: f64,
     pub(crate) per_second: f64,
     pub(crate) p99: Duration,
 }
 
-/// The address under load.
 pub(crate) struct Target<'t> {
     pub(crate) host: &'t str,
     pub(crate) port: u16,
@@ -45,7 +42,6 @@ impl Target<'_> {
     }
 }
 
-/// Runs HTTP/1.1 over 32 kept connections.
 pub(crate) fn wrk(target: &Target<'_>, seconds: u32) -> anyhow::Result<Load> {
     let output = target
         .pinned("wrk")
@@ -64,7 +60,6 @@ pub(crate) fn wrk(target: &Target<'_>, seconds: u32) -> anyhow::Result<Load> {
     })
 }
 
-/// Parses a duration as wrk prints it, such as `1.23ms`.
 fn duration(text: &str) -> anyhow::Result<Duration> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let value: f64 = text.trim_end_matches(unit).parse()?;
@@ -77,7 +72,6 @@ fn duration(text: &str) -> anyhow::Result<Duration> {
     Ok(Duration::from_secs_f64(value * scale))
 }
 
-/// Runs HTTP/2 over 16 connections with 8 concurrent requests each.
 pub(crate) fn h2load(target: &Target<'_>, seconds: u32, log: &Path) -> anyhow::Result<Load> {
     let _ = fs::remove_file(log);
     let output = target
@@ -97,7 +91,7 @@ pub(crate) fn h2load(target: &Target<'_>, seconds: u32, log: &Path) -> anyhow::R
         let head = line.split_once(label).with_context(|| line.to_owned())?.0;
         Ok(head.trim().rsplit([' ', ',']).next().unwrap_or_default().parse()?)
     };
-    // Each line: when it began, its status, and microseconds.
+    // Each line has the start time, the status, and microseconds.
     let micros: Vec<f64> =
         fs::read_to_string(log)?.lines().filter_map(|line| line.rsplit('\t').next()?.parse().ok()).collect();
     Ok(Load {
@@ -122,7 +116,7 @@ pub(crate) fn handshakes(target: &Target<'_>, seconds: u32, ca_file: &Path) -> a
     Ok(Load { requests: field()?, per_second: field()?, p99: Duration::from_secs_f64(field()?) })
 }
 
-/// The copy's work; its line is `connections per_second p99`.
+/// Does the work of that copy; prints `connections per_second p99`.
 pub(crate) fn dial(port: u16, host: &str, seconds: u32, ca_file: &Path) -> anyhow::Result<String> {
     let trust = Trust::in_file(ca_file)?;
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! What a machine is, as far as a server feels it: its processor, its caches, and how fast its memory is copied.
+//! Describes a machine by what affects a server: its processor, its caches, and the speed of copying memory.
 
 use std::{
     fmt::{self, Write as _},
@@ -11,21 +11,20 @@ use std::{
 
 use crate::figures::{median, shown};
 
-/// Sizes that are copied: one that fits the nearest caches, one that fits the next, and one that fits none.
+/// The copied sizes: one that fits the nearest caches, one that fits the next, and one that fits none.
 const COPIED: [(&str, usize); 3] = [("64 KB", 64 << 10), ("1 MB", 1 << 20), ("64 MB", 64 << 20)];
-/// Repetitions of a measurement, and the least time of each.
+/// The repetitions of a measurement, and the minimum duration of each.
 const COPIES: usize = 5;
 const COPYING: Duration = Duration::from_millis(50);
-/// GB/s at the largest of [`COPIED`] below which memory counts as slow: there HTTP/2 loses most of its lead.
+/// The GB/s at the largest of [`COPIED`] below which memory counts as slow: HTTP/2 then loses most of its lead.
 const SLOW_MEMORY: f64 = 5.0;
 const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
 
-/// A machine, and the day on which it was looked at.
 #[derive(Clone)]
 pub(crate) struct Machine {
     processor: String,
     cores: usize,
-    /// The second and the third cache of a core, where the kernel says them, such as `1024K`.
+    /// The second and third cache of a core, if the kernel reports them, such as `1024K`.
     caches: Vec<(u32, String)>,
     kernel: String,
     /// GB/s at each of [`COPIED`].
@@ -34,7 +33,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// The machine that this runs on. Takes about a second, most of it copying.
+    /// Measures this machine. Takes about a second, mostly for copying.
     pub(crate) fn here() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let cpu = read("/proc/cpuinfo");
@@ -50,8 +49,9 @@ impl Machine {
         }
     }
 
-    /// What tells it from others: also whether it is slow to copy what no cache holds, which its processor's name hides. Not how fast
-    /// exactly: beside busy neighbours one machine has half of what it has at other times.
+    /// Returns a name that distinguishes the machine from others. It includes whether copying beyond the caches is
+    /// slow, which the processor's name hides, but not the exact speed: next to busy neighbors, one machine has half of
+    /// its usual speed.
     pub(crate) fn name(&self) -> String {
         let is_slow = self.copies[COPIED.len() - 1] < SLOW_MEMORY;
         format!("{}{}", self.hardware(), if is_slow { ", slow memory" } else { "" })
@@ -89,7 +89,7 @@ fn caches() -> Vec<(u32, String)> {
     caches
 }
 
-/// GB that are copied in a second, by `size` bytes at a time, from one place to another: the median of some measurements.
+/// Returns the GB copied per second, `size` bytes at a time: the median of several measurements.
 fn copies_per_second(size: usize) -> f64 {
     let (from, mut to) = (vec![1_u8; size], vec![0_u8; size]);
     let speeds: Vec<f64> = (0..COPIES)

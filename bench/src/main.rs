@@ -1,4 +1,4 @@
-//! `bench`: svc measured against other servers and gateways, and against its own promises. See README.md.
+//! `bench`: measures svc against other servers and gateways, and against its own targets. See README.md.
 
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "a program of the command line speaks there")]
 
@@ -35,13 +35,13 @@ use crate::{machine::Machine, world::World};
 /// Measures svc on this machine, all on loopback, and writes the tables of bench/README.md and bench/tables.md.
 #[derive(Parser)]
 struct Arguments {
-    /// Short rounds; the tables are printed instead of written.
+    /// Runs short rounds and prints the tables instead of writing them.
     #[arg(long)]
     quick: bool,
-    /// The parts to run; all of them when none is named.
+    /// The parts to run; all if omitted.
     #[arg(long, value_enum)]
     only: Vec<Part>,
-    /// The edge that `deploy/release` built; without one, that which was built with the bench is measured.
+    /// The edge that `deploy/release` built; without it, the edge built with the bench is measured.
     #[arg(long, value_name = "PROGRAM")]
     trained_edge: Option<PathBuf>,
     #[command(subcommand)]
@@ -50,19 +50,19 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Open connections one after another; the bench runs this on the load core.
+    /// Opens connections one after another; the bench runs this on the load core.
     #[command(hide = true)]
     Dial { port: u16, host: String, seconds: u32, ca_file: PathBuf },
-    /// Be the provider behind the gateways.
+    /// Runs the provider behind the gateways.
     #[command(hide = true)]
     Provide { port: u16 },
-    /// Be the clients of a gateway.
+    /// Runs the clients of a gateway.
     #[command(hide = true)]
     Ask(gateway::ask::Asking),
-    /// Put the load on an edge by which its build is trained.
+    /// Runs the load that trains a build of the edge.
     #[command(hide = true)]
     Train { edge: PathBuf },
-    /// Say whether the parts to run are to measure a trained edge.
+    /// Prints whether the parts to run measure a trained edge.
     #[command(hide = true)]
     WantsTraining,
 }
@@ -88,7 +88,7 @@ enum Part {
 }
 
 impl Part {
-    /// Whether it starts edges of its own; the others measure what `deploy/up` started, or builds for debugging.
+    /// Returns whether it starts its own edges; the others measure what `deploy/up` started, or debug builds.
     fn has_edges(self) -> bool {
         matches!(
             self,
@@ -107,7 +107,7 @@ pub(crate) struct Effort {
     seconds: u32,
     activations: usize,
     sites: &'static [u32],
-    /// Whether what is measured is written down.
+    /// Whether the results are written to files.
     is_kept: bool,
 }
 
@@ -117,7 +117,7 @@ const QUICK: Effort = Effort { rounds: 1, seconds: 1, activations: 50, sites: &[
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    // Said once: both of rustls' providers are compiled in, one of them by Pingora.
+    // Explicit, because both of rustls' providers are compiled in, one of them by Pingora.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let effort = if arguments.quick { QUICK } else { FULL };
     let parts = if arguments.only.is_empty() { Part::value_variants() } else { arguments.only.as_slice() };
@@ -161,7 +161,7 @@ fn main() -> anyhow::Result<()> {
             Part::Attacks => ("attacks", |world, _, effort| attacks::measure(world, effort)),
         };
         eprintln!("{name}");
-        // Before each, as a machine with neighbours is not the same for long.
+        // Before each part, because a machine with neighbors does not stay the same for long.
         let machine = Machine::here();
         let edge = if part.has_edges() { edge } else { "" };
         let section = format!("{machine}{edge}\n\n{}", measure(&world, &machine, effort)?);

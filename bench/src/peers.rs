@@ -1,4 +1,4 @@
-//! nginx, Caddy and h2o on the same files with the same certificate, each on the server core.
+//! nginx, Caddy and h2o with the same files and the same certificate, each on the server core.
 
 use std::{
     fs,
@@ -13,10 +13,8 @@ use anyhow::ensure;
 
 use crate::world::{Program, free_port};
 
-/// Longest wait until a peer accepts connections.
 const START: Duration = Duration::from_secs(10);
 
-/// The files and the certificate that a peer serves.
 pub(crate) struct Setting {
     pub(crate) folder: PathBuf,
     pub(crate) files: PathBuf,
@@ -26,7 +24,6 @@ pub(crate) struct Setting {
     pub(crate) core: u32,
 }
 
-/// A running peer.
 pub(crate) struct Server {
     pub(crate) name: &'static str,
     pub(crate) port: u16,
@@ -36,9 +33,8 @@ pub(crate) struct Server {
 /// Settings that an operator adds to Debian's nginx; without them every request opens its file.
 const NGINX_FILE_CACHE: &str = "open_file_cache max=1000 inactive=60s; open_file_cache_valid 60s;";
 
-/// Starts every peer.
 pub(crate) fn start(setting: &Setting) -> anyhow::Result<Vec<Server>> {
-    // As root these would serve as nobody or www-data, who may not read a temporary folder.
+    // Started as root, these would serve as nobody or www-data, which may not read a temporary folder.
     let root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     let (nginx_user, h2o_user) = if root { ("user root;", "user: root") } else { ("", "") };
     let nginx = |name, cache| {
@@ -86,7 +82,7 @@ impl Setting {
     }
 }
 
-/// The version line of every peer, such as `nginx 1.22.1`.
+/// Returns the version of every peer, such as `nginx 1.22.1`.
 pub(crate) fn versions() -> Vec<String> {
     let asked = [("nginx", "-v"), ("caddy", "version"), ("h2o", "-v"), ("wrk", "-v"), ("h2load", "--version")];
     asked
@@ -98,7 +94,7 @@ pub(crate) fn versions() -> Vec<String> {
         .collect()
 }
 
-/// The first line that a program prints when asked for its version.
+/// Returns the first line of a program's version output.
 pub(crate) fn says_of_itself(program: &str, flag: &str) -> Option<String> {
     let output = Command::new(program).arg(flag).output().ok()?;
     let text = [output.stdout, output.stderr].concat();

@@ -1,4 +1,4 @@
-//! The cost of a file of the console through an edge: kept by it, and asked of admin each time.
+//! The cost of a console file through an edge: cached by it, and fetched from admin each time.
 
 use std::{fmt::Write as _, process::Command, time::Duration};
 
@@ -11,17 +11,15 @@ use crate::{
     world::{Edge, Program, World, free_port},
 };
 
-/// A file of the console, and its bytes.
+/// A file of the console, and its size.
 const FILE: &str = "/_app/immutable/measured.0a1b2c3d.js";
 const BYTES: usize = 40_000;
-/// A query that makes an address one that the edge does not keep; admin ignores it.
+/// A query that makes the edge bypass its cache; admin ignores it.
 const NOT_KEPT: &str = "?";
-/// Longest wait until the admin of this part answers.
 const START: Duration = Duration::from_secs(30);
-/// The number of requests of a round.
 const REQUESTS: u32 = 2_000;
 
-/// Processor time of a request, in seconds.
+/// The CPU time of a request, in seconds.
 #[derive(Clone, Copy)]
 struct Cost {
     edge: f64,
@@ -43,7 +41,6 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
     let edge = world.edge_with(None, &[("SVC__EDGE__ADMIN_UPSTREAMS", listen.as_str())])?;
     let host = world.console_host();
     let mut connection = Connection::open(&world.trust, host, edge.port)?;
-    // The admin has just been started.
     let begun = std::time::Instant::now();
     while connection.request("GET", host, FILE, "")?.status != 200 {
         ensure!(begun.elapsed() < START, "admin does not serve the console");

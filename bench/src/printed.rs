@@ -1,4 +1,4 @@
-//! Rows of tables that ignored tests print: what they measure acts upon worlds of their own, of the programs built here.
+//! Collects rows of tables that ignored tests print. These tests run in their own worlds with the programs built here.
 
 use std::process::{Command, Stdio};
 
@@ -6,17 +6,15 @@ use anyhow::{Context as _, ensure};
 
 use crate::world::World;
 
-/// A place of tests in the workspace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Suite {
-    /// In the folder `tests`: worlds of the programs built here.
+    /// The folder `tests`: worlds of the programs built here.
     BlackBox,
-    /// Beside the code.
+    /// Unit tests beside the code.
     Units,
 }
 
 impl Suite {
-    /// Cargo's options that choose its targets.
     fn target(self) -> &'static [&'static str] {
         match self {
             Self::BlackBox => &["--test", "blackbox"],
@@ -25,9 +23,9 @@ impl Suite {
     }
 }
 
-/// The rows that the tests of a suite whose names contain `tests` print. Of the installation here they have the PostgreSQL.
+/// Runs the tests of a suite whose names contain `tests`, on this PostgreSQL. Returns the rows that they print.
 pub(crate) fn rows(world: &World, suite: Suite, tests: &str) -> anyhow::Result<Vec<String>> {
-    // Not optimised: they would take as long to build as everything else.
+    // Not optimized: such a build would take as long as everything else.
     let mut command = Command::new("cargo");
     command
         .args(["test", "--locked", "--workspace"])
@@ -39,7 +37,7 @@ pub(crate) fn rows(world: &World, suite: Suite, tests: &str) -> anyhow::Result<V
     let output = command.stderr(Stdio::inherit()).output().context("cargo")?;
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "{tests}:\n{text}");
-    // libtest prints the name of the test before what the test prints.
+    // libtest prints the name of the test before its output.
     let rows = text.lines().filter_map(|line| Some(line[line.find("| ")?..].to_owned()));
     let rows: Vec<String> = rows.inspect(|row| eprintln!("  {row}")).collect();
     ensure!(!rows.is_empty(), "{tests} printed nothing:\n{text}");

@@ -1,5 +1,5 @@
-//! What every machine has measured: its last run of a part, in `ratios.json` beside README.md. A ratio is quoted as a range over
-//! all of them, because it is not the same on each.
+//! The ratios that every machine has measured in its last run of a part, in `ratios.json` beside README.md. A ratio is
+//! quoted as a range over all machines, because it differs between them.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -13,7 +13,6 @@ use crate::machine::Machine;
 
 const FILE: &str = "bench/ratios.json";
 
-/// Ratios by the name of what was measured.
 pub(crate) type Ratios = BTreeMap<String, f64>;
 
 /// The last run of a part on one machine.
@@ -26,11 +25,11 @@ struct Run {
 /// The last runs: by part, then by machine.
 type Runs = BTreeMap<String, BTreeMap<String, Run>>;
 
-/// The smallest and the largest ratio of everything that was measured, and of how many machines each is.
+/// The smallest and the largest ratio of each measurement, and the number of machines.
 pub(crate) struct Ranges(BTreeMap<String, (f64, f64, usize)>);
 
 impl Ranges {
-    /// The ranges of `part` over all machines; on this one they are `ratios` from now on, if `is_kept`.
+    /// Returns the ranges of `part` over all machines, after storing `ratios` for this one if `is_kept`.
     pub(crate) fn with(part: &str, machine: &Machine, ratios: Ratios, is_kept: bool) -> anyhow::Result<Self> {
         let text = match fs::read_to_string(FILE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => "{}".to_owned(),
@@ -46,7 +45,6 @@ impl Ranges {
         Ok(ranges)
     }
 
-    /// The ranges of a single run.
     #[cfg(test)]
     pub(crate) fn of_one(ratios: Ratios) -> Self {
         Self::of([Run { date: String::new(), ratios }].iter())
@@ -68,7 +66,6 @@ impl Ranges {
         Self(ranges)
     }
 
-    /// A range as a table shows it.
     pub(crate) fn shown(&self, name: &str) -> String {
         match self.0.get(name) {
             None => "–".to_owned(),

@@ -1,5 +1,5 @@
-//! The tables of a part: whole in `tables.md`, and the first of them in README.md where it has a place for the part. Each stands between two
-//! markers and is replaced whole.
+//! Writes the tables of a part: all of them to `tables.md`, and the first one to README.md if it has a place for the
+//! part. Each place is between two markers and replaced as a whole.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use anyhow::Context as _;
 const TABLES: &str = "bench/tables.md";
 const README: &str = "bench/README.md";
 
-/// Replaces what stands between `<!-- name -->` and `<!-- /name -->` in both files.
+/// Replaces the text between `<!-- name -->` and `<!-- /name -->` in both files.
 pub(crate) fn write(name: &str, section: &str) -> anyhow::Result<()> {
     let tables = fs::read_to_string(TABLES).context(TABLES)?;
     let tables = replace(&tables, name, section).with_context(|| format!("{TABLES} has no markers for {name}"))?;
@@ -20,7 +20,7 @@ pub(crate) fn write(name: &str, section: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The line that says where and when a section was measured, and the section's first table.
+/// Returns the line about the machine and the date of a section, and the section's first table.
 fn headline(section: &str) -> String {
     let run = section.lines().find(|line| line.starts_with("Run of")).unwrap_or_default();
     let table = section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));

@@ -1,4 +1,4 @@
-//! The cost of an edge's memory of routes: bytes per site, and the time of a look-up as sites grow.
+//! The cost of an edge's routes: bytes per site, and the time of a lookup as the number of sites grows.
 
 use std::{fmt::Write as _, process::Command};
 
@@ -11,9 +11,9 @@ use crate::{
     world::{Edge, World},
 };
 
-/// The project whose deployment all the made-up sites serve.
+/// The project whose deployment all generated sites serve.
 const PROJECT: &str = "routed";
-/// The number of requests over which a look-up is timed, and the number of repetitions.
+/// The number of requests over which a lookup is timed, and the number of repetitions.
 const LOOKUPS: u32 = 10_000;
 const ROUNDS: usize = 5;
 
@@ -37,7 +37,7 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
             (0..ROUNDS).map(|_| lookup_cost(world, &edge, &mut connection, sites)).collect();
         let micros = shown(median(&rounds?));
         let resident = cpu::resident(edge.program.id());
-        // The first sites come with buffers and first uses of everything: only growth tells.
+        // The first sites include buffers and one-time allocations: only growth is meaningful.
         let each = match routed {
             0 => "–".to_owned(),
             _ => shown((resident - before) / f64::from(sites - routed)),
@@ -52,7 +52,7 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
 
 fn lookup_cost(world: &World, edge: &Edge, connection: &mut Connection, sites: u32) -> anyhow::Result<f64> {
     let before = cpu::spent(edge.program.id());
-    // A fixed stride through all of them: no two neighbours, the same every time.
+    // A fixed stride through all sites: no two neighbors in a row, and the same order every time.
     let mut site = 0;
     for _ in 0..LOOKUPS {
         site = (site + 7_919) % sites;

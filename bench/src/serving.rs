@@ -1,5 +1,4 @@
-//! The serving benchmark: every server serves the same files over TLS; requests per server CPU second, wall clock and
-//! p99.
+//! Serves the same files over TLS from every server. Measures requests per CPU second, wall clock and p99.
 
 use std::{
     fmt::Write as _,
@@ -24,7 +23,7 @@ use crate::{
 const SERVER_CORE: u32 = 0;
 const LOAD_CORE: u32 = 1;
 const PROJECT: &str = "bench";
-/// The place of nginx with its file cache among the servers.
+/// The index of nginx with its file cache among the servers.
 const NGINX: usize = 1;
 const FILES: [(&str, &str, usize); 4] = [
     ("1 KB", "1k.bin", 1 << 10),
@@ -40,7 +39,6 @@ enum Kind {
     Handshakes,
 }
 
-/// A scenario and the figures of each server in it, round by round.
 struct Scenario {
     name: String,
     kind: Kind,
@@ -54,7 +52,6 @@ struct Round {
     p99_ms: f64,
 }
 
-/// Measures every server and returns the report's section.
 pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyhow::Result<String> {
     let (files, work) = (publish(world)?, tempfile::tempdir()?);
     let (certificate, key) = leaf(world, work.path())?;
@@ -91,7 +88,7 @@ pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyho
     Ok(report(&scenarios, &names, &ranges, effort))
 }
 
-/// Puts the load of every scenario on an edge, for so many seconds each.
+/// Runs the load of every scenario on an edge, for `seconds` each.
 pub(crate) fn train(world: &World, seconds: u32) -> anyhow::Result<()> {
     let (_files, work) = (publish(world)?, tempfile::tempdir()?);
     let (host, edge) = (world.host(PROJECT), world.edge(Some(SERVER_CORE))?);
@@ -102,7 +99,6 @@ pub(crate) fn train(world: &World, seconds: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Publishes the files, and returns the folder that they are in.
 fn publish(world: &World) -> anyhow::Result<tempfile::TempDir> {
     let files = tempfile::tempdir()?;
     for (_, name, size) in FILES {
@@ -151,13 +147,12 @@ impl Scenario {
         self.rounds.iter().map(|rounds| median(&rounds.iter().map(&of).collect::<Vec<_>>())).collect()
     }
 
-    /// Requests per CPU second of the edge for each of the server at this place.
+    /// Returns the edge's requests per CPU second relative to those of the server at this index.
     fn against(&self, server: usize) -> f64 {
         let medians = self.medians(|round| round.per_cpu_second);
         medians.first().zip(medians.get(server)).map_or(0.0, |(own, other)| own / other.max(1e-9))
     }
 
-    /// Requests per CPU second of each server, round by round.
     fn per_cpu_second(&self) -> Vec<Vec<f64>> {
         self.rounds.iter().map(|rounds| rounds.iter().map(|round| round.per_cpu_second).collect()).collect()
     }
@@ -214,7 +209,7 @@ fn ratios(values: &[f64]) -> String {
     values.iter().skip(1).map(|other| format!("{:.2}", own / other.max(1e-9))).collect::<Vec<_>>().join(" | ")
 }
 
-/// Random bytes, which no server can compress, so that all send the same.
+/// Returns random bytes, which no server can compress, so that all send the same.
 fn random_bytes(size: usize) -> anyhow::Result<Vec<u8>> {
     use std::io::Read as _;
     let mut bytes = vec![0; size];
@@ -222,7 +217,7 @@ fn random_bytes(size: usize) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The certificate and key that the edge itself presents, as files in `folder` for the peers.
+/// Writes the certificate and key that the edge itself presents to `folder` for the peers.
 fn leaf(world: &World, folder: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let config = Config::load(Some(&world.up.config_file))?;
     let master_key = MasterKey::load(&config.secrets.master_key_file)?;

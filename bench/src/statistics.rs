@@ -1,5 +1,5 @@
-//! What statistics cost PostgreSQL, how soon they are answered, how true their visitors are, and how many changes a second there
-//! can be: the figures that `tests/stats/figures`, `tests/stats/outage.rs` and `tests/changes.rs` print.
+//! The load of statistics on PostgreSQL, their response times, the accuracy of visitor counts, and the rate of changes:
+//! the figures that `tests/stats/figures`, `tests/stats/outage.rs` and `tests/changes.rs` print.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,9 @@ use crate::{
     world::World,
 };
 
-/// A table: the test that prints its rows, and its head.
 type Table = (Suite, &'static str, &'static str);
 
-/// What counting takes of an edge's memory and of PostgreSQL.
+/// The cost of counting in an edge's memory and in PostgreSQL.
 pub(crate) const LOAD: &[Table] = &[
     (
         Suite::Units,
@@ -30,7 +29,6 @@ pub(crate) const LOAD: &[Table] = &[
     ),
 ];
 
-/// Changes that edges must learn of.
 pub(crate) const CHANGES: &[Table] = &[(
     Suite::BlackBox,
     "changes::changes_a_second",
@@ -39,7 +37,7 @@ pub(crate) const CHANGES: &[Table] = &[(
          | a change gets its number | least a second | median | most | median, as a ratio |\n|---|--:|--:|--:|--:|",
 )];
 
-/// A year of history: its room, and its answers.
+/// A year of history: its size and its response times.
 pub(crate) const HISTORY: &[Table] = &[(
     Suite::BlackBox,
     "stats::figures::year::year_of_many_sites",
@@ -51,7 +49,7 @@ pub(crate) const HISTORY: &[Table] = &[(
          |--:|--:|--:|--:|--:|--:|--:|--:|--:|--|--:|--:|--:|",
 )];
 
-/// Visitors, against the truth.
+/// Visitor counts compared to the truth.
 pub(crate) const VISITORS: &[Table] = &[(
     Suite::BlackBox,
     "stats::figures::visitors::visitors_of_a_day",
@@ -59,7 +57,6 @@ pub(crate) const VISITORS: &[Table] = &[(
          | visitors | median error % | largest % | within 2% |\n|--:|--:|--:|--:|",
 )];
 
-/// Ten minutes without PostgreSQL.
 pub(crate) const OUTAGE: &[Table] = &[(
     Suite::BlackBox,
     "stats::outage::ten_minutes_without_postgres",
@@ -68,7 +65,6 @@ pub(crate) const OUTAGE: &[Table] = &[(
          |--:|--:|--:|--:|--:|--:|",
 )];
 
-/// Runs the tests of `tables`, and returns their section.
 pub(crate) fn measure(world: &World, tables: &[Table]) -> anyhow::Result<String> {
     let mut text = "Whoever sends and asks is on the same two cores, and built for debugging.\n".to_owned();
     for (suite, module, head) in tables {

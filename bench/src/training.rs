@@ -1,14 +1,13 @@
-//! The load by which a build of the edge is trained: what it does most under this is what the compiler then makes fast.
+//! The load that trains a build of the edge: the compiler optimizes what the edge does most under it.
 //!
-//! Sites and completions, of all sizes and by both versions of HTTP, in the parts that the bench measures. An edge that is built to be
-//! trained writes down where its time goes when it ends.
+//! It covers sites and completions, of all sizes and over both versions of HTTP, in the parts that the bench measures.
+//! An edge built for training writes its profile when it ends.
 
 use crate::{gateway, serving, world::World};
 
-/// Seconds of each kind of load. Such an edge is slower, but counts: more of the same says nothing more.
+/// Seconds of each kind of load. A training build is slower, but counts: more of the same adds nothing.
 const SECONDS: u32 = 2;
 
-/// Puts the load on an edge of `world`.
 pub(crate) fn run(world: &World) -> anyhow::Result<()> {
     serving::train(world, SECONDS)?;
     gateway::train(world, SECONDS)

@@ -13,7 +13,6 @@ use anyhow::{Context as _, ensure};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, client::Resumption};
 use rustls_pki_types::{CertificateDer, ServerName, pem::PemObject as _};
 
-/// Longest wait for the next bytes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The certificate authorities to trust. Cheap to clone.
@@ -21,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Trust(pub(crate) Arc<ClientConfig>);
 
 impl Trust {
-    /// Trusts the authority in `ca_file` only.
+    /// Trusts only the authority in `ca_file`.
     pub(crate) fn in_file(ca_file: &Path) -> anyhow::Result<Self> {
         let mut roots = RootCertStore::empty();
         let pem = fs::read(ca_file).with_context(|| format!("{}", ca_file.display()))?;
@@ -34,12 +33,10 @@ impl Trust {
     }
 }
 
-/// A connection to a server.
 pub(crate) struct Connection {
     stream: BufReader<StreamOwned<ClientConnection, TcpStream>>,
 }
 
-/// A complete answer.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
@@ -57,7 +54,7 @@ impl Answer {
 }
 
 impl Connection {
-    /// Connects to `port` on this machine and finishes the handshake for `host`.
+    /// Connects to `port` on this machine and completes the handshake for `host`.
     pub(crate) fn open(trust: &Trust, host: &str, port: u16) -> anyhow::Result<Self> {
         let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         socket.set_nodelay(true)?;
@@ -93,7 +90,7 @@ impl Connection {
         Ok(answer)
     }
 
-    /// Sends a GET and fails unless it is answered with 200.
+    /// Sends a GET and fails unless the response is 200.
     pub(crate) fn get(&mut self, host: &str, path: &str) -> anyhow::Result<Vec<u8>> {
         let answer = self.request("GET", host, path, "")?;
         ensure!(answer.status == 200, "GET https://{host}{path} answered {}", answer.status);

@@ -1,4 +1,4 @@
-//! An installation for the bench: `deploy/up` on a temporary state folder, and further edges beside it.
+//! An installation for the bench: `deploy/up` with a temporary state folder, and additional edges.
 
 use std::{
     fs::File,
@@ -17,11 +17,10 @@ use crate::{
     wire::{Answer, Connection, Trust},
 };
 
-/// Longest wait until `deploy/up` is ready; everything is built already.
+/// The timeout until `deploy/up` is ready; everything is already built.
 const START: Duration = Duration::from_mins(3);
-/// Longest wait until a program ends that was asked to; then it is killed with its children.
+/// The time for a program to end; then it is killed with its children.
 const STOP: Duration = Duration::from_mins(1);
-/// Longest wait until an edge accepts connections.
 const EDGE_START: Duration = Duration::from_secs(15);
 
 /// The fields of `up.json` that the bench reads.
@@ -39,17 +38,17 @@ pub(crate) struct Up {
 
 /// A running installation, stopped on drop.
 pub(crate) struct World {
-    // Before the folder, so that the programs stop while it is still there.
+    // Before the folder, so that the programs stop while it still exists.
     running: Program,
     pub(crate) state: tempfile::TempDir,
     pub(crate) up: Up,
     pub(crate) trust: Trust,
     api: String,
-    /// The program of the edges beside it.
+    /// The program of the additional edges.
     edge: PathBuf,
 }
 
-/// A running program, asked to end on drop or when the bench is killed.
+/// A running program, terminated on drop or when the bench is killed.
 pub(crate) struct Program(Child);
 
 impl Program {
@@ -95,7 +94,6 @@ impl Drop for Program {
     }
 }
 
-/// An edge process.
 pub(crate) struct Edge {
     pub(crate) program: Program,
     pub(crate) port: u16,
@@ -103,13 +101,13 @@ pub(crate) struct Edge {
 }
 
 impl World {
-    /// Starts an installation, beside which the program `edge` will run: the one that was built with the bench if none is named.
+    /// Starts an installation. Additional edges run the program `edge`, or the one built with the bench.
     pub(crate) fn start(edge: Option<PathBuf>) -> anyhow::Result<Self> {
         let edge = edge.map_or_else(|| Ok(Self::programs()?.join("edge")), anyhow::Ok)?;
         let state = tempfile::tempdir()?;
         let log = state.path().join("up.log");
         let mut command = Command::new("deploy/up");
-        // The bench asks more often than a person may.
+        // The bench sends more requests than a person may.
         command
             .env("SVC_STATE_DIR", state.path())
             .env("SVC__LIMITS__API_PER_MIN", "1000000")
@@ -129,27 +127,23 @@ impl World {
         Ok(Self { running: program, state, up, trust, api, edge })
     }
 
-    /// Processor time of what `deploy/up` runs: PostgreSQL, Redis, admin, and an edge that nobody here asks.
+    /// Returns the CPU time of what `deploy/up` runs: PostgreSQL, Redis, admin, and an edge without requests.
     pub(crate) fn spent(&self) -> Duration {
         cpu::spent(self.running.id())
     }
 
-    /// Processor time of one program among these, by its name.
     pub(crate) fn spent_by(&self, program: &str) -> Duration {
         cpu::spent_by(self.running.id(), program)
     }
 
-    /// The folder that holds the built programs.
     pub(crate) fn programs() -> anyhow::Result<PathBuf> {
         Ok(std::env::current_exe()?.parent().context("a program has a folder")?.to_path_buf())
     }
 
-    /// The host of a project under the site domain.
     pub(crate) fn host(&self, project: &str) -> String {
         format!("{project}.{}", self.up.site_domain)
     }
 
-    /// The host of the console.
     pub(crate) fn console_host(&self) -> &str {
         host_of(&self.up.console_url)
     }
@@ -169,7 +163,6 @@ impl World {
         Connection::open(&self.trust, &self.api, self.up.https_port)
     }
 
-    /// Sends one request to the API.
     pub(crate) fn call(&self, api: &mut Connection, method: &str, path: &str) -> anyhow::Result<Answer> {
         let answer = api.request(method, &self.api, path, &format!("authorization: Bearer {}\r\n", self.up.token))?;
         ensure!(
@@ -181,12 +174,12 @@ impl World {
         Ok(answer)
     }
 
-    /// Starts another edge on a port of its own: pinned to one core with one thread, or unpinned.
+    /// Starts another edge on a free port: pinned to one core with one thread, or unpinned.
     pub(crate) fn edge(&self, core: Option<u32>) -> anyhow::Result<Edge> {
         self.edge_with(core, &[])
     }
 
-    /// Starts another edge as [`Self::edge`] does, with these configuration keys set.
+    /// Starts another edge like [`Self::edge`], with these configuration keys set.
     pub(crate) fn edge_with(&self, core: Option<u32>, environment: &[(&str, &str)]) -> anyhow::Result<Edge> {
         let (port, http_port) = (free_port()?, free_port()?);
         let mut command = match core {
@@ -222,7 +215,6 @@ fn host_of(url: &str) -> &str {
     authority.split([':', '/']).next().unwrap_or(authority)
 }
 
-/// A port that was free a moment ago.
 pub(crate) fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

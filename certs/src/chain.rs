@@ -1,8 +1,6 @@
-//! A certificate chain and its key as an operator hands them over: read, and judged by what the edge and the visitors'
-//! browsers will want of them. No IO.
+//! Validates a certificate chain and its key as an operator provides them, by what edges and browsers require. No IO.
 //!
-//! What is stored is written anew from what was understood, so a file that holds more (a key beside the certificates)
-//! does not bring it along.
+//! The stored form is written from the parsed contents, so that anything else in a file (such as a key) is not stored.
 
 use std::fmt;
 
@@ -12,39 +10,39 @@ use rustls::{Error as TlsError, InconsistentKeys, crypto::aws_lc_rs, sign::Certi
 use rustls_pki_types::{CertificateDer, DnsName, PrivateKeyDer, pem::PemObject as _};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate, X509Name};
 
-/// Most certificates of a chain: more than any authority hands out.
+/// The limit of certificates in a chain: more than any authority issues.
 const CHAIN_LENGTH: usize = 10;
-/// Most names of a certificate: ten times what public authorities allow.
+/// The limit of names in a certificate: ten times what public authorities allow.
 const NAMES: usize = 1_000;
-/// A certificate with fewer days left than this is noted.
+/// A certificate with fewer days left gets a note.
 const SOON_DAYS: u64 = 14;
 const PEM_LINE: usize = 64;
-/// Characters of a name that are shown: a stranger may write as many as fit into a handshake.
+/// The limit of displayed characters of a name: a stranger's certificate may have as many as a handshake can carry.
 const SHOWN_NAME: usize = 200;
 
 /// A certificate chain and its private key that passed every check of [`Chain::judge`].
 #[derive(Clone)]
 pub struct Chain {
-    /// DNS names it covers, wildcards as `*.name`: lower case, sorted.
+    /// The DNS names that it covers, wildcards as `*.name`: lower case, sorted.
     pub names: Vec<String>,
     /// The certificates as PEM, the leaf first.
     pub chain_pem: String,
     /// The private key as PEM.
     pub key_pem: String,
-    /// The leaf's issuer, by the name that people know it by.
+    /// The leaf's issuer: its common name and organization.
     pub issuer: String,
     /// The start of the leaf's validity.
     pub not_before: Timestamp,
     /// The end of the leaf's validity.
     pub not_after: Timestamp,
-    /// Findings that the operator should know but that are no reason to refuse.
+    /// Findings that the operator should know but that are no reason for a refusal.
     pub notes: Vec<Note>,
 }
 
-/// The reason why a chain or its key was refused. Its text is written for the operator.
+/// The reason a chain or its key was refused. The text is written for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainError {
-    /// The chain's file holds no certificate.
+    /// The chain's file contains no certificate.
     #[error(
         "there is no certificate in the chain's file; it must be PEM, with -----BEGIN CERTIFICATE----- lines \
          (openssl x509 -inform der turns DER into it)"
@@ -53,19 +51,19 @@ pub enum ChainError {
     /// The PEM of the named file cannot be decoded.
     #[error("the PEM of the {0} is damaged; copy the file again")]
     Pem(&'static str),
-    /// Beyond the bound.
+    /// The chain has too many certificates.
     #[error("the chain has more than {CHAIN_LENGTH} certificates; only the leaf and its intermediates belong into it")]
     TooLong,
-    /// The certificate at this position, counted from 1, is no X.509 certificate.
+    /// The certificate at this position, counted from 1, is not an X.509 certificate.
     #[error("certificate {0} of the chain cannot be read")]
     Unreadable(usize),
-    /// The key's file holds no private key.
+    /// The key's file contains no private key.
     #[error("there is no private key in the key's file; it must be PEM, with a -----BEGIN PRIVATE KEY----- line")]
     NoKey,
     /// The key is encrypted with a passphrase.
     #[error("the key is protected by a passphrase, which nobody could type at every start; openssl pkey takes it off")]
     EncryptedKey,
-    /// The key is of a kind or size that edges cannot use.
+    /// The key has a type or size that edges cannot use.
     #[error(
         "edges cannot use this kind of key; RSA of 2048 to 8192 bits, ECDSA (P-256, P-384, P-521) and Ed25519 work"
     )]
@@ -85,7 +83,7 @@ pub enum ChainError {
     /// The leaf's validity has not begun.
     #[error("the certificate is valid from {0} on; import it then (or see whether this machine's clock is right)")]
     NotYet(Timestamp),
-    /// The first certificate is a certificate authority's.
+    /// The first certificate belongs to a certificate authority.
     #[error(
         "the first certificate is an authority's (CA:TRUE), which visitors do not accept for a website; the leaf comes \
          first (for a self-signed one: openssl req -x509 -addext basicConstraints=critical,CA:FALSE)"
@@ -97,7 +95,7 @@ pub enum ChainError {
     /// The leaf has no DNS name among its subject alternative names.
     #[error("the certificate names no hostname among its subject alternative names, and visitors look at no others")]
     NoNames,
-    /// Beyond the bound.
+    /// The leaf has too many names.
     #[error("the certificate has more than {NAMES} names")]
     TooManyNames,
 }
@@ -111,11 +109,11 @@ fn elsewhere(position: Option<usize>) -> String {
 pub enum Note {
     /// The certificate is its own issuer.
     SelfSigned,
-    /// The chain is the leaf alone.
+    /// The chain consists of the leaf only.
     NoIntermediate,
-    /// The certificate ends in this many days.
+    /// The certificate expires in this many days.
     EndsSoon(u64),
-    /// This name of the certificate is no hostname and was left out.
+    /// This name of the certificate is not a hostname and was left out.
     LeftOut(String),
 }
 
@@ -133,14 +131,14 @@ impl fmt::Display for Note {
 }
 
 impl Chain {
-    /// Reads and judges the PEM of a chain and of its key.
+    /// Parses and validates the PEM of a chain and of its key.
     pub fn judge(chain: &[u8], key: &[u8], now: Timestamp) -> Result<Self, ChainError> {
         let chain = certificates(chain)?;
         let parsed = (1..).zip(&chain).map(|(at, der)| parse(der).ok_or(ChainError::Unreadable(at)));
         let parsed: Vec<_> = parsed.collect::<Result<_, _>>()?;
         let leaf = parsed.first().ok_or(ChainError::NoCertificate)?;
         let key = private_key(key)?;
-        // First: whose key it is tells which certificate was meant to come first.
+        // First, because the key tells which certificate was meant to be the first.
         matching(&chain, &key)?;
         in_order(&parsed)?;
         let (not_before, not_after) = (leaf.validity().not_before, leaf.validity().not_after);
@@ -179,36 +177,36 @@ impl Chain {
     }
 }
 
-/// The number of whole days from `now` until `end`.
+/// Returns the number of whole days from `now` until `end`.
 pub fn days_left(end: Timestamp, now: Timestamp) -> u64 {
     end.since(now).as_secs() / (24 * 60 * 60)
 }
 
-/// The issuer of a stored chain's leaf; none when the chain cannot be read.
+/// Returns the issuer of a stored chain's leaf, or `None` if the chain cannot be parsed.
 pub fn issuer_of(chain_pem: &str) -> Option<String> {
     let der = CertificateDer::from_pem_slice(chain_pem.as_bytes()).ok()?;
     parse(&der).map(|leaf| called(leaf.issuer()))
 }
 
-/// A certificate as somebody presents it, in the words that people know its parts by. Nothing of it is judged.
+/// The displayable parts of a certificate presented by a server, without validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Presented {
-    /// Its issuer.
+    /// The issuer.
     pub issuer: String,
-    /// Its subject; none when that is empty, as authorities leave it today.
+    /// The subject; `None` if it is empty, as authorities leave it today.
     pub subject: Option<String>,
-    /// Its DNS names, in their order.
+    /// The DNS names, in their order.
     pub names: Vec<String>,
-    /// The start of its validity.
+    /// The start of the validity.
     pub not_before: Timestamp,
-    /// The end of its validity.
+    /// The end of the validity.
     pub not_after: Timestamp,
     /// Whether it names itself as its issuer.
     pub is_self_issued: bool,
 }
 
 impl Presented {
-    /// Reads a certificate; none when it is no X.509 certificate.
+    /// Parses a certificate. Returns `None` if it is not an X.509 certificate.
     pub fn read(der: &[u8]) -> Option<Self> {
         let leaf = parse(der)?;
         let validity = leaf.validity();
@@ -258,7 +256,7 @@ fn parse(der: &[u8]) -> Option<X509Certificate<'_>> {
     rest.is_empty().then_some(certificate)
 }
 
-/// Checks that the key can sign as edges will have it sign, and that it belongs to the leaf.
+/// Checks that the key can sign as edges require, and that it belongs to the leaf.
 fn matching(chain: &[CertificateDer<'static>], key: &PrivateKeyDer<'static>) -> Result<(), ChainError> {
     let provider = aws_lc_rs::default_provider();
     let signing = provider.key_provider.load_private_key(key.clone_key()).map_err(|_| ChainError::UnusableKey)?;
@@ -286,7 +284,7 @@ fn in_order(chain: &[X509Certificate<'_>]) -> Result<(), ChainError> {
 }
 
 fn is_for_servers(leaf: &X509Certificate<'_>) -> bool {
-    // Without the extension it is for everything.
+    // Without the extension, every use is allowed.
     leaf.extended_key_usage().is_ok_and(|usage| usage.is_none_or(|usage| usage.value.any || usage.value.server_auth))
 }
 
@@ -310,14 +308,14 @@ fn names(leaf: &X509Certificate<'_>) -> Result<(Vec<String>, Vec<Note>), ChainEr
     }
 }
 
-/// The form of a name in which edges look it up; none when no visitor can ask for it.
+/// Returns the form of a name in which edges look it up, or `None` if no visitor can request it.
 pub(crate) fn dns_name(name: &str) -> Option<String> {
     let name = name.to_ascii_lowercase();
     let host = name.strip_prefix("*.").unwrap_or(&name);
     DnsName::try_from(host).is_ok().then_some(name)
 }
 
-/// The name that people know an authority by: its common name and its organization.
+/// Returns an authority's common name and organization.
 fn called(name: &X509Name<'_>) -> String {
     let mut common = name.iter_common_name().filter_map(|part| part.as_str().ok());
     let mut organization = name.iter_organization().filter_map(|part| part.as_str().ok());
@@ -326,7 +324,7 @@ fn called(name: &X509Name<'_>) -> String {
         (Some(one), None) | (None, Some(one)) => one.to_owned(),
         (None, None) => name.to_string(),
     };
-    // A stranger wrote it, and it goes to a terminal.
+    // A stranger wrote the name, and it may be shown in a terminal.
     called.chars().filter(|&character| !domain::line::is_hidden(character)).collect()
 }
 

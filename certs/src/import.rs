@@ -1,4 +1,4 @@
-//! Storing a certificate that an operator brings along.
+//! Stores a certificate that an operator provides.
 
 use db::certificates::{self, NewCertificate};
 use domain::{Timestamp, certificates::CertificateSource};
@@ -10,14 +10,13 @@ use crate::chain::Chain;
 /// The outcome of [`import`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Imported {
-    /// Nothing was stored, because the same chain and key are stored already.
+    /// The same chain and key were already stored.
     Before,
     /// The certificate was stored; edges present it from now on.
     Now,
 }
 
-/// Stores `chain`, its key sealed. Importing the same again changes nothing, so that a renewal's hook may do it at
-/// every run.
+/// Stores `chain` with its key sealed. Repeating it changes nothing, so that a renewal hook can call it at every run.
 pub async fn import(
     db: &PgPool,
     master_key: &MasterKey,

@@ -1,9 +1,9 @@
-//! Certificates and their keys: where they come from. Edges present them; `db::certificates` stores them.
+//! Certificates and their keys, from their creation to storage. Edges present them; `db::certificates` stores them.
 //!
-//! [`acme`] speaks with authorities, and [`dns01`] writes the records that they ask for; when they are asked is for
-//! admin to say. [`local_ca`] is for machines without public names: an authority of their own. [`chain`] judges what an
-//! operator brings along, [`import`] stores it, [`listing`] says what there is. [`rotation`] exchanges the master key
-//! that private keys, and all other stored secrets, are sealed with.
+//! [`acme`] communicates with authorities, and [`dns01`] writes the records that they require; admin decides when.
+//! [`local_ca`] is an authority for machines without public names. [`chain`] validates what an operator provides,
+//! [`import`] stores it, and [`listing`] lists what is stored. [`rotation`] exchanges the master key that seals private
+//! keys and all other stored secrets.
 
 pub mod acme;
 pub mod chain;

@@ -1,4 +1,4 @@
-//! The list of stored certificates for operators, soonest end first.
+//! The list of stored certificates for operators, by expiry.
 
 use std::fmt::Write as _;
 
@@ -9,33 +9,32 @@ use sqlx::PgPool;
 
 use crate::chain::{days_left, issuer_of};
 
-/// Certificates of one batch.
 const PAGE: i64 = 500;
 
 /// A certificate of the list.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// Its id.
+    /// The id.
     pub id: CertificateId,
-    /// DNS names it covers, wildcards as `*.name`.
+    /// The DNS names that it covers, wildcards as `*.name`.
     pub names: Vec<String>,
-    /// The issuer; none when the chain cannot be read.
+    /// The issuer; `None` if the chain cannot be parsed.
     pub issuer: Option<String>,
-    /// Valid from.
+    /// The start of the validity.
     pub not_before: Timestamp,
-    /// Valid until.
+    /// The end of the validity.
     pub not_after: Timestamp,
-    /// Whole days until then; none when it has ended.
+    /// Whole days until the end; `None` if it has passed.
     pub days_left: Option<u64>,
-    /// Its origin.
+    /// The origin.
     pub source: CertificateSource,
-    /// The account that it was issued to, by the authority's name of it.
+    /// The URL of the account that it was issued to.
     pub account: Option<String>,
-    /// Whether a newer one covers all its names, so that edges present it no more.
+    /// Whether a newer certificate covers all its names, so that edges no longer present it.
     pub replaced: bool,
 }
 
-/// The stored certificates; with `expiring` those that end within so many days and are not replaced already.
+/// Returns the stored certificates; with `expiring`, only those that expire within this many days and are not replaced.
 pub async fn rows(db: &PgPool, expiring: Option<u64>, now: Timestamp) -> Result<Vec<Row>, sqlx::Error> {
     let (mut rows, mut last): (Vec<Row>, Option<Listed>) = (Vec::new(), None);
     loop {
@@ -43,7 +42,7 @@ pub async fn rows(db: &PgPool, expiring: Option<u64>, now: Timestamp) -> Result<
         let Some(end) = page.last().cloned() else { return Ok(rows) };
         let found = page.into_iter().map(|listed| Row::new(listed, now));
         rows.extend(found.filter(|row| expiring.is_none_or(|days| row.ends_within(days))));
-        // The rest end later.
+        // The rest expire later.
         if expiring.is_some_and(|days| end.not_after > now && days_left(end.not_after, now) > days) {
             return Ok(rows);
         }
@@ -71,7 +70,7 @@ impl Row {
     }
 }
 
-/// A table of the rows.
+/// Formats the rows as a table.
 pub fn table(rows: &[Row], expiring: Option<u64>) -> String {
     if rows.is_empty() {
         return expiring.map_or_else(
@@ -91,7 +90,6 @@ pub fn table(rows: &[Row], expiring: Option<u64>) -> String {
     table
 }
 
-/// A time cut to the second.
 fn seconds(at: Timestamp) -> String {
     Timestamp::from_unix_millis(at.unix_seconds() * 1_000).to_string()
 }

@@ -1,5 +1,5 @@
-//! A certificate authority for one installation: its root is kept in a folder and trusted by hand (or by `svc` itself);
-//! its leaf is stored like any other certificate.
+//! A certificate authority for one installation. Its root is kept in a folder and has to be trusted by hand (or by
+//! `svc` itself); its leaf is stored like any other certificate.
 
 use std::{
     collections::BTreeSet,
@@ -30,13 +30,13 @@ const CA_LIFE: Duration = Duration::from_hours(24 * 3_650);
 /// The lifetime of a leaf. Browsers accept 398 days at most.
 const LEAF_LIFE: Duration = Duration::from_hours(24 * 397);
 
-/// The reason why there is no local authority, or no leaf signed by it.
+/// The reason there is no local authority, or no leaf signed by it.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalCaError {
     /// A file of the authority cannot be read or written.
     #[error("cannot use {path}: {source}")]
     File {
-        /// The file's path.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the file system.
         source: io::Error,
@@ -44,13 +44,13 @@ pub enum LocalCaError {
     /// Only one of the authority's two files exists.
     #[error("{0} is missing although the authority's other file is there; restore it, or remove both to start anew")]
     Half(PathBuf),
-    /// The domains were changed since the authority was made.
+    /// The domains have changed since the authority was created.
     #[error("the authority in {0} is not good for {1}; remove its ca.pem and ca.key, and trust the new one")]
     OtherDomains(PathBuf, String),
-    /// The text is no hostname.
+    /// The text is not a hostname.
     #[error("{0:?} is not a hostname; give names such as www.shop.localhost, without https:// and without a port")]
     NoHostname(String),
-    /// The name given by hand lies outside the authority's name constraints.
+    /// A name given by hand is outside the authority's name constraints.
     #[error(
         "the authority in {folder} signs names under {permitted} only, so that whoever steals its key can forge no \
          others. Choose a name under one of them, or bring a certificate for {name} with `certs import`"
@@ -58,12 +58,12 @@ pub enum LocalCaError {
     OutOfReach {
         /// The authority's folder.
         folder: PathBuf,
-        /// The name that was given.
+        /// The given name.
         name: String,
         /// The domains that the authority may sign for.
         permitted: String,
     },
-    /// Making or reading a certificate failed.
+    /// Creating or parsing a certificate failed.
     #[error("certificate: {0}")]
     Certificate(#[from] rcgen::Error),
     /// The leaf could not be stored.
@@ -71,7 +71,7 @@ pub enum LocalCaError {
     Database(#[from] sqlx::Error),
 }
 
-/// The file of the authority's own certificate, by which others trust it.
+/// Returns the file of the authority's own certificate, which others have to trust.
 pub fn root_file(folder: &Path) -> PathBuf {
     folder.join(CERTIFICATE_FILE)
 }
@@ -79,7 +79,7 @@ pub fn root_file(folder: &Path) -> PathBuf {
 /// The outcome of [`renew`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The stored leaf stays: more than a third of its life is left.
+    /// The stored leaf was kept: more than a third of its lifetime is left.
     Kept,
     /// A new leaf was stored.
     Issued,
@@ -91,7 +91,7 @@ pub struct LocalCa {
     key: KeyPair,
 }
 
-/// The DNS names that an installation of this configuration needs a certificate for.
+/// Returns the DNS names that an installation with this configuration needs a certificate for.
 pub fn names(site: &config::Site) -> Vec<String> {
     let urls = [&site.base_url, &site.ai_url, &site.console_url];
     let hosts = urls.into_iter().filter_map(|url| url.host_str()).map(str::to_ascii_lowercase);
@@ -103,7 +103,7 @@ pub fn names(site: &config::Site) -> Vec<String> {
         .collect();
     names.sort();
     names.dedup();
-    // A wildcard covers its children already.
+    // A wildcard already covers its children.
     let wildcards: Vec<String> = names.iter().filter_map(|name| name.strip_prefix("*.").map(str::to_owned)).collect();
     names.retain(|name| {
         name.starts_with("*.") || !name.split_once('.').is_some_and(|(_, parent)| wildcards.iter().any(|w| w == parent))
@@ -116,7 +116,7 @@ pub fn hostnames(given: &[String]) -> Result<Vec<String>, LocalCaError> {
     given.iter().map(|name| dns_name(name).ok_or_else(|| LocalCaError::NoHostname(name.clone()))).collect()
 }
 
-/// Stores a new leaf for `names` unless the stored one has more than a third of its life left.
+/// Stores a new leaf for `names`, unless the stored one has more than a third of its lifetime left.
 pub async fn renew(
     db: &PgPool,
     master_key: &MasterKey,
@@ -162,7 +162,7 @@ pub struct Leaf {
 }
 
 impl LocalCa {
-    /// The authority kept in `folder`; a new one, good for the domains of `names` and `extra` only, when there is none.
+    /// Opens the authority in `folder`, or creates one that is valid only for the domains of `names` and `extra`.
     pub fn open_or_create(
         folder: &Path,
         names: &[String],
@@ -191,7 +191,7 @@ impl LocalCa {
         }
     }
 
-    /// The authority kept in `folder`, which must be good for `names`.
+    /// Opens the authority in `folder`, which must be valid for `names`.
     pub fn open(folder: &Path, names: &[String]) -> Result<Self, LocalCaError> {
         Self::read(folder)?.reaching(folder, names)
     }
@@ -203,7 +203,6 @@ impl LocalCa {
         Ok(Self { certificate_pem, key })
     }
 
-    /// Checks that the authority's name constraints permit `names`.
     fn reaching(self, folder: &Path, names: &[String]) -> Result<Self, LocalCaError> {
         let permitted = self.permitted();
         match domains(names).find(|name| !permitted.iter().any(|domain| hostname::is_within(name, domain))) {
@@ -216,18 +215,18 @@ impl LocalCa {
         }
     }
 
-    /// Creates an authority whose name constraints allow `domains`.
+    /// Creates an authority whose name constraints permit the domains of `names`.
     pub fn generate(names: &[String], now: Timestamp) -> Result<Self, LocalCaError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
         params.distinguished_name = distinguished_name("svc local CA");
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        // Servers alone: not mail, nor programs, nor people.
+        // Only servers, not mail, programs or people.
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        // Whoever steals the key can forge names of this installation, not a bank's. A kind of name of which nothing is permitted is
-        // not constrained at all, so of addresses those of the machine itself are permitted, and of mailboxes those of a domain that
-        // nobody can have (RFC 6761).
+        // A stolen key can forge names of this installation, but not those of a bank. A kind of name without any
+        // permitted entry is not constrained at all, so the list also permits the machine's own addresses, and
+        // mailboxes of a domain that nobody can own (RFC 6761).
         let domains: BTreeSet<&str> = domains(names).collect();
         let beside = [
             GeneralSubtree::IpAddress(CidrSubnet::from_v4_prefix([127, 0, 0, 0], 8)),
@@ -266,7 +265,6 @@ impl LocalCa {
         })
     }
 
-    /// The domains that the authority's name constraints permit.
     fn permitted(&self) -> Vec<String> {
         let Ok(der) = CertificateDer::from_pem_slice(self.certificate_pem.as_bytes()) else { return Vec::new() };
         let Ok((_, certificate)) = X509Certificate::from_der(&der) else { return Vec::new() };
@@ -279,13 +277,12 @@ impl LocalCa {
         subtrees.into_iter().flatten().filter_map(|subtree| domain(&subtree.base)).collect()
     }
 
-    /// The root certificate as PEM, for everyone who is to trust it.
+    /// Returns the root certificate as PEM, for everyone who has to trust it.
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
     }
 }
 
-/// The kind of the names.
 fn domains(names: &[String]) -> impl Iterator<Item = &str> {
     names.iter().map(|name| name.trim_start_matches("*."))
 }
@@ -322,7 +319,7 @@ mod tests {
         }
     }
 
-    /// Has `openssl` judge a leaf with these names, signed with the authority's key, for this purpose. Returns what it says against it.
+    /// Lets `openssl` verify a leaf with these names for this purpose. Returns its objections.
     fn judge(ca: &LocalCa, names: &[SanType], usage: ExtendedKeyUsagePurpose, purpose: &str) -> Result<(), String> {
         let folder = tempfile::tempdir().unwrap();
         let issuer = Issuer::from_ca_cert_pem(&ca.certificate_pem, &ca.key).unwrap();

@@ -7,23 +7,23 @@ use std::{
     path::Path,
 };
 
-/// Writes a new file with mode 0600. Fails when there is one already: keys are never overwritten.
+/// Writes a new file with mode 0600. Fails if the file exists: keys are never overwritten.
 pub fn create(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }
 
-/// Replaces a file's content with `text`, atomically; its owner and mode stay.
+/// Replaces a file's content with `text` atomically, keeping its owner and mode.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
-    // Behind a symbolic link the file itself is replaced, not the link.
+    // Behind a symbolic link, the file itself is replaced, not the link.
     let path = path.canonicalize()?;
     let about = fs::metadata(&path)?;
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = folder.join(name);
-    // Left by an attempt that was cut off before it had replaced anything.
+    // Left by an attempt that was interrupted before it replaced anything.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -1,13 +1,11 @@
-//! The rotation of the master key, while the programs run.
+//! Rotates the master key while the programs run.
 //!
-//! The new key comes first in the key file, before the old one, and is seen by running programs within
-//! [`RELOAD_EVERY`]: from then on they seal with it, and open with both. Then every sealed row is sealed anew. A
-//! program
-//! that has not seen the new key yet may add a row under the old one in the meantime, so the search is repeated until
-//! it
-//! finds nothing once all must have seen it. The old key stays in the file until [`finish`].
+//! The new key is added to the key file in front of the old one. Running programs load it within [`RELOAD_EVERY`]; from
+//! then on they seal with it and open with both. Then every sealed row is sealed again. A program that has not loaded
+//! the new key yet may add a row under the old one in the meantime, so the search is repeated until it finds nothing
+//! after all programs must have loaded it. The old key stays in the file until [`finish`].
 //!
-//! Everything may be interrupted anywhere and run again: a row is sealed with one key or the other, and says which.
+//! Everything may be interrupted at any point and run again: a row is sealed with one key or the other, and says which.
 
 use std::{fmt, fs, io, path::Path, time::Duration};
 
@@ -20,24 +18,23 @@ use sqlx::PgPool;
 
 use crate::private_file;
 
-/// Rows of one batch.
 const BATCH: i64 = 200;
-/// Longest time that a program may take from sealing a value to committing it.
+/// The longest time that a program may take from sealing a value to committing it.
 const COMMITTED_WITHIN: Duration = Duration::from_secs(3);
-/// Most searches for values under the old key. More are needed only when a program goes on sealing with it.
+/// The limit of searches for values under the old key. More are needed only if a program continues to seal with it.
 const SEARCHES: usize = 5;
 
 /// The files of a rotation.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyFiles<'a> {
-    /// The master key's.
+    /// The master key's file.
     pub master: &'a Path,
-    /// That of the edges on this machine, if they have one. It follows the master key's, and is written right after it: edges have to
-    /// know a key before something is sealed with it.
+    /// The key file of the edges on this machine, if they have one. It is written right after the master key's: edges
+    /// must know a key before anything is sealed with it.
     pub edge: Option<&'a Path>,
 }
 
-/// The reason why a rotation stopped. Every stored value stays readable.
+/// The reason a rotation stopped. Every stored value stays readable.
 #[derive(Debug, thiserror::Error)]
 pub enum RotationError {
     /// The key file cannot be used.
@@ -46,24 +43,24 @@ pub enum RotationError {
     /// The key file or its folder cannot be written.
     #[error("cannot replace the key file {path}: {source}")]
     Write {
-        /// The file's path.
+        /// The path of the file.
         path: String,
         /// The error of the file system.
         source: io::Error,
     },
-    /// A file that is to hold an edge's keys holds something else.
+    /// The file for an edge's keys contains something else.
     #[error("{0} holds something else than an edge's keys; it is not replaced")]
     NotAnEdges(String),
     /// Another rotation is running; two at the same time would lose a key.
     #[error("another `certs rotate-key` is at work on this key file; wait for it to end")]
     Busy,
-    /// The key file holds a prepared key already; the next step is the rotation.
+    /// The key file already contains a prepared key; the next step is the rotation.
     #[error("the key file already holds a prepared key: run `certs rotate-key` to go on")]
     Prepared,
     /// Some values open with no known key; they were unreadable before.
     #[error("{} of the sealed values open with no key of the file, {} first; the old keys are kept", .0.len(), .0[0])]
     OpenError(Vec<String>),
-    /// Values were still being sealed with the old key after every search.
+    /// Values were still being sealed with the old key after the last search.
     #[error(
         "values are still being sealed with the old key: does every program read this key file? Copy it to all \
          machines and run `certs rotate-key` again"
@@ -77,7 +74,7 @@ pub enum RotationError {
     Db(#[from] sqlx::Error),
 }
 
-/// The outcome of [`prepare`]: the key file holds a new key that opens but does not seal.
+/// The outcome of [`prepare`]: the key file contains a new key that opens but does not seal.
 #[derive(Debug)]
 pub struct Prepared(Key);
 
@@ -96,7 +93,6 @@ impl fmt::Display for Prepared {
 #[derive(Debug)]
 pub struct Rotated {
     key: Key,
-    /// The number of values sealed anew, by column.
     resealed: Vec<(Column, u64)>,
 }
 
@@ -115,7 +111,7 @@ impl fmt::Display for Rotated {
     }
 }
 
-/// The outcome of [`finish`]: the old keys are out of the file.
+/// The outcome of [`finish`]: the old keys were removed from the file.
 #[derive(Debug)]
 pub struct Finished {
     key: Key,
@@ -149,8 +145,8 @@ pub fn prepare(files: &KeyFiles<'_>) -> Result<Prepared, RotationError> {
     Ok(Prepared(key))
 }
 
-/// Makes the prepared key (or, without one, a new key) the one that seals, and seals everything anew. When the file holds more than
-/// one key already, goes on where it was interrupted.
+/// Makes the prepared key (or, without one, a new key) the one that seals, and seals everything again. If the file
+/// already contains more than one key, it resumes an interrupted rotation.
 pub async fn rotate(db: &PgPool, files: &KeyFiles<'_>) -> Result<Rotated, RotationError> {
     let _lock = lock(files.master)?;
     let mut file = read(files.master)?;
@@ -162,8 +158,7 @@ pub async fn rotate(db: &PgPool, files: &KeyFiles<'_>) -> Result<Rotated, Rotati
     if let Some(key) = fresh {
         file.keys.insert(0, key);
     }
-    // Also when it goes on: it may have been interrupted between the two files, and edges must have the key before anything is sealed
-    // with it.
+    // Also when resuming after an interruption between the two files: edges need the key before it seals anything.
     write(files, &file)?;
     let master = MasterKey::load(files.master)?;
     let mut resealed: Vec<(Column, u64)> = Column::ALL.iter().map(|column| (*column, 0)).collect();
@@ -182,13 +177,13 @@ pub async fn rotate(db: &PgPool, files: &KeyFiles<'_>) -> Result<Rotated, Rotati
         if found == 0 && search > 0 {
             return Ok(Rotated { key: file.keys.swap_remove(0), resealed });
         }
-        // What was sealed with the old key before its program knew better is committed after this.
+        // Values sealed with the old key by programs that had not loaded the new one are committed after this.
         tokio::time::sleep(RELOAD_EVERY + COMMITTED_WITHIN).await;
     }
     Err(RotationError::StillOld)
 }
 
-/// Removes the keys that nothing is sealed with from the key file.
+/// Removes keys from the key file that nothing is sealed with.
 pub async fn finish(db: &PgPool, files: &KeyFiles<'_>) -> Result<Finished, RotationError> {
     let _lock = lock(files.master)?;
     let mut file = read(files.master)?;
@@ -202,7 +197,7 @@ pub async fn finish(db: &PgPool, files: &KeyFiles<'_>) -> Result<Finished, Rotat
     Ok(Finished { key: file.keys.swap_remove(0), forgotten: old.len() })
 }
 
-/// Seals a column's values anew and returns how many. Rows that no key opens are added to `unopenable`.
+/// Seals a column's values again and returns their number. Rows that no key opens are added to `unopenable`.
 async fn reseal(
     db: &PgPool,
     master: &MasterKey,
@@ -219,7 +214,7 @@ async fn reseal(
             match master.open(column.purpose(), &identity, &row.sealed) {
                 Ok(plain) => {
                     let sealed = master.seal(column.purpose(), &identity, &plain);
-                    // When somebody was faster, the new value is found by the next search, if it needs it.
+                    // If another process replaced the value first, the next search finds it if needed.
                     values += u64::from(column.replace(db, &row, &sealed).await?);
                 }
                 Err(_) => unopenable.push(format!("{} of {}", column.name(), row.row)),
@@ -253,7 +248,7 @@ fn replace(path: &Path, text: &str) -> Result<(), RotationError> {
         .map_err(|source| RotationError::Write { path: path.display().to_string(), source })
 }
 
-/// Writes what edges need of the master key's file to a file of their own, and returns the ids of the keys.
+/// Writes the part of the master key file that edges need to a separate file, and returns the ids of the keys.
 pub fn write_edge_key(master: &Path, edge: &Path) -> Result<Vec<String>, RotationError> {
     let file = read(master)?;
     if edge.exists() {
@@ -265,7 +260,7 @@ pub fn write_edge_key(master: &Path, edge: &Path) -> Result<Vec<String>, Rotatio
     Ok(file.keys.iter().chain(&file.next).map(Key::id).collect())
 }
 
-/// Replaces a file that holds keys of an edge, and no other: it might be the only copy of the master key.
+/// Replaces a file of an edge's keys, and no other: it might be the only copy of the master key.
 fn replace_edge_key(edge: &Path, file: &KeyFile) -> Result<(), RotationError> {
     if EdgeKey::load(edge)?.holds_master_key() {
         return Err(RotationError::NotAnEdges(edge.display().to_string()));
@@ -273,7 +268,7 @@ fn replace_edge_key(edge: &Path, file: &KeyFile) -> Result<(), RotationError> {
     replace(edge, &file.to_edge_text())
 }
 
-/// Locks the key file's folder until the lock is dropped; the file itself is replaced.
+/// Locks the key file's folder until the returned file is dropped; the key file itself is replaced.
 fn lock(path: &Path) -> Result<fs::File, RotationError> {
     let failed = |source| RotationError::Write { path: path.display().to_string(), source };
     let path = path.canonicalize().map_err(failed)?;

@@ -1,6 +1,6 @@
-//! The figures of billing: a night of renewals, limits that are refused everywhere, years of faults without a cent lost, and the
-//! cost of an invoice's documents. But for the documents these are the figures that `tests/billing/figures` and
-//! `admin/src/billing/tests/years.rs` print.
+//! The figures of billing: a night of renewals, limits enforced everywhere, years of faults without a cent lost, and
+//! the cost of an invoice's documents. Except for the documents, `tests/billing/figures` and
+//! `admin/src/billing/tests/years.rs` print them.
 
 mod rendering;
 
@@ -14,7 +14,7 @@ use crate::{
     world::World,
 };
 
-/// A table: where the tests are, what the names of those that print its rows contain, and its head.
+/// A table: the location of the tests, a part of the names of those that print its rows, and its head.
 type Table = (Suite, &'static str, &'static str);
 const TABLES: [Table; 3] = [
     (
@@ -51,7 +51,7 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
     write!(text, "\n{}", rendering::measure(effort)?)?;
     let [renewals, limits, years] = TABLES;
     let limited = rows(world, limits)?;
-    // The one waits for the provider and for leases, the other for nothing.
+    // Renewals wait for the provider and for leases, the years for nothing.
     let (renewed, lived) = thread::scope(|scope| {
         let lived = scope.spawn(|| rows(world, years));
         (rows(world, renewals), lived.join())

@@ -1,4 +1,4 @@
-//! The cost of an invoice's documents: the PDF/A-3 with the CII in it, and the UBL beside it.
+//! The cost of an invoice's documents: the PDF/A-3 with the embedded CII, and the UBL.
 
 use std::{fs, time::Duration};
 
@@ -13,12 +13,10 @@ use time::{Date, macros::date};
 
 use crate::{Effort, figures::quantile};
 
-/// Invoices rendered before any is measured.
 const WARM_UP: u32 = 20;
-/// Invoices of a round.
 const INVOICES: u32 = 200;
 
-/// The days of the month that is sold.
+/// The billed month.
 const FROM: Date = date!(2026 - 11 - 01);
 const TO: Date = date!(2026 - 11 - 30);
 
@@ -48,14 +46,13 @@ fn row(lines: u32, count: u32) -> anyhow::Result<String> {
     Ok(format!("| {lines} | {count} | {p50:.2} | {p99:.2} | {a_second:.0} | {} |\n", bytes / 1_000))
 }
 
-/// The time that this thread has had on a core.
 fn thread_time() -> anyhow::Result<Duration> {
     let text = fs::read_to_string("/proc/thread-self/schedstat")?;
     let nanoseconds = text.split(' ').next().context("the kernel counts no time of threads")?;
     Ok(Duration::from_nanos(nanoseconds.parse()?))
 }
 
-/// An invoice of the Dutch seller to a business of its country.
+/// An invoice of the Dutch seller to a business in the same country.
 fn draft(number: u32, lines: u32) -> anyhow::Result<Draft> {
     let (treatment, rate) = (Treatment::Standard, VatRate::from_basis_points(2_100)?);
     let line = |place: u32| Line {

@@ -1,4 +1,4 @@
-//! The clients of the gateways: so many that each ask, read the answer whole, and ask again.
+//! The clients of the gateways: each sends a request, reads the whole response, and repeats.
 
 use std::{
     net::Ipv4Addr,
@@ -21,19 +21,16 @@ use tokio_rustls::TlsConnector;
 
 use crate::{figures::quantile, wire::Trust};
 
-/// Longest wait for an answer: as long as a thousand streams may take of one that carries little.
+/// The timeout of a response: as long as a thousand streams may take through a slow gateway.
 pub(super) const PATIENCE: Duration = Duration::from_secs(75);
-/// Shortest wait within a stream that counts as a stall: Nagle's algorithm against an acknowledgement delayed by 40 ms.
+/// The shortest wait in a stream that is a stall: Nagle's algorithm with an acknowledgement delayed by 40 ms.
 pub(super) const STALL: Duration = Duration::from_millis(30);
 
-/// Bytes at the end of an answer in which its end is looked for: the last event of responses repeats the whole output.
+/// How much of a response's end is kept to find its end: the last event of the responses API repeats the output.
 const KEPT_BYTES: usize = 32 << 10;
-/// The path of responses.
 pub(super) const RESPONSES: &str = "/v1/responses";
-/// The path of messages.
 pub(super) const MESSAGES: &str = "/v1/messages";
 
-/// The arguments of the clients: the gateway, the request and the load.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Asking {
     /// The gateway's port on this machine.
@@ -51,10 +48,10 @@ pub(crate) struct Asking {
     /// A header line, `name: value`. Repeatable.
     #[arg(long)]
     pub(crate) header: Vec<String>,
-    /// The authority to trust; with it the clients speak TLS.
+    /// The authority to trust; enables TLS.
     #[arg(long)]
     pub(crate) ca_file: Option<PathBuf>,
-    /// Whether to ask for a streamed answer.
+    /// Whether to request a streamed response.
     #[arg(long)]
     pub(crate) stream: bool,
     /// Milliseconds between the chunks of a stream.
@@ -63,41 +60,37 @@ pub(crate) struct Asking {
     /// Milliseconds between the first chunk of a stream and the others.
     #[arg(long)]
     pub(crate) pause: Option<u32>,
-    /// Whether the account is at its limit: refusals (429) are answers, too.
+    /// Whether the account is at its limit, so that refusals (429) count as responses.
     #[arg(long)]
     pub(crate) at_limit: bool,
     /// The number of clients, each with one connection.
     #[arg(long, default_value_t = 1)]
     pub(crate) clients: usize,
-    /// Seconds after which no client asks again.
+    /// Seconds after which the clients stop sending requests.
     #[arg(long, default_value_t = 0)]
     pub(crate) seconds: u32,
 }
 
-/// The result of a run of the clients.
 #[derive(Serialize, Deserialize, Clone, Copy)]
 pub(crate) struct Asked {
-    /// The number of complete answers.
     pub(crate) answers: f64,
     /// The number of these that were refusals.
     pub(crate) refused: f64,
-    /// Answers per second.
     pub(crate) per_second: f64,
-    /// Median of the seconds until an answer was complete.
+    /// The median time until a response was complete, in seconds.
     pub(crate) whole_p50: f64,
-    /// 99th percentile of the seconds until an answer was complete.
+    /// The 99th percentile of the same.
     pub(crate) whole_p99: f64,
-    /// Median of the seconds until an answer's first byte.
+    /// The median time until a response's first byte, in seconds.
     pub(crate) first_p50: f64,
-    /// 99th percentile of the seconds until an answer's first byte.
+    /// The 99th percentile of the same.
     pub(crate) first_p99: f64,
-    /// Median over the answers of the longest wait between two reads, in seconds.
+    /// The median over all responses of the longest wait between two reads, in seconds.
     pub(crate) wait_p50: f64,
-    /// Share of the answers with a stall.
+    /// The share of responses with a stall.
     pub(crate) stalled: f64,
 }
 
-/// The times of one answer, in seconds.
 struct Times {
     is_refused: bool,
     first: f64,
@@ -105,7 +98,6 @@ struct Times {
     longest_wait: f64,
 }
 
-/// Runs the clients and prints the result as JSON.
 pub(crate) fn run(asking: &Asking) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let asked = runtime.block_on(ask(asking))?;
@@ -140,13 +132,12 @@ async fn ask(asking: &Asking) -> anyhow::Result<Asked> {
     })
 }
 
-/// Builds the body of the request.
 pub(super) fn body(asking: &Asking) -> anyhow::Result<Bytes> {
     let wish = |name, millis: Option<u32>| millis.map(|millis| format!(" {name}:{millis}")).unwrap_or_default();
     let (pace, pause) = (wish("pace", asking.pace), wish("pause", asking.pause));
     let messages = serde_json::json!([{"role": "user", "content": format!("Write a hundred words.{pace}{pause}")}]);
     let mut body = serde_json::json!({"model": asking.model, "stream": asking.stream});
-    // Chat completions and messages name them alike.
+    // Chat completions and messages use the same names.
     let (ceiling, conversation) =
         if asking.path == RESPONSES { ("max_output_tokens", "input") } else { ("max_tokens", "messages") };
     body[ceiling] = 128.into();
@@ -154,7 +145,7 @@ pub(super) fn body(asking: &Asking) -> anyhow::Result<Bytes> {
     Ok(Bytes::from(serde_json::to_string(&body)?))
 }
 
-/// Returns what stands at the end of a stream that is whole.
+/// Returns a text that only the end of a complete stream contains.
 fn end_of_stream(path: &str) -> &'static str {
     match path {
         RESPONSES => "response.completed",

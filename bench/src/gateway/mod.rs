@@ -1,7 +1,7 @@
-//! The AI gateway and its peers before one provider: what they add, what they cost, what an open stream weighs.
+//! Measures the AI gateway and its peers in front of one provider: latency, cost, and the memory of an open stream.
 //!
-//! [`provider`] is the provider, [`ask`] the clients, both on the load core; [`peers`] the gateways, one at a time on the server
-//! core; [`round`] the measurements of each, [`refusals`] those of ours alone, [`report`] the tables.
+//! [`provider`] is the provider and [`ask`] the clients, both on the load core; [`peers`] starts the gateways, one at a
+//! time on the server core; [`round`] measures each, [`refusals`] only ours, and [`report`] has the tables.
 
 pub(crate) mod ask;
 mod peers;
@@ -36,11 +36,10 @@ use crate::{
 
 const SERVER_CORE: u32 = 0;
 const LOAD_CORE: u32 = 1;
-/// Longest wait until the provider accepts connections.
+/// The timeout until the provider accepts connections.
 const START: Duration = Duration::from_secs(10);
-/// The cheapest of our models.
 const MODEL: &str = "svc/gpt-oss-20b";
-/// Limits that no run reaches; usage is counted all the same.
+/// Limits that no run reaches; usage is counted anyway.
 const NO_LIMITS: [(&str, &str); 5] = [
     ("SVC__LIMITS__GATEWAY_PER_MIN", "1000000000"),
     ("SVC__LIMITS__GATEWAY_CONCURRENT", "1000000"),
@@ -48,25 +47,22 @@ const NO_LIMITS: [(&str, &str); 5] = [
     ("SVC__EDGE__CONNECTIONS_PER_CLIENT", "100000"),
     ("SVC__BILLING__PLANS", PLANS),
 ];
-/// A limit that every request after the first of a minute meets.
+/// A limit that every request after the first of a minute exceeds.
 const AT_LIMIT: (&str, &str) = ("SVC__LIMITS__GATEWAY_PER_MIN", "1");
 /// A plan whose credit no run uses up.
 const PLANS: &str = r#"{"free":{"name":"Free","price_cents":0,"limits":{"projects":1,"domains":1,"ready_apps":0,"bandwidth_bytes":1,"ai_credit_cents":4000000000}}}"#;
 
-/// A gateway to be measured.
 struct Candidate<'c> {
     name: &'static str,
-    /// Whether it is ours: a request that ours cannot answer fails the bench.
+    /// Whether it is ours: the bench fails if ours cannot answer a request.
     own: bool,
-    /// Whether it streams answers in this set-up.
     streams: bool,
-    /// Whether a thousand open streams are measured only once, and with `--quick` not at all, because it is slow.
+    /// Whether a thousand open streams are measured only once (with `--quick` not at all), because it is slow.
     slow: bool,
     start: Box<dyn Fn() -> anyhow::Result<Gateway> + 'c>,
     figures: Figures,
 }
 
-/// Measures every gateway and returns the report's section.
 pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyhow::Result<String> {
     let work = tempfile::tempdir()?;
     let (_provider, port) = start_provider(work.path())?;
@@ -80,9 +76,9 @@ pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyho
     let mut missing: Vec<String> = Vec::new();
     for number in 1..=effort.rounds {
         alone.measure(&direct, effort)?;
-        // One after the other, each alone on its core; round by round, so that what else the machine does meets all.
+        // One at a time, each alone on its core; round by round, so that other load on the machine affects all of them.
         for candidate in &mut candidates {
-            // What has failed in a round before is not waited for again.
+            // A gateway that failed in an earlier round is skipped.
             if candidate.figures.json_per_cpu.len() + 1 < number {
                 continue;
             }
@@ -106,7 +102,7 @@ pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyho
     Ok(report::text(&all, &alone, &refusals, &ranges, &missing, effort) + &report::vanished(&vanished))
 }
 
-/// Has our gateway answer, whole and in streams, one client and many, for so many seconds each.
+/// Runs requests through our gateway, whole and streamed, with one client and many, for `seconds` each.
 pub(crate) fn train(world: &World, seconds: u32) -> anyhow::Result<()> {
     let work = tempfile::tempdir()?;
     let (_provider, port) = start_provider(work.path())?;
@@ -117,7 +113,7 @@ pub(crate) fn train(world: &World, seconds: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts the provider on a port of its own, which it returns with it.
+/// Starts the provider on a free port. Returns both.
 fn start_provider(work: &Path) -> anyhow::Result<(Program, u16)> {
     let port = free_port()?;
     let mut command = Command::new("taskset");
@@ -136,7 +132,7 @@ fn new_key(world: &World) -> anyhow::Result<String> {
     Ok(said["token"].as_str().context("a token")?.to_owned())
 }
 
-/// Our gateway, over plain HTTP and over TLS, and its peers.
+/// Returns our gateway, over plain HTTP and over TLS, and its peers.
 fn candidates<'c>(world: &'c World, setting: &'c Setting<'c>, token: &str) -> Vec<Candidate<'c>> {
     let chat = peers::provider(0).path;
     let own = [

@@ -1,4 +1,4 @@
-//! The gateways under test before one provider, each on the server core.
+//! The gateways under test in front of one provider, each on the server core.
 
 use std::{
     fs,
@@ -17,10 +17,10 @@ use crate::{
     world::{Program, free_port},
 };
 
-/// Longest wait until a gateway accepts connections; the one in Python takes longest.
+/// The timeout until a gateway accepts connections; the Python one takes longest.
 const START: Duration = Duration::from_mins(1);
-/// Environment of the peers, as their pages on production advise: no development mode, only errors logged; and no calls
-/// to the internet.
+/// The environment of the peers, as their production guides recommend (no development mode, only errors logged), and
+/// without calls to the internet.
 const ENVIRONMENT: [(&str, &str); 5] = [
     ("LITELLM_MODE", "PRODUCTION"),
     ("LITELLM_LOG", "ERROR"),
@@ -34,18 +34,15 @@ const LITELLM_KEY: &str = "sk-bench-5f1d0c3a9b7e4826";
 /// The folder in which `bench/run` installs the peers from `PyPI` and npm.
 const TOOLS: &str = "target/tools/bench";
 
-/// A running gateway and the arguments of its clients.
 pub(super) struct Gateway {
     pub(super) program: Program,
     pub(super) asking: Asking,
 }
 
-/// A gateway of another project.
 pub(super) struct Peer {
     pub(super) name: &'static str,
-    /// Whether it streams answers in this set-up.
     pub(super) streams: bool,
-    /// Whether a thousand streams take it as long as a minute.
+    /// Whether a thousand streams take it up to a minute.
     pub(super) slow: bool,
     pub(super) start: fn(&Setting<'_>) -> anyhow::Result<Gateway>,
 }
@@ -59,14 +56,13 @@ pub(super) const PEERS: [Peer; 5] = [
     Peer { name: "LiteLLM", streams: true, slow: true, start: litellm },
 ];
 
-/// The ports, folders and keys that a gateway is started with.
+/// The port, folder and core that a gateway is started with.
 pub(super) struct Setting<'s> {
     pub(super) folder: &'s Path,
     pub(super) provider: u16,
     pub(super) core: u32,
 }
 
-/// The clients' arguments for asking the provider directly.
 pub(super) fn provider(port: u16) -> Asking {
     Asking {
         at_limit: false,
@@ -95,7 +91,7 @@ fn haproxy(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     setting.start("HAProxy", text, "cfg", |file| vec!["haproxy".into(), "-db".into(), "-f".into(), file])
 }
 
-/// Starts `LiteLLM` with one worker per core, as its pages recommend.
+/// Starts `LiteLLM` with one worker per core, as its documentation recommends.
 fn litellm(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     let program = tool("venv/bin/litellm")?;
     let text = include_str!("../../peers/gateway/litellm.yaml");
@@ -119,13 +115,13 @@ fn portkey(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     Ok(gateway)
 }
 
-/// Its gateway comes from `PyPI` as part of the client, which starts it on a port that it chooses and prints.
+/// Starts `TensorZero`: the client in its `PyPI` package starts the gateway on a port that it chooses and prints.
 fn tensorzero(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     let python = tool("venv/bin/python")?;
     let script = setting.folder.join("start_tensorzero.py");
     fs::write(&script, include_str!("../../peers/gateway/start_tensorzero.py"))?;
     let said = setting.folder.join("tensorzero.port");
-    // Of the round before.
+    // Left by the round before.
     let _ = fs::remove_file(&said);
     let text = include_str!("../../peers/gateway/tensorzero.toml");
     let mut gateway = setting.start_with("TensorZero", text, "toml", None, |file| {
@@ -142,7 +138,6 @@ fn tensorzero(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     Ok(gateway)
 }
 
-/// The versions of the peers, as each program or package reports them.
 pub(super) fn versions() -> Vec<String> {
     let installed = |package: &str| {
         let folders = fs::read_dir(Path::new(TOOLS).join("venv/lib")).ok()?;

@@ -1,7 +1,7 @@
-//! The provider behind every gateway under test: as fast as can be, always the same answer.
+//! The provider behind every gateway under test: as fast as possible, always with the same response.
 //!
-//! A prompt that holds `pace:N` has its stream's chunks N milliseconds apart, and with `pause:N` the others come N milliseconds
-//! after the first; else they come as fast as they are taken, each by itself.
+//! A prompt with `pace:N` gets its stream's chunks N milliseconds apart; with `pause:N`, the other chunks follow N
+//! milliseconds after the first. Otherwise they are sent as fast as they are read, each in its own write.
 
 use std::{
     convert::Infallible,
@@ -19,18 +19,14 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{net::TcpListener, time::Sleep};
 
-/// Chunks of a stream that hold text.
 pub(super) const CHUNKS: usize = 100;
 
-/// The answer, whole.
 pub(super) const JSON: &str = r#"{"id":"chatcmpl-bench","object":"chat.completion","created":1700000000,"model":"bench","choices":[{"index":0,"message":{"role":"assistant","content":"The quick brown fox jumps over the lazy dog. The quick brown fox jumps over the lazy dog. The quick brown fox jumps over the lazy dog."},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":12,"completion_tokens":30,"total_tokens":42}}"#;
-/// One chunk of its stream.
 pub(super) const CHUNK: &str = "data: {\"id\":\"chatcmpl-bench\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"bench\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n";
 const FINISH: &str = "data: {\"id\":\"chatcmpl-bench\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"bench\",\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}]}\n\n";
 const USAGE: &str = "data: {\"id\":\"chatcmpl-bench\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"bench\",\"choices\":[],\"usage\":{\"prompt_tokens\":12,\"completion_tokens\":100,\"total_tokens\":112}}\n\n";
 const DONE: &str = "data: [DONE]\n\n";
 
-/// Serves until it is killed.
 pub(crate) fn run(port: u16) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -66,20 +62,19 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Either<Full<Bytes
     Ok(response)
 }
 
-/// The milliseconds that a prompt wishes for.
+/// Parses the milliseconds that a prompt requests.
 fn wish(text: &str, name: &str) -> Option<Duration> {
     let digits = text.split_once(name)?.1;
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     digits[..end].parse().ok().map(Duration::from_millis)
 }
 
-/// A stream of chunks, each in a write of its own.
 struct Chunks {
     sent: usize,
     pace: Option<Duration>,
     pause: Option<Duration>,
     waiting: Option<Pin<Box<Sleep>>>,
-    /// Whether the next poll only yields, so that what was given is sent.
+    /// Whether the next poll only yields, so that the chunk is sent.
     rests: bool,
 }
 

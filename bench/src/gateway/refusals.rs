@@ -1,4 +1,4 @@
-//! What an account costs that is at its limit and goes on asking.
+//! The cost of an account that is at its limit and continues to send requests.
 
 use std::time::Instant;
 
@@ -9,15 +9,14 @@ use crate::{Effort, cpu, world::World};
 
 /// Seconds until the edge has learned that the account is at its limit.
 const WARM: u32 = 1;
-/// The least share of the answers that are refusals: a minute admits one completion.
+/// The minimum share of refusals among the responses: a minute admits one completion.
 const REFUSED: f64 = 0.99;
 
-/// The figures of refusals; every list has a value per round.
 #[derive(Default)]
 pub(super) struct Refusals {
-    /// Refusals per second of the gateway's processor time.
+    /// Refusals per second of the gateway's CPU time.
     pub(super) per_cpu: Vec<f64>,
-    /// The share of a core that Redis took meanwhile.
+    /// The share of a core that Redis used.
     pub(super) redis: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! The tables of the gateway's part: the aims, cost, latency, open streams.
+//! The tables about the gateway: targets, cost, latency, open streams.
 
 use std::fmt::Write as _;
 
@@ -15,12 +15,11 @@ use crate::{
 };
 
 const NOTHING: &str = "–";
-/// Our gateway, asked in the format of responses, which is translated.
+/// Our gateway with the responses API, which is translated.
 pub(super) const RESPONSES: &str = "svc, responses";
-/// Our gateway, asked in the format of messages, which is translated.
+/// Our gateway with the messages API, which is translated.
 pub(super) const MESSAGES: &str = "svc, messages";
 
-/// Formats the whole section in Markdown.
 pub(super) fn text(
     all: &[(&str, &Figures)],
     alone: &Alone,
@@ -40,7 +39,7 @@ pub(super) fn text(
         chunk = CHUNK.len(),
         versions = peers::versions().join(", "),
     );
-    // What has no figure at all stands among the missing.
+    // A gateway without any figure is listed as missing.
     let all: Vec<_> = all.iter().filter(|(_, figures)| !figures.json_per_cpu.is_empty()).copied().collect();
     aims(&mut text, &all, refusals, ranges);
     cost(&mut text, &all);
@@ -52,7 +51,7 @@ pub(super) fn text(
     text
 }
 
-/// Aims for requests per CPU second of ours against a peer's: name, peer, whether JSON or streams (true is JSON), aim, stretch.
+/// Targets for our requests per CPU second relative to a peer's: name, peer, JSON or streams, target, stretch target.
 const AIMS: [(&str, &str, bool, f64, f64); 4] = [
     ("JSON per CPU second, against nginx", "nginx", true, 0.22, 0.35),
     ("JSON per CPU second, against TensorZero", "TensorZero", true, 2.0, 3.0),
@@ -60,19 +59,18 @@ const AIMS: [(&str, &str, bool, f64, f64); 4] = [
     ("streams per CPU second, against TensorZero", "TensorZero", false, STREAMS, 3.0),
 ];
 
-/// The aim for streams per CPU second against `TensorZero`.
+/// The target for streams per CPU second against `TensorZero`.
 const STREAMS: f64 = 2.0;
 
-/// The aim for refusals per CPU second.
 const REFUSALS: f64 = 50_000.0;
 
-/// The most that a request may add, as a multiple of what nginx adds: by the name of ours.
+/// The limit of the latency that a request may add, as a multiple of nginx's, by the name of our candidate.
 const ADDED: [(&str, f64); 3] = [("svc", 1.3), (RESPONSES, 2.0), (MESSAGES, 2.0)];
 
-/// The most CPU that a translated stream may take, as a multiple of the same stream untranslated.
+/// The limit of the CPU of a translated stream, as a multiple of the same stream untranslated.
 const TRANSLATED: f64 = 1.5;
 
-/// Returns the measured ratio of each of [`AIMS`], by its name; none of one whose peer was not measured.
+/// Returns the measured ratio of each of [`AIMS`] by its name, omitting peers that were not measured.
 pub(super) fn ratios(all: &[(&str, &Figures)]) -> Ratios {
     let per_cpu = |name: &str, is_json: bool| {
         let (_, figures) = all.iter().find(|(other, _)| *other == name)?;
@@ -82,13 +80,12 @@ pub(super) fn ratios(all: &[(&str, &Figures)]) -> Ratios {
     AIMS.iter().filter_map(|&(what, peer, is_json, ..)| Some((what.to_owned(), ratio(peer, is_json)?))).collect()
 }
 
-/// The ratio of streams per CPU second to `TensorZero`'s in the round in which it was least.
+/// Returns the lowest ratio over the rounds of streams per CPU second to `TensorZero`'s.
 fn least_of_streams(all: &[(&str, &Figures)]) -> Option<f64> {
     let of = |name: &str| Some(all.iter().find(|(other, _)| *other == name)?.1.streams_per_cpu.iter());
     of("svc")?.zip(of("TensorZero")?).map(|(own, theirs)| own / theirs).reduce(f64::min)
 }
 
-/// Formats each aim beside the measured figure.
 fn aims(text: &mut String, all: &[(&str, &Figures)], refusals: &Refusals, ranges: &Ranges) {
     let Some((_, svc)) = all.iter().find(|(name, _)| *name == "svc") else { return };
     text.push_str("\n| svc, clear text | aim | stretch | measured | | on every machine |\n|---|--:|--:|--:|---|--:|\n");
@@ -149,7 +146,7 @@ fn aims(text: &mut String, all: &[(&str, &Figures)], refusals: &Refusals, ranges
     }
 }
 
-/// Formats what each of our formats adds and costs, as multiples.
+/// Formats the added latency and the cost of each of our formats, as multiples.
 fn multiples(text: &mut String, all: &[(&str, &Figures)]) {
     let of = |name: &str| all.iter().find(|(other, _)| *other == name).map(|(_, figures)| *figures);
     let mut row = |what: String, own: &[f64], theirs: &[f64], most: f64| {
@@ -172,7 +169,7 @@ fn multiples(text: &mut String, all: &[(&str, &Figures)]) {
     for name in [RESPONSES, MESSAGES] {
         if let (Some(translated), Some(chat)) = (of(name), of("svc")) {
             let what = format!("{name}: CPU of a stream, against chat completions");
-            // Per CPU second: the fewer, the more each takes.
+            // Per CPU second: fewer means that each takes more.
             row(what, &chat.streams_per_cpu, &translated.streams_per_cpu, TRANSLATED);
         }
     }
@@ -244,7 +241,6 @@ fn latency(text: &mut String, all: &[(&str, &Figures)], alone: &Alone) {
     }
 }
 
-/// Formats our median as a multiple of a peer's.
 fn shown_ratio(own: &[f64], theirs: &[f64]) -> String {
     median_of(theirs).map_or(NOTHING.to_owned(), |theirs| format!("{:.2}", median(own) / theirs))
 }
@@ -275,7 +271,6 @@ fn open(text: &mut String, all: &[(&str, &Figures)]) {
     }
 }
 
-/// Formats the rows about a Redis that vanishes.
 pub(super) fn vanished(rows: &[String]) -> String {
     format!(
         "\nRedis's host vanishes without a word and another one has its address at once, a client asks on and on: seconds until \

@@ -15,26 +15,24 @@ use super::{
 };
 use crate::{Effort, cpu, world::World};
 
-/// Number of clients in the measurements of cost.
 pub(super) const CLIENTS: usize = 32;
-/// Numbers of concurrently open streams, each with the milliseconds between the chunks of a stream.
+/// The numbers of concurrently open streams, each with the milliseconds between the chunks of a stream.
 pub(super) const OPEN: [(usize, u32); 4] = [(1, 10), (10, 10), (100, 20), (1_000, 50)];
-/// Milliseconds that the provider pauses after the first chunk of the streams whose latency is measured. The client has the same
-/// core: otherwise it is often not before the provider has sent all the others that it gets to see the first.
+/// The provider's pause in milliseconds after the first chunk of the streams whose latency is measured. The client
+/// shares its core: without a pause, it often sees the first chunk only after all others were sent.
 const PAUSE: u32 = 2;
-/// Number of open streams that a slow gateway gets in every round.
+/// The number of open streams that a slow gateway gets in every round.
 const SLOW_OPEN: usize = 100;
-/// Seconds of requests, and then of streams, before anything is measured.
+/// Seconds of requests, and then of streams, before the measurement.
 const WARM: u32 = 1;
-/// Interval between two readings of a gateway's memory.
 const LOOK: Duration = Duration::from_millis(50);
-/// Share of streams that may wait as long as a stall takes without there being one: a busy machine makes a few.
+/// The tolerated share of streams with a wait as long as a stall: a busy machine causes a few.
 const STALLS: f64 = 0.05;
 
-/// The figures of one gateway; every list has a value per round.
+/// The figures of one gateway; every list has one value per round.
 #[derive(Default)]
 pub(super) struct Figures {
-    /// Answers per second of the gateway's processor time.
+    /// Responses per second of the gateway's CPU time.
     pub(super) json_per_cpu: Vec<f64>,
     pub(super) streams_per_cpu: Vec<f64>,
     /// Seconds that the gateway adds to those of the provider alone.
@@ -42,16 +40,15 @@ pub(super) struct Figures {
     pub(super) json_p99: Vec<f64>,
     pub(super) first_p50: Vec<f64>,
     pub(super) first_p99: Vec<f64>,
-    /// Seconds of the longest wait in a stream, and the share of streams that stall.
+    /// The longest wait in a stream in seconds, and the share of streams that stall.
     pub(super) wait_p50: Vec<f64>,
     pub(super) stalled: Vec<f64>,
-    /// Bytes a stream and share of the core, by streams open ([`OPEN`]).
+    /// Bytes per stream and share of the core, by number of open streams ([`OPEN`]).
     pub(super) open: [Vec<Open>; OPEN.len()],
-    /// Seconds of processor time that PostgreSQL, Redis and admin took for a JSON answer of ours.
+    /// Seconds of CPU time of PostgreSQL, Redis and admin for one of our JSON responses.
     pub(super) beside: Vec<f64>,
 }
 
-/// The figures of one number of concurrently open streams.
 #[derive(Clone, Copy)]
 pub(super) struct Open {
     pub(super) bytes: f64,
@@ -59,14 +56,14 @@ pub(super) struct Open {
 }
 
 impl Figures {
-    /// Whether more streams stall than a busy machine explains.
+    /// Returns whether more streams stall than a busy machine explains.
     pub(super) fn stalls(&self) -> bool {
         self.stalled.iter().copied().fold(0.0, f64::max) >= STALLS
             || self.json_p50.iter().any(|seconds| *seconds >= STALL.as_secs_f64())
     }
 }
 
-/// The figures of the provider without a gateway; every list has a value per round.
+/// The figures of the provider without a gateway; every list has one value per round.
 #[derive(Default)]
 pub(super) struct Alone {
     pub(super) json: Vec<Asked>,
@@ -130,7 +127,7 @@ pub(super) fn measure(
         figures.streams_per_cpu.push(cost(true)?.0);
     }
     if candidate.streams && candidate.slow && is_first_round && effort.rounds > 1 {
-        // Last, because a slow gateway may not get through them: what it has done until here stands.
+        // Last, because a slow gateway may fail here: its earlier results are kept.
         for (index, (clients, _)) in OPEN.into_iter().enumerate() {
             if clients > SLOW_OPEN {
                 figures.open[index].push(open(gateway, index, &mut at_rest)?);
@@ -140,8 +137,8 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// So many streams open at once as [`OPEN`] has at `index`: the most memory that was held while they were, over `at_rest`, the
-/// least since the warming up, which an allocator gives back only by and by.
+/// Measures the streams of [`OPEN`] at `index`: the peak memory while they are open, relative to `at_rest`, the minimum
+/// since the warm-up, because an allocator returns memory only gradually.
 fn open(gateway: &Gateway, index: usize, at_rest: &mut f64) -> anyhow::Result<Open> {
     let (id, (clients, pace)) = (gateway.program.id(), OPEN[index]);
     let asking = Asking { stream: true, clients, pace: Some(pace), ..gateway.asking.clone() };
@@ -188,20 +185,18 @@ fn command(asking: &Asking) -> anyhow::Result<Command> {
             command.args([option, &millis.to_string()]);
         }
     }
-    // Why they failed goes into a table, which has no room for where.
+    // The error is shown in a table, which has no room for a backtrace.
     command.env("RUST_BACKTRACE", "0");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
 }
 
-/// Runs the clients to their end.
 pub(super) fn ask(asking: &Asking) -> anyhow::Result<Asked> {
     let output = command(asking)?.output()?;
     ensure!(output.status.success(), "{}", on_one_line(&output.stderr));
     serde_json::from_slice(&output.stdout).context("what the clients said")
 }
 
-/// Formats an error on one line, for a list of reasons.
 fn on_one_line(said: &[u8]) -> String {
     String::from_utf8_lossy(said).split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect()
 }

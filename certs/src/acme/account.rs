@@ -1,4 +1,4 @@
-//! An account at an authority, and what is not about one order.
+//! An account at an authority, and the calls that do not belong to one order.
 
 use std::{str::FromStr, sync::Arc};
 
@@ -18,18 +18,18 @@ pub struct Account {
     pub(super) inner: instant_acme::Account,
     pub(super) http: Http,
     pub(super) directory: Arc<Directory>,
-    /// The profile that orders ask for; none when the authority does not offer it.
+    /// The profile of its orders; `None` if the authority does not offer it.
     pub(super) profile: Option<String>,
 }
 
-/// The reason for a revocation (RFC 5280, 5.3.1), as far as authorities take it from subscribers.
+/// A reason for a revocation (RFC 5280, 5.3.1) that authorities accept from subscribers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// None is given.
+    /// The subscriber gives no reason.
     Unspecified,
-    /// Somebody else has the private key.
+    /// The private key has been compromised.
     KeyCompromise,
-    /// Another certificate takes its place.
+    /// Another certificate replaces this one.
     Superseded,
     /// The name is no longer served.
     CessationOfOperation,
@@ -58,27 +58,27 @@ impl FromStr for Reason {
 }
 
 impl Account {
-    /// The account's URL, which CAA records may name (RFC 8657, `accounturi`).
+    /// Returns the account's URL, which CAA records may name (RFC 8657, `accounturi`).
     pub fn url(&self) -> &str {
         self.inner.id()
     }
 
-    /// Whether an order can say that it replaces the certificate at the head of a chain: the authority has renewal
-    /// information, and the certificate names its issuer's key.
+    /// Returns whether an order can state that it replaces the certificate at the head of a chain: the authority has
+    /// renewal information, and the certificate identifies its issuer's key.
     pub fn can_replace(&self, chain_pem: &str) -> bool {
         let is_named = |leaf: CertificateDer<'_>| CertificateIdentifier::try_from(&leaf).is_ok();
         self.directory.renewal_info.is_some() && leaf(chain_pem).is_ok_and(is_named)
     }
 
-    /// Places an order and returns its URL. `replaces` is the chain of the certificate that it renews, issued to this
-    /// account, for which [`Self::can_replace`] holds.
+    /// Places an order and returns its URL. `replaces` is the chain of the certificate that it renews, which was issued
+    /// to this account and for which [`Self::can_replace`] returns `true`.
     pub async fn begin(&self, names: &[String], replaces: Option<&str>) -> Result<String, AcmeError> {
         let identifiers: Vec<Identifier> = names.iter().cloned().map(Identifier::Dns).collect();
         let leaf = replaces.map(leaf).transpose()?;
         let replaces = leaf.as_ref().and_then(|leaf| CertificateIdentifier::try_from(leaf).ok());
         match self.place(&identifiers, replaces.as_ref()).await {
-            // An authority that has renewal information must repeat what an order replaces (RFC 9773, 5). One that does
-            // not has made an order all the same, whose URL is lost with the error.
+            // An authority with renewal information must repeat what an order replaces (RFC 9773, 5). One that does not
+            // has still created an order, whose URL is lost with the error.
             Err(AcmeError::Away(said)) if replaces.is_some() && said.starts_with("replaces field mismatch") => {
                 Err(AcmeError::refused(ProblemKind::Other, "it does not repeat what the order replaces"))
             }
@@ -106,8 +106,7 @@ impl Account {
         .await
     }
 
-    /// Revokes a certificate that was issued to this account, or for whose names it holds authorizations. One that was
-    /// revoked before is no error.
+    /// Revokes a certificate of this account, or for names that it has authorizations for. A revoked one is no error.
     pub async fn revoke(&self, chain_pem: &str, reason: Option<Reason>) -> Result<(), AcmeError> {
         let certificate = leaf(chain_pem)?;
         let outcome = patiently(|| {
@@ -127,13 +126,12 @@ impl Account {
         }
     }
 
-    /// Closes the account for good. Certificates that were issued to it stay valid.
+    /// Closes the account permanently. Its certificates stay valid.
     pub async fn deactivate(&self) -> Result<(), AcmeError> {
         patiently(|| Box::pin(async { Ok(self.inner.clone().deactivate().await?) })).await
     }
 }
 
-/// The first certificate of a chain.
 pub(super) fn leaf(chain_pem: &str) -> Result<CertificateDer<'static>, AcmeError> {
     CertificateDer::from_pem_slice(chain_pem.as_bytes())
         .map_err(|_| AcmeError::refused(ProblemKind::Other, "the chain holds no certificate"))

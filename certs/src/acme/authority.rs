@@ -1,4 +1,4 @@
-//! An authority, by its directory.
+//! An authority, described by its directory.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,19 +14,19 @@ use super::{
     problem::{AcmeError, ProblemKind},
 };
 
-/// An authority that speaks ACME. It is asked nothing before the first call.
+/// An authority that speaks ACME. It is not contacted before the first call.
 pub struct Authority {
     http: Http,
     directory_url: String,
     contact: Option<String>,
-    /// The id and the key of an account that the authority knows already.
+    /// The id and the HMAC key of an external account that the authority already knows.
     external: Option<(String, Vec<u8>)>,
     profile: String,
 }
 
 /// The outcome of [`Authority::register`].
 pub struct Registered {
-    /// The account's URL, which is its name: for CAA records (RFC 8657), and in the authority's letters.
+    /// The account's URL, which identifies it in CAA records (RFC 8657) and in the authority's mail.
     pub url: String,
     /// The account's credentials for [`Authority::account`], as JSON with its private key.
     pub credentials: String,
@@ -43,7 +43,6 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Reads what was answered.
     pub(super) fn read(body: &[u8]) -> Result<Self, serde_json::Error> {
         let directory: Self = serde_json::from_slice(body)?;
         if directory.new_nonce.is_empty() {
@@ -63,7 +62,7 @@ pub(super) struct Meta {
 }
 
 impl Authority {
-    /// Makes the client of the authority with this directory. Orders ask for `profile` where it is offered.
+    /// Creates the client of the authority with this directory. Orders request `profile` if the authority offers it.
     pub fn new(directory: &config::acme::Directory, profile: &str) -> Result<Self, AcmeError> {
         let directory_url = directory.directory_url.to_string();
         let decoded = |key: &str| {
@@ -86,7 +85,7 @@ impl Authority {
         })
     }
 
-    /// The URL of the directory, by which accounts are kept apart.
+    /// Returns the URL of the directory, which identifies the authority of an account.
     pub fn directory_url(&self) -> &str {
         &self.directory_url
     }
@@ -111,8 +110,7 @@ impl Authority {
         .await
     }
 
-    /// Takes up an account. The authority is asked for its directory only, unless a change of the account's key was cut
-    /// off.
+    /// Loads an account. Contacts the authority only for its directory, unless a key change was interrupted.
     pub async fn account(&self, credentials: &str) -> Result<Account, AcmeError> {
         let credentials = self.usable(credentials).await?;
         let directory = Arc::new(self.directory().await?);
@@ -123,13 +121,13 @@ impl Authority {
         Ok(Account { inner, http: self.http.clone(), directory, profile })
     }
 
-    /// Asks whether the authority still knows the account, and takes its key. An account that was deactivated, or whose
+    /// Checks that the authority still knows the account and accepts its key. An account that was deactivated, or whose
     /// key was changed, is [`ProblemKind::AccountGone`].
     pub async fn confirm(&self, credentials: &str) -> Result<(), AcmeError> {
         self.confirm_key(&self.usable(credentials).await?).await
     }
 
-    /// Asks whether the authority knows the very key of these credentials.
+    /// Checks that the authority knows the key of these credentials.
     pub(super) async fn confirm_key(&self, credentials: &str) -> Result<(), AcmeError> {
         patiently(|| {
             Box::pin(async {
@@ -143,12 +141,12 @@ impl Authority {
         .await
     }
 
-    /// The names by which CAA records allow this authority to issue (RFC 8659).
+    /// Returns the names by which CAA records allow this authority to issue (RFC 8659).
     pub async fn caa_identities(&self) -> Result<Vec<String>, AcmeError> {
         Ok(self.directory().await?.meta.caa_identities)
     }
 
-    /// The URL of the terms that [`Self::register`] agrees to.
+    /// Returns the URL of the terms that [`Self::register`] agrees to.
     pub async fn terms_of_service(&self) -> Result<Option<String>, AcmeError> {
         Ok(self.directory().await?.meta.terms_of_service)
     }
@@ -161,7 +159,7 @@ impl Authority {
     }
 }
 
-/// An address that the authority may write to, as a URI.
+/// Converts a contact address to a URI.
 fn contact_uri(contact: &str) -> String {
     if contact.contains(':') { contact.to_owned() } else { format!("mailto:{contact}") }
 }
@@ -174,7 +172,7 @@ pub(super) fn from_json(credentials: &str) -> Result<AccountCredentials, AcmeErr
     serde_json::from_str(credentials).map_err(|_| damaged())
 }
 
-/// Without the parser's reason, which may quote what it could not read.
+/// Omits the parser's reason, which may quote secrets.
 pub(super) fn damaged() -> AcmeError {
     AcmeError::Away("the account's credentials are damaged".to_owned())
 }

@@ -1,5 +1,5 @@
-//! The HTTP that instant-acme speaks through: bounded, time-boxed, without redirects, and with an eye for what that
-//! library drops: `Retry-After`, and answers that are no problem documents.
+//! The HTTP client for instant-acme: bounded in size and time, and without redirects. It handles what that library
+//! drops: `Retry-After`, and errors without a problem document.
 
 use std::{
     path::Path,
@@ -20,18 +20,15 @@ use super::{
     problem::{AcmeError, Document, ProblemKind},
 };
 
-/// Most bytes of an answer: a chain of certificates has a hundredth.
+/// The limit of a response body in bytes; a certificate chain has a hundredth of it.
 const BODY: usize = 1024 * 1024;
-/// The time for one exchange, the answer's body included.
 const WITHIN: Duration = Duration::from_secs(30);
-/// The time for a connection to be made.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// Time for which the authority's directory is remembered.
+/// How long the authority's directory is cached.
 const DIRECTORY_KEPT: Duration = Duration::from_mins(5);
-/// The longest time that an authority may ask us to wait.
+/// The longest wait that an authority may request.
 const LONGEST_WAIT: Duration = Duration::from_hours(30 * 24);
 
-/// A client for one authority. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Http {
     client: reqwest::Client,
@@ -40,7 +37,7 @@ pub(super) struct Http {
 }
 
 impl Http {
-    /// Makes the client; the authority's TLS is trusted by the roots of `ca_file` alone when there is one.
+    /// Creates the client. With `ca_file`, only its roots are trusted for the authority's TLS.
     pub(super) fn new(directory_url: String, ca_file: Option<&Path>) -> Result<Self, AcmeError> {
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("svc/", env!("CARGO_PKG_VERSION")))
@@ -61,20 +58,18 @@ impl Http {
         Ok(Self { client, directory_url, directory: Arc::default() })
     }
 
-    /// Fetches a resource that needs no signature.
     pub(super) async fn get(&self, url: &str) -> Result<Response<Bytes>, AcmeError> {
         let unusable = |error: http::Error| AcmeError::Away(format!("{url:?} is no URL: {error}"));
         let request = Request::builder().uri(url).body(Bytes::new()).map_err(unusable)?;
         self.exchange(request).await
     }
 
-    /// The authority's directory, as JSON.
     pub(super) async fn directory(&self) -> Result<Bytes, AcmeError> {
         let url = self.directory_url.clone();
         Ok(self.get(&url).await?.into_body())
     }
 
-    /// Sends a request. What is returned is a success, or a refused nonce, which instant-acme answers with another.
+    /// Sends a request. Returns a success, or a refused nonce, for which instant-acme retries with another one.
     pub(super) async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, AcmeError> {
         let (parts, body) = request.into_parts();
         let url = parts.uri.to_string();
@@ -95,7 +90,7 @@ impl Http {
                 return Err(error);
             }
         }
-        // One that was cut off would be in the way for as long as it is remembered.
+        // A truncated directory is not cached.
         if is_directory && Directory::read(&body).is_ok() {
             *self.directory.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), body.clone()));
         }
@@ -119,7 +114,7 @@ impl HttpClient for Http {
         let http = self.clone();
         Box::pin(async move {
             let (parts, body) = request.into_parts();
-            // It is whole already.
+            // The body is already in memory.
             let body = match body.collect().await {
                 Ok(body) => body.to_bytes(),
                 Err(never) => match never {},
@@ -143,12 +138,12 @@ async fn bounded(mut response: reqwest::Response) -> Result<Bytes, AcmeError> {
     Ok(body.freeze())
 }
 
-/// The meaning of an answer that is no success.
+/// Interprets a response that is not a success.
 fn refused(status: StatusCode, headers: &HeaderMap, document: Option<Document>) -> AcmeError {
     let retry_after = retry_after(headers);
     match document {
         Some(document) => AcmeError::Refused(document.refusal(Some(status), retry_after)),
-        // These are understood without words: an order that is forgotten, and a request to come back later.
+        // These are clear without a document: an unknown order, and a request to come back later.
         None if status == StatusCode::NOT_FOUND
             || status == StatusCode::TOO_MANY_REQUESTS
             || (status.is_server_error() && retry_after.is_some()) =>
@@ -161,7 +156,7 @@ fn refused(status: StatusCode, headers: &HeaderMap, document: Option<Document>) 
     }
 }
 
-/// The time to wait that an answer asks for (RFC 9110, 10.2.3). A date is read against the answer's own, not our clock.
+/// Returns the wait that a response requests (RFC 9110, 10.2.3). A date is compared to the response's own `Date`.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = if let Ok(seconds) = value.parse() {

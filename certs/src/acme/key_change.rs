@@ -1,9 +1,9 @@
-//! Another key for an account (RFC 8555, 7.3.5).
+//! Changes the key of an account (RFC 8555, 7.3.5).
 //!
-//! instant-acme makes the new key and tells the authority in one call: a kill in between loses the account. Here the
-//! key is made first and stored beside the old one ([`with_next_key`]), then the authority is told
-//! ([`Authority::finish_key_change`]), then the new key is stored alone. After a kill in between, the authority knows
-//! one of the two, and [`Authority::account`] finds out which.
+//! instant-acme generates the new key and submits it in one call, so a crash in between loses the account. Here the key
+//! is first generated and stored beside the old one ([`with_next_key`]), then submitted to the authority
+//! ([`Authority::finish_key_change`]), and then stored alone. After a crash in between, the authority knows one of the
+//! two keys, and [`Authority::account`] finds out which.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{Request, header};
@@ -19,13 +19,13 @@ use super::{
     problem::{AcmeError, Document, ProblemKind},
 };
 
-/// The bytes of one half of a signature with P-256, and of one coordinate of its public key.
+/// The length in bytes of each half of a P-256 signature, and of each coordinate of its public key.
 const HALF: usize = 32;
 
-/// The field of stored credentials that holds the key to come.
+/// The field of stored credentials that has the next key.
 const NEXT_KEY: &str = "next_key_pkcs8";
 
-/// Adds a new key to an account's credentials, which the authority is to know next. One that waits already stays.
+/// Adds a new key to an account's credentials, to be submitted next. A pending one is kept.
 pub fn with_next_key(credentials: &str) -> Result<String, AcmeError> {
     let mut credentials: Map<String, Value> = serde_json::from_str(credentials).map_err(|_| damaged())?;
     if !credentials.contains_key(NEXT_KEY) {
@@ -35,7 +35,6 @@ pub fn with_next_key(credentials: &str) -> Result<String, AcmeError> {
     Ok(Value::Object(credentials).to_string())
 }
 
-/// The credentials with the key to come alone, when there is one.
 fn next(credentials: &str) -> Result<Option<String>, AcmeError> {
     let mut credentials: Map<String, Value> = serde_json::from_str(credentials).map_err(|_| damaged())?;
     let Some(key) = credentials.remove(NEXT_KEY) else { return Ok(None) };
@@ -44,8 +43,7 @@ fn next(credentials: &str) -> Result<Option<String>, AcmeError> {
 }
 
 impl Authority {
-    /// Has the authority take the key that [`with_next_key`] added, unless it has done so before. Returns the
-    /// credentials with that key alone.
+    /// Submits the key that [`with_next_key`] added, unless it is known. Returns the credentials with only that key.
     pub async fn finish_key_change(&self, credentials: &str) -> Result<String, AcmeError> {
         let Some(next) = next(credentials)? else { return Ok(credentials.to_owned()) };
         match self.confirm_key(&next).await {
@@ -57,8 +55,7 @@ impl Authority {
         }
     }
 
-    /// The credentials whose key the authority knows: the old ones, unless a key was changed by somebody who was killed
-    /// before it was stored.
+    /// Returns the credentials whose key is known: the old ones, unless a key change was interrupted after submission.
     pub(super) async fn usable(&self, credentials: &str) -> Result<String, AcmeError> {
         let Some(next) = next(credentials)? else { return Ok(credentials.to_owned()) };
         match self.confirm_key(credentials).await {
@@ -69,7 +66,7 @@ impl Authority {
 }
 
 impl Account {
-    /// Has the authority take the key of the one credentials in the place of that of the others.
+    /// Replaces the account's key by that of `new`.
     async fn take_key(&self, old: &str, new: &str) -> Result<(), AcmeError> {
         let Some(url) = self.directory.key_change.as_deref() else {
             return Err(AcmeError::refused(ProblemKind::Other, "it does not let accounts change their key"));
@@ -92,7 +89,7 @@ impl Account {
                 if answer.status().is_success() {
                     return Ok(());
                 }
-                // The only refusal that comes back as an answer: a nonce.
+                // The only refusal that arrives as a response: a refused nonce.
                 let document: Document = serde_json::from_slice(answer.body()).unwrap_or_default();
                 Err(AcmeError::Refused(document.refusal(Some(answer.status()), None)))
             })
@@ -101,7 +98,7 @@ impl Account {
     }
 }
 
-/// A key that signs what is said to an authority (RFC 7515, ES256).
+/// A key that signs messages to an authority (RFC 7515, ES256).
 struct SignedBy(KeyPair);
 
 impl SignedBy {
@@ -111,9 +108,8 @@ impl SignedBy {
         KeyPair::try_from(&key).map(Self).map_err(|error| AcmeError::away(&error))
     }
 
-    /// The public key (RFC 7517).
     fn jwk(&self) -> Value {
-        // A point that is not compressed: 4, x, y.
+        // An uncompressed point: 4, x, y.
         let (x, y) = self.0.der_bytes().get(1..).unwrap_or_default().split_at_checked(HALF).unwrap_or_default();
         json!({ "kty": "EC", "crv": "P-256", "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y) })
     }
@@ -128,7 +124,7 @@ impl SignedBy {
     }
 }
 
-/// Writes a signature as two numbers of fixed length (RFC 7518, 3.4), which DER writes as short as they are.
+/// Converts a DER signature, whose numbers vary in length, to two numbers of fixed length (RFC 7518, 3.4).
 fn fixed(der: &[u8]) -> Option<[u8; 2 * HALF]> {
     let [0x30, length, numbers @ ..] = der else { return None };
     let mut rest = (numbers.len() == usize::from(*length)).then_some(numbers)?;
@@ -170,7 +166,7 @@ mod tests {
     #[test]
     fn signatures_have_a_fixed_length() {
         let key = SignedBy::key_of(&credentials()).unwrap();
-        // Often enough that numbers with a leading zero and short ones come up.
+        // Repeated often enough to cover leading zeros and short numbers.
         for turn in 0..600 {
             let signed = key.sign(&json!({ "alg": "ES256" }), &json!({ "turn": turn })).unwrap();
             let signature = URL_SAFE_NO_PAD.decode(signed["signature"].as_str().unwrap()).unwrap();

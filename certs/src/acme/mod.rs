@@ -1,8 +1,8 @@
-//! The client of certificate authorities that speak ACME (RFC 8555), with renewal information (RFC 9773) and profiles.
+//! A client of certificate authorities that speak ACME (RFC 8555), with renewal information (RFC 9773) and profiles.
 //!
-//! Here is what is said to an authority and how its answers are understood; when to say it, and what must be remembered
-//! in between, is the caller's. Every call is one exchange or a few and none waits for the authority's work, so that an
-//! order can be taken up again after a kill at each of its steps. Start with [`Authority`].
+//! This module sends requests to an authority and interprets the responses. When to call it, and what to store in
+//! between, is up to the caller. Every call is one exchange or a few, and none waits for the authority's work, so that
+//! an order can be resumed after a crash at any step. Start with [`Authority`].
 
 mod account;
 mod authority;
@@ -25,13 +25,13 @@ pub use self::{
     request::{RequestError, key_and_request},
 };
 
-/// Most times that an exchange is begun because the authority refused its nonce. instant-acme tries thrice each time.
+/// The number of attempts of an exchange whose nonce is refused. instant-acme tries three times in each.
 const NONCE_ATTEMPTS: usize = 12;
 
-/// One exchange or a few, under way. Boxed: callers run it in tasks, and must know that it can move between threads.
+/// One exchange or a few in progress. Boxed, because callers spawn them and must know that they are `Send`.
 type Exchange<'a, T> = Pin<Box<dyn Future<Output = Result<T, AcmeError>> + Send + 'a>>;
 
-/// Repeats an exchange while the authority refuses its nonces (RFC 8555, 6.5): it has then done nothing.
+/// Repeats an exchange while the authority refuses its nonce (RFC 8555, 6.5), in which case it has done nothing.
 async fn patiently<'a, T>(exchange: impl Fn() -> Exchange<'a, T> + Send) -> Result<T, AcmeError> {
     for _ in 1..NONCE_ATTEMPTS {
         match exchange().await {

@@ -1,4 +1,4 @@
-//! An order at an authority, from its URL.
+//! An order at an authority, identified by its URL.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use db::certificates::challenges::ChallengeKind;
@@ -14,48 +14,48 @@ use super::{
 /// The progress of an order.
 #[derive(Debug, Clone)]
 pub enum Progress {
-    /// Some names are still to be proved.
+    /// Some names are not proved yet.
     Pending(Vec<Authorization>),
     /// Every name is proved; the order waits for the request of [`key_and_request`](super::key_and_request).
     Ready,
-    /// The authority is at work on the certificate.
+    /// The authority is creating the certificate.
     Processing,
     /// The certificate can be fetched.
     Valid,
-    /// The order has failed for good.
+    /// The order has failed permanently.
     Invalid(Problem),
 }
 
-/// A name that is to be proved.
+/// A name that has to be proved.
 #[derive(Debug, Clone)]
 pub struct Authorization {
-    /// The name as it was ordered: `*.example.com` for a wildcard.
+    /// The name as ordered: `*.example.com` for a wildcard.
     pub name: String,
-    /// Whether it is proved already.
+    /// Whether it is already proved.
     pub done: bool,
-    /// The ways to prove it, as far as they are known to us.
+    /// The supported ways to prove it.
     pub challenges: Vec<Offered>,
 }
 
-/// A challenge that the authority offers, with its answer.
+/// A challenge that the authority offers, with its response.
 #[derive(Debug, Clone)]
 pub struct Offered {
-    /// Its kind.
+    /// The kind of the challenge.
     pub kind: ChallengeKind,
     /// The authority's token.
     pub token: String,
-    /// The key authorization, which is the answer to `http-01` and, hashed, to `tls-alpn-01`.
+    /// The key authorization: the response to `http-01` and, hashed, to `tls-alpn-01`.
     pub key_authorization: String,
     /// The value of the TXT record for `dns-01`.
     pub record_value: String,
-    /// The reason why the authority's look at the answer failed.
+    /// The reason the authority's validation failed, if it did.
     pub failed: Option<Problem>,
-    /// Whether the authority says that it is looking for the answer. Some say nothing while they do.
+    /// Whether the authority reports that it is validating. Some validate without reporting it.
     pub is_under_way: bool,
 }
 
 impl Account {
-    /// Asks how far an order is.
+    /// Fetches the progress of an order.
     pub async fn order(&self, url: &str) -> Result<Progress, AcmeError> {
         patiently(|| {
             Box::pin(async {
@@ -79,7 +79,7 @@ impl Account {
         .await
     }
 
-    /// Tells the authority that the answer to a challenge stands. Nothing happens when it has been told before.
+    /// Tells the authority that the response to a challenge is in place. Does nothing if repeated.
     pub async fn answer(&self, url: &str, name: &str, kind: ChallengeKind) -> Result<(), AcmeError> {
         patiently(|| {
             Box::pin(async {
@@ -108,7 +108,7 @@ impl Account {
         .await
     }
 
-    /// Hands in the request for the certificate. Nothing happens when one has been handed in before.
+    /// Submits the certificate request. Does nothing if repeated.
     pub async fn finalize(&self, url: &str, csr_der: &[u8]) -> Result<(), AcmeError> {
         patiently(|| {
             Box::pin(async {
@@ -122,7 +122,7 @@ impl Account {
         .await
     }
 
-    /// Fetches the certificate of an order that is [`Progress::Valid`]: the chain as PEM, the leaf first.
+    /// Fetches the certificate of a [`Progress::Valid`] order: the chain as PEM, leaf first.
     pub async fn certificate(&self, url: &str) -> Result<String, AcmeError> {
         patiently(|| {
             Box::pin(async {
@@ -143,7 +143,6 @@ impl Account {
         Ok(found)
     }
 
-    /// Why an order failed that does not say so itself: the first of its challenges that did.
     async fn failure(&self, order: &mut Order) -> Result<Problem, AcmeError> {
         let authorizations = self.authorizations(order).await?;
         let mut failed = authorizations.into_iter().flat_map(|authorization| authorization.challenges);
@@ -164,7 +163,7 @@ fn authorization_of(state: &AuthorizationState, thumbprint: &str) -> Authorizati
             token: challenge.token.clone(),
             record_value: URL_SAFE_NO_PAD.encode(Sha256::digest(key_authorization.as_bytes())),
             key_authorization,
-            // One that is pending still may have an error, too: the authority tries again (RFC 8555, 8.2).
+            // A pending challenge may have an error, too: the authority retries (RFC 8555, 8.2).
             failed: challenge.error.clone().filter(|_| challenge.status == ChallengeStatus::Invalid).map(Problem::from),
             is_under_way: challenge.status == ChallengeStatus::Processing,
         })
@@ -176,11 +175,11 @@ fn authorization_of(state: &AuthorizationState, thumbprint: &str) -> Authorizati
     }
 }
 
-/// Takes an error within the challenge for what it is: no refusal of the request, though instant-acme reports it like one.
-/// The authority may look again (RFC 8555, 8.2), so [`Account::order`] says what became of the challenge.
+/// Ignores the error of a challenge, which instant-acme reports as if the request had been refused. The authority may
+/// retry (RFC 8555, 8.2), and [`Account::order`] returns the outcome.
 fn ignore_challenge_error(outcome: Result<(), instant_acme::Error>) -> Result<(), AcmeError> {
     match outcome {
-        // `Http::exchange` passes one refusal on to instant-acme, that of a nonce, and returns all others as `Error::Other`.
+        // `Http::exchange` passes only a refused nonce to instant-acme, and returns the rest as `Error::Other`.
         Err(instant_acme::Error::Api(problem)) => match Problem::from(problem) {
             problem if problem.kind == ProblemKind::BadNonce => Err(AcmeError::Refused(problem)),
             _ => Ok(()),

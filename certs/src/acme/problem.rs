@@ -1,23 +1,22 @@
-//! Refusals of an authority: its problem documents (RFC 7807; RFC 8555, 6.7), read and bounded.
+//! Refusals of an authority: its problem documents (RFC 7807; RFC 8555, 6.7), parsed and bounded.
 
 use std::{error::Error as StdError, fmt, time::Duration};
 
 use http::StatusCode;
 use serde::Deserialize;
 
-/// Most characters of an authority's explanation that are kept.
+/// The limit of characters kept of an authority's explanation.
 const DETAIL: usize = 1_000;
-/// Prefix of the names of ACME's problems.
 const NAMESPACE: &str = "urn:ietf:params:acme:error:";
 
-/// The reason why an authority did not do what it was asked.
+/// The reason a request to an authority failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum AcmeError {
-    /// It answered, and refused.
+    /// The authority responded with a refusal.
     #[error("the certificate authority refuses: {0}")]
     Refused(Problem),
-    /// There was no answer that can be understood: it is out of reach, its answer was cut off, or it is broken. Or what
-    /// is needed to ask it cannot be used, such as `acme.ca_file`.
+    /// There was no valid response: the authority is unreachable, or its response is truncated or malformed. Also
+    /// returned if a prerequisite such as `acme.ca_file` cannot be used.
     #[error("the certificate authority cannot be asked: {0}")]
     Away(String),
 }
@@ -27,18 +26,18 @@ pub enum AcmeError {
 pub struct Problem {
     /// The kind of the refusal.
     pub kind: ProblemKind,
-    /// Its name, such as `urn:ietf:params:acme:error:caa`; empty when it has none.
+    /// Its name, such as `urn:ietf:params:acme:error:caa`; empty if it has none.
     pub urn: String,
-    /// The explanation with those of its subproblems, on one line, at most 1,000 characters.
+    /// The explanation and those of its subproblems, on one line, at most 1,000 characters.
     pub detail: String,
-    /// Time for which the authority wants to be left alone.
+    /// The wait that the authority requests.
     pub retry_after: Option<Duration>,
 }
 
 /// The kind of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProblemKind {
-    /// Too much was asked in too short a time.
+    /// Too many requests in too short a time.
     RateLimited,
     /// A CAA record forbids the authority to issue for the name.
     Caa,
@@ -46,19 +45,19 @@ pub enum ProblemKind {
     Dns,
     /// The server behind the name could not be reached, or its TLS failed.
     Connection,
-    /// The answer to a challenge was not the right one, or the account may not do this.
+    /// The response to a challenge was wrong, or the account is not allowed to do this.
     Unauthorized,
-    /// The authority issues nothing for the name.
+    /// The authority does not issue for the name.
     RejectedIdentifier,
-    /// The certificate to be replaced has been replaced already (RFC 9773, 5).
+    /// The certificate to replace has already been replaced (RFC 9773, 5).
     AlreadyReplaced,
     /// The account does not exist, or no longer.
     AccountGone,
-    /// An account must be tied to one that the authority knows already.
+    /// An account must be bound to one that the authority already knows.
     ExternalAccountRequired,
-    /// The authority does not know what was asked for: an order that it has forgotten.
+    /// The authority does not know the resource: an order that it has forgotten.
     OrderGone,
-    /// The nonce was refused again and again.
+    /// The nonce was refused repeatedly.
     BadNonce,
     /// The authority failed.
     ServerInternal,
@@ -67,7 +66,7 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
-    /// The kind's name, for metrics.
+    /// Returns the name of the kind, for metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::RateLimited => "rate_limited",
@@ -97,7 +96,6 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A problem document as an authority writes it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Document {
@@ -121,7 +119,6 @@ struct Identifier {
 }
 
 impl Document {
-    /// Makes the refusal that came with this status and `Retry-After`.
     pub(super) fn refusal(self, status: Option<StatusCode>, retry_after: Option<Duration>) -> Problem {
         let urn = self.r#type.unwrap_or_default();
         let first = self.subproblems.first().and_then(|problem| problem.r#type.clone()).unwrap_or_default();
@@ -144,7 +141,6 @@ impl Document {
 }
 
 impl From<instant_acme::Problem> for Problem {
-    /// Reads a problem that came within an order or a challenge.
     fn from(problem: instant_acme::Problem) -> Self {
         let subproblems = problem.subproblems.into_iter().map(|subproblem| Subproblem {
             r#type: subproblem.r#type,
@@ -160,7 +156,7 @@ impl From<instant_acme::Error> for AcmeError {
     fn from(error: instant_acme::Error) -> Self {
         match error {
             instant_acme::Error::Api(problem) => Self::Refused(problem.into()),
-            // What our own HTTP client has understood already.
+            // Our own HTTP client has already interpreted it.
             instant_acme::Error::Other(error) => match error.downcast::<Self>() {
                 Ok(known) => *known,
                 Err(other) => Self::away(&*other),
@@ -171,14 +167,14 @@ impl From<instant_acme::Error> for AcmeError {
 }
 
 impl AcmeError {
-    /// An error of the way to the authority, with its causes.
+    /// Creates an error of the connection to the authority, with its causes.
     pub(super) fn away(error: &(dyn StdError + 'static)) -> Self {
         let causes = std::iter::successors(Some(error), |&error| error.source());
         let told: Vec<String> = causes.map(ToString::to_string).collect();
         Self::Away(on_one_line(&told.join(": ")))
     }
 
-    /// A refusal that the authority has no name for.
+    /// Creates a refusal that has no name in ACME.
     pub(super) fn refused(kind: ProblemKind, detail: impl Into<String>) -> Self {
         Self::Refused(Problem { kind, urn: String::new(), detail: on_one_line(&detail.into()), retry_after: None })
     }
@@ -194,7 +190,7 @@ fn kind(name: &str, status: Option<StatusCode>, detail: &str) -> ProblemKind {
         "caa" => ProblemKind::Caa,
         "dns" => ProblemKind::Dns,
         "connection" | "tls" => ProblemKind::Connection,
-        // An account that was deactivated is refused like this, and has no name of its own.
+        // The refusal of a deactivated account has no name of its own.
         "unauthorized" if status.is_some() && is_of_a_closed_account(detail) => ProblemKind::AccountGone,
         "unauthorized" | "incorrectResponse" => ProblemKind::Unauthorized,
         "rejectedIdentifier" | "unsupportedIdentifier" => ProblemKind::RejectedIdentifier,
@@ -215,7 +211,7 @@ fn is_of_a_closed_account(detail: &str) -> bool {
     detail.contains("account") && (detail.contains("deactivated") || detail.contains("revoked"))
 }
 
-/// A text of an authority's, fit to be shown in a terminal and on a page.
+/// Sanitizes an authority's text for terminals and pages.
 fn on_one_line(text: &str) -> String {
     let shown = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     if text.chars().nth(DETAIL).is_none() {

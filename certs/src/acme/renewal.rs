@@ -11,31 +11,30 @@ use super::{
     problem::AcmeError,
 };
 
-/// Pause before asking again, where the authority does not say.
+/// The polling interval if the authority requests none.
 const ASK_AGAIN: Duration = Duration::from_hours(6);
-/// The shortest and the longest time between two questions, whatever the authority says (RFC 9773, 4.3.3).
+/// The shortest and the longest polling interval, whatever the authority requests (RFC 9773, 4.3.3).
 const ASK_AGAIN_WITHIN: [Duration; 2] = [Duration::from_mins(1), Duration::from_hours(24)];
 
 /// The time in which an authority wants a certificate renewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenewalWindow {
-    /// From then on.
+    /// The start of the window.
     pub start: Timestamp,
-    /// Until then.
+    /// The end of the window.
     pub end: Timestamp,
-    /// A page that says why it is this time.
+    /// The URL of a page that explains the window.
     pub explanation: Option<String>,
-    /// Time for which the answer holds.
+    /// How long to wait before asking again.
     pub ask_again: Duration,
 }
 
 impl Account {
-    /// Asks when the certificate at the head of a chain should be renewed; none when the authority has no renewal
-    /// information.
+    /// Fetches the renewal window of a chain's leaf; `None` if the authority has no renewal information.
     pub async fn renewal_info(&self, chain_pem: &str) -> Result<Option<RenewalWindow>, AcmeError> {
         let Some(base) = &self.directory.renewal_info else { return Ok(None) };
         let leaf = leaf(chain_pem)?;
-        // A certificate that names no issuer's key cannot be asked for.
+        // A certificate that does not identify its issuer's key cannot be looked up.
         let Ok(certificate) = CertificateIdentifier::try_from(&leaf) else { return Ok(None) };
         let answer = self.http.get(&format!("{}/{certificate}", base.trim_end_matches('/'))).await?;
         window(answer.body(), retry_after(answer.headers())).map(Some)

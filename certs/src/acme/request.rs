@@ -1,8 +1,8 @@
-//! The key of a certificate, and the request that is signed with it.
+//! The key of a certificate, and the certificate request signed with it.
 
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256};
 
-/// A key or a request for a certificate could not be made: a name is no DNS name.
+/// A key or a request could not be created, because a name is not a DNS name.
 #[derive(Debug, thiserror::Error)]
 #[error("no certificate can be requested for {names}: {source}")]
 pub struct RequestError {
@@ -10,12 +10,12 @@ pub struct RequestError {
     source: rcgen::Error,
 }
 
-/// Makes a new key (P-256), and the request for a certificate of these names: the key as PEM, the request as DER.
+/// Generates a key (P-256) and the request for a certificate of these names: the key as PEM, the request as DER.
 pub fn key_and_request(names: &[String]) -> Result<(String, Vec<u8>), RequestError> {
     let failed = |source| RequestError { names: names.join(", "), source };
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
     let mut params = CertificateParams::new(names.to_vec()).map_err(failed)?;
-    // The names stand in the extension alone.
+    // The names are in the extension only.
     params.distinguished_name = DistinguishedName::new();
     let request = params.serialize_request(&key).map_err(failed)?;
     Ok((key.serialize_pem(), request.der().to_vec()))

@@ -13,7 +13,7 @@ fn now() -> Timestamp {
     Timestamp::from_unix_millis(1_800_000_000_000)
 }
 
-/// A root, an intermediate, and a leaf for `names`; `change` what it is like before it is signed.
+/// A root, an intermediate, and a leaf for `names`, which `change` adjusts before it is signed.
 struct Made {
     leaf: String,
     intermediate: String,
@@ -68,7 +68,7 @@ fn a_whole_chain_is_taken_for_the_names_in_it() {
     assert_eq!(days_left(chain.not_after, now()), 89);
     assert_eq!((chain.not_before, &chain.notes), (now() - DAY, &Vec::new()));
     assert_eq!(issuer_of(&chain.chain_pem).as_deref(), Some("Intermediate (Tests)"));
-    // With the root at the end, as some hand it out, too; and what was written is read in the same way again.
+    // A chain may end with the root, as some authorities issue it. The stored form parses the same way.
     let with_root = judge(&[&made.leaf, &made.intermediate, &made.root], &made.key).unwrap();
     let again = judge(&[&with_root.chain_pem], &with_root.key_pem).unwrap();
     assert_eq!((again.chain_pem, again.key_pem), (with_root.chain_pem, with_root.key_pem));
@@ -96,7 +96,7 @@ fn keys_that_are_of_no_use_are_refused() {
     let (made, other) = (made(&["example.test"], |_| {}), made(&["other.test"], |_| {}));
     let chain = [made.leaf.as_str(), &made.intermediate];
     assert_eq!(refusal(&chain, &other.key), ChainError::OtherKey(None));
-    // The order is wrong, and the key says which certificate was meant.
+    // The order is wrong, and the key tells which certificate was meant.
     assert_eq!(refusal(&[&made.intermediate, &made.leaf], &made.key), ChainError::OtherKey(Some(2)));
     assert_eq!(refusal(&chain, ""), ChainError::NoKey);
     assert_eq!(refusal(&chain, &made.leaf), ChainError::NoKey);
@@ -116,7 +116,7 @@ fn chains_that_are_none_are_refused() {
     let key = &made.key;
     assert_eq!(refusal(&[""], key), ChainError::NoCertificate);
     assert_eq!(refusal(&[key], key), ChainError::NoCertificate);
-    // The same names, another key: only the signature tells.
+    // The same names with another key: only the signature tells.
     assert_eq!(refusal(&[&made.leaf, &other.intermediate], key), ChainError::Order(1));
     assert_eq!(refusal(&[&made.leaf, &made.root, &made.intermediate], key), ChainError::Order(1));
     assert_eq!(refusal(&[&made.leaf, &made.intermediate, &made.leaf], key), ChainError::Order(2));

@@ -1,4 +1,4 @@
-//! The authorities of the configuration, with our accounts there.
+//! The configured authorities, and our accounts there.
 
 use anyhow::Context as _;
 use certs::acme::{Account, Authority};
@@ -10,13 +10,13 @@ use sqlx::PgPool;
 
 use super::NO_DATABASE;
 
-/// The directories of the configuration, each with the name of its setting.
+/// Returns the configured directories, each with the name of its setting.
 pub(super) fn directories(config: &Config) -> Vec<(&'static str, Directory)> {
     let primary = ("acme", config.acme.primary());
     std::iter::once(primary).chain(config.acme.fallback.clone().map(|second| ("acme.fallback", second))).collect()
 }
 
-/// The authority with this directory. One that the configuration no longer has is asked as its URL alone says.
+/// Returns the authority with this directory. One that is no longer configured is contacted by its URL alone.
 pub(super) fn authority(config: &Config, directory_url: &str) -> anyhow::Result<Authority> {
     let configured = directories(config).into_iter().map(|(_, directory)| directory);
     let known = configured.into_iter().find(|directory| directory.directory_url.as_str() == directory_url);
@@ -32,14 +32,13 @@ pub(super) fn authority(config: &Config, directory_url: &str) -> anyhow::Result<
     Ok(Authority::new(&directory, &config.acme.profile)?)
 }
 
-/// The credentials of an account, opened.
 pub(super) fn credentials(account: &AcmeAccount, master_key: &MasterKey) -> anyhow::Result<String> {
     let opened = account.open_credentials(master_key);
     let opened = opened.with_context(|| format!("no key of the key file opens the credentials of {}", account.url))?;
     String::from_utf8(opened).with_context(|| format!("the credentials of {} are damaged", account.url))
 }
 
-/// Takes up the account that something was issued to.
+/// Loads the account that a certificate was issued to.
 pub(super) async fn account(
     config: &Config,
     db: &PgPool,

@@ -1,4 +1,4 @@
-//! `certs doctor`: what issuing certificates depends on, a line each.
+//! `certs doctor`: checks everything that issuing certificates depends on.
 
 mod edges;
 
@@ -21,16 +21,14 @@ use sqlx::PgPool;
 
 use super::{Outcome, accounts, database, master_key};
 
-/// Sealed values of one batch.
 const BATCH: i64 = 500;
-/// Most names that are told of those that are late.
+/// The limit of delayed names that are listed.
 const TOLD: usize = 10;
-/// The time that a resolver of this machine has.
 const RESOLVER_WITHIN: Duration = Duration::from_secs(5);
-/// The label under which a record is tried.
+/// The label of the test record.
 const LABEL: &str = "_svc-doctor";
 
-/// The outcome of a check: what was found, or what is wrong and what helps.
+/// The outcome of a check: the finding, or the problem and its remedy.
 type Finding = Result<String, (String, String)>;
 
 pub(super) async fn run(config: &Config, json: bool) -> anyhow::Result<Outcome> {
@@ -85,14 +83,14 @@ fn told(counts: &[(DomainState, i64)]) -> String {
     if counts.is_empty() { "no certificate is looked after".to_owned() } else { format!("certificates: {counts}") }
 }
 
-/// Opens everything that is sealed, as programs do when they need it.
+/// Decrypts every sealed value, as programs do on use.
 async fn stored_keys(db: &PgPool, master_key: &MasterKey) -> Finding {
     let (mut opened, mut closed) = (0, Vec::new());
     let columns = [Column::Certificates, Column::CertificateOrders, Column::AcmeAccounts];
     for column in columns {
         let mut after = String::new();
         loop {
-            // No key has this tag: every row is read.
+            // Every row is read, because this tag belongs to no key.
             let rows = column.stale(db, &[0; TAG_LEN], &after, BATCH).await;
             let rows = rows.map_err(|error| (error.to_string(), "see `database`".to_owned()))?;
             let Some(last) = rows.last() else { break };
@@ -157,7 +155,7 @@ async fn account(config: &Config, db: &PgPool, master_key: &MasterKey, directory
     }
 }
 
-/// Asks for the names of the authorities themselves.
+/// Resolves the hostname of the authority.
 async fn resolvers(config: &Config) -> Finding {
     let host = config.acme.directory_url.host_str().unwrap_or_default().to_owned();
     let port = config.acme.directory_url.port_or_known_default().unwrap_or(443);
@@ -183,7 +181,6 @@ async fn resolvers(config: &Config) -> Finding {
     }
 }
 
-/// Adds a record and removes it.
 async fn records(config: &Config) -> Finding {
     let dns = &config.acme.dns;
     let writer = match RecordWriter::from_config(dns) {

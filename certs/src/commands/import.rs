@@ -12,7 +12,7 @@ use domain::Clock;
 
 use super::{NO_DATABASE, Outcome, database, master_key};
 
-/// Most bytes of a file that is read: far more than a chain or a key has.
+/// The limit of a file in bytes: far more than a chain or a key has.
 const PEM_BYTES: u64 = 1024 * 1024;
 
 pub(super) async fn run(config: &Config, chain: &Path, key: &Path) -> anyhow::Result<Outcome> {
@@ -33,7 +33,6 @@ pub(super) async fn run(config: &Config, chain: &Path, key: &Path) -> anyhow::Re
     Ok(Outcome::good(std::iter::once(said).chain(notes).collect::<Vec<_>>().join("\n")))
 }
 
-/// The whole of a file, if it is as small as such files are.
 fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let opened = File::open(file).and_then(|opened| opened.take(PEM_BYTES + 1).read_to_end(&mut bytes));

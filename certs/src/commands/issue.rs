@@ -1,4 +1,4 @@
-//! `certs issue`: admin orders, and this waits.
+//! `certs issue`: waits while admin orders certificates.
 
 use std::{
     collections::BTreeMap,
@@ -17,12 +17,10 @@ use tokio::time::Instant;
 
 use super::{NO_DATABASE, Outcome, database};
 
-/// The pause between two looks at how a name stands.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Most names of one call.
 const NAMES: usize = 100;
 
-/// The final state of a name.
+/// The last known state of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Progress {
     state: DomainState,
@@ -51,7 +49,7 @@ pub(super) async fn run(config: &Config, names: &[String], wait: u64, json: bool
     Outcome::shown(&known, json, text, waiting == 0)
 }
 
-/// Makes the row of a name, or has its next attempt made now.
+/// Creates the row of a name, or makes its next attempt due now.
 async fn order(config: &Config, db: &PgPool, name: &str) -> anyhow::Result<()> {
     let now = Clock::system().now();
     let own = [&config.site.site_domain, &config.site.share_domain].map(|domain| format!("*.{domain}"));
@@ -78,7 +76,7 @@ async fn order(config: &Config, db: &PgPool, name: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Looks at every name, says what has changed, and returns whether all are live.
+/// Checks every name, prints changes, and returns whether all are live.
 async fn look(
     db: &PgPool,
     names: &[String],
@@ -89,7 +87,7 @@ async fn look(
     for name in names {
         let standing = operations::standing(db, name).await.context(NO_DATABASE)?;
         let standing = standing.with_context(|| format!("{name} was detached meanwhile"))?;
-        // A look that was asked for and not made yet says nothing new.
+        // A due check that has not run yet says nothing new.
         let is_due = standing.next_attempt_at.is_some_and(|at| at <= Clock::system().now());
         let is_live = standing.state == DomainState::Live && standing.certificate_id.is_some() && !is_due;
         all_live &= is_live;

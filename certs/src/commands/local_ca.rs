@@ -15,7 +15,7 @@ pub(super) async fn run(config: &Config, dir: &Path, extra: &[String]) -> anyhow
     let ca = LocalCa::open_or_create(dir, &names, &extra, now)?;
     let db = database(config)?;
     let mut said = Vec::new();
-    // One for each of the extra names: their visitors need not read in it which others there are.
+    // A separate certificate for each of the extra names, so that it does not reveal the others.
     for names in std::iter::once(names.as_slice()).chain(extra.chunks(1)) {
         let shown = names.join(", ");
         said.push(match local_ca::renew(&db, &master_key, &ca, names, now).await? {

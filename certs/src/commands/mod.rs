@@ -1,4 +1,4 @@
-//! The tool's commands, a file each. What they need of the library they ask for; here is what several of them share.
+//! The tool's commands, one file each, and their shared helpers.
 
 mod accounts;
 mod doctor;
@@ -27,7 +27,6 @@ use crate::{Arguments, Command, Rotation};
 
 const NO_DATABASE: &str = "the database does not answer as it should (postgres.url; `admin migrate` makes its tables)";
 
-/// The output of a command, and whether all is well.
 pub(crate) struct Outcome {
     pub(crate) said: String,
     pub(crate) is_good: bool,
@@ -38,14 +37,12 @@ impl Outcome {
         Self { said: said.into(), is_good: true }
     }
 
-    /// As JSON when it is asked for, else as text.
     fn shown(value: &impl Serialize, json: bool, text: impl FnOnce() -> String, is_good: bool) -> anyhow::Result<Self> {
         let said = if json { serde_json::to_string_pretty(value)? } else { text() };
         Ok(Self { said, is_good })
     }
 }
 
-/// Runs the command that is asked for.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if let Command::MasterKey { file } = &arguments.command {
         private_file::create(file, &format!("{}\n", Key::generate().to_base64()))
@@ -96,7 +93,7 @@ async fn rotate_key(config: &Config, how: &Rotation) -> anyhow::Result<Outcome> 
     }))
 }
 
-/// Fails if the key file is not this database's. Whether there is a database at all, and a key file, is for each command to say.
+/// Fails if the key file does not belong to this database. Each command reports a missing database or key file itself.
 async fn check_master_key(config: &Config) -> anyhow::Result<()> {
     let (Ok(db), Ok(master)) = (database(config), master_key(config)) else { return Ok(()) };
     match check(&db, &master, true).await {

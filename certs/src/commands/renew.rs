@@ -14,22 +14,19 @@ use serde::Serialize;
 
 use super::{NO_DATABASE, Outcome, database};
 
-/// The outcome of a demand for renewals.
 #[derive(Serialize)]
 struct Renewals {
-    /// The certificates whose renewal is due now.
     due: u64,
-    /// The names whose renewal is under way already.
+    /// The names whose renewal is already in progress.
     under_way: Vec<UnderWay>,
-    /// The names without a certificate that could be renewed.
+    /// The names without a renewable certificate.
     refused: Vec<String>,
 }
 
-/// A renewal that began before.
 #[derive(Serialize)]
 struct UnderWay {
     name: String,
-    /// One sentence that names the obstacle to the renewal.
+    /// The obstacle to the renewal, in one sentence.
     message: Option<String>,
     next_attempt_at: Option<Timestamp>,
 }

@@ -11,17 +11,13 @@ use serde::Serialize;
 
 use super::{NO_DATABASE, Outcome, accounts, database, master_key};
 
-/// Most certificates of a name that are revoked by one call; a second call revokes more.
+/// The limit of certificates of a name revoked in one call; a second call revokes more.
 const LIMIT: i64 = 100;
 
-/// The outcome of a revocation.
 #[derive(Serialize)]
 struct Revocation {
-    /// The certificates that are revoked.
     revoked: Vec<CertificateId>,
-    /// The reasons why others are not.
     failed: Vec<String>,
-    /// Whether a new certificate is ordered.
     ordered: bool,
 }
 
@@ -44,7 +40,7 @@ pub(super) async fn run(config: &Config, name: &str, reason: Option<Reason>, jso
         };
         match outcome {
             Ok(()) => {
-                // Where another certificate covers a name, edges present that one from now on.
+                // If another certificate covers a name, edges present that one from now on.
                 let mut tx = db.begin().await.context(NO_DATABASE)?;
                 operations::note_revoked(&mut *tx, &certificate.id, now).await.context(NO_DATABASE)?;
                 announce(&mut tx, &certificate.id, certificate.names, now).await.context(NO_DATABASE)?;
@@ -55,7 +51,7 @@ pub(super) async fn run(config: &Config, name: &str, reason: Option<Reason>, jso
         }
     }
     if !revocation.revoked.is_empty() {
-        // Also when some could not be revoked: nobody is to be served with one that is.
+        // Also if some could not be revoked: no revoked certificate should stay in use.
         revocation.ordered = renewals::renew_now(&db, name, now).await.context(NO_DATABASE)?
             || operations::try_now(&db, name, now).await.context(NO_DATABASE)?;
     }

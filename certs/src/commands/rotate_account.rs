@@ -1,8 +1,8 @@
 //! `certs rotate-account`
 //!
-//! The new key is stored beside the old one before the authority learns of it, and alone afterwards; each is one
-//! compare-and-set of the sealed credentials. After a kill in between it is run again, and meanwhile orders go on with
-//! the key that the authority knows.
+//! The new key is stored beside the old one before it is submitted to the authority, and alone afterwards; each step is
+//! one compare-and-set of the sealed credentials. After an interruption, run the command again; in the meantime, orders
+//! use the key that the authority knows.
 
 use anyhow::Context as _;
 use certs::acme::{AcmeError, ProblemKind, with_next_key};
@@ -17,15 +17,12 @@ use sqlx::PgPool;
 
 use super::{NO_DATABASE, Outcome, accounts, database, master_key};
 
-/// The outcome for the account at one authority.
 #[derive(Serialize)]
 struct Rotated {
     directory: String,
-    /// The authority's name of the account; none when there is no account yet.
+    /// The account's URL; `None` if there is no account yet.
     account: Option<String>,
-    /// Whether the key was exchanged.
     is_new: bool,
-    /// Why not.
     error: Option<String>,
 }
 
@@ -72,7 +69,7 @@ async fn rotate(config: &Config, db: &PgPool, master_key: &MasterKey, account: &
     Ok(())
 }
 
-/// Puts new credentials in the place of those that were read. Returns them sealed.
+/// Replaces the credentials that were read by new ones. Returns them sealed.
 async fn store(
     db: &PgPool,
     master_key: &MasterKey,

@@ -1,4 +1,4 @@
-//! A program of the operator that writes records: `program add|remove <name> <value>`.
+//! An operator's program that writes records: `program add|remove <name> <value>`.
 
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
@@ -10,12 +10,11 @@ use tokio::{
 
 use super::DnsError;
 
-/// Most bytes of a program's standard error that are kept.
+/// The limit of bytes kept of the program's standard error.
 const KEPT: usize = 2_048;
-/// Prefix of our own settings in the environment, secrets among them.
+/// The prefix of our own settings in the environment, which include secrets.
 const OURS: &str = "SVC_";
 
-/// The program, and the time that it has.
 #[derive(Clone)]
 pub(super) struct Hook {
     program: PathBuf,
@@ -27,13 +26,13 @@ impl Hook {
         Self { program, within }
     }
 
-    /// Runs the program without a shell: a name cannot become a command. It is killed when it takes too long, with every
-    /// program that it has started, unless that has left the process group.
+    /// Runs the program without a shell, so that a name cannot become a command. On timeout it is killed together with
+    /// every process that it has started and that is still in its process group.
     pub(super) async fn run(&self, verb: &str, name: &str, value: &str) -> Result<(), DnsError> {
         let failed = |reason: String| DnsError::Hook { program: self.program.display().to_string(), reason };
         let mut command = Command::new(&self.program);
         command.args([verb, name, value]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // It may need settings of its own, but none of ours.
+        // It may need its own settings, but none of ours.
         let ours = std::env::vars_os().map(|(key, _)| key).filter(|key| key.to_string_lossy().starts_with(OURS));
         ours.for_each(|key| _ = command.env_remove(key));
         let mut child = command.kill_on_drop(true).process_group(0).spawn();
@@ -46,7 +45,7 @@ impl Hook {
                 drain(said, &mut kept).await;
             }
             let status = child.wait().await;
-            // From here on its number may be another's.
+            // From here on, the process id may be reused.
             group.0 = None;
             status
         };
@@ -59,7 +58,7 @@ impl Hook {
             Ok(Err(error)) => Err(failed(format!("was lost: {error}"))),
             Err(_) => {
                 drop(group);
-                // Waited for as well, so that no dead process is left.
+                // Also reaps it, so that no zombie is left.
                 let _ = child.kill().await;
                 let seconds = self.within.as_secs();
                 Err(failed(format!(
@@ -70,7 +69,7 @@ impl Hook {
     }
 }
 
-/// The processes of a program that has not ended. Dropped, it kills them.
+/// The process group of a running program, killed on drop.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -87,7 +86,7 @@ impl Drop for Group {
     }
 }
 
-/// Reads to the end, so that the program never waits for us, and keeps the beginning.
+/// Reads to the end, so that the program never blocks on its output, and keeps the beginning.
 async fn drain(said: &mut (impl AsyncRead + Unpin), kept: &mut Vec<u8>) {
     let mut bytes = [0; 1_024];
     while let Ok(read @ 1..) = said.read(&mut bytes).await {
@@ -146,7 +145,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_program_has_started_ends_with_it() {
-        // The inner one holds the lock for as long as it lives.
+        // The inner process holds the lock for as long as it lives.
         let text = |lock: &Path| {
             let lock = lock.display();
             format!("flock {lock} sh -c 'echo held >&2; sleep 600' &\nwait")
@@ -156,7 +155,7 @@ mod tests {
         let error = run(&text(&lock), Duration::from_secs(2)).await.unwrap_err();
         assert!(error.contains("had not ended after 2 s") && error.contains("held"), "{error}");
         until_free(&lock).await;
-        // Whoever no longer waits for it ends it too.
+        // Dropping the future kills it, too.
         let (_folder, path) = program(&text(&lock));
         let hook = Hook::new(path, LONG);
         let given_up = tokio::time::timeout(Duration::from_secs(2), hook.run("add", "n", "v")).await;
@@ -164,7 +163,6 @@ mod tests {
         until_free(&lock).await;
     }
 
-    /// Waits until nobody holds the lock.
     async fn until_free(lock: &Path) {
         let freed = async {
             while std::fs::File::open(lock).unwrap().try_lock().is_err() {

@@ -1,7 +1,8 @@
-//! TXT records for the challenge `dns-01` (RFC 8555, 8.4), written by dynamic updates or by a program of the operator.
+//! TXT records for the challenge `dns-01` (RFC 8555, 8.4), written by dynamic updates or by an operator's program.
 //!
-//! A [`RecordWriter`] adds and removes one value at a time, and leaves others at the same name alone: a wildcard and
-//! the name above it are proved at the same name, and two orders may be under way together. Both may be repeated.
+//! A [`RecordWriter`] adds and removes single values and leaves others at the same name alone: a wildcard and its
+//! parent name are proved at the same name, and two orders may be in progress together. Both operations may be
+//! repeated.
 
 mod hook;
 mod updates;
@@ -15,21 +16,21 @@ use sha2::{Digest as _, Sha256};
 pub use self::updates::{answers_unchecked, ask};
 use self::{hook::Hook, updates::Updates};
 
-/// The time for a program of the operator: until the record stands everywhere.
+/// The timeout of an operator's program, which returns once the record is visible everywhere.
 const HOOK_WITHIN: Duration = Duration::from_mins(2);
-/// The length of the name that stands for a hostname in the zone for delegations.
+/// The length of the label that stands for a hostname in the zone for delegations.
 const DELEGATION_LENGTH: usize = 20;
 
-/// The reason why a record was not written. Its text is written for the operator.
+/// The reason a record was not written. The text is written for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum DnsError {
-    /// The configuration cannot be used.
+    /// The configuration is invalid.
     #[error("acme.dns: {0}")]
     Configuration(String),
-    /// The name server is out of reach, or its answer cannot be understood or trusted.
+    /// The name server is unreachable, or its response is invalid or cannot be authenticated.
     #[error("the name server {server} of acme.dns.rfc2136 cannot be asked: {reason}")]
     Away {
-        /// Its address and port.
+        /// The address and port.
         server: String,
         /// The fault.
         reason: String,
@@ -37,24 +38,24 @@ pub enum DnsError {
     /// The name server refused the update.
     #[error("the name server {server} of acme.dns.rfc2136 refuses to change {name}: {reason}")]
     Refused {
-        /// Its address and port.
+        /// The address and port.
         server: String,
-        /// The record's name.
+        /// The name of the record.
         name: String,
-        /// Why, and what helps.
+        /// The reason, and the remedy.
         reason: String,
     },
     /// The operator's program failed.
     #[error("acme.dns.command {program} {reason}")]
     Hook {
-        /// Its path.
+        /// The path of the program.
         program: String,
-        /// Its exit, with the beginning of its standard error.
+        /// Its exit status, with the beginning of its standard error.
         reason: String,
     },
 }
 
-/// Writes TXT records where the configuration says. Cheap to clone.
+/// Writes TXT records as configured. Cheap to clone.
 #[derive(Clone)]
 pub struct RecordWriter(Way);
 
@@ -65,7 +66,7 @@ enum Way {
 }
 
 impl RecordWriter {
-    /// Makes the writer that is configured; none when there is none.
+    /// Creates the configured writer, or returns `None` if none is configured.
     pub fn from_config(dns: &Dns) -> Result<Option<Self>, DnsError> {
         match (&dns.rfc2136, &dns.command) {
             (Some(_), Some(_)) => {
@@ -77,13 +78,13 @@ impl RecordWriter {
         }
     }
 
-    /// Whether a value that was added stands at one name server when [`Self::add`] returns, from which others copy it. A
-    /// program of the operator returns only once it stands everywhere.
+    /// Returns whether an added value is at one name server when [`Self::add`] returns, from which others copy it. An
+    /// operator's program returns only once the value is visible everywhere.
     pub fn is_copied_later(&self) -> bool {
         matches!(self.0, Way::Updates(_))
     }
 
-    /// Has `value` stand at `name`, beside what stands there.
+    /// Adds `value` to the values at `name`.
     pub async fn add(&self, name: &str, value: &str) -> Result<(), DnsError> {
         match &self.0 {
             Way::Updates(updates) => updates.add(name, value).await,
@@ -91,7 +92,7 @@ impl RecordWriter {
         }
     }
 
-    /// Removes `value` from `name`. One that is not there is no error, as far as it is us who write.
+    /// Removes `value` from `name`. With dynamic updates, a missing value is not an error.
     pub async fn remove(&self, name: &str, value: &str) -> Result<(), DnsError> {
         match &self.0 {
             Way::Updates(updates) => updates.remove(name, value).await,
@@ -100,11 +101,12 @@ impl RecordWriter {
     }
 }
 
-/// The name in `acme.dns.zone` that a CNAME at `_acme-challenge.<hostname>` must lead to, so that certificates for the
-/// hostname can be proved there; none when no zone is configured. It is the same for as long as the zone is.
+/// Returns the name in `acme.dns.zone` that a CNAME at `_acme-challenge.<hostname>` must point to, so that certificates
+/// for the hostname can be proved there.
 ///
-/// It is the project's own: the record of an owner who has left proves nothing for whoever attaches the hostname next.
-/// The project's id is enough for that, because nobody chooses it; a key would end every delegation when it is rotated.
+/// Returns `None` if no zone is configured. The name stays the same while the zone does. It is specific to the project,
+/// so that the record of a former owner proves nothing for the next project with the hostname. The project's id is
+/// sufficient, because nobody can choose it; a key would invalidate every delegation when rotated.
 pub fn delegation(dns: &Dns, project: &ProjectId, hostname: &Hostname) -> Option<String> {
     let zone = dns.zone.as_deref()?.trim_end_matches('.').to_ascii_lowercase();
     let mut id = hex::encode(Sha256::digest(format!("{project} {hostname}")));

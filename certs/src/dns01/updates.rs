@@ -22,14 +22,11 @@ use tokio::{
 
 use super::DnsError;
 
-/// The time for one exchange.
 const WITHIN: Duration = Duration::from_secs(20);
-/// Time to live of our records, in seconds.
 const TTL: u32 = 60;
-/// Greatest difference between our clock and the server's, in seconds (RFC 8945, 10).
+/// The greatest allowed difference between our clock and the server's, in seconds (RFC 8945, 10).
 const FUDGE: u16 = 300;
 
-/// A name server that takes updates.
 #[derive(Clone)]
 pub(super) struct Updates {
     server: SocketAddr,
@@ -96,7 +93,7 @@ impl Updates {
             return Err(refused(self.explained(answer.response_code, error.as_ref())));
         }
         match verifier {
-            // That it was done must be said by who has the key.
+            // The confirmation must come from a server that has the key.
             Some(mut verifier) => verifier.verify(&bytes).map(drop).map_err(|error| self.away(error)),
             None => Ok(()),
         }
@@ -121,7 +118,7 @@ impl Updates {
         }
     }
 
-    /// The zone of a name, as the server sees it: the owner of the SOA record that it shows.
+    /// Returns the zone of a name as the server sees it: the owner of the SOA record in its response.
     async fn zone_of(&self, name: &Name) -> Result<Name, DnsError> {
         let mut message = Message::query();
         message.add_query(Query::query(name.clone(), RecordType::SOA));
@@ -145,7 +142,7 @@ impl Updates {
     }
 }
 
-/// Sends a message and returns the answer's bytes, or what is the matter.
+/// Sends a message and returns the bytes of the response, or a description of the failure.
 async fn exchange(server: impl ToSocketAddrs, message: &Message) -> Result<Vec<u8>, String> {
     let sent = message.to_vec().map_err(|error| error.to_string())?;
     let length = u16::try_from(sent.len()).map_err(|error| error.to_string())?;
@@ -163,8 +160,7 @@ async fn exchange(server: impl ToSocketAddrs, message: &Message) -> Result<Vec<u
     }
 }
 
-/// Asks a resolver (`address:port`) for the addresses of a name. Whether there are any does not matter; the error is
-/// the reason why there was no answer.
+/// Queries a resolver (`address:port`) for the addresses of a name. Succeeds without any; fails without a response.
 pub async fn ask(resolver: &str, name: &str) -> Result<(), String> {
     let mut message = Message::query();
     let name = absolute(name).ok_or_else(|| format!("{name} is not a DNS name"))?;
@@ -177,8 +173,8 @@ pub async fn ask(resolver: &str, name: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a resolver answers a question once it is asked not to check signatures (the bit CD of RFC 4035). Where it fails
-/// otherwise, the signatures are what is wrong.
+/// Returns whether a resolver answers a query with signature checking disabled (the CD bit of RFC 4035). If the query
+/// fails otherwise, the signatures are wrong.
 pub async fn answers_unchecked(resolver: SocketAddr, name: &Name, kind: RecordType) -> bool {
     let mut message = Message::query();
     (message.metadata.recursion_desired, message.metadata.checking_disabled) = (true, true);
@@ -188,7 +184,6 @@ pub async fn answers_unchecked(resolver: SocketAddr, name: &Name, kind: RecordTy
         .is_ok_and(|answer| matches!(answer.response_code, ResponseCode::NoError | ResponseCode::NXDomain))
 }
 
-/// A name with its root.
 fn absolute(text: &str) -> Option<Name> {
     let mut name = Name::from_ascii(text.to_ascii_lowercase()).ok()?;
     name.set_fqdn(true);

@@ -1,21 +1,20 @@
-//! What the build scripts of the programs say of a build: the commit that it was made from.
+//! The commit that a program was built from, set by its build script.
 //!
-//! A program shows it in `--version`, in the metric `svc_build_info` and in its first line of log. Only the programs' own packages
-//! depend on this crate, so that a commit rebuilds nothing else.
+//! A program shows it in `--version`, in the metric `svc_build_info` and in its first log line. Only the programs' own
+//! packages depend on this crate, so that a commit rebuilds nothing else.
 
 use std::{path::Path, process::Command};
 
-/// The variable that names the commit where there is no repository, as in a build from an archive.
+/// The variable that names the commit when there is no repository, as in a build from an archive.
 const VARIABLE: &str = "SVC_BUILD_COMMIT";
-/// Digits of a commit that are shown.
 const DIGITS: &str = "12";
-/// Stands for the commit of a build for development. Naming it would compile every program again after each commit.
+/// The commit of a development build. The real one would recompile every program after each commit.
 const DEVELOPMENT: &str = "development";
-/// Stands for the commit where neither the variable nor git tells it.
+/// The commit when neither the variable nor git provides one.
 const UNKNOWN: &str = "unknown";
 
-/// Tells Cargo what `env!("SVC_COMMIT")` and `env!("SVC_VERSION")` (`0.1.0 (0123456789ab)`) are while the package is compiled, and when
-/// to ask again. To be called by the build script of a program.
+/// Sets `env!("SVC_COMMIT")` and `env!("SVC_VERSION")` (`0.1.0 (0123456789ab)`) for the package being compiled, and
+/// tells Cargo when to run the build script again. Call it from the build script of a program.
 #[expect(clippy::print_stdout, reason = "this is how a build script talks to Cargo")]
 pub fn emit() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -44,7 +43,6 @@ fn commit(given: Option<String>, is_release: bool, git: impl Fn(&[&str]) -> Opti
     git(&["rev-parse", &format!("--short={DIGITS}"), "HEAD"]).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
-/// What git prints; none when it fails or is not installed.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
     let text = String::from_utf8(output.stdout).ok()?;

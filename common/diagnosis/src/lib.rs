@@ -1,7 +1,7 @@
-//! What `admin doctor` and `certs doctor` print: a check a line, with what was found and what helps. And what a program says that an
-//! error ends: [`explained`].
+//! The output of `admin doctor` and `certs doctor`, one check per line with its finding and remedy, and the explanation
+//! of the error that ends a program: [`explained`].
 //!
-//! Every check has a bound in time ([`within`]): a doctor is asked while things are down. Start with [`Report`].
+//! Every check has a time limit ([`within`]), because a doctor runs while things are down. Start with [`Report`].
 
 mod plain;
 
@@ -15,16 +15,15 @@ use tokio::time::timeout;
 
 pub use self::plain::{explained, of_postgres, of_redis};
 
-/// Longest time for the database to say whether the master key is its own.
 const KEY_WITHIN: Duration = Duration::from_secs(5);
 
-/// How a check went.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Nothing is to be done.
+    /// Everything is fine.
     Ok,
-    /// It works, and something should be done about it.
+    /// It works, but needs attention.
     Warn,
     /// It does not work.
     Fail,
@@ -33,20 +32,20 @@ pub enum Level {
 /// A check and its outcome.
 #[derive(Debug, Serialize)]
 pub struct Check {
-    /// What was looked at.
+    /// The subject of the check.
     pub name: String,
-    /// How it went.
+    /// The result.
     pub level: Level,
-    /// Whether it did not fail.
+    /// Whether the check did not fail.
     pub ok: bool,
-    /// What was found, or what is wrong.
+    /// The finding, or the problem.
     pub message: String,
     /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
 
-/// What is wrong, and what helps.
+/// A problem and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
     level: Level,
@@ -54,22 +53,21 @@ pub struct Flaw {
     fix: String,
 }
 
-/// The outcome of a check: what was found, or a flaw.
+/// The outcome of a check: a finding or a flaw.
 pub type Finding = Result<String, Flaw>;
 
 impl From<(String, String)> for Flaw {
-    /// A failure: what is wrong, and what helps.
     fn from((message, fix): (String, String)) -> Self {
         Self { level: Level::Fail, message, fix }
     }
 }
 
-/// A check that failed.
+/// Returns the outcome of a failed check.
 pub fn fail(message: impl Into<String>, fix: impl Into<String>) -> Finding {
     Err(Flaw { level: Level::Fail, message: message.into(), fix: fix.into() })
 }
 
-/// A check that found something that should be seen to.
+/// Returns the outcome of a check whose finding needs attention.
 pub fn warn(message: impl Into<String>, fix: impl Into<String>) -> Finding {
     Err(Flaw { level: Level::Warn, message: message.into(), fix: fix.into() })
 }
@@ -94,7 +92,7 @@ impl Report {
         self.add_with(name, finding.map(|message| (message, ())));
     }
 
-    /// Adds a check that found something which further checks need.
+    /// Adds a check and returns the value that further checks need.
     pub fn add_with<T, E: Into<Flaw>>(
         &mut self,
         name: impl Into<String>,
@@ -108,17 +106,17 @@ impl Report {
         found
     }
 
-    /// The checks.
+    /// Returns the checks.
     pub fn checks(&self) -> &[Check] {
         &self.0
     }
 
-    /// Whether no check failed.
+    /// Returns whether no check failed.
     pub fn is_good(&self) -> bool {
         self.0.iter().all(|check| check.ok)
     }
 
-    /// The checks for people, a line each.
+    /// Formats the checks for people, one per line.
     pub fn lines(&self) -> String {
         let line = |check: &Check| {
             let mark = match check.level {
@@ -132,18 +130,18 @@ impl Report {
         self.0.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// The checks for programs.
+    /// Formats the checks as JSON.
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(&self.0).unwrap_or_default()
     }
 }
 
-/// Whether a check found a failure.
+/// Returns whether a check failed.
 pub fn is_failure(finding: &Finding) -> bool {
     finding.as_ref().is_err_and(|flaw| flaw.level == Level::Fail)
 }
 
-/// Checks that the key file can be read, that it is the database's, and that it and an edge's on this machine are nobody else's to read.
+/// Checks that the master key is readable and the database's, and that others can read neither it nor an edge's key.
 pub async fn master_key(config: &Config) -> Finding {
     let found = right_master_key(config).await?;
     let files = [Some(&config.secrets.master_key_file), config.secrets.edge_key_file.as_ref()];

@@ -1,7 +1,7 @@
-//! Errors of libraries in plain words: what went wrong, and what to do next.
+//! Explains errors of libraries in plain words: the problem, and the next step.
 //!
-//! A program hands the error that ends it to [`explained`]: the contexts that say what was tried stay in front, and behind them stand
-//! the words of this module instead of the library's. A doctor asks for the words of one part: [`of_postgres`], [`of_redis`].
+//! A program passes the error that ends it to [`explained`]: the contexts that describe the attempt stay, followed by
+//! the words of this module instead of the library's. A doctor asks for one part: [`of_postgres`], [`of_redis`].
 
 use std::{error::Error as StdError, path::Path};
 
@@ -9,7 +9,7 @@ use config::{Config, Store, without_password};
 use live::RedisError;
 use sqlx::postgres::PgDatabaseError;
 
-/// What errors of Postgres begin with, as sqlx writes them.
+/// The beginnings of Postgres errors, as sqlx writes them.
 const OF_POSTGRES: [&str; 6] = [
     NO_CONNECTION,
     "error communicating with database: ",
@@ -20,11 +20,11 @@ const OF_POSTGRES: [&str; 6] = [
 ];
 const NO_CONNECTION: &str = "pool timed out while waiting for an open connection";
 const RETURNED: &str = "error returned from database: ";
-/// What errors of a store or a backup's place begin with, as the crate `packs` writes them.
+/// The beginnings of errors of a store or a backup's location, as the crate `packs` writes them.
 const OF_FOLDER: &str = "the folder: ";
 const OF_BUCKET: &str = "the bucket: ";
 
-/// What the system says, and what that means.
+/// Messages of the operating system, and their meanings.
 const OF_SYSTEM: [(&str, &str); 9] = [
     ("Address already in use (os error 98)", "another program listens there; `ss -ltnp` names it"),
     (
@@ -40,8 +40,8 @@ const OF_SYSTEM: [(&str, &str); 9] = [
     ("Read-only file system (os error 30)", "the disk is mounted read-only; `mount` lists what is mounted how"),
 ];
 
-/// Says in plain words what ends a program, with the next step. `file` is what `--config` names. Asks Postgres once more where it is not
-/// known why there was no connection.
+/// Explains the error that ends a program, with the next step. `file` is the value of `--config`. Connects to Postgres
+/// once more if the reason for a missing connection is unknown.
 pub async fn explained(error: anyhow::Error, config: &Config, file: Option<&Path>) -> anyhow::Error {
     let said = telemetry::one_line(&error);
     let place = PostgresPlace::of(config, &said);
@@ -91,7 +91,7 @@ fn explain(
     of_system(said)
 }
 
-/// The URL by which Postgres was asked.
+/// The URL of the failed Postgres connection, and its configuration key.
 struct PostgresPlace<'c> {
     url: &'c str,
     key: &'static str,
@@ -107,7 +107,7 @@ impl<'c> PostgresPlace<'c> {
     }
 }
 
-/// The section of the store that an error is of, by what was tried.
+/// Returns the section of the store that an error belongs to, by what was attempted.
 fn store_of(said: &str, config: &Config) -> (&'static str, Store) {
     match &config.backup.url {
         Some(url) if said.contains("backup") => ("backup", config.backup.place(url.clone(), &config.store)),
@@ -115,7 +115,7 @@ fn store_of(said: &str, config: &Config) -> (&'static str, Store) {
     }
 }
 
-/// Says in plain words what is the matter with Postgres, and what to do.
+/// Explains an error of Postgres, with the next step.
 pub fn of_postgres(error: &sqlx::Error) -> String {
     postgres_words(&error.to_string(), code_of(error).as_deref())
 }
@@ -145,7 +145,7 @@ fn postgres_words(raw: &str, code: Option<&str>) -> String {
         }
         return format!("it cannot be reached: {}", of_system(why));
     };
-    // Where in its source Postgres found it is of no use to an operator.
+    // The location in Postgres's source is of no use to an operator.
     let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
     let code = code.unwrap_or_else(|| guess_code(message));
     let next = match code {
@@ -170,7 +170,7 @@ fn postgres_words(raw: &str, code: Option<&str>) -> String {
     format!("{message}; {next}")
 }
 
-/// The code that belongs to a message, where only that is left of an error.
+/// Guesses the error code from a message, when nothing else is left of the error.
 fn guess_code(message: &str) -> &'static str {
     let is_there = |words: &[&str]| words.iter().any(|word| message.contains(word));
     match message {
@@ -186,7 +186,7 @@ fn guess_code(message: &str) -> &'static str {
     }
 }
 
-/// Says in plain words what is the matter with Redis, and what to do.
+/// Explains an error of Redis, with the next step.
 pub fn of_redis(error: &RedisError) -> String {
     let raw = error.to_string();
     let is_there = |words: &[&str]| words.iter().any(|word| raw.contains(word));
@@ -236,7 +236,7 @@ fn bucket_words(raw: &str, section: &str) -> String {
     }
 }
 
-/// Replaces what the system says by what it means.
+/// Replaces messages of the operating system by their meanings.
 fn of_system(said: &str) -> String {
     let mut said = said.to_owned();
     for (raw, words) in OF_SYSTEM {

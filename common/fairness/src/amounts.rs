@@ -1,5 +1,5 @@
-//! A bound on an amount that grows while it is used, such as the bytes of bodies under way, in all and per key. Nobody waits
-//! here: whoever holds part of an amount already and waits for more would keep it from the others.
+//! Limits an amount that grows during use, such as the bytes of bodies in progress, in total and per key. There is no
+//! waiting: a caller that waits for more while holding a part would keep that part from others.
 
 use std::{
     fmt,
@@ -11,12 +11,12 @@ use ahash::HashMap;
 
 use super::{Payer, Refused, payer::GROUP_DIVISOR};
 
-/// An amount that many share. Clones share it.
+/// A shared amount. Clones share it.
 pub struct Amounts<K: Payer> {
     shared: Arc<Shared<K>>,
 }
 
-/// A part of an amount, given back when it is dropped.
+/// A part of an amount, returned on drop.
 #[must_use = "what is dropped is given back"]
 pub struct Held<K: Payer> {
     shared: Arc<Shared<K>>,
@@ -33,9 +33,7 @@ struct Shared<K: Payer> {
 
 struct State<K: Payer> {
     held: u64,
-    /// The keys that hold something.
     keys: HashMap<K, u64>,
-    /// Their groups.
     groups: HashMap<K::Group, u64>,
 }
 
@@ -46,25 +44,25 @@ impl<K: Payer> Clone for Amounts<K> {
 }
 
 impl<K: Payer> Amounts<K> {
-    /// An amount of which all keys together hold `total` at most, and one key `share`.
+    /// Creates an amount of which all keys together hold at most `total`, and one key at most `share`.
     pub fn new(total: u64, share: u64) -> Self {
         let state = Mutex::new(State { held: 0, keys: HashMap::default(), groups: HashMap::default() });
         Self { shared: Arc::new(Shared { total, share, state }) }
     }
 
-    /// Begins with nothing, to which [`Held::grow`] adds.
+    /// Starts with nothing held; add to it with [`Held::grow`].
     pub fn hold(&self, key: K) -> Held<K> {
         Held { shared: self.shared.clone(), group: key.group(), key, amount: 0 }
     }
 
-    /// What all keys hold together.
+    /// Returns the amount held by all keys.
     pub fn held(&self) -> u64 {
         self.shared.state().held
     }
 }
 
 impl<K: Payer> Held<K> {
-    /// Takes `by` more. Nothing changes when that is refused.
+    /// Takes `by` more. If that is refused, nothing changes.
     pub fn grow(&mut self, by: u64) -> Result<(), Refused> {
         if by == 0 {
             return Ok(());
@@ -94,7 +92,7 @@ impl<K: Payer> Held<K> {
 
 impl<K: Payer> Shared<K> {
     fn state(&self) -> MutexGuard<'_, State<K>> {
-        // Nothing panics while the lock is held; what it guards is whole in any case.
+        // Nothing panics while the lock is held, so its contents are consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,11 @@
-//! A budget of bytes, in all, per client and its block, and per connection, with waiting for what others give back.
+//! A budget of bytes: in total, per client and its block, and per connection. Callers can wait for bytes that others
+//! release.
 //!
-//! Bytes are drawn at a connection's [`Account`], which draws them at its client and at the whole as well. What a client may have
-//! shrinks with what is left of the whole, so that a few that are greedy together leave something to the others; and where hardly
-//! anything is left, those who hold the most give up what nobody takes of it ([`Account::is_pressed`]). What is drawn is a
-//! [`Grant`]: whoever holds the bytes holds it, and the last one to let go gives them back. Drawing and giving back are a few
-//! atomic operations; a lock is taken only where somebody waits.
+//! A connection draws bytes from its [`Account`], which draws them from its client and from the total as well. A
+//! client's share shrinks with what is left of the total, so that a few greedy clients leave room for others. When
+//! hardly anything is left, the clients that hold the most give up buffered bytes that nobody consumes
+//! ([`Account::is_pressed`]). Drawn bytes are a [`Grant`], held by their owner and released when it is dropped. Drawing
+//! and releasing take a few atomic operations; only waiting takes a lock.
 
 mod beyond;
 
@@ -28,36 +29,36 @@ use self::beyond::Ring;
 pub use self::beyond::{Beyond, First};
 use crate::{Client, Payer as _, payer::GROUP_DIVISOR};
 
-/// Interval at which one looks again who waits for a share to grow: what others give back wakes those alone who wait for that.
+/// How often a waiter checks whether its share has grown: a release wakes only those that wait for it.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
-/// One of so many parts of its share a client has in any case, as long as the whole has it.
+/// A client may always have its share divided by this, as long as the total allows.
 const LEAST_DIVISOR: u64 = 32;
-/// One of so many parts of the whole there is beside it, for one grant of each client.
+/// The total divided by this exists in addition to the total, for one grant of each client.
 const FIRSTS_DIVISOR: u64 = 4;
-/// Hundredths of the whole that are held beyond which those who hold the most are pressed.
+/// The percentage of the total in use above which the clients that hold the most are pressed.
 const PRESSED_PERCENT: u64 = 90;
 
 /// The limits of a budget, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes that all connections together hold.
+    /// The limit for all connections together.
     pub total: u64,
-    /// Bytes that the connections of one client hold while nobody else holds any. It shrinks in proportion to what is left of the whole.
+    /// The limit for one client while no other holds any. It shrinks in proportion to what is left of the total.
     pub client: u64,
-    /// Bytes that one connection holds.
+    /// The limit for one connection.
     pub connection: u64,
 }
 
-/// How long one waits for bytes that are not there.
+/// The time limits for waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// For what the connection itself has to give back first.
+    /// The limit for bytes that the connection itself has to release.
     pub own: Duration,
-    /// For what the connections of the client, or of everybody, have to give back first.
+    /// The limit for bytes that other connections of the client, or of others, have to release.
     pub others: Duration,
 }
 
-/// Nothing was granted: as much as there may be is held.
+/// The limit is reached; nothing was granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exhausted;
 
@@ -76,9 +77,8 @@ pub struct Budget(Arc<Shared>);
 struct Shared {
     limits: Limits,
     all: Arc<Level>,
-    /// What clients hold beside the whole, one grant each.
+    /// The grants of clients outside the total, one each.
     firsts: Arc<Level>,
-    /// The clients that have an account.
     clients: Mutex<HashMap<Client, Weak<Level>>>,
 }
 
@@ -86,32 +86,30 @@ struct Shared {
 #[derive(Clone)]
 pub struct Account(Arc<Level>);
 
-/// Bytes that somebody holds, given back when the grant is dropped.
+/// Bytes in use, released on drop.
 #[must_use = "a grant that is dropped is given back"]
 pub struct Grant {
     level: Arc<Level>,
     bytes: u64,
 }
 
-/// A bound and what of it is drawn.
 struct Level {
     limit: u64,
-    /// The whole, and the factor by which the limit is larger than in proportion to what is left of it.
+    /// The level of the total, and the factor applied to the limit's proportional part of what is left.
     shrinks: Option<(Arc<Level>, u64)>,
     used: AtomicU64,
-    /// Those who wait for bytes of this level.
     waiting: AtomicUsize,
     freed: Notify,
     above: Option<Arc<Level>>,
-    /// Where a client's level is forgotten when its last account is gone.
+    /// The map that forgets a client's level when its last account is dropped.
     client: Option<(Weak<Shared>, Client)>,
-    /// What a client holds beyond its share.
+    /// The client's grants beyond its share.
     beyond: Ring,
-    /// Whether a client holds its grant beside the whole.
+    /// Whether the client holds its grant outside the total.
     has_first: AtomicBool,
 }
 
-/// Why a level has no room.
+/// The level that has no room.
 struct Full<'l> {
     level: &'l Level,
     /// Whether it would have room if others held less.
@@ -119,37 +117,36 @@ struct Full<'l> {
 }
 
 impl Budget {
-    /// A budget of which nothing is drawn.
+    /// Creates an unused budget.
     pub fn new(limits: Limits) -> Self {
         let all = Arc::new(Level::new(limits.total, None, None, None));
         let firsts = Arc::new(Level::new(limits.total / FIRSTS_DIVISOR, None, None, None));
         Self(Arc::new(Shared { limits, all, firsts, clients: Mutex::default() }))
     }
 
-    /// The limits.
+    /// Returns the limits.
     pub fn limits(&self) -> Limits {
         self.0.limits
     }
 
-    /// Bytes that are held, with those beside the whole.
+    /// Returns the bytes in use, including those outside the total.
     pub fn used(&self) -> u64 {
         [&self.0.all, &self.0.firsts].map(|level| level.used.load(Ordering::Relaxed)).iter().sum()
     }
 
-    /// An account of a connection of `client`; of none, where many clients share a connection.
+    /// Creates an account for a connection of `client`. `None` is for connections shared by many clients.
     pub fn account(&self, client: Option<Client>) -> Account {
         let above = client.map_or_else(|| self.0.all.clone(), |client| self.0.client(client));
         Account(Arc::new(Level::new(self.0.limits.connection, None, Some(above), None)))
     }
 
-    /// An account that only the whole budget bounds: for work that is nobody's in particular.
+    /// Creates an account limited only by the total, for work that belongs to no client.
     pub fn common_account(&self) -> Account {
         Account(self.0.all.clone())
     }
 }
 
 impl Shared {
-    /// The level of a client, or of a block of clients.
     fn client(self: &Arc<Self>, client: Client) -> Arc<Level> {
         let new = || {
             let Limits { total, client: limit, .. } = self.limits;
@@ -162,11 +159,11 @@ impl Shared {
         if let Some(known) = self.clients().get(&client).and_then(Weak::upgrade) {
             return known;
         }
-        // Made without the lock, since its block's level may have to be made as well.
+        // Created without the lock, because its block's level may have to be created as well.
         let made = new();
         let mut clients = self.clients();
         if let Some(known) = clients.get(&client).and_then(Weak::upgrade) {
-            // Before what was made in vain is let go of, which takes the lock.
+            // Unlocks before the superfluous level is dropped, which takes the lock.
             drop(clients);
             return known;
         }
@@ -175,9 +172,8 @@ impl Shared {
         made
     }
 
-    /// Bytes that the client holds that holds the most.
     fn most(&self) -> u64 {
-        // Let go of without the lock: the last to do so takes it.
+        // Dropped without the lock, because dropping the last reference takes it.
         let levels: Vec<Arc<Level>> = self.clients().values().filter_map(Weak::upgrade).collect();
         let clients = levels.iter().filter(|level| level.client.as_ref().is_some_and(|(_, client)| !client.is_block()));
         clients.map(|level| level.used.load(Ordering::Relaxed)).max().unwrap_or(0)
@@ -189,7 +185,7 @@ impl Shared {
 }
 
 impl Account {
-    /// Draws `bytes` if they are there. No more than the account may hold is ever asked for: what is larger counts as that.
+    /// Draws `bytes` if they are available. A request larger than the account's limit counts as the limit.
     pub fn try_take(&self, bytes: u64) -> Result<Grant, Exhausted> {
         let bytes = self.0.at_most(bytes);
         match self.0.take(bytes) {
@@ -198,7 +194,7 @@ impl Account {
         }
     }
 
-    /// Draws `bytes` if half of everything is left then: for what is of use and can be done without.
+    /// Draws `bytes` if half of every limit is left afterwards, for optional uses.
     pub fn try_take_spare(&self, bytes: u64) -> Result<Grant, Exhausted> {
         if self.0.upwards().any(|level| !level.has_spare(bytes)) {
             return Err(Exhausted);
@@ -206,7 +202,7 @@ impl Account {
         self.try_take(bytes)
     }
 
-    /// Draws `bytes` if half of the whole is left then: for what there may be many of, and that is not to be in the way of what they are for.
+    /// Draws `bytes` if half of the total is left afterwards, for numerous small uses that must not crowd out others.
     pub fn try_take_of_half(&self, bytes: u64) -> Result<Grant, Exhausted> {
         if self.0.upwards().last().is_some_and(|all| !all.has_spare(bytes)) {
             return Err(Exhausted);
@@ -214,14 +210,14 @@ impl Account {
         self.try_take(bytes)
     }
 
-    /// Draws `bytes`, and waits for them within `patience`.
+    /// Draws `bytes`, waiting for them within `patience`.
     pub async fn take(&self, bytes: u64, patience: Patience) -> Result<Grant, Exhausted> {
         let bytes = self.0.at_most(bytes);
         if self.0.take(bytes).is_ok() {
             return Ok(Grant { level: self.0.clone(), bytes });
         }
         let start = Instant::now();
-        // Whatever becomes of this one: what it was woken for, another can use.
+        // Another waiter can use what this one was woken for, whatever the outcome.
         let _pass_on = PassOn(&self.0);
         loop {
             let Full { level: full, has_shrunk } = match self.0.take(bytes) {
@@ -231,7 +227,7 @@ impl Account {
             let _waiting = Waiting::at(full);
             let mut freed = pin!(full.freed.notified());
             freed.as_mut().enable();
-            // What was given back before this one was seen to wait has woken nobody.
+            // A release before this waiter was registered has woken nobody.
             if full.has_room(bytes) {
                 continue;
             }
@@ -244,15 +240,15 @@ impl Account {
         }
     }
 
-    /// The account of the connection's client, over all its connections: for what stands beside the bytes of answers. The whole budget
-    /// where there is no client.
+    /// Returns the account of the connection's client, over all its connections, for memory other than response bytes.
+    /// Without a client, it is that of the whole budget.
     #[must_use]
     pub fn of_client(&self) -> Self {
         Self(self.0.above.as_ref().unwrap_or(&self.0).clone())
     }
 
-    /// Whether hardly anything is left of the whole, and the client is one of those who hold the most: it is to give up what it does not
-    /// take.
+    /// Returns whether the total is nearly used up and this client among the largest: it should give up unconsumed
+    /// bytes.
     pub fn is_pressed(&self) -> bool {
         let Some(client) = self.0.upwards().find(|level| level.client.is_some()) else { return false };
         let Some((all, _)) = &client.shrinks else { return false };
@@ -260,52 +256,52 @@ impl Account {
             return false;
         }
         let most = client.client.as_ref().and_then(|(shared, _)| shared.upgrade()).map_or(0, |shared| shared.most());
-        // Not the first alone: a crowd that is equally greedy would be gone through one by one.
+        // Not only the client with the most: a crowd of equally greedy clients would be pressed one by one.
         client.used.load(Ordering::Relaxed) > most / 2
     }
 
-    /// Whether hardly anything is left of the whole.
+    /// Returns whether the total is nearly used up.
     pub fn is_short(&self) -> bool {
         self.0.upwards().last().is_some_and(|all| all.used.load(Ordering::Relaxed) >= all.limit / 100 * PRESSED_PERCENT)
     }
 
-    /// Whether somebody waits for bytes that this account's client, or its block, may not hold because it holds so many: what of them is not
-    /// taken is in the way of what may be.
+    /// Returns whether callers wait for bytes because this account's client, or its block, is at its limit: unconsumed
+    /// bytes are then in the way of others of the same client.
     pub fn is_in_own_way(&self) -> bool {
         self.0.upwards().any(|level| level.client.is_some() && level.waiting.load(Ordering::Relaxed) > 0)
     }
 
-    /// Bytes that the account may hold.
+    /// Returns the bytes that the account may hold.
     pub fn limit(&self) -> u64 {
         self.0.at_most(u64::MAX)
     }
 
-    /// Bytes that the account holds.
+    /// Returns the bytes that the account holds.
     pub fn used(&self) -> u64 {
         self.0.used.load(Ordering::Relaxed)
     }
 }
 
 impl Grant {
-    /// The bytes that are held.
+    /// Returns the bytes held.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Draws `more` if they are there. Nothing changes when they are not.
+    /// Draws `more` bytes if they are available. Otherwise nothing changes.
     pub fn try_grow(&mut self, more: u64) -> Result<(), Exhausted> {
         self.level.take(more).map_err(|_| Exhausted)?;
         self.bytes += more;
         Ok(())
     }
 
-    /// Adds what `other` holds, which is of the same account.
+    /// Adds the bytes of `other`, which must belong to the same account.
     pub fn merge(&mut self, mut other: Self) {
         debug_assert!(Arc::ptr_eq(&self.level, &other.level), "grants of two accounts");
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// Gives back what is held beyond `bytes`.
+    /// Releases the bytes beyond `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
         let Some(less) = self.bytes.checked_sub(bytes).filter(|less| *less > 0) else { return };
         self.bytes = bytes;
@@ -334,22 +330,20 @@ impl Level {
         Self { limit, shrinks, used, waiting, freed, above, client, beyond, has_first }
     }
 
-    /// This level and those above it.
     fn upwards(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |level| level.above.as_deref())
     }
 
-    /// The level of the client, where there is one.
     fn client_level(self: &Arc<Self>) -> Option<Arc<Self>> {
         std::iter::successors(Some(self), |level| level.above.as_ref()).find(|level| level.client.is_some()).cloned()
     }
 
-    /// What of `bytes` every level can hold at all.
+    /// Caps `bytes` at the lowest limit of all levels.
     fn at_most(&self, bytes: u64) -> u64 {
         self.upwards().map(|level| level.limit).fold(bytes, u64::min)
     }
 
-    /// The limit by what is left of the whole.
+    /// Returns the limit, given what is left of the total.
     fn limit_now(&self) -> u64 {
         let Some((all, times)) = &self.shrinks else { return self.limit };
         let free = all.limit.saturating_sub(all.used.load(Ordering::Relaxed));
@@ -357,7 +351,7 @@ impl Level {
         u64::try_from(shrunk).unwrap_or(u64::MAX).clamp(self.limit / LEAST_DIVISOR, self.limit)
     }
 
-    /// Draws at every level, or at none. The error is the level that is full.
+    /// Draws at every level, or at none. The error names the level that is full.
     fn take(&self, bytes: u64) -> Result<(), Full<'_>> {
         for level in self.upwards() {
             if level.add(bytes) {
@@ -381,12 +375,12 @@ impl Level {
         self.used.load(Ordering::SeqCst).saturating_add(bytes) <= self.limit_now()
     }
 
-    /// Whether `bytes` would fit if others held less.
+    /// Returns whether `bytes` would fit if others held less.
     fn has_shrunk(&self, bytes: u64) -> bool {
         self.shrinks.is_some() && self.used.load(Ordering::Relaxed).saturating_add(bytes) <= self.limit
     }
 
-    /// Whether half of the limit is left once `bytes` more are drawn.
+    /// Returns whether half of the limit is left after `bytes` more are drawn.
     fn has_spare(&self, bytes: u64) -> bool {
         self.used.load(Ordering::Relaxed).saturating_add(bytes) <= self.limit_now() / 2
     }
@@ -397,7 +391,7 @@ impl Level {
     }
 
     fn wake_one(&self) {
-        // One who waits has said so before looking at `used` again: either it sees the room, or is seen here.
+        // A waiter registers before it checks `used` again: either it sees the room, or it is seen here.
         if self.waiting.load(Ordering::SeqCst) > 0 {
             self.freed.notify_one();
         }
@@ -409,14 +403,14 @@ impl Drop for Level {
         let Some((shared, client)) = &self.client else { return };
         let Some(shared) = shared.upgrade() else { return };
         let mut clients = shared.clients();
-        // Meanwhile the client may have come back, with a level of its own.
+        // The client may have come back in the meantime, with a new level.
         if clients.get(client).is_some_and(|level| level.strong_count() == 0) {
             clients.remove(client);
         }
     }
 }
 
-/// One who waits at a level.
+/// Registers a waiter at a level until dropped.
 struct Waiting<'l>(&'l Level);
 
 impl<'l> Waiting<'l> {
@@ -432,7 +426,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Wakes the next one when the one who waited is done: one who is woken may leave room, or not need it any more.
+/// Wakes the next waiter when this one is done: it may leave room, or need it no longer.
 struct PassOn<'l>(&'l Level);
 
 impl Drop for PassOn<'_> {

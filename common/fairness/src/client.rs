@@ -1,19 +1,16 @@
-//! The identity of a client, as far as limits know it.
+//! The identity of a client for limits.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Bits of an IPv4 address.
 const IPV4_BITS: u8 = 32;
-/// Bits of an IPv6 address that name a customer; below them everybody has as many addresses as they like.
+/// The prefix of an IPv6 address that identifies a customer, who can pick any address within it.
 const IPV6_CUSTOMER_BITS: u8 = 64;
-/// Bits of an IPv6 address that name the largest block which one customer is given: 65,536 customers by the above.
+/// The prefix of an IPv6 address for the largest block assigned to one customer: 65,536 customers of the size above.
 const IPV6_BLOCK_BITS: u8 = 48;
 
-/// A client as limits know it: the part of its address that it cannot change at will, which is a whole IPv4 address or the
-/// /64 of an IPv6 address. An IPv4 address that is written as IPv6 counts as the IPv4 address.
-///
-/// Some customers are given a /48, so that they are as many clients as they like. So each bound that clients share has a second
-/// one for their [block](Self::block).
+/// A client for limits: the part of an address that it cannot change at will, which is a whole IPv4 address or the /64
+/// of an IPv6 address. An IPv4-mapped IPv6 address counts as the IPv4 address. Some customers have a /48 and can act as
+/// many clients. Each limit shared by clients therefore has a second one for their [block](Self::block).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Client {
     address: IpAddr,
@@ -21,7 +18,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// The /48 of an IPv6 client; none of another, nor of a block itself.
+    /// Returns the /48 of an IPv6 client; `None` for IPv4 clients and for blocks.
     pub fn block(self) -> Option<Self> {
         match self.address {
             IpAddr::V6(address) if self.bits > IPV6_BLOCK_BITS => Some(Self::of_v6(address, IPV6_BLOCK_BITS)),
@@ -29,12 +26,12 @@ impl Client {
         }
     }
 
-    /// Whether it is a block of clients.
+    /// Returns whether this is a block of clients.
     pub fn is_block(self) -> bool {
         self.address.is_ipv6() && self.bits == IPV6_BLOCK_BITS
     }
 
-    /// The client's block, or the client itself where it is in none: what changes with nothing that a customer is given.
+    /// Returns the client's block, or the client itself without one: the same for every address of a customer.
     #[must_use]
     pub fn widest(self) -> Self {
         self.block().unwrap_or(self)
@@ -56,7 +53,7 @@ impl From<IpAddr> for Client {
 }
 
 impl std::fmt::Display for Client {
-    /// `192.0.2.1` or `2001:db8::/64`.
+    /// Formats as `192.0.2.1` or `2001:db8::/64`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.address {
             IpAddr::V4(address) => address.fmt(f),

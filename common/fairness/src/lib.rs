@@ -1,11 +1,11 @@
-//! Bounds on what many share, each kept in all and for each key: a client, an account.
+//! Limits on shared resources, in total and per key (a client, an account).
 //!
-//! A bound in all alone protects the machine and nobody else: whoever is greedy takes the whole of it. A fixed share alone
-//! protects nobody from a few who are greedy together. So a share shrinks as the whole fills, and a customer with many
-//! addresses or organizations has one for all of them ([`Payer::group`]), and one turn in the queue. Everything is held in
-//! memory only, per program, and a key is forgotten with the last thing that it holds. Start with [`Turns`], which bounds
-//! numbers; [`Amounts`] bounds what grows while it is used, [`Room`] what is waited for and taken whole,
-//! [`budget`] bytes of memory on a path that is hot, and [`Rates`] bytes in time.
+//! A total limit alone protects the machine but lets one greedy key take everything. A fixed share alone does not
+//! protect against a few greedy keys together. So a share shrinks as the resource fills up, and a customer with many
+//! addresses or organizations has one share for all of them ([`Payer::group`]) and one turn in the queue. State is in
+//! memory only, per program, and a key is forgotten with its last holding. Start with [`Turns`], which limits counts;
+//! [`Amounts`] limits what grows during use, [`Room`] what is acquired whole and waited for, [`budget`] bytes of memory
+//! on a hot path, and [`Rates`] bytes over time.
 
 mod amounts;
 pub mod budget;

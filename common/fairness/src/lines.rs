@@ -1,15 +1,14 @@
-//! The order in which keys that wait have their turns: group after group, and within a group key after key.
+//! The order of waiting keys: round robin over the groups, and over the keys of each group.
 //!
-//! A customer may be many keys: organizations, networks. In one queue of keys they would have one turn each before anybody else has one.
+//! A customer may have many keys (organizations, networks), which in one queue would all come before anybody else.
 
 use std::collections::VecDeque;
 
 use super::Payer;
 
-/// The keys that wait. Each is there once.
 pub(crate) struct Lines<K: Payer>(VecDeque<Line<K>>);
 
-/// The keys of a group that wait, the next one first; a key that is in no group, alone. Never empty.
+/// The waiting keys of a group in order, or a single key without a group. Never empty.
 struct Line<K: Payer> {
     group: Option<K::Group>,
     keys: VecDeque<K>,
@@ -22,7 +21,7 @@ impl<K: Payer> Default for Lines<K> {
 }
 
 impl<K: Payer> Lines<K> {
-    /// Puts a key behind those of its group, and a group that does not wait yet behind the others.
+    /// Appends a key to its group, and a new group to the groups.
     pub(crate) fn push(&mut self, key: K) {
         let group = key.group();
         match self.0.iter_mut().find(|line| group.is_some() && line.group == group) {
@@ -31,7 +30,6 @@ impl<K: Payer> Lines<K> {
         }
     }
 
-    /// Removes a key.
     pub(crate) fn remove(&mut self, key: &K) {
         let Some(at) = self.find(key) else { return };
         self.0[at].keys.retain(|waiting| waiting != key);
@@ -40,7 +38,7 @@ impl<K: Payer> Lines<K> {
         }
     }
 
-    /// Puts a key behind those of its group, and its group behind the others. Also where only others of the group wait.
+    /// Moves a key to the end of its group and the group to the end, even if only other keys of the group wait.
     pub(crate) fn move_back(&mut self, key: &K) {
         let Some(mut line) = self.find(key).and_then(|at| self.0.remove(at)) else { return };
         if let Some(at) = line.keys.iter().position(|waiting| waiting == key)
@@ -51,8 +49,8 @@ impl<K: Payer> Lines<K> {
         self.0.push_back(line);
     }
 
-    /// Takes out the first key that may have a turn, of the groups from the place `at` on; `at` becomes its group's place. `may_group`
-    /// judges a group by any of its keys, so that not all of them are judged. The group goes behind the others.
+    /// Takes the first key that may have a turn, from the group at index `at` on; updates `at` to its group.
+    /// `may_group` judges a group by any one of its keys, to save time. The group moves to the end.
     pub(crate) fn next(
         &mut self,
         at: &mut usize,
@@ -70,7 +68,7 @@ impl<K: Payer> Lines<K> {
         None
     }
 
-    /// The first key that may have a turn, of the groups from the place `at` on; `at` becomes its group's place.
+    /// Returns the first key that may have a turn, from the group at index `at` on; updates `at` to its group.
     pub(crate) fn peek(&self, at: &mut usize, may: impl Fn(&K) -> bool) -> Option<&K> {
         while let Some(line) = self.0.get(*at) {
             if let Some(key) = line.keys.iter().find(|key| may(key)) {
@@ -81,7 +79,7 @@ impl<K: Payer> Lines<K> {
         None
     }
 
-    /// Takes out the first key that may have a turn of the group at the place `at`, which goes behind the others.
+    /// Takes the first key that may have a turn from the group at index `at`, and moves the group to the end.
     pub(crate) fn take(&mut self, at: usize, may: impl Fn(&K) -> bool) -> Option<K> {
         let line = self.0.get_mut(at)?;
         let place = line.keys.iter().position(may)?;
@@ -92,7 +90,6 @@ impl<K: Payer> Lines<K> {
         Some(key)
     }
 
-    /// Keys that wait.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.0.iter().map(|line| line.keys.len()).sum()

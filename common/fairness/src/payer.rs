@@ -1,4 +1,4 @@
-//! Who a bound is kept by.
+//! The key of a limit.
 
 use std::{collections::HashMap, convert::Infallible, hash::Hash};
 
@@ -6,15 +6,13 @@ use domain::{PayingAccount, ProjectId, SessionId, UserId};
 
 use super::Client;
 
-/// One of those who share something, each with a share of its own: the key of a bound. It has to be something that is not free
-/// to make, or whoever makes many of them has many shares.
-///
-/// Where several payers are one customer's, the [group](Self::group) has a share as well.
+/// A key with a share of its own in a limited resource. It must not be free to create, or its owner could have many
+/// shares. If several payers belong to one customer, their [group](Self::group) has a share as well.
 pub trait Payer: Clone + Eq + Hash {
-    /// What names a group.
+    /// The type that identifies a group.
     type Group: Clone + Eq + Hash;
 
-    /// The larger payer that this one is a part of.
+    /// Returns the larger payer that this one belongs to.
     fn group(&self) -> Option<Self::Group> {
         None
     }
@@ -28,7 +26,7 @@ impl Payer for Client {
     }
 }
 
-/// In a group with the other accounts of the person who stands behind it.
+/// Grouped with the other accounts of the person behind it.
 impl Payer for PayingAccount {
     type Group = UserId;
 
@@ -45,9 +43,10 @@ impl Payer for ProjectId {
     type Group = Infallible;
 }
 
-/// Returns the key that gives up a place in a full queue for `newcomer`, or `None` if the newcomer is refused. `waiting` yields each key
-/// with the number of its places. The key whose group has the most places gives one up, unless the newcomer's group would then have as
-/// many. This keeps one payer from filling a queue that all share.
+/// Returns the key that gives up a place in a full queue for `newcomer`, or `None` if the newcomer is refused.
+/// `waiting` yields each key with the number of its places. The key whose group has the most places gives one up,
+/// unless the newcomer's group would then have the same number. This keeps one payer from filling a queue that all
+/// share.
 pub(crate) fn to_push_out<'k, K: Payer + 'k>(
     newcomer: &K,
     waiting: impl Iterator<Item = (&'k K, usize)> + Clone,
@@ -73,17 +72,17 @@ impl Payer for u64 {
 impl<'a> Payer for &'a str {
     type Group = &'a str;
 
-    /// What stands before a slash.
+    /// The text before a slash.
     fn group(&self) -> Option<&'a str> {
         self.split_once('/').map(|(group, _)| group)
     }
 }
 
-/// One of this many parts of the whole is a group's, at least as much as one payer's.
+/// A group's share is the whole divided by this, or one payer's share if that is larger.
 pub(crate) const GROUP_DIVISOR: usize = 4;
 
-/// What a payer may hold while `free` of `total` is left, of which its share is `share`: all of that until half of the whole is held,
-/// then less and less, so that whoever comes later finds something. However many are greedy, the rest of the whole is left to others.
+/// Returns how much a payer may hold while `free` of `total` is left: all of `share` until half is in use, then less
+/// and less. However many payers are greedy, some is left for newcomers.
 pub(crate) fn share_now(share: usize, free: usize, total: usize) -> usize {
     if total == 0 {
         return share;

@@ -1,7 +1,8 @@
-//! A rate of bytes, kept for each key: an account. Its clients take turns.
+//! A rate of bytes for each key (an account), shared in turns by its clients.
 //!
-//! Bytes are booked before they are sent: a booking says when. It is made in the order in which it is asked for, and a client
-//! has few of them at a time, so that each gets its part of the rate however many streams it opens.
+//! Bytes are booked before they are sent; a booking tells when they may go out. Bookings are made in the order of
+//! requests, and a client has only a few at a time, so that each client gets its part of the rate however many streams
+//! it opens.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,32 +15,32 @@ use tokio::time::Instant;
 
 use super::Client;
 
-/// Keys, and clients of a key, that are known before those are looked for that can be forgotten.
+/// The number of keys, or clients of a key, below which idle ones are not searched for.
 const KNOWN: usize = 64;
 
-/// A rate for each key.
+/// The rate that applies to each key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Bytes in a second, at least one.
+    /// Bytes per second, at least one.
     pub bytes_per_second: u64,
-    /// Bytes that go out immediately where nothing was sent for a while.
+    /// Bytes that may go out immediately after an idle time.
     pub burst: u64,
-    /// Bookings that a client may have at a time.
+    /// The limit of concurrent bookings for a client.
     pub bookings: usize,
-    /// Longest time until the bytes of a booking may go out, before a key is crowded.
+    /// The delay of new bookings above which a key is crowded.
     pub backlog: Duration,
 }
 
-/// The answer to a request for bytes.
+/// The outcome of a request to book bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Booking {
-    /// They are booked, and may go out from this instant on.
+    /// The bytes are booked, and may go out from this instant on.
     From(Instant),
-    /// The client has as many bookings as it may; it asks again at this instant.
+    /// The client has reached its limit of bookings and should retry at this instant.
     AskAgain(Instant),
 }
 
-/// Keys, each with its rate.
+/// The keys with their rates.
 #[derive(Debug)]
 pub struct Rates<K> {
     rate: Rate,
@@ -49,33 +50,33 @@ pub struct Rates<K> {
 #[derive(Debug)]
 struct State<K> {
     keys: HashMap<K, Key>,
-    /// Keys that are known when those are forgotten next that used none of their rate lately.
+    /// The number of keys at which idle ones are next forgotten.
     full: usize,
 }
 
 #[derive(Debug)]
 struct Key {
-    /// The instant at which everything that was booked has gone out at the rate.
+    /// The instant at which everything booked has gone out.
     booked_until: Instant,
-    /// When the bytes of each client's bookings may go out, the first first.
+    /// When the bytes of each client's bookings may go out, earliest first.
     clients: HashMap<Client, VecDeque<Instant>>,
-    /// Clients that are known when those without a booking are forgotten next.
+    /// The number of clients at which those without bookings are next forgotten.
     full: usize,
 }
 
 impl<K: Clone + Eq + Hash> Rates<K> {
-    /// A rate of which nobody uses anything.
+    /// Creates an unused rate.
     pub fn new(rate: Rate) -> Self {
         let rate = Rate { bytes_per_second: rate.bytes_per_second.max(1), bookings: rate.bookings.max(1), ..rate };
         Self { rate, state: Mutex::new(State { keys: HashMap::new(), full: KNOWN }) }
     }
 
-    /// The rate of each key.
+    /// Returns the rate that applies to each key.
     pub fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// Books `bytes` of the rate of `key` for `client`. What is booked is used up, whether it is sent or not.
+    /// Books `bytes` of the rate of `key` for `client`. Booked bytes are used up, whether sent or not.
     pub fn book(&self, key: &K, client: Client, bytes: u64, now: Instant) -> Booking {
         let mut state = self.state();
         let burst = self.lasts(self.rate.burst);
@@ -109,19 +110,18 @@ impl<K: Clone + Eq + Hash> Rates<K> {
         Booking::From(from.max(now))
     }
 
-    /// Whether so much of the rate of `key` is booked that nobody else should begin to wait.
+    /// Returns whether `key` has so long a backlog that no further request should start to wait.
     pub fn is_crowded(&self, key: &K, now: Instant) -> bool {
         self.state().keys.get(key).is_some_and(|key| key.booked_until > now + self.rate.backlog)
     }
 
-    /// How long `bytes` take at the rate.
     fn lasts(&self, bytes: u64) -> Duration {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate.bytes_per_second);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {
-        // Nothing panics while the lock is held; what it guards is whole in any case.
+        // Nothing panics while the lock is held, so its contents are consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,9 @@
-//! Room for things of different sizes, in all and for each key, with waiting: memory for bodies, say. What is needed is taken
-//! before anything is held, so that nobody who waits keeps a part from the others.
+//! Room for items of different sizes, such as memory for bodies, in total and per key, with waiting. An item's whole
+//! size is acquired before it starts, so that no waiter keeps a part from others.
 //!
-//! The keys that wait take turns, group by group; the keys of a group together have a quarter, or one key's share if that is more. What is larger than a key's share is let in when the key holds nothing else, and what is
-//! larger than the whole counts as the whole: it is there alone.
+//! Waiting keys take turns, group by group. The keys of a group together have a quarter of the room, or one key's share
+//! if that is larger. An item larger than a key's share is admitted when the key holds nothing else, and an item larger
+//! than the total counts as the total: it is alone in the room.
 
 use std::{
     collections::VecDeque,
@@ -23,22 +24,22 @@ use super::{
 /// The bounds of a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoomBounds {
-    /// What all keys together hold.
+    /// The limit for all keys together.
     pub total: u64,
-    /// What one key holds, unless it is a single thing.
+    /// The limit for one key, unless it holds a single item.
     pub share: u64,
-    /// Those who wait. Where there are as many, the one that waits the most often makes room for others.
+    /// The limit of waiters. At this limit, the key that waits with the most makes room for others.
     pub waiting: usize,
-    /// Those of one key who wait.
+    /// The limit of waiters of one key.
     pub waiting_share: usize,
 }
 
-/// A room that many share. Clones share it.
+/// A shared room. Clones share it.
 pub struct Room<K: Payer> {
     shared: Arc<Shared<K>>,
 }
 
-/// A place in a room, given back when it is dropped.
+/// A place in a room, given back on drop.
 #[must_use = "a place that is dropped is given back"]
 pub struct Place<K: Payer> {
     shared: Arc<Shared<K>>,
@@ -59,11 +60,10 @@ struct State<K: Payer> {
     keys: HashMap<K, Holdings>,
     /// The groups whose keys hold something or wait.
     groups: HashMap<K::Group, OfGroup>,
-    /// The keys that wait, in the order of their turns.
     order: Lines<K>,
 }
 
-/// Numbers of a group, over all its keys.
+/// The totals of a group, over all its keys.
 #[derive(Default)]
 struct OfGroup {
     held: u64,
@@ -82,7 +82,7 @@ struct Waiting {
     grant: oneshot::Sender<()>,
 }
 
-/// One who waits, and leaves the queue when it is dropped.
+/// A waiter, which leaves the queue on drop.
 struct Waiter<'r, K: Payer> {
     shared: &'r Arc<Shared<K>>,
     key: &'r K,
@@ -98,14 +98,14 @@ impl<K: Payer> Clone for Room<K> {
 }
 
 impl<K: Payer> Room<K> {
-    /// A room within `bounds` that is empty.
+    /// Creates an empty room with `bounds`.
     pub fn new(bounds: RoomBounds) -> Self {
         let (held, waiting, next_waiter, keys, groups, order) = Default::default();
         let state = State { held, waiting, next_waiter, keys, groups, order };
         Self { shared: Arc::new(Shared { bounds, state: Mutex::new(state) }) }
     }
 
-    /// Takes a place of this size, and waits for it up to `patience`. A caller that gives up leaves the queue.
+    /// Takes a place of this size, waiting up to `patience`. A dropped caller leaves the queue.
     pub async fn take(&self, key: &K, size: u64, patience: Duration) -> Result<Place<K>, Refused> {
         let bounds = &self.shared.bounds;
         let size = size.min(bounds.total);
@@ -119,19 +119,19 @@ impl<K: Payer> Room<K> {
         timeout(patience, waiter.granted()).await.unwrap_or(Err(Refused::Full))
     }
 
-    /// What all keys hold together.
+    /// Returns the total size held by all keys.
     pub fn held(&self) -> u64 {
         self.shared.state().held
     }
 }
 
 impl<K: Payer> Place<K> {
-    /// Its size.
+    /// Returns the size of the place.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Makes it as large as `size`, if it is smaller, without waiting. Nothing changes when that is refused.
+    /// Grows the place to `size` if it is smaller, without waiting. If that is refused, nothing changes.
     pub fn grow_to(&mut self, size: u64) -> Result<(), Refused> {
         let bounds = &self.shared.bounds;
         let size = size.min(bounds.total);
@@ -154,13 +154,13 @@ impl<K: Payer> Place<K> {
 
 impl<K: Payer> Shared<K> {
     fn state(&self) -> MutexGuard<'_, State<K>> {
-        // Nothing panics while the lock is held; what it guards is whole in any case.
+        // Nothing panics while the lock is held, so its contents are consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RoomBounds {
-    /// What the keys of one group hold, unless it is a single thing.
+    /// Returns the limit for the keys of one group, unless they hold a single item.
     fn group_share(&self) -> u64 {
         self.share.max(self.total / GROUP_DIVISOR as u64)
     }
@@ -175,7 +175,7 @@ impl<K: Payer> State<K> {
         self.of_group(key, |of_group| of_group.held += size);
     }
 
-    /// Reads or changes the numbers of a key's group; those of a key without one are nothing.
+    /// Reads or changes the totals of a key's group. Returns the default for a key without a group.
     fn of_group<T: Default>(&mut self, key: &K, with: impl FnOnce(&mut OfGroup) -> T) -> T {
         let Some(group) = key.group() else { return T::default() };
         let of_group = self.groups.entry(group.clone()).or_default();
@@ -210,12 +210,12 @@ impl<K: Payer> State<K> {
         Ok((number, granted))
     }
 
-    /// Has the newest of those leave the queue who wait in it the most often, for the sake of `newcomer`. Returns false if nobody does.
+    /// Removes the newest waiter of the key that waits with the most, in favor of `newcomer`. Returns whether it did.
     fn push_out(&mut self, newcomer: &K) -> bool {
         let waiting = self.keys.iter().map(|(key, holdings)| (key, holdings.waiting.len()));
         let Some(key) = to_push_out(newcomer, waiting) else { return false };
         let Some(holdings) = self.keys.get_mut(&key) else { return false };
-        // Its grant, which is dropped, tells it.
+        // Dropping the waiter's sender notifies it.
         if holdings.waiting.pop_back().is_none() {
             return false;
         }
@@ -228,8 +228,8 @@ impl<K: Payer> State<K> {
         true
     }
 
-    /// Lets in those who wait, a place to each key before any gets a second. What does not fit yet keeps what is behind it
-    /// waiting, or it would never fit; what only its key's or group's share keeps out holds up nobody else.
+    /// Admits waiters, one for each key before any key gets a second. A waiter that does not fit holds up those behind
+    /// it, or it would never fit; one that only its key's or group's share excludes does not.
     fn grant(&mut self, bounds: &RoomBounds) {
         let mut at = 0;
         loop {
@@ -244,7 +244,7 @@ impl<K: Payer> State<K> {
                 self.waiting -= 1;
                 let is_left = !holdings.waiting.is_empty();
                 self.of_group(&key, |of_group| of_group.waiting -= 1);
-                // One who has gone is about to leave the queue by itself.
+                // A waiter that was dropped leaves the queue by itself.
                 if first.grant.send(()).is_ok() {
                     self.hold(&key, first.size);
                 }
@@ -256,12 +256,12 @@ impl<K: Payer> State<K> {
         }
     }
 
-    /// The size of what a key waits for first.
+    /// Returns the size of the first item that a key waits for.
     fn wanted(&self, key: &K) -> u64 {
         self.keys.get(key).and_then(|holdings| holdings.waiting.front()).map_or(0, |first| first.size)
     }
 
-    /// Whether what a key waits for first is within its share and its group's.
+    /// Returns whether the first item that a key waits for is within its share and its group's.
     fn is_within_share(&self, key: &K, bounds: &RoomBounds) -> bool {
         let (size, held) = (self.wanted(key), self.keys.get(key).map_or(0, |holdings| holdings.held));
         let of_group = key.group().and_then(|group| self.groups.get(&group)).map_or(0, |of_group| of_group.held);
@@ -290,7 +290,7 @@ impl<K: Payer> State<K> {
             self.of_group(key, |of_group| of_group.waiting -= left);
         }
         self.forget_if_idle(key);
-        // It may have kept smaller ones waiting.
+        // The waiter may have held up smaller ones.
         self.grant(bounds);
     }
 
@@ -303,7 +303,7 @@ impl<K: Payer> State<K> {
 
 impl<K: Payer> Waiter<'_, K> {
     async fn granted(mut self) -> Result<Place<K>, Refused> {
-        // The sender stays in the queue for as long as this waiter does, unless another needs the place more.
+        // The sender stays in the queue for as long as this waiter does, unless a newcomer pushes it out.
         (&mut self.granted).await.map_err(|_| Refused::Full)?;
         Ok(Place { shared: self.shared.clone(), key: self.key.clone(), size: self.size })
     }
@@ -312,7 +312,7 @@ impl<K: Payer> Waiter<'_, K> {
 impl<K: Payer> Drop for Waiter<'_, K> {
     fn drop(&mut self) {
         let mut state = self.shared.state();
-        // A place that was given in the very moment of giving up goes to the next.
+        // A place granted at the moment of giving up goes to the next waiter.
         if self.granted.try_recv().is_ok() {
             state.give_back(self.key, self.size, &self.shared.bounds);
         } else {

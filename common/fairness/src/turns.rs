@@ -1,4 +1,4 @@
-//! A bound on concurrent use of one resource, in all, per key and per group of keys, with waiting that goes round robin over the
+//! Limits concurrent use of a resource, in total, per key and per group of keys. Waiting is round robin over the
 //! groups, and over the keys of each. Shares shrink once half of the turns are taken.
 
 use std::{
@@ -23,22 +23,22 @@ use super::{
 /// The bounds of one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Turns that all keys together hold.
+    /// The limit of turns for all keys together.
     pub total: usize,
-    /// Turns that one key holds, while half of them all are free.
+    /// The limit of turns for one key, while half of all turns are free.
     pub share: usize,
-    /// Those of all keys that wait for a turn. Where there are as many, the one that waits the most often makes room for others.
+    /// The limit of waiters of all keys. At this limit, the key that waits with the most makes room for others.
     pub waiting: usize,
-    /// Those of one key that wait for a turn. A group has a quarter of all places, or as many as one key if that is more.
+    /// The limit of waiters of one key. A group may have a quarter of all places, or one key's if that is more.
     pub waiting_share: usize,
 }
 
-/// Why no turn was given.
+/// The reason no turn was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// The key holds, or waits for, as much as one key may.
+    /// The key has reached its limit of turns, or of waiters.
     Share,
-    /// All keys together hold, or wait for, as much as there is.
+    /// All turns, or all places to wait, are taken.
     Full,
 }
 
@@ -53,14 +53,13 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// The turns of one resource. Clones share them.
-///
-/// A group that waits gets its turn before any other gets a second one, however many keys of another's wait; so does a key of a group.
+/// The turns of one resource. Clones share them. A waiting group gets its turn before any other group gets a second
+/// one, however many keys of the other wait; within a group, the same holds for its keys.
 pub struct Turns<K: Payer> {
     shared: Arc<Shared<K>>,
 }
 
-/// The right to use the resource, given back when it is dropped.
+/// The right to use the resource, given back on drop.
 #[must_use = "a turn that is dropped is given back"]
 pub struct Turn<K: Payer> {
     shared: Arc<Shared<K>>,
@@ -69,7 +68,7 @@ pub struct Turn<K: Payer> {
 
 struct Shared<K: Payer> {
     bounds: Bounds,
-    /// A copy of the state's number, which is read without the lock.
+    /// A copy of the state's number, read without the lock.
     taken: AtomicUsize,
     state: Mutex<State<K>>,
 }
@@ -82,11 +81,10 @@ struct State<K: Payer> {
     keys: HashMap<K, Holdings>,
     /// The groups whose keys hold or wait for a turn.
     groups: HashMap<K::Group, OfGroup>,
-    /// The keys that wait, in the order of their turns.
     order: Lines<K>,
 }
 
-/// Numbers of a group, over all its keys.
+/// The totals of a group, over all its keys.
 #[derive(Default)]
 struct OfGroup {
     taken: usize,
@@ -100,7 +98,7 @@ struct Holdings {
     is_in_order: bool,
 }
 
-/// A place in the queue, left when it is dropped.
+/// A place in the queue, left on drop.
 struct Waiter<'t, K: Payer> {
     shared: &'t Arc<Shared<K>>,
     key: &'t K,
@@ -115,14 +113,14 @@ impl<K: Payer> Clone for Turns<K> {
 }
 
 impl<K: Payer> Turns<K> {
-    /// Turns within `bounds`, none of them taken.
+    /// Creates free turns with `bounds`.
     pub fn new(bounds: Bounds) -> Self {
         let (keys, groups, order) = Default::default();
         let state = State { taken: 0, waiting: 0, next_waiter: 0, keys, groups, order };
         Self { shared: Arc::new(Shared { bounds, taken: AtomicUsize::new(0), state: Mutex::new(state) }) }
     }
 
-    /// The bounds.
+    /// Returns the bounds.
     pub fn bounds(&self) -> Bounds {
         self.shared.bounds
     }
@@ -133,13 +131,13 @@ impl<K: Payer> Turns<K> {
         Ok(self.shared.turn(key))
     }
 
-    /// Takes a turn if one is free and the key holds fewer than `share`, whatever the share of a key is otherwise.
+    /// Takes a turn if one is free and the key holds fewer than `share`, which replaces the usual share.
     pub fn try_take_of(&self, key: &K, share: usize) -> Result<Turn<K>, Refused> {
         self.shared.change(|state, bounds| state.take(key, &Bounds { share, ..*bounds }))?;
         Ok(self.shared.turn(key))
     }
 
-    /// Takes a turn, and waits for it up to `patience`. A caller that gives up leaves the queue.
+    /// Takes a turn, waiting up to `patience`. A dropped caller leaves the queue.
     pub async fn take(&self, key: &K, patience: Duration) -> Result<Turn<K>, Refused> {
         let queued = self.shared.change(|state, bounds| match state.take(key, bounds) {
             Ok(()) => Ok(None),
@@ -153,12 +151,12 @@ impl<K: Payer> Turns<K> {
         }
     }
 
-    /// Turns that are taken. Waits for nothing.
+    /// Returns the number of turns taken, without locking.
     pub fn taken(&self) -> usize {
         self.shared.taken.load(Ordering::Relaxed)
     }
 
-    /// The `count` keys that hold the most turns, with their numbers, the greediest first.
+    /// Returns the `count` keys that hold the most turns, in descending order, with their numbers.
     pub fn greediest(&self, count: usize) -> Vec<(K, usize)> {
         let mut keys: Vec<_> = {
             let state = self.shared.state();
@@ -171,12 +169,12 @@ impl<K: Payer> Turns<K> {
 }
 
 impl<K: Payer> Turn<K> {
-    /// The key that holds the turn.
+    /// Returns the key that holds the turn.
     pub fn key(&self) -> &K {
         &self.key
     }
 
-    /// Turns that all keys together hold, this one among them. Waits for nothing.
+    /// Returns the number of turns taken by all keys, including this one, without locking.
     pub fn taken(&self) -> usize {
         self.shared.taken.load(Ordering::Relaxed)
     }
@@ -184,7 +182,7 @@ impl<K: Payer> Turn<K> {
 
 impl<K: Payer> Shared<K> {
     fn state(&self) -> MutexGuard<'_, State<K>> {
-        // Nothing panics while the lock is held; what it guards is whole in any case.
+        // Nothing panics while the lock is held, so its contents are consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -201,7 +199,7 @@ impl<K: Payer> Shared<K> {
 }
 
 impl<K: Payer> State<K> {
-    /// Whether the key may have another turn.
+    /// Returns whether the key may have another turn.
     fn allows(&self, key: &K, bounds: &Bounds) -> Result<(), Refused> {
         if !self.allows_key(key, bounds) || !self.allows_group(key, bounds) {
             return Err(Refused::Share);
@@ -233,7 +231,6 @@ impl<K: Payer> State<K> {
         self.of_group(key, |of_group| of_group.taken += 1);
     }
 
-    /// Changes the numbers of a key's group, if it is in one.
     fn of_group(&mut self, key: &K, change: impl FnOnce(&mut OfGroup)) {
         let Some(group) = key.group() else { return };
         let of_group = self.groups.entry(group.clone()).or_default();
@@ -264,12 +261,12 @@ impl<K: Payer> State<K> {
         Ok((number, granted))
     }
 
-    /// Has the newest of those leave the queue who wait in it the most often, for the sake of `newcomer`. Returns false if nobody does.
+    /// Removes the newest waiter of the key that waits with the most, in favor of `newcomer`. Returns whether it did.
     fn push_out(&mut self, newcomer: &K) -> bool {
         let waiting = self.keys.iter().map(|(key, holdings)| (key, holdings.waiting.len()));
         let Some(key) = to_push_out(newcomer, waiting) else { return false };
         let Some(holdings) = self.keys.get_mut(&key) else { return false };
-        // Its grant, which is dropped, tells it.
+        // Dropping the waiter's sender notifies it.
         if holdings.waiting.pop_back().is_none() {
             return false;
         }
@@ -283,7 +280,6 @@ impl<K: Payer> State<K> {
         true
     }
 
-    /// Puts a key into the order if it waits.
     fn line_up(&mut self, key: &K) {
         if let Some(holdings) = self.keys.get_mut(key)
             && !holdings.is_in_order
@@ -301,7 +297,7 @@ impl<K: Payer> State<K> {
             holdings.taken -= 1;
         }
         self.of_group(key, |of_group| of_group.taken -= 1);
-        // The others have waited for longer than it has not had its all.
+        // The other keys have waited for longer than this one has been below its limit.
         if had_its_all {
             self.order.move_back(key);
         }
@@ -309,9 +305,9 @@ impl<K: Payer> State<K> {
         self.grant(bounds);
     }
 
-    /// Gives what is free to the keys that wait and have not used up their share, one turn to each group before any gets a second.
+    /// Gives free turns to waiting keys within their shares, one for each group before any gets a second.
     fn grant(&mut self, bounds: &Bounds) {
-        // A share only shrinks with what is granted: those that were passed over need not be looked at again.
+        // A share only shrinks as turns are granted, so skipped keys need no second check.
         let mut at = 0;
         while self.taken < bounds.total {
             let mut order = std::mem::take(&mut self.order);
@@ -323,7 +319,7 @@ impl<K: Payer> State<K> {
             if let Some((_, waiter)) = holdings.waiting.pop_front() {
                 self.waiting -= 1;
                 self.of_group(&key, |of_group| of_group.waiting -= 1);
-                // A waiter that has gone is about to leave the queue by itself.
+                // A waiter that was dropped leaves the queue by itself.
                 if waiter.send(()).is_ok() {
                     self.hold(&key);
                 }
@@ -359,7 +355,7 @@ impl<K: Payer> State<K> {
 
 impl<K: Payer> Waiter<'_, K> {
     async fn granted(mut self) -> Result<Turn<K>, Refused> {
-        // The sender stays in the queue for as long as this place does, unless another needs it more.
+        // The sender stays in the queue for as long as this waiter does, unless a newcomer pushes it out.
         (&mut self.granted).await.map_err(|_| Refused::Full)?;
         Ok(self.shared.turn(self.key))
     }
@@ -369,7 +365,7 @@ impl<K: Payer> Drop for Waiter<'_, K> {
     fn drop(&mut self) {
         let (key, number, granted) = (self.key, self.number, &mut self.granted);
         self.shared.change(|state, bounds| {
-            // A turn that was given in the very moment of giving up goes to the next.
+            // A turn granted at the moment of giving up goes to the next waiter.
             if granted.try_recv().is_ok() {
                 state.release(key, bounds);
             } else {

@@ -1,8 +1,8 @@
-//! What edges may do in Redis: the rules of a user of their own (`ACL SETUSER`, Redis 7).
+//! The rights of edges in Redis: the rules of a separate user (`ACL SETUSER`, Redis 7).
 //!
-//! An edge hears changes and cannot announce any. It reaches the keys of the AI gateway, the guesses at sites' passwords and what edges report of themselves, reads
-//! whose Redis it is, and no other keys: not the counters of rate limits, nor the stream of events. Scripts run with these rules, too.
-//! A test runs edges as this user.
+//! An edge receives changes and cannot announce any. It can access the keys of the AI gateway, of password guesses at
+//! sites and of edge reports, and can read which database owns the Redis. It can access no other keys, neither the
+//! counters of rate limits nor the stream of events. The rules apply to scripts, too. A test runs edges as this user.
 
 use sha2::{Digest as _, Sha256};
 
@@ -18,19 +18,19 @@ use super::{
 const WRITTEN: [&str; 3] = ["svc:ai:*", "svc:gate:*", Program::Edge.key()];
 const READ: [&str; 2] = [name::NAME, "svc:ping*"];
 
-/// The commands that edges use, in scripts as well. SCAN, for what a dead edge left open, tells the names of all keys.
+/// The commands that edges use, also in scripts. SCAN, which finds what a dead edge left open, reveals all key names.
 const COMMANDS: &str = "+ping +hello +auth +select +info +time \
      +cluster|slots +cluster|shards +cluster|nodes +cluster|myid +asking +readonly +readwrite +subscribe +unsubscribe +eval +evalsha \
      +script|load +exists +get +set +psetex +del +pexpire +pttl +pfadd +scard +sismember +sadd +srem +smembers +hget +hgetall +hmget +hset +hsetnx +hdel +hexists +hincrby \
      +hvals +scan +lindex +llen +lpop +lpush +lrange +lrem +lset +rpop";
 
-/// Returns what follows `ACL SETUSER`, or `user` in Redis's configuration, for edges that log in as `user` with `password`. Of the
-/// password it has a hash.
+/// Returns the arguments of `ACL SETUSER`, or of `user` in Redis's configuration, for edges that log in as `user` with
+/// `password`. They contain only a hash of the password.
 pub fn edge_user(user: &str, password: &str) -> String {
     let password = hex::encode(Sha256::digest(password));
     let written = WRITTEN.map(|keys| format!("~{keys}")).join(" ");
     let read = READ.map(|keys| format!("%R~{keys}")).join(" ");
-    // Publishing stands apart: the rules of channels do not tell who hears from who speaks.
+    // A selector of its own, because channel rules do not distinguish subscribing from publishing.
     format!(
         "{user} reset on #{password} {written} {read} &{CHANGES_CHANNEL} &{TOP_CHANNEL} &{TRAFFIC_CHANNEL} \
          &{ANSWERS_CHANNEL}:* {COMMANDS} \

@@ -1,6 +1,6 @@
-//! Answers that edges keep in memory for clients who come back: who keeps which, and the channels on which edges ask each other.
+//! Responses that edges keep for clients that reconnect: which edge keeps which, and the channels between edges.
 //!
-//! Redis has the claims, which expire, and none of the answers. Messages between edges are sealed by whoever sends them.
+//! Redis has only the claims, which expire, and no responses. The sender seals messages between edges.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -8,10 +8,10 @@ use redis::{AsyncCommands as _, RedisError, Script};
 
 use super::{Redis, leases::whole};
 
-/// What the names of the edges' channels begin with.
+/// The prefix of the names of the edges' channels.
 pub const ANSWERS_CHANNEL: &str = "svc:ai:answers";
 
-/// Sets a claim, unless there is another than these two. Returns the one that there is instead.
+/// Sets a claim unless a claim other than these two exists, which is then returned.
 static CLAIM: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local held = redis.call('GET', KEYS[1])
@@ -21,7 +21,7 @@ static CLAIM: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Removes a claim, unless it is another one.
+/// Removes a claim if it is the given one.
 static RELEASE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
@@ -29,14 +29,14 @@ static RELEASE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// The channel on which an edge is asked, and answered.
+/// Returns the channel on which an edge receives requests and replies.
 pub fn answers_channel(edge: &str) -> String {
     format!("{ANSWERS_CHANNEL}:{edge}")
 }
 
 impl Redis {
-    /// Claims the answer called `name` for a time, also in the place of the claim `former`; a claim that is held already is extended.
-    /// Returns the other claim that there is instead, if there is one.
+    /// Claims the response `name` for `time`, and extends the claim if it is already held. The claim may also replace
+    /// `former`. Returns the conflicting claim, if there is one.
     pub async fn claim_answer(
         &self,
         name: &str,
@@ -49,12 +49,12 @@ impl Redis {
         script.invoke_async(&mut self.commands()).await
     }
 
-    /// Gives a claim up.
+    /// Releases a claim.
     pub async fn release_answer(&self, name: &str, claim: &str) -> Result<(), RedisError> {
         RELEASE.key(key(name)).arg(claim).invoke_async(&mut self.commands()).await
     }
 
-    /// Returns the claim of the answer called `name`.
+    /// Returns the claim of the response `name`.
     pub async fn answer_claim(&self, name: &str) -> Result<Option<String>, RedisError> {
         self.commands().get(key(name)).await
     }

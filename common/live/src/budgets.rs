@@ -1,18 +1,18 @@
-//! What an account may still use of the AI gateway, kept in Redis so that all edges count as one.
+//! The remaining budget of an account for the AI gateway, kept in Redis so that it holds over all edges together.
 //!
-//! A completion can be admitted together with [spares](Redis::admit): reservations for requests that are likely to follow
-//! at once, which then need not wait for Redis.
+//! A completion can be admitted together with [spares](Redis::admit): reservations for requests that are likely to
+//! follow immediately and then need not wait for Redis.
 //!
-//! Three keys an account, which live together in a cluster: `minute`, the times of its last admissions; `open`, the
-//! completions that Postgres does not have yet, each as the row that it will be; `spent`, a hash of the tokens of the day
-//! (`dt`) and the cost of the month (`mc`) as Postgres last gave them, with the version of that (`dv`, `mv`), and the
-//! sums of `open` beside them (`dh`, `mh`); and the same of the month for each key that has a limit of its own.
+//! Each account has three keys, on the same node of a cluster: `minute` has the times of its recent admissions; `open`
+//! has the completions that Postgres does not have yet, each as its future row; `spent` is a hash with the tokens of
+//! the day (`dt`) and the cost of the month (`mc`) as Postgres last gave them, with their versions (`dv`, `mv`), the
+//! sums of `open` (`dh`, `mh`), and the month's figures for each key that has its own limit.
 //!
-//! Nothing here is the truth. A completion is in `open` until Postgres has its row; then [`Redis::confirm`] takes it
-//! out and puts Postgres's own total in the place of the old one, in one step. Totals are never added up here, so a
-//! step that is repeated, lost or late cannot count anything twice. When `spent` is gone, or is of another memory of Redis
-//! than this one (`memory`: it was restarted, and may have lost its last moment), [`Redis::admit`] says so and is called
-//! again with what Postgres holds.
+//! Redis is not the source of truth. A completion is in `open` until Postgres has its row; then [`Redis::confirm`]
+//! removes it and replaces the total by Postgres's in one step. Totals are never added up here, so a step that is
+//! repeated, lost or late cannot count anything twice. If `spent` is missing, or belongs to another memory of Redis
+//! than the present one (`memory`: it was restarted, and may have lost its last moments), [`Redis::admit`] reports that
+//! and is called again with Postgres's figures.
 
 mod entries;
 mod functions;
@@ -39,10 +39,9 @@ use super::{
     leases::{Epoch, SWEEPER, whole},
 };
 
-/// Keys of one `SCAN` step.
 const SCAN_STEP: usize = 1_000;
 
-/// The time from its making within which a spare reservation may be used, and after which it is given back.
+/// The time after its creation within which a spare reservation may be used. Afterwards it is given back.
 pub const SPARE_LIFE: Duration = Duration::from_millis(250);
 
 /// The limits of an account.
@@ -60,34 +59,33 @@ pub struct Budget {
     pub key_limit: Option<u64>,
 }
 
-/// The result of an admission, and when Redis came to it, by its own clock. No other decides what day and month a completion
-/// is charged to.
+/// The result of an admission, and its time by Redis's clock, which alone decides the charged day and month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Judgement {
     /// The result.
     pub verdict: Verdict,
     /// The time of the admission.
     pub at: Timestamp,
-    /// What it says of spares.
+    /// The state of spares.
     pub spares: SpareStatus,
 }
 
-/// What an admission says of the account's spare reservations.
+/// The state of an account's spare reservations after an admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpareStatus {
-    /// So many of those that were wanted were made, the first ones.
+    /// This many of the requested spares were made, the first ones.
     Made(usize),
-    /// The request would be refused without them, too.
+    /// Spares are not the reason for a refusal.
     NotInTheWay,
-    /// The request is refused for what spares hold. Their edge gives them back within this time; when it is over, somebody else
-    /// has to, because their edge has died or sleeps.
+    /// The request is refused because of spares. Their edge gives them back within this time; afterwards another
+    /// process has to, because the edge has died or is suspended.
     InTheWayFor(Duration),
 }
 
 /// The result of an admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The account's sums, or those of a key with a limit, are not there. Nothing was done: ask again with what Postgres has.
+    /// The sums of the account, or of a key with a limit, are missing. Nothing was done: retry with Postgres's figures.
     Unknown,
     /// Too many completions in the last minute.
     Minute(Used),
@@ -99,7 +97,7 @@ pub enum Verdict {
     AccountLimit(Used),
     /// More than the key's limit of the month has left.
     KeyLimit(Used),
-    /// The reservation stands.
+    /// The reservation was made.
     Admitted(Used),
 }
 
@@ -108,54 +106,50 @@ pub enum Verdict {
 pub struct Used {
     /// Completions in the last minute.
     pub requests: u64,
-    /// Time until the oldest of these completions is a minute old, when there is room again if there was none.
+    /// The time until the oldest of these completions is a minute old and frees a place.
     pub frees_in: Duration,
-    /// Time until all of these completions are a minute old.
+    /// The time until all of these completions are a minute old.
     pub resets_in: Duration,
-    /// Tokens of the day, reservations included.
+    /// Tokens of the day, including reservations.
     pub tokens: u64,
 }
 
-/// A completion that Postgres does not have yet, and the edge that is to record it.
+/// A completion that Postgres does not have yet, and the edge that will record it.
 #[derive(Debug, Clone)]
 pub struct Open {
-    /// Id of the edge.
+    /// The id of the edge.
     pub edge: String,
-    /// The row that the completion will be, as far as it is known.
+    /// The completion's future row, as far as it is known.
     pub row: UsageRow,
 }
 
 impl Open {
-    /// Whether somebody has [claimed](Redis::claim) it. Then the edge is not known any more.
+    /// Returns whether it was [claimed](Redis::claim). Its edge is then no longer known.
     pub fn is_claimed(&self) -> bool {
         self.edge == SWEEPER
     }
 }
 
-/// What became of a reservation that was to be released.
+/// The outcome of releasing a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
-    /// It is given back.
+    /// The reservation was given back.
     Released,
-    /// There is none: it was never made, or is released or settled already.
+    /// There is no reservation: it was never made, or is already released or settled.
     Missing,
-    /// Somebody is settling the completion, or has asked for it although it was a spare, and will have settled it when its
-    /// reservation is missing.
+    /// Another process is settling the completion, or a request has used the spare. It settles without its reservation.
     Claimed,
 }
 
-/// The memory of Redis that is known, and the script of admission that goes with it.
-///
-/// Redis forgets scripts when it ends, whatever it saves; and this one names the memory it is for. So the first admission
-/// after a restart finds no script, whoever asks, and sums of an earlier memory are not taken for those of this one,
-/// although nobody asks which it is while a client waits.
+/// The known memory of Redis, and the admission script that belongs to it. Redis forgets scripts when it stops,
+/// whatever it persists, and this script names its memory. So the first admission after a restart finds no script, and
+/// earlier sums are not mistaken for current ones, without an extra query while a client waits.
 #[derive(Clone, Default)]
 pub(super) struct Memory(Arc<Present>);
 
 #[derive(Default)]
 struct Present {
     known: RwLock<Option<Known>>,
-    /// How many memories have been known.
     number: AtomicU64,
 }
 
@@ -185,17 +179,18 @@ impl Redis {
         self.admission().await?.load_async(&mut self.commands()).await.map(drop)
     }
 
-    /// Returns a number that grows whenever Redis is found to have another memory than before: what Redis answered under
-    /// another number may not hold any more.
+    /// Returns a number that grows whenever Redis has a new memory. Answers under another number may no longer hold.
     pub fn memory_number(&self) -> u64 {
         self.memory.0.number.load(Ordering::Relaxed)
     }
 
-    /// Reserves what `row` can use at most, if the account has so much left. After [`Verdict::Unknown`], `base` is what
-    /// Postgres holds for the day of [`Judgement::at`]. The reservation is of the day on which it is made, whatever `row` says.
+    /// Reserves the most that `row` can use, if the account has that much left.
     ///
-    /// While no limit is used by more than half, as much is reserved for each of `spares` ([`UsageRow::set_spare`]), which are of
-    /// the same key. Each must be used within [`SPARE_LIFE`], and then be [reported](Self::revalue), or else be
+    /// After [`Verdict::Unknown`], pass as `base` Postgres's figures for the day of [`Judgement::at`]. The reservation
+    /// counts for the day on which it is made, whatever `row` says.
+    ///
+    /// While every limit is at most half used, the same is reserved for each of `spares` ([`UsageRow::set_spare`]),
+    /// which belong to the same key. Each has to be used within [`SPARE_LIFE`] and then [reported](Self::revalue), or
     /// [given back](Self::release).
     pub async fn admit(
         &self,
@@ -227,7 +222,7 @@ impl Redis {
         };
         let answer = call(&*self.admission().await?).query_async(&mut self.commands()).await;
         let answer = match answer {
-            // It knows no such script: it may have begun anew, and then what it holds is not to be relied on.
+            // Redis may have restarted, and what it has is then unreliable.
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                 self.epoch().await?;
                 let script = self.admission().await?;
@@ -239,7 +234,6 @@ impl Redis {
         judgement(answer?, spares.len())
     }
 
-    /// The script of admission for the memory of Redis that is known.
     async fn admission(&self) -> Result<Arc<Script>, RedisError> {
         if let Some(script) = self.memory.admission() {
             return Ok(script);
@@ -248,13 +242,13 @@ impl Redis {
         self.memory.admission().ok_or_else(|| (ErrorKind::Client, "the memory of Redis is not known").into())
     }
 
-    /// Replaces an account's open completions by what is known of them now. One that is not open stays so: Postgres may have
-    /// it by now, if this arrives late.
+    /// Replaces an account's open completions by their current figures. A completion that is not open is not opened:
+    /// this call may be late, and Postgres may already have it.
     pub async fn revalue(&self, edge: &str, account: &Account, rows: &[&UsageRow]) -> Result<(), RedisError> {
         self.report(edge, account, rows, false).await
     }
 
-    /// Opens completions of an account that Redis may have lost, as what is known of them now.
+    /// Opens completions of an account that Redis may have lost, with their current figures.
     pub async fn restore(&self, edge: &str, account: &Account, rows: &[&UsageRow]) -> Result<(), RedisError> {
         self.report(edge, account, rows, true).await
     }
@@ -270,7 +264,7 @@ impl Redis {
         call.invoke_async(&mut self.commands()).await
     }
 
-    /// Closes completions that Postgres has recorded. `spent` is the account's usage with these included.
+    /// Closes completions that Postgres has recorded. `spent` is the account's usage including them.
     pub async fn confirm(&self, spent: &DaySpent, ids: &[&CompletionId]) -> Result<(), RedisError> {
         let month = Month::containing(spent.day);
         self.close(&spent.account, ids, |call| {
@@ -285,8 +279,8 @@ impl Redis {
         .map(drop)
     }
 
-    /// Gives back reservations of completions that used nothing; of [spares](UsageRow::is_spare) their place in the minute, too, unless a
-    /// request has come for them meanwhile. Returns what became of each.
+    /// Gives back the reservations of completions that used nothing. [Spares](UsageRow::is_spare) also give back their
+    /// place in the minute, unless a request has used them. Returns the outcome for each.
     pub async fn release<'r>(
         &self,
         account: &Account,
@@ -294,7 +288,7 @@ impl Redis {
     ) -> Result<Vec<(&'r UsageRow, Release)>, RedisError> {
         let (spares, others): (Vec<&UsageRow>, Vec<&UsageRow>) = rows.iter().partition(|row| row.is_spare());
         let mut released = Vec::with_capacity(rows.len());
-        // A spare that is released again is missing, and that is all. So they come first: the others may fail.
+        // Spares come first, because repeating their release is harmless if the second call fails.
         for (rows, minute) in [(spares, Some(minute_key(account.as_str()))), (others, None)] {
             if rows.is_empty() {
                 continue;
@@ -317,8 +311,8 @@ impl Redis {
         Ok(released)
     }
 
-    /// Claims open completions of edges that are gone, which are to be settled without them. Returns those that are still
-    /// open. Until they are confirmed, an edge that comes back is told so by [`release`](Self::release).
+    /// Claims open completions of dead edges, to be settled without them. Returns those that are still open. Until they
+    /// are confirmed, [`release`](Self::release) reports the claim to an edge that comes back.
     pub async fn claim(&self, account: &Account, ids: &[&CompletionId]) -> Result<Vec<Open>, RedisError> {
         self.note_edge(SWEEPER).await?;
         let mut call = scripts::CLAIM.key(open_key(account.as_str()));
@@ -366,25 +360,22 @@ impl Redis {
         Ok(accounts)
     }
 
-    /// Returns the completions of an account that Postgres does not have yet. Entries that cannot be parsed are left
-    /// out.
+    /// Returns an account's completions that Postgres does not have yet. Entries that cannot be parsed are omitted.
     pub async fn open_of(&self, account: &Account) -> Result<Vec<Open>, RedisError> {
         let entries: Vec<String> = self.commands().hvals(open_key(account.as_str())).await?;
         Ok(entries.iter().filter_map(|entry| parse(entry)).collect())
     }
 }
 
-/// The argument of a script that may be absent.
 fn or_empty(number: Option<u64>) -> String {
     number.map(|number| number.to_string()).unwrap_or_default()
 }
 
-/// What the script of admission returns: the verdict, the requests of the minute, the time until the first and until all of them are
-/// a minute old, the tokens of the day, the time of the admission, and what it says of spares.
+/// The reply of the admission script: the verdict, the requests of the minute, the time until the first and until all
+/// of them are a minute old, the tokens of the day, the time of the admission, and the state of spares.
 type Admission = (u8, u64, i64, i64, i64, i64, i64);
 
-/// Reads an admission. Only the words that the script has are understood: an answer of another program under the same name, or of a
-/// later version of the script, admits nobody.
+/// Parses an admission. Values unknown to this version (another program's script, a later version) admit nothing.
 fn judgement(
     (status, requests, frees, resets, tokens, at, spares): Admission,
     wanted: usize,
@@ -416,7 +407,6 @@ fn judgement(
     Ok(Judgement { verdict, at: Timestamp::from_unix_millis(at), spares })
 }
 
-/// What the script says became of a reservation.
 fn outcome(closed: u8) -> Result<Release, RedisError> {
     match closed {
         0 => Ok(Release::Missing),

@@ -1,5 +1,4 @@
-//! A Redis cluster: `redis+cluster://[user:password@]host:port,host:port`, or `rediss+cluster://…`. Some of the nodes
-//! suffice; they tell of the others.
+//! A Redis cluster: `redis+cluster://[user:password@]host:port,host:port`, or `rediss+cluster://…`. Some nodes suffice.
 
 use std::{
     collections::BTreeMap,
@@ -20,21 +19,20 @@ use super::{
     silence::{Replaceable, Watched, tcp_settings},
 };
 
-/// Longest wait for everything: a command may have to be sent to another node than the first.
+/// The timeout of a command including redirects to other nodes.
 const OVERALL_TIMEOUT: Duration = Duration::from_secs(1);
-/// Longest wait for the connections to be made: one of the nodes may be silent, and is waited for in vain.
+/// The timeout for establishing the connections, part of which an unresponsive node may use up.
 const MAKING_TIMEOUT: Duration = Duration::from_secs(3);
-/// How often a command is sent again, to a node that moved or came back, and the pauses in milliseconds.
+/// The number of times that a command is sent again, to a node that moved or came back, and the pauses in milliseconds.
 const RETRIES: u32 = 3;
 const RETRY_WAIT: std::ops::Range<u64> = 10..200;
 
-/// For slots that were asked for: what is written between braces in a key for it to be in that slot. One a node, mostly.
+/// A cache of hash tags by slot: the text between braces that places a key in the slot. Usually one per node.
 static TAGS: Mutex<BTreeMap<u16, u32>> = Mutex::new(BTreeMap::new());
 
-/// The connections to the nodes of a cluster.
 pub(super) struct Cluster {
     urls: Vec<String>,
-    /// PEM: the only authorities that are trusted; the system's when absent.
+    /// PEM: the only trusted authorities; `None` for the system's.
     authority: Option<Vec<u8>>,
     client: ClusterClient,
     made: Replaceable<OnceCell<ClusterConnection>>,
@@ -54,7 +52,6 @@ impl Cluster {
         Ok(Self { urls: urls.to_vec(), authority, client, made: Replaceable::new(OnceCell::new()) })
     }
 
-    /// Makes connections for commands whose answers Redis may hold back, so long that they take `patience`.
     pub(super) async fn patient(&self, patience: Duration) -> Result<ClusterConnection, RedisError> {
         let client = builder(&self.urls, self.authority.as_deref())
             .connection_timeout(CONNECTION_TIMEOUT)
@@ -69,22 +66,20 @@ impl Cluster {
             .unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()))
     }
 
-    /// Runs `command` over the present connection, which follows the cluster through its changes, and gives that up when it
-    /// has fallen silent, or is refused at every node.
+    /// Runs `command` over the current connection, and abandons the connection if it stalls or every node refuses it.
     pub(super) async fn run<T>(
         &self,
         command: impl AsyncFnOnce(ClusterConnection) -> Result<T, RedisError>,
     ) -> Result<T, RedisError> {
         let used = self.made.present();
         let answer = command(self.connection(&used).await?).await;
-        // An answer of one node says nothing of another.
+        // A reply of one node says nothing about another.
         if answer.as_ref().is_err_and(|error| error.is_timeout() || is_unusable(error)) {
             self.made.record_late(&used, || Ok(OnceCell::new()));
         }
         answer
     }
 
-    /// Made when first needed.
     async fn connection(&self, used: &Watched<OnceCell<ClusterConnection>>) -> Result<ClusterConnection, RedisError> {
         if let Some(made) = used.connection.get() {
             return Ok(made.clone());
@@ -96,7 +91,6 @@ impl Cluster {
             .cloned()
     }
 
-    /// One slot of each node that has any.
     pub(super) async fn slots(&self) -> Result<Vec<u16>, RedisError> {
         let mut question = redis::cmd("CLUSTER");
         question.arg("NODES");
@@ -109,7 +103,6 @@ impl Cluster {
         Ok(slots)
     }
 
-    /// Asks the node that has this slot.
     pub(super) async fn ask<T: FromRedisValue>(&self, slot: u16, question: Cmd) -> Result<T, RedisError> {
         let slot = Slot::new(slot).ok_or((ErrorKind::Client, "there is no such slot"))?;
         let node = SingleNodeRoutingInfo::SpecificNode(Route::with_slot(slot, SlotAddr::Master));
@@ -119,7 +112,7 @@ impl Cluster {
     }
 }
 
-/// Whether an answer says that the nodes refuse the login, or that none is connected. Such connections may be given up like silent ones.
+/// Returns whether the nodes refuse the login, or none is connected. Such connections may be abandoned.
 fn is_unusable(error: &RedisError) -> bool {
     let is_kind = matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::ClusterConnectionNotFound);
     is_kind || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
@@ -134,7 +127,7 @@ fn builder(urls: &[String], authority: Option<&[u8]>) -> ClusterClientBuilder {
     }
 }
 
-/// What has to stand between braces in a key for it to be in this slot. Found by trying, some ten thousand times.
+/// Finds the hash tag that places a key in this slot, by some ten thousand trials.
 pub(super) fn tag(slot: u16) -> u32 {
     let mut tags = TAGS.lock().unwrap_or_else(PoisonError::into_inner);
     *tags.entry(slot).or_insert_with(|| {
@@ -143,7 +136,7 @@ pub(super) fn tag(slot: u16) -> u32 {
     })
 }
 
-/// The addresses in the URL of a cluster, each as one that stands by itself; none when it is not the URL of a cluster.
+/// Splits the URL of a cluster into the URLs of its nodes. Returns `None` if it is not the URL of a cluster.
 pub(super) fn urls(url: &str) -> Option<Vec<String>> {
     let (scheme, rest) = url.split_once("+cluster://")?;
     let (hosts, tail) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
@@ -152,12 +145,12 @@ pub(super) fn urls(url: &str) -> Option<Vec<String>> {
     Some(hosts.split(',').map(|host| format!("{scheme}://{user}{}{tail}", host.trim())).collect())
 }
 
-/// The first slot of each node in what `CLUSTER NODES` says: `id address flags … slot-slot slot …`.
+/// Returns the first slot of each node from the output of `CLUSTER NODES`: `id address flags … slot-slot slot …`.
 fn first_slots(nodes: &str) -> Vec<u16> {
     let first = |line: &str| {
         let mut fields = line.split(' ');
         let is_master = fields.nth(2)?.split(',').any(|flag| flag == "master");
-        // A slot on its way to another node stands in brackets.
+        // A migrating slot is in brackets.
         let slot = fields.skip(5).find(|field| !field.starts_with('['))?;
         is_master.then(|| slot.split('-').next()?.parse().ok()).flatten()
     };

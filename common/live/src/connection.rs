@@ -1,4 +1,4 @@
-//! One multiplexed connection a process, which reconnects by itself; clones share it. To one Redis, or to a cluster.
+//! One multiplexed, self-reconnecting connection per process, to a single Redis or a cluster; clones share it.
 
 use std::{
     path::Path,
@@ -24,36 +24,31 @@ use super::{
     silence::{Replaceable, tcp_settings},
 };
 
-/// Longest wait for an answer. A Redis that is slower is treated as absent.
+/// The timeout of a response. A slower Redis is treated as unavailable.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
-/// Longest wait for a connection.
 pub(super) const CONNECTION_TIMEOUT: Duration = Duration::from_secs(1);
-/// Pause between two attempts to connect. In between commands fail with the error of the last attempt.
+/// The pause between connection attempts. In between, commands fail with the error of the last attempt.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A handle on Redis. Cheap to clone.
+/// A handle to Redis. Cheap to clone.
 #[derive(Clone)]
 pub struct Redis {
-    /// The addresses at which subscriptions can be made; one, except in a cluster.
+    /// The addresses for subscriptions; only one, except in a cluster.
     clients: Arc<[Client]>,
-    /// The index of the one at which the next subscription is made.
     next: Arc<AtomicUsize>,
     shared: Target,
-    /// Whether this Redis is another database's; see [`Redis::set_refused`].
+    /// Whether this Redis belongs to another database; see [`Redis::set_refused`].
     pub(super) is_refused: Arc<AtomicBool>,
     pub(super) memory: Memory,
 }
 
-/// A connection whose answers may take longer than those of the shared one.
+/// A connection for blocking commands, whose responses may take longer than the shared connection allows.
 pub(super) enum Patient {
-    /// To one Redis.
     Single(MultiplexedConnection),
-    /// To the nodes of a cluster.
     Cluster(ClusterConnection),
 }
 
 impl Patient {
-    /// Runs a command.
     pub(super) async fn run<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
         match self {
             Self::Single(connection) => command.query_async(connection).await,
@@ -66,23 +61,21 @@ impl Patient {
 #[derive(Clone)]
 pub struct Commands {
     target: Target,
-    /// None for a look at whose Redis this is.
+    /// `None` for checking which database owns the Redis.
     is_refused: Option<Arc<AtomicBool>>,
 }
 
 impl Commands {
-    /// The same connection, which works although Redis is another database's.
+    /// Returns the same connection, usable even if Redis belongs to another database.
     pub(super) fn unrefused(self) -> Self {
         Self { is_refused: None, ..self }
     }
 
-    /// Fails while Redis is another database's.
     fn allow(&self) -> Result<(), RedisError> {
         self.is_refused.as_deref().map_or(Ok(()), allow)
     }
 }
 
-/// Fails while Redis is another database's.
 fn allow(is_refused: &AtomicBool) -> Result<(), RedisError> {
     if is_refused.load(Ordering::Relaxed) {
         return Err((ErrorKind::InvalidClientConfig, "this Redis belongs to another database").into());
@@ -92,25 +85,21 @@ fn allow(is_refused: &AtomicBool) -> Result<(), RedisError> {
 
 #[derive(Clone)]
 enum Target {
-    /// To one Redis.
     Single(Arc<Single>),
-    /// To the nodes of a cluster, each command to the one that has its keys.
+    /// The nodes of a cluster; each command goes to the one that has its keys.
     Cluster(Arc<Cluster>),
 }
 
-/// The connection to one Redis.
-///
-/// The crate's own `ConnectionManager` connects again after errors of the network alone: a login that is refused once (Redis
-/// restarted without its users, a password that is being changed) would be the answer to every command from then on.
+/// The connection to a single Redis. The `ConnectionManager` of the crate reconnects only after network errors. A login
+/// refused once (Redis restarted without its users, a password being changed) would fail every command from then on.
 pub struct Single {
     client: Client,
     connection: Replaceable<OnceCell<Attempt>>,
 }
 
-/// An attempt to connect: it is made once, and everybody who waits for it gets what became of it.
+/// The outcome of a connection attempt, shared by all that wait for it.
 type Attempt = Result<MultiplexedConnection, FailedAttempt>;
 
-/// An attempt that failed.
 struct FailedAttempt {
     error: RedisError,
     at: Instant,
@@ -121,7 +110,7 @@ impl Single {
         Self { client, connection: Replaceable::new(OnceCell::new()) }
     }
 
-    /// Runs `command` over the present connection, and replaces that when it is lost, has fallen silent or could not be made.
+    /// Runs `command` over the current connection, and replaces that if it was lost, stalled or never established.
     async fn run<T: Answer>(
         &self,
         command: impl AsyncFnOnce(MultiplexedConnection) -> Result<T, RedisError>,
@@ -134,7 +123,7 @@ impl Single {
             used = self.connection.present();
         }
         if !used.connection.initialized() {
-            // A task of its own, which ends with the attempt: callers that wait for less than it takes would begin it anew each time.
+            // In a separate task: callers that time out would otherwise restart the attempt each time.
             let (client, attempt) = (self.client.clone(), used.clone());
             let attempting = async move { _ = attempt.connection.get_or_init(|| connect(&client)).await };
             let _ = tokio::spawn(attempting).await;
@@ -142,7 +131,7 @@ impl Single {
         let connection = match used.connection.get() {
             Some(Ok(connection)) => connection.clone(),
             Some(Err(failed)) => return Err(failed.error.clone()),
-            // Only where the runtime ends.
+            // Only when the runtime shuts down.
             None => return Err(std::io::Error::from(std::io::ErrorKind::NotConnected).into()),
         };
         let answer = command(connection).await;
@@ -155,9 +144,9 @@ impl Single {
     }
 }
 
-/// What Redis answers. That it refuses a command is an answer like others until it is read as what the caller wants.
+/// A response of Redis. A refusal is a regular response until it is converted.
 trait Answer {
-    /// What Redis refused, if it did.
+    /// Returns the error with which Redis refused the command, if it did.
     fn refusal(&self) -> Option<RedisError>;
 }
 
@@ -173,12 +162,12 @@ impl Answer for Vec<Value> {
     }
 }
 
-/// Why there is no answer, or what it refuses.
+/// Returns the error of a failed command, or the refusal in its response.
 fn error_of<T: Answer>(answer: &Result<T, RedisError>) -> Option<RedisError> {
     answer.as_ref().map_or_else(|error| Some(error.clone()), Answer::refusal)
 }
 
-/// Connects and logs in. What the network fails with is tried a second time: Redis may just be restarting.
+/// Connects and logs in. Retries once after a network error, because Redis may be restarting.
 async fn connect(client: &Client) -> Attempt {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECTION_TIMEOUT))
@@ -192,12 +181,12 @@ async fn connect(client: &Client) -> Attempt {
     made.map_err(|error| FailedAttempt { error, at: Instant::now() })
 }
 
-/// Whether no command can succeed any more over the connection that this is the answer of: it is broken, or not logged in.
+/// Returns whether the connection that returned this error is unusable: broken, or not logged in.
 pub(super) fn is_lost(error: &RedisError) -> bool {
     error.is_unrecoverable_error() || error.code() == Some("NOAUTH")
 }
 
-/// Logs that Redis refuses the user of `redis.url`, for as long as it does.
+/// Logs while Redis refuses the login of `redis.url`.
 fn note_login(error: Option<&RedisError>) {
     static REFUSED: Outage = Outage::new();
     match error {
@@ -211,7 +200,7 @@ fn note_login(error: Option<&RedisError>) {
                 );
             }
         }
-        // Nothing was said about the login.
+        // The error says nothing about the login.
         Some(_) => {}
         None => {
             if let Some(lasted) = REFUSED.ends() {
@@ -221,7 +210,6 @@ fn note_login(error: Option<&RedisError>) {
     }
 }
 
-/// Whether Redis said that the user may not log in.
 fn is_refusal(error: &RedisError) -> bool {
     error.kind() == ErrorKind::AuthenticationFailed || matches!(error.code(), Some("WRONGPASS" | "NOAUTH"))
 }
@@ -229,20 +217,18 @@ fn is_refusal(error: &RedisError) -> bool {
 /// A node that has keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Node {
-    /// The only one.
     Only,
-    /// The one of a cluster that has this slot.
+    /// The node of a cluster that has this slot.
     OfSlot(u16),
 }
 
 impl Redis {
-    /// Prepares the connection; it is made when first needed, and again whenever it breaks.
+    /// Prepares the connection, which is established on first use and again whenever it breaks.
     pub fn connect(url: &str) -> Result<Self, RedisError> {
         Self::connect_trusting(url, None)
     }
 
-    /// Prepares the connection, as [`Self::connect`] does. With `ca_file`, the certificates in it are the only authorities that are
-    /// trusted.
+    /// Prepares the connection like [`Self::connect`]. With `ca_file`, only the authorities in it are trusted.
     pub fn connect_trusting(url: &str, ca_file: Option<&Path>) -> Result<Self, RedisError> {
         let read = |path: &Path| {
             std::fs::read(path).map_err(|error| {
@@ -268,8 +254,8 @@ impl Redis {
         Commands { target: self.shared.clone(), is_refused: Some(self.is_refused.clone()) }
     }
 
-    /// Opens a connection for subscriptions. It ends when Redis goes away; the caller then subscribes again. In a
-    /// cluster each node passes on what is published at any of them, and the next call tries the next node.
+    /// Opens a connection for subscriptions. It ends when Redis goes away, and the caller has to subscribe again. In a
+    /// cluster, every node forwards messages published at any node, and the next call tries the next node.
     pub async fn subscriber(&self) -> Result<PubSub, RedisError> {
         allow(&self.is_refused)?;
         let mut failed = RedisError::from((ErrorKind::InvalidClientConfig, "no address of Redis is known"));
@@ -287,7 +273,7 @@ impl Redis {
         Err(failed)
     }
 
-    /// Opens a connection of its own for commands whose answers Redis may hold back, so long that they take `patience`.
+    /// Opens a separate connection for blocking commands, whose responses may take `patience`.
     pub(super) async fn patient(&self, patience: Duration) -> Result<Patient, RedisError> {
         allow(&self.is_refused)?;
         match &self.shared {
@@ -302,13 +288,12 @@ impl Redis {
         }
     }
 
-    /// Publishes `message` to the present subscribers of `channel`.
+    /// Publishes `message` to the current subscribers of `channel`.
     pub async fn publish(&self, channel: &str, message: &str) -> Result<(), RedisError> {
         redis::cmd("PUBLISH").arg(channel).arg(message).query_async::<i64>(&mut self.commands()).await.map(drop)
     }
 
-    /// Fails unless Redis answers. Each node of a cluster is asked for a key, because a node that is cut off answers
-    /// everything else.
+    /// Fails unless Redis responds. Each node of a cluster looks up a key: an isolated one answers other commands.
     pub async fn ping(&self) -> Result<(), RedisError> {
         for node in self.nodes().await? {
             let question = match node {
@@ -320,7 +305,6 @@ impl Redis {
         Ok(())
     }
 
-    /// Every node that has keys.
     pub(super) async fn nodes(&self) -> Result<Vec<Node>, RedisError> {
         match &self.shared {
             Target::Single(_) => Ok(vec![Node::Only]),
@@ -328,7 +312,6 @@ impl Redis {
         }
     }
 
-    /// Asks one node what is not a question of keys.
     pub(super) async fn ask<T: FromRedisValue>(&self, node: Node, question: Cmd) -> Result<T, RedisError> {
         allow(&self.is_refused)?;
         match (&self.shared, node) {
@@ -339,7 +322,7 @@ impl Redis {
 }
 
 impl Node {
-    /// The key of this name that this node has.
+    /// Returns the variant of the key `name` that this node stores.
     pub(super) fn key(self, name: &str) -> String {
         match self {
             Self::Only => name.to_owned(),
@@ -358,12 +341,12 @@ fn open(url: &str, authority: Option<&[u8]>) -> Result<Client, RedisError> {
     }
 }
 
-/// Settings of TLS that trust this authority alone.
+/// Returns TLS settings that trust only this authority.
 pub(super) fn trusting(authority: Vec<u8>) -> TlsCertificates {
     TlsCertificates { client_tls: None, root_cert: Some(authority) }
 }
 
-/// What fails is counted. A script that is not there yet is no failure: it is sent.
+/// Counts failures. A missing script is no failure: it is sent and retried.
 async fn counted<T: Answer>(answer: impl Future<Output = Result<T, RedisError>>) -> Result<T, RedisError> {
     let answer = answer.await;
     if let Some(error) = error_of(&answer)
@@ -375,11 +358,10 @@ async fn counted<T: Answer>(answer: impl Future<Output = Result<T, RedisError>>)
     answer
 }
 
-/// Warns when the user of `redis.url` may not do what was asked for: trying again does not help, and the error is not always said where
-/// it is met.
+/// Warns if the user of `redis.url` lacks a permission: retrying does not help, and not every caller logs the error.
 fn warn_when_denied(error: &RedisError) {
     static DENIED: Outage = Outage::new();
-    // Of what a script does, Redis says it in words alone.
+    // For commands in scripts, Redis reports it only in the message.
     let is_denied = error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
         || error.detail().is_some_and(|detail| detail.contains("ACL failure in script"));
     if is_denied && let Some(Line { left_out, .. }) = DENIED.fails() {

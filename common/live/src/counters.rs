@@ -1,4 +1,4 @@
-//! Counters that expire: what limits are kept with.
+//! Expiring counters for rate limits.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -6,7 +6,7 @@ use redis::{RedisError, Script};
 
 use super::Redis;
 
-/// Counts one more in a window that begins with its first event. One step, so that no counter is left without an end.
+/// Counts an event in a window that begins with its first event. Atomic, so that no counter is left without an expiry.
 static COUNT: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local count = redis.call('INCR', KEYS[1])
@@ -19,17 +19,17 @@ static COUNT: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Takes one back, if the window is still the same.
+/// Takes one event back, if the window has not ended.
 static UNCOUNT: LazyLock<Script> = LazyLock::new(|| {
     Script::new("if tonumber(redis.call('GET', KEYS[1]) or '0') > 0 then redis.call('DECR', KEYS[1]) end")
 });
 
-/// The state of a counter in its present window.
+/// The state of a counter in its current window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
-    /// Number of events in the window, this one included.
+    /// The number of events in the window, including this one.
     pub events: u64,
-    /// Time until the window ends and counting begins anew.
+    /// The time until the window ends and the counter starts again.
     pub resets_in: Duration,
 }
 
@@ -48,7 +48,7 @@ impl Redis {
     }
 }
 
-/// Hash-tagged by subject: in a cluster all counters of one subject live together.
+/// Hash-tagged by subject, so that in a cluster all counters of one subject are on one node.
 fn key(name: &str, subject: &str) -> String {
     format!("svc:count:{name}:{{{subject}}}")
 }

@@ -1,8 +1,8 @@
-//! The stream of events: what happens to accounts, told to whoever follows them.
+//! The stream of events: changes of accounts, sent to their followers.
 //!
-//! Every admin appends what it has committed to one Redis stream, and reads it with one connection of its own. The stream is
-//! only quick, and never the truth: what a reader may have missed is said by [`Message::Lost`], or shows by an entry that is
-//! not there any more, and is then read anew from Postgres by those who follow.
+//! Every admin appends what it has committed to one Redis stream, and reads the stream over a separate connection. The
+//! stream is fast but not the source of truth: [`Message::Lost`], or an entry that is no longer present, shows that
+//! events may be missing. Followers then read the state from Postgres again.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -16,18 +16,15 @@ use super::{
     connection::{Patient, RESPONSE_TIMEOUT},
 };
 
-/// The Redis stream.
 const STREAM: &str = "svc:events";
-/// The field of an entry that holds its message, as JSON.
+/// The field of an entry that has its message, as JSON.
 const FIELD: &str = "e";
-/// Entries that Redis keeps, about.
 const KEPT: usize = 16_384;
-/// Longest time for which Redis holds back its answer while nothing happens.
+/// The longest time for which Redis holds a response while there are no entries.
 const BLOCK: Duration = Duration::from_secs(2);
-/// Most entries in one answer.
 const READ_BATCH: usize = 512;
 
-/// The id of an entry of the stream: a time of Redis, and a number within its millisecond.
+/// The id of a stream entry: Redis's time, and a number within the millisecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId {
     millis: u64,
@@ -58,60 +55,60 @@ impl FromStr for EventId {
     }
 }
 
-/// Something that happened to an account or to what it owns.
+/// A change of an account or of something that it owns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// The word for it: that of the audit log, or `receipt`, `domain.state`, `push`, `billing`.
+    /// The kind: a word of the audit log, or `receipt`, `domain.state`, `push`, `billing`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The account that it happened to.
+    /// The affected account.
     pub owner: Account,
-    /// The name of that account, when it is an org.
+    /// The name of that account, if it is an org.
     pub org: Option<OrgName>,
-    /// The project that it happened to.
+    /// The affected project.
     pub project: Option<ProjectName>,
-    /// The thing within the project or org: an id, a hostname, a login.
+    /// The affected object within the project or org: an id, a hostname, a login.
     pub subject: Option<String>,
-    /// The name of its author.
+    /// The name of the author.
     pub by: Option<String>,
-    /// Its author, when that is a person.
+    /// The author, if it is a person.
     pub actor: Option<UserId>,
     /// The time of the change.
     pub at: Timestamp,
-    /// Details for everybody who is told.
+    /// Details for every recipient.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub detail: Map<String, serde_json::Value>,
     /// Details for the org's admins and owners, and for the owner of a personal project.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub admin_detail: Map<String, serde_json::Value>,
-    /// The least role in the org that is told.
+    /// The lowest role in the org that receives the event.
     pub told_from: Role,
     /// Whether it changes who belongs to the org, or in which role.
     #[serde(default)]
     pub changes_members: bool,
 }
 
-/// An entry of the stream.
+/// The content of a stream entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Message {
-    /// Something happened.
+    /// A change happened.
     Event(Box<Event>),
-    /// One of the person's sessions or tokens may have ended: each stream of theirs looks at its own.
+    /// A session or token of the person may have ended: each of their streams has to check its own.
     Credentials {
         /// The person.
         user: UserId,
     },
-    /// Something happened that nobody was told of: everything has to be read anew.
+    /// Events may be missing: everything has to be read again.
     Lost,
     /// The stream begins.
     Began,
-    /// A message of a newer program, which this one does not know.
+    /// A message of a newer program, unknown to this version.
     #[serde(other)]
     Unknown,
 }
 
-/// An entry of the stream, with its id.
+/// An entry of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
     /// The id.
@@ -121,7 +118,7 @@ pub struct Sent {
 }
 
 impl Redis {
-    /// Appends `messages` to the stream, in their order.
+    /// Appends `messages` to the stream in order.
     pub async fn send_events(&self, messages: &[Message]) -> Result<(), RedisError> {
         let mut pipeline = Pipeline::with_capacity(messages.len());
         for message in messages {
@@ -133,7 +130,7 @@ impl Redis {
         pipeline.query_async(&mut self.commands()).await
     }
 
-    /// Opens a connection of its own for reading the stream.
+    /// Opens a separate connection for reading the stream.
     pub async fn event_reader(&self) -> Result<EventReader, RedisError> {
         Ok(EventReader(self.patient(BLOCK + RESPONSE_TIMEOUT).await?))
     }
@@ -143,7 +140,7 @@ impl Redis {
 pub struct EventReader(Patient);
 
 impl EventReader {
-    /// Returns the newest entries, at most `count`, in their order.
+    /// Returns the newest entries in order, at most `count`.
     pub async fn latest(&mut self, count: usize) -> Result<Vec<Sent>, RedisError> {
         let mut command = redis::cmd("XREVRANGE");
         command.arg(STREAM).arg("+").arg("-").arg("COUNT").arg(count);
@@ -152,14 +149,14 @@ impl EventReader {
         Ok(latest)
     }
 
-    /// Whether the stream still has the entry. Once it has not, entries after it may be missing too.
+    /// Returns whether the stream still has the entry. If not, entries after it may be missing too.
     pub async fn has(&mut self, id: EventId) -> Result<bool, RedisError> {
         let mut command = redis::cmd("XRANGE");
         command.arg(STREAM).arg(id.to_string()).arg(id.to_string()).arg("COUNT").arg(1);
         Ok(!entries(self.0.run(&command).await?)?.is_empty())
     }
 
-    /// Waits for entries after `id` and returns them in their order; nothing when none came for some seconds.
+    /// Waits for entries after `id` and returns them in order. Returns none if none arrived for some seconds.
     pub async fn next(&mut self, id: EventId) -> Result<Vec<Sent>, RedisError> {
         let mut command = redis::cmd("XREAD");
         command.arg("COUNT").arg(READ_BATCH).arg("BLOCK").arg(u64::try_from(BLOCK.as_millis()).unwrap_or_default());
@@ -172,14 +169,13 @@ impl EventReader {
     }
 }
 
-/// Reads entries: arrays of an id and of fields with their values.
 fn entries(answer: Value) -> Result<Vec<Sent>, RedisError> {
     let rows: Vec<(String, Vec<String>)> = Vec::from_redis_value(answer)?;
     rows.into_iter()
         .map(|(id, fields)| {
             let id = id.parse().map_err(|_| RedisError::from((ErrorKind::Client, "an entry's id cannot be read")))?;
             let text = fields.chunks_exact(2).find(|pair| pair[0] == FIELD).map(|pair| pair[1].as_str());
-            // What a newer program calls by a new name is unknown; what has a known name and cannot be read is lost.
+            // A new kind of message from a newer program is unknown; an unreadable message of a known kind is lost.
             let message = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Message::Lost);
             Ok(Sent { id, message })
         })

@@ -1,11 +1,11 @@
-//! Whether Redis evicts keys when its memory is full. What is counted in it would then be lost without a sign.
+//! Checks whether Redis evicts keys when its memory is full, which would silently lose counts.
 
 use redis::RedisError;
 
 use super::Redis;
 
 impl Redis {
-    /// Returns the policy by which Redis, or some node of a cluster, evicts keys; none when it evicts none.
+    /// Returns the policy by which Redis, or some node of a cluster, evicts keys, or `None` if it evicts none.
     pub async fn eviction_policy(&self) -> Result<Option<String>, RedisError> {
         for node in self.nodes().await? {
             let mut info = redis::cmd("INFO");
@@ -19,10 +19,9 @@ impl Redis {
     }
 }
 
-/// The policy in the text of `INFO memory`, if it evicts.
 fn evicting(info: &str) -> Option<&str> {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
-    // Without a limit nothing is evicted, whatever the policy.
+    // Without a memory limit nothing is evicted, whatever the policy.
     let is_limited = field("maxmemory").is_some_and(|bytes| bytes != "0");
     field("maxmemory_policy").filter(|policy| is_limited && *policy != "noeviction")
 }

@@ -1,9 +1,10 @@
-//! Wrong guesses at the passwords of sites, counted for a site over all edges: of each client, and of all clients together.
+//! Counts wrong guesses at the passwords of sites over all edges, per client and for all clients together.
 //!
-//! A guess counts from its beginning, so that no number of concurrent ones passes the bound; one that turns out to be right is given
-//! back. One client has a part of the guesses of an hour, so that alone it uses them up for nobody. Once they are used up, those who have
-//! given the same password before go on, with a few wrong ones in a day, and each of the others has a few guesses in a day, up to a bound
-//! of their own: whoever guesses at a site does not lock its visitors out. Of clients there are keyed marks alone.
+//! A guess counts from its start, so that concurrent guesses cannot exceed the limit; a right one is given back. One
+//! client may use only a part of an hour's guesses, so that it cannot use them up for others. When they are used up,
+//! clients that have given the same password before can continue, with a few wrong guesses a day, and every other
+//! client has a few guesses a day up to a separate limit. So nobody can lock out a site's visitors by guessing. Clients
+//! are stored only as keyed marks.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -11,11 +12,11 @@ use redis::{ErrorKind, RedisError, Script};
 
 use super::{Redis, leases::whole};
 
-/// KEYS counts of the hour, clients that have proved that they know the password, counts of the day. ARGV the wrong guesses that there may
-/// be in an hour, in a day, in an hour of a client, and in an hour of a block of clients; the first guesses of all clients that there may be
-/// in a day, and those of a client; the hour, the day; the marks of the client as one that has proved it, as one that has not, and of its
-/// block, if it is in one; the wrong guesses in a day of a client that has proved it, and of a block of them. Returns which guess it is, and
-/// the time until there are guesses again.
+/// Starts a guess. KEYS: counts of the hour, clients that have proved the password, counts of the day. ARGV: the limits
+/// of wrong guesses in an hour, in a day, in an hour of a client and in an hour of a block of clients; the limits of
+/// first guesses in a day of all clients and of a client; the hour, the day; the marks of the client as proved, as
+/// unproved, and of its block, if it has one; the limits of wrong guesses in a day of a proved client and of a block of
+/// them. Returns the kind of the guess, and the time until guesses are available again.
 static BEGIN: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local function of(key, field) return tonumber(redis.call('HGET', key, field) or '0') end
@@ -55,9 +56,9 @@ static BEGIN: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// KEYS as above, and how many of the clients that have proved it each block has. ARGV which guess it was; the client's mark that proves it,
-/// how many clients are remembered, and for how long; its marks as one that has not proved it and of its block; how many clients of a block
-/// are remembered. An empty first mark gives the guess back alone.
+/// Ends a guess. KEYS as above, and the number of proved clients of each block. ARGV: the kind of the guess; the
+/// client's proved mark, how many clients are remembered, and for how long; its unproved mark and that of its block;
+/// how many clients of a block are remembered. An empty first mark only gives the guess back.
 static END: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local function take(key, field)
@@ -90,56 +91,56 @@ static END: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// The bounds of guesses at one site.
+/// The limits of guesses at one site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuessBounds {
     /// Wrong guesses in an hour.
     pub hourly: u32,
-    /// Wrong guesses in a day, without the first ones.
+    /// Wrong guesses in a day, excluding first guesses.
     pub daily: u32,
     /// Wrong guesses of one client in an hour.
     pub of_client: u32,
     /// Wrong guesses of one block of clients in an hour.
     pub of_block: u32,
-    /// First guesses in a day of all clients together, beside those.
+    /// Additional first guesses of all clients together in a day.
     pub first: u32,
     /// First guesses in a day of one client, or of one block of clients.
     pub first_of_client: u32,
-    /// The hour, which begins with its first guess.
+    /// The length of an hour, which begins with its first guess.
     pub hour: Duration,
-    /// The day, which begins with its first guess.
+    /// The length of a day, which begins with its first guess.
     pub day: Duration,
-    /// Wrong guesses in a day of one client that has proved that it knows the password, beside those.
+    /// Additional wrong guesses in a day of a client that has proved that it knows the password.
     pub of_proved: u32,
-    /// Those of one block of such clients.
+    /// Additional wrong guesses in a day of one block of such clients.
     pub of_proved_block: u32,
-    /// Clients that are remembered to have proved that they know the password.
+    /// How many clients are remembered as having proved that they know the password.
     pub proved: u32,
-    /// Those of one block of clients, and the passwords of one client without a block.
+    /// How many of them are remembered per block of clients, and how many passwords of one client without a block.
     pub proved_of_block: u32,
-    /// Time for which they are.
+    /// How long they are remembered.
     pub proved_kept: Duration,
 }
 
 /// The marks of a client at a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientMarks {
-    /// For what it proves: another one for each password of the site.
+    /// The mark of a client that has proved the password, different for each password of the site.
     pub proved: String,
-    /// For what it may have without.
+    /// The mark of an unproved client.
     pub client: String,
-    /// Of its block; empty where it is in none.
+    /// The mark of its block; empty without one.
     pub block: String,
 }
 
-/// A guess that may be made.
+/// The kind of an allowed guess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SiteGuess {
-    /// One of those that may be wrong.
+    /// A guess within the regular limits.
     Counted,
-    /// One of a client that has given the same password before, although too many were wrong.
+    /// A guess of a client that has given the same password before, beyond the regular limits.
     Proved,
-    /// One of the first of a client, although too many were wrong.
+    /// One of a client's first guesses, beyond the regular limits.
     First,
 }
 
@@ -154,7 +155,7 @@ impl SiteGuess {
 }
 
 impl Redis {
-    /// Begins a guess at the password of `site`: which guess it is, or the time until there are guesses again.
+    /// Starts a guess at the password of `site`. Returns its kind, or the time until guesses are available again.
     pub async fn begin_guess(
         &self,
         site: &str,
@@ -177,7 +178,7 @@ impl Redis {
         }
     }
 
-    /// Gives a guess back that was right, by which the client has proved that it knows the password, or that was not made.
+    /// Gives back a guess that was right, which proves that the client knows the password, or that was not made.
     pub async fn end_guess(
         &self,
         site: &str,
@@ -195,7 +196,7 @@ impl Redis {
     }
 }
 
-/// Hash-tagged by site: in a cluster all of a site's live together.
+/// Hash-tagged by site, so that in a cluster all keys of a site are on one node.
 fn key(site: &str, kind: &str) -> String {
     format!("svc:gate:{{{site}}}:{kind}")
 }

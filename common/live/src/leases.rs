@@ -1,4 +1,4 @@
-//! Who lives: an edge says so every moment, and a Redis that has lost its memory is recognized.
+//! The leases of live edges, and the detection of a Redis that has lost its memory.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -8,34 +8,33 @@ use sha2::{Digest as _, Sha256};
 
 use super::Redis;
 
-/// Interval at which an edge looks whether Redis has lost its memory. Every second look extends its lease, five times in the life of one.
+/// How often an edge checks whether Redis lost its memory. Every second check extends its lease, five times per lease.
 pub const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Life of a lease.
 const LEASE: Duration = Duration::from_secs(5);
-/// How long an edge must have been without a lease, as seen by whoever settles its accounts. Redis may have been away
-/// and just come back; the edge gets time to say so.
+/// How long a process that settles an edge's completions must have seen the edge without a lease. If Redis was
+/// unavailable and has just come back, this gives the edge time to renew it.
 const GONE: Duration = Duration::from_secs(5);
-/// How long it is remembered since when.
+/// How long the beginning of that time is remembered.
 const GONE_KEPT: Duration = Duration::from_hours(24);
 
-/// Time for which it is remembered what was settled without its edge. Shorter than [`GONE_KEPT`], which bounds how long it is
-/// known that an edge's journal has gaps: whoever takes something back has to know that.
+/// How long completions settled without their edge are remembered. Shorter than [`GONE_KEPT`], which limits how long
+/// gaps in an edge's journal are known: a process that takes a settlement back has to know of them.
 const SETTLED_KEPT: Duration = Duration::from_hours(12);
 
-/// The longest time between two looks at every completion that is open.
+/// The longest time between two checks of all open completions.
 const SWEEP_EVERY: Duration = Duration::from_hours(1);
 
 const EPOCH: &str = "svc:ai:epoch";
-/// The edges that may have open completions. Each adds itself; whoever has settled all that it left open removes it.
+/// The edges that may have open completions. Each adds itself; the process that settles its open ones removes it.
 const EDGES: &str = "svc:ai:edges";
-/// The memory in which every open completion was last looked at; gone after [`SWEEP_EVERY`].
+/// The memory in which all open completions were last checked; expires after [`SWEEP_EVERY`].
 const SWEPT: &str = "svc:ai:swept";
-/// The name in the place of the edge's on completions that are settled without it. It has no lease, so what is left so for
-/// long is settled again.
+/// Replaces the edge's name in completions that are settled without it. It has no lease, so that completions that keep
+/// it for long are settled again.
 pub(super) const SWEEPER: &str = "sweeper";
 
-/// Says which run of which Redis this is, and since when its memory is what it is. The first to come to a Redis that has
-/// begun anew, empty or with what it had saved, writes down when that was.
+/// Returns which run of which Redis this is, and since when it has its present memory. The first caller after a
+/// restart, with empty or persisted memory, records the time.
 static FIND_EPOCH: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local info = redis.call('INFO', 'server')
@@ -55,7 +54,7 @@ static FIND_EPOCH: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Says for how long an edge has had no lease, as far as anybody looked; nothing while it has one.
+/// Returns how long an edge has been without a lease, as far as observed; nothing if it has one.
 static GONE_FOR: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('EXISTS', KEYS[1]) == 1 then return false end
@@ -66,27 +65,27 @@ static GONE_FOR: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// The identity of Redis's memory. It changes with a restart or a flush, or when other nodes of a cluster have the
-/// keys: some of what was written before may then be gone, and some of what was deleted may be back.
+/// The identity of Redis's memory. It changes with a restart or a flush, or when other nodes of a cluster take over
+/// keys: earlier writes may then be lost, and deletions undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Epoch {
-    /// Names it, in letters and digits.
+    /// Identifies it, in letters and digits.
     pub(super) id: String,
-    /// Time since this memory was found to have begun.
+    /// The time since this memory was first seen.
     pub age: Duration,
-    /// The time by Redis's clock; by the latest of those of a cluster.
+    /// The time by Redis's clock; in a cluster, by the latest clock.
     pub now: Timestamp,
 }
 
 impl Epoch {
-    /// Whether both are the same memory, so that nothing was lost between the two.
+    /// Returns whether both are the same memory, so that nothing was lost in between.
     pub fn is_same(&self, other: &Self) -> bool {
         self.id == other.id
     }
 }
 
 impl Redis {
-    /// Renews the lease of `edge`, and returns the memory of Redis that holds it.
+    /// Renews the lease of `edge`, and returns the memory of Redis that has it.
     pub async fn renew_lease(&self, edge: &str) -> Result<Epoch, RedisError> {
         let mut pipe = redis::pipe();
         pipe.cmd("SET").arg(lease_key(edge)).arg(1).arg("PX").arg(whole(LEASE)).ignore();
@@ -96,8 +95,7 @@ impl Redis {
         self.epoch().await
     }
 
-    /// Extends the lease of `edge`, and returns the memory of Redis that holds it. Renews it as [`Self::renew_lease`] does where it is
-    /// gone.
+    /// Extends the lease of `edge`, or [renews](Self::renew_lease) an expired one. Returns the memory that has it.
     pub async fn extend_lease(&self, edge: &str) -> Result<Epoch, RedisError> {
         let mut extend = redis::cmd("SET");
         extend.arg(lease_key(edge)).arg(1).arg("PX").arg(whole(LEASE)).arg("XX");
@@ -105,23 +103,22 @@ impl Redis {
         if extended.is_some() { self.epoch().await } else { self.renew_lease(edge).await }
     }
 
-    /// Notes that `edge` may have open completions.
     pub(super) async fn note_edge(&self, edge: &str) -> Result<(), RedisError> {
         self.commands().sadd(EDGES, edge).await
     }
 
-    /// Notes that the journal of `edge` does not have every completion that it asked a provider for.
+    /// Notes that the journal of `edge` lacks some completions that it sent to a provider.
     pub async fn note_gaps(&self, edge: &str) -> Result<(), RedisError> {
         self.commands().pset_ex(gaps_key(edge), 1, whole(GONE_KEPT)).await
     }
 
-    /// Whether [`Self::note_gaps`] was called for `edge`.
+    /// Returns whether [`Self::note_gaps`] was called for `edge`.
     pub async fn has_gaps(&self, edge: &str) -> Result<bool, RedisError> {
         self.commands().exists(gaps_key(edge)).await
     }
 
-    /// Notes that completions of `edge`, of which nothing but their reservations is known, are settled without it: it may not have
-    /// come to ask a provider for them. To be called before they are claimed.
+    /// Notes that completions of `edge` are settled without it, of which only the reservations are known: it may never
+    /// have sent them to a provider. Call this before they are claimed.
     pub async fn note_settled(&self, edge: &str, rows: &[&UsageRow]) -> Result<(), RedisError> {
         if edge == SWEEPER {
             return Ok(());
@@ -140,7 +137,7 @@ impl Redis {
         Ok(rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect())
     }
 
-    /// Returns the edges that are gone ([`Self::is_gone`]) and may have left completions open.
+    /// Returns the dead edges ([`Self::is_gone`]) that may have left completions open.
     pub async fn gone_edges(&self) -> Result<Vec<String>, RedisError> {
         let mut gone = Vec::new();
         let edges: Vec<String> = self.commands().smembers(EDGES).await?;
@@ -152,14 +149,14 @@ impl Redis {
         Ok(gone)
     }
 
-    /// Whether some completion may be open that [`Self::gone_edges`] leads to nobody of: every open one was last looked at
-    /// in another memory of Redis, or an hour ago.
+    /// Returns whether completions may be open that [`Self::gone_edges`] does not lead to: the last check of all open
+    /// ones was in another memory of Redis, or an hour ago.
     pub async fn is_sweep_due(&self, epoch: &Epoch) -> Result<bool, RedisError> {
         let swept: Option<String> = self.commands().get(SWEPT).await?;
         Ok(swept.is_none_or(|swept| swept != epoch.id))
     }
 
-    /// Notes that every open completion was looked at, and that these edges have none.
+    /// Notes that all open completions were checked, and that these edges have none.
     pub async fn finish_sweep(&self, epoch: &Epoch, edges: &[&str]) -> Result<(), RedisError> {
         if !edges.is_empty() {
             self.commands().srem::<_, _, ()>(EDGES, edges).await?;
@@ -167,8 +164,7 @@ impl Redis {
         self.commands().pset_ex(SWEPT, &epoch.id, whole(SWEEP_EVERY)).await
     }
 
-    /// Returns the present memory of Redis. That of a cluster is made of all nodes that have keys, and as young as the
-    /// youngest.
+    /// Returns the current memory of Redis. In a cluster, it combines all nodes that have keys, as old as the youngest.
     pub async fn epoch(&self) -> Result<Epoch, RedisError> {
         let (mut digest, mut age, mut now) = (Sha256::new(), Duration::MAX, Timestamp::from_unix_millis(0));
         for node in self.nodes().await? {
@@ -189,7 +185,7 @@ impl Redis {
         self.commands().del(lease_key(edge)).await
     }
 
-    /// Whether `edge` has been without a lease for so long that its completions are settled without it.
+    /// Returns whether `edge` has been without a lease for so long that its completions are settled without it.
     pub async fn is_gone(&self, edge: &str) -> Result<bool, RedisError> {
         let mut script = GONE_FOR.key(lease_key(edge));
         let gone_for: Option<u64> =
@@ -198,7 +194,7 @@ impl Redis {
     }
 }
 
-/// Tagged by the edge: in a cluster both keys live together.
+/// Hash-tagged by edge, so that in a cluster both keys are on one node.
 fn lease_key(edge: &str) -> String {
     format!("svc:ai:edge:{{{edge}}}")
 }

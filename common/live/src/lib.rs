@@ -1,7 +1,7 @@
-//! Redis: the connection that reconnects by itself, the scripts that run there, and the bus of changes.
+//! Redis: the self-reconnecting connection, the scripts, and the bus of changes.
 //!
-//! Nothing here is the truth; Postgres is, and what is here can be lost and rebuilt. Start with [`Redis`].
-//! What edges may do there is in [`acl`].
+//! Redis is never the source of truth: its contents can be lost and rebuilt from Postgres. Start with [`Redis`]. The
+//! rights of edges are in [`acl`].
 
 pub mod acl;
 pub mod answers;

@@ -1,9 +1,8 @@
-//! What programs say of themselves every few seconds, for `admin edges` and for metrics: which machine, which version, how far, how
-//! much they carry.
+//! Status reports of programs every few seconds, for `admin edges` and for metrics: machine, version, position, load.
 //!
-//! One hash in Redis for each kind of program, a field for each process, with the time of Redis's own clock in front: so a report
-//! outlives its process for a while, and its age does not depend on anybody's clock. Nothing waits for it, and no change is
-//! acknowledged by it: that is the heartbeat of [`crate::bus`].
+//! Each kind of program has one hash in Redis, with a field for each process that begins with the time by Redis's
+//! clock. So a report outlives its process for a while, and its age does not depend on the clocks of machines. Reports
+//! acknowledge no change: that is the heartbeat of [`crate::bus`].
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -12,16 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use super::Redis;
 
-/// Interval at which a program reports.
+/// The interval of a program's reports.
 pub const REPORT_EVERY: Duration = Duration::from_secs(2);
-/// Age from which a report is that of a program that has gone without taking it back, or that hangs.
+/// The age above which a report belongs to a program that hangs, or ended without withdrawing it.
 pub const SILENT_AFTER: Duration = Duration::from_secs(15);
-/// Time for which the report of a silent program is shown.
+/// How long the report of a silent program is shown.
 pub const KEPT: Duration = Duration::from_hours(1);
-/// Most reports that are read.
 const MOST: usize = 10_000;
 
-/// Writes a report down, with the time.
 static RECORD: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local time = redis.call('TIME')
@@ -32,7 +29,6 @@ static RECORD: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Says the time, and every report.
 static READ: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local time = redis.call('TIME')
@@ -59,57 +55,56 @@ impl Program {
     }
 }
 
-/// What a process says of itself. Older and newer versions read each other's: every field but the first two has a default.
+/// The report of a process. Versions read each other's reports: every field but the first two has a default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProgramReport {
-    /// The id of the process, made up at its start.
+    /// The id of the process, generated at its start.
     pub id: String,
-    /// The name of its machine, or the one that the configuration gives it.
+    /// The name of its machine, or the one in its configuration.
     pub name: String,
     /// The version.
     pub version: String,
     /// The commit that it was built from.
     pub commit: String,
-    /// When it started, in seconds since 1970.
+    /// The start time, in seconds since 1970.
     pub started: i64,
-    /// The last change that an edge has applied; none before it knows where it starts, and of other programs.
+    /// The last change that an edge has applied. Absent before its starting position is known, and for other programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<i64>,
-    /// Connections that are open.
+    /// Open connections.
     pub connections: u64,
-    /// Connections that there may be; 0 where that is not counted.
+    /// The limit of connections; 0 if they are not counted.
     pub most_connections: u64,
-    /// Bytes of memory that are resident.
+    /// Resident memory in bytes.
     pub memory_bytes: u64,
-    /// The load of its machine over the last minute.
+    /// The load average of its machine over the last minute.
     pub load: f64,
     /// Whether it is ready for requests.
     pub is_ready: bool,
-    /// The models of the AI gateway that an edge reaches at no provider, because it has no key there; none of other programs, and of
-    /// versions that do not say so.
+    /// The AI gateway's models for which an edge has no provider's key. Absent for other programs and older versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreachable_models: Option<Vec<String>>,
 }
 
-/// A report, and how long ago it was made.
+/// A report and its age.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeardReport {
-    /// What the process said.
+    /// The report.
     pub report: ProgramReport,
     /// The age of the report by Redis's clock.
     pub age: Duration,
 }
 
 impl HeardReport {
-    /// Whether nothing was heard for so long that the process has gone, or hangs.
+    /// Returns whether the report is so old that the process has ended or hangs.
     pub fn is_silent(&self) -> bool {
         self.age >= SILENT_AFTER
     }
 }
 
 impl Redis {
-    /// Writes down what a process says of itself, in the place of what it said before.
+    /// Stores the report of a process, replacing its previous one.
     pub async fn record_report(&self, program: Program, report: &ProgramReport) -> Result<(), RedisError> {
         let Ok(text) = serde_json::to_string(report) else { return Ok(()) };
         let mut record = RECORD.prepare_invoke();
@@ -117,13 +112,13 @@ impl Redis {
         record.invoke_async(&mut self.commands()).await
     }
 
-    /// Takes back what the process `id` said of itself: it ends.
+    /// Removes the report of the process `id`, which ends.
     pub async fn withdraw_report(&self, program: Program, id: &str) -> Result<(), RedisError> {
         redis::cmd("HDEL").arg(program.key()).arg(id).query_async(&mut self.commands()).await
     }
 
-    /// Reads what the processes of a kind said of themselves, by name. Of those that are silent only the last of each name, where
-    /// no other of that name is there, and for [`KEPT`]: a restart takes the former one's place.
+    /// Returns the reports of the processes of a kind, by name. A silent process is included for [`KEPT`], as the last
+    /// of its name and only if no live process has that name: a restarted process replaces the former one.
     pub async fn reports(&self, program: Program) -> Result<Vec<HeardReport>, RedisError> {
         let mut read = READ.prepare_invoke();
         let (now, texts): (String, Vec<String>) = read.key(program.key()).invoke_async(&mut self.commands()).await?;
@@ -137,7 +132,6 @@ impl Redis {
     }
 }
 
-/// The reports that are shown, and the ids of those to forget.
 fn judge(now: &str, texts: &[String]) -> (Vec<HeardReport>, Vec<String>) {
     let now: u64 = now.parse().unwrap_or_default();
     let read = |text: &String| {
@@ -146,7 +140,7 @@ fn judge(now: &str, texts: &[String]) -> (Vec<HeardReport>, Vec<String>) {
         Some(HeardReport { report, age: Duration::from_millis(now.saturating_sub(at.parse().ok()?)) })
     };
     let mut reports: Vec<HeardReport> = texts.iter().take(MOST).filter_map(read).collect();
-    // Of one name, the one that was heard last comes first.
+    // For each name, the most recent comes first.
     reports.sort_by(|one, other| (&one.report.name, one.age).cmp(&(&other.report.name, other.age)));
     let mut forgotten = Vec::new();
     let mut shown: Vec<HeardReport> = Vec::new();

@@ -1,23 +1,23 @@
-//! What an operator wants to know of Redis: whether it keeps what it has, and what time it is there.
+//! Facts about Redis for operators: its persistence and its clock.
 
 use domain::Timestamp;
 use redis::{ErrorKind, RedisError};
 
 use super::Redis;
 
-/// What of its data Redis keeps over a restart.
+/// How much Redis keeps across a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persistence {
     /// Everything but about the last second, in an append-only file.
     AppendOnly,
-    /// What it had when it last saved a snapshot.
+    /// The last snapshot.
     Snapshots,
     /// Nothing.
     None,
 }
 
 impl Redis {
-    /// Returns what Redis keeps over a restart; in a cluster, what the node keeps that keeps least.
+    /// Returns what Redis keeps across a restart; in a cluster, what the least persistent node keeps.
     pub async fn persistence(&self) -> Result<Persistence, RedisError> {
         let mut least = Persistence::AppendOnly;
         for node in self.nodes().await? {
@@ -26,7 +26,7 @@ impl Redis {
             let info: String = self.ask(node, info).await?;
             let mut save = redis::cmd("CONFIG");
             save.arg("GET").arg("save");
-            // A managed Redis keeps its configuration to itself.
+            // A managed Redis does not reveal its configuration.
             let save: Vec<String> = self.ask(node, save).await.unwrap_or_default();
             least = match (least, kept(&info, save.get(1).is_some_and(|save| !save.is_empty()))) {
                 (Persistence::None, _) | (_, Persistence::None) => Persistence::None,
@@ -48,7 +48,7 @@ impl Redis {
     }
 }
 
-/// What the text of `INFO persistence` says, and whether there is a schedule of snapshots.
+/// Determines the persistence from the output of `INFO persistence`, and whether snapshots are scheduled.
 fn kept(info: &str, saves: bool) -> Persistence {
     if info.lines().any(|line| line.trim() == "aof_enabled:1") {
         Persistence::AppendOnly

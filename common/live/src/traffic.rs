@@ -1,36 +1,36 @@
-//! How admin has the edges send the traffic that they still hold: somebody opens statistics.
+//! Requests by admin that edges send their pending traffic, made when somebody opens statistics.
 //!
-//! An edge adds up what it counts for some time before it sends it to Postgres. A [`TrafficRequest`] ends that time for some sites,
-//! or for all; the edge answers with its id once Postgres has everything of these that it had counted by then.
+//! An edge adds up its counts for some time before it sends them to Postgres. A [`TrafficRequest`] ends that time for
+//! some sites or for all; the edge replies with its id once Postgres has all of their counts up to then.
 
 use domain::ProjectId;
 use serde::{Deserialize, Serialize};
 
-/// Redis channel on which admin publishes [`TrafficRequest`]s, as JSON.
+/// The Redis channel on which admin publishes [`TrafficRequest`]s, as JSON.
 pub const TRAFFIC_CHANNEL: &str = "svc:traffic";
 
-/// Asks every edge to send the traffic that it holds of some sites.
+/// Asks every edge to send its pending traffic of some sites.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrafficRequest {
-    /// Names the request, and the channel of its answers.
+    /// Identifies the request and the channel of its replies.
     id: String,
-    /// The sites; all when it names none. Edges of before there was this field send everything.
+    /// The sites; empty for all. Edges of versions before this field send everything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     projects: Vec<ProjectId>,
 }
 
 impl TrafficRequest {
-    /// Creates a request with an id of its own for the traffic of `projects`, or of all sites if there are none.
+    /// Creates a request with the given id for the traffic of `projects`, or of all sites if it is empty.
     pub fn new(id: String, projects: Vec<ProjectId>) -> Self {
         Self { id, projects }
     }
 
-    /// The sites that are asked for; all when there are none.
+    /// Returns the requested sites; empty for all.
     pub fn projects(&self) -> &[ProjectId] {
         &self.projects
     }
 
-    /// The channel on which each edge publishes its id once it has sent everything.
+    /// Returns the channel on which each edge publishes its id once it has sent everything.
     pub fn reply_channel(&self) -> String {
         format!("{TRAFFIC_CHANNEL}:{}", self.id)
     }

@@ -1,8 +1,9 @@
-//! What a load balancer asks of a program: `/livez`, whether it answers at all, and `/readyz`, whether it should get requests.
+//! Health checks for load balancers: `/livez` (the program responds) and `/readyz` (it should receive requests).
 //!
-//! A program is ready once everything that it has to have had has been there. What it can lose and go on without is `degraded`: named
-//! in the answer, which stays 200, because a balancer that takes machines out with Redis takes the sites down that go on without
-//! it. Answers come from memory, so that they are immediate whatever hangs; who finds out is a task of the program.
+//! A program is ready once all of its requirements have been met. A dependency that it can do without may be
+//! `degraded`: the response names it and stays 200, because a load balancer that removes machines along with Redis
+//! would take down sites that work without it. Responses come from memory, so that they are immediate whatever hangs;
+//! tasks of the program do the checks.
 
 use std::{
     collections::BTreeSet,
@@ -26,13 +27,13 @@ struct State {
 }
 
 impl Health {
-    /// The health of the program that is called `name`, which is not ready until each of `requirements` is met.
+    /// Creates the health of the program `name`, which is not ready until each of `requirements` is met.
     pub fn new(name: String, version: &'static str, requirements: &[&'static str]) -> Self {
         let missing = requirements.iter().copied().collect();
         Self(Arc::new(Mutex::new(State { name, version, missing, ..State::default() })))
     }
 
-    /// Notes whether a requirement is met.
+    /// Sets whether a requirement is met.
     pub fn set_met(&self, requirement: &'static str, is_met: bool) {
         let mut state = self.state();
         if is_met {
@@ -42,7 +43,7 @@ impl Health {
         }
     }
 
-    /// Notes whether something that the program can go on without is away.
+    /// Sets whether a dependency that the program can do without is unavailable.
     pub fn set_degraded(&self, part: &'static str, is_degraded: bool) {
         let mut state = self.state();
         if is_degraded {
@@ -52,23 +53,23 @@ impl Health {
         }
     }
 
-    /// Notes that the program stops, so that it gets no new requests. There is no way back.
+    /// Marks the program as stopping, so that it receives no new requests. Cannot be undone.
     pub fn drain(&self) {
         self.state().is_draining = true;
     }
 
-    /// Whether the program should get requests.
+    /// Returns whether the program should receive requests.
     pub fn is_ready(&self) -> bool {
         let state = self.state();
         state.missing.is_empty() && !state.is_draining
     }
 
-    /// Whether a requirement is not met yet.
+    /// Returns whether a requirement is not met yet.
     pub fn is_missing(&self, requirement: &str) -> bool {
         self.state().missing.contains(requirement)
     }
 
-    /// The answer of `/readyz`: a status, and JSON that says why.
+    /// Returns the response of `/readyz`: a status, and JSON with the reasons.
     pub(crate) fn answer(&self) -> (StatusCode, String) {
         let state = self.state();
         let (status, word) = match (state.is_draining, state.missing.is_empty()) {

@@ -1,7 +1,7 @@
-//! Logs, as both programs write them, metrics, as Prometheus reads them, and health, as load balancers ask for it.
+//! Logs in the format of all programs, metrics for Prometheus, and health for load balancers.
 //!
-//! Each program defines its metrics in a file `metrics.rs` of its own. Start with [`start`] and [`metrics`]; [`one_line`] is how an
-//! error is said that ends a program.
+//! Each program has its metrics in its own `metrics.rs`. Start with [`start`] and [`metrics`]; [`one_line`] formats
+//! errors.
 
 pub mod health;
 pub mod metrics;
@@ -14,7 +14,7 @@ pub use outage::{Line, Outage};
 
 use tracing_subscriber::{EnvFilter, fmt};
 
-/// What a program was built from: the constants that the crate `buildinfo` gives to its package.
+/// The version and commit of a program: the constants that the crate `buildinfo` sets for its package.
 #[derive(Debug, Clone, Copy)]
 pub struct Build {
     /// The package's version.
@@ -23,13 +23,13 @@ pub struct Build {
     pub commit: &'static str,
 }
 
-/// What is seen unless `RUST_LOG` says otherwise. Left out: what Pingora says of connections that we closed ourselves
-/// (what fails is said where it is answered), and Postgres's notices about what is there already.
+/// The filter unless `RUST_LOG` is set. It omits Pingora's messages about connections that we closed ourselves
+/// (failures are logged where they are answered), and Postgres's notices about objects that already exist.
 const USUAL: &str =
     "info,pingora_core=warn,pingora_core::connectors=off,pingora_proxy=error,sqlx::postgres::notice=warn";
 
-/// Starts logging to standard error: readable on a terminal, JSON otherwise or with `SVC_LOG_FORMAT=json`.
-/// `RUST_LOG` chooses what is seen; a release has nothing below `debug`.
+/// Starts logging to standard error: readable on a terminal, JSON otherwise or with `SVC_LOG_FORMAT=json`. `RUST_LOG`
+/// sets the filter; release builds contain nothing below `debug`.
 pub fn start() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(USUAL));
     let logs = fmt().with_env_filter(filter).with_writer(std::io::stderr);
@@ -45,7 +45,7 @@ pub fn start() {
     }
 }
 
-/// An error and its causes in one line, each said once: the text of many an error ends with that of its cause.
+/// Formats an error and its causes in one line, each once: the text of many errors ends with that of their cause.
 pub fn one_line(error: &anyhow::Error) -> String {
     let mut said = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -59,7 +59,7 @@ pub fn one_line(error: &anyhow::Error) -> String {
     said
 }
 
-/// A number with its noun, such as `1 pack` and `2 packs`.
+/// Formats a number with its noun, such as `1 pack` and `2 packs`.
 pub fn counted(number: impl TryInto<u64>, one: &str, more: &str) -> String {
     let number = number.try_into().unwrap_or(u64::MAX);
     format!("{number} {}", if number == 1 { one } else { more })

@@ -1,9 +1,9 @@
-//! Metrics: a page in Prometheus's format, on a listener of its own (`edge.metrics_listen`, `admin.metrics_listen`), which answers load
-//! balancers as well ([`crate::health`]).
+//! Metrics: a page in Prometheus's format on a separate listener (`edge.metrics_listen`, `admin.metrics_listen`), which
+//! also answers load balancers ([`crate::health`]).
 //!
-//! Labels come from the configuration and from our own code only: models, providers, routes, statuses, jobs. Never from
-//! what a client sends, never an account, a site or an address of a visitor; so that the page stays small and says nothing of people.
-//! Without a listener nothing is counted.
+//! Labels come only from the configuration and from our own code: models, providers, routes, statuses, jobs. They never
+//! come from client input and never name an account, a site or a visitor's address, so that the page stays small and
+//! reveals nothing about people. Without a listener nothing is counted.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -17,34 +17,31 @@ use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
 
 use crate::{Build, health::Health, process::Process};
 
-/// Connections that are served concurrently. More than Prometheus needs, so that a balancer finds a place beside readers that are slow.
+/// The limit of concurrent connections. More than Prometheus needs, so that slow readers leave room for others.
 const READERS: usize = 64;
-/// Longest a reader may stay.
 const READER_STAY: Duration = Duration::from_secs(10);
-/// Pause after the system refused to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Interval at which it is tried to listen where another process did.
+/// The interval of attempts to listen while another process does.
 const LISTEN_EVERY: Duration = Duration::from_millis(250);
-/// Interval at which a histogram's single values are summed up: it holds them one by one until then.
+/// The interval at which a histogram's values are summed up; until then it holds each of them.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
-/// Of what is measured in seconds: from a warm file to a long completion.
+/// Histogram buckets in seconds: from a cached file to a long completion.
 const SECONDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
 
 const FORMAT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Writes metrics to the page when it is asked for: see [`crate::text`].
+/// Writes metrics to the page at each request: see [`crate::text`].
 pub type Section = Box<dyn Fn(&mut String) + Send + Sync>;
 
 /// A listener for the page of metrics.
 pub struct Exporter {
     address: SocketAddr,
-    /// None while another process listens there.
+    /// `None` while another process listens there.
     listener: Option<std::net::TcpListener>,
     page: Page,
 }
 
-/// What the listener answers.
 struct Page {
     recorded: PrometheusHandle,
     sections: Vec<Section>,
@@ -52,14 +49,12 @@ struct Page {
 }
 
 impl Exporter {
-    /// Listens on `address` and records every metric from now on. To be called once in a program, before anything is
-    /// counted.
+    /// Listens on `address` and records every metric from now on. Call it once, before anything is counted.
     pub fn start(address: SocketAddr, build: Build, health: Health) -> anyhow::Result<Self> {
         Self::record(address, Some(listen(address)?), build, health)
     }
 
-    /// Records every metric from now on, and listens on `address` once no other process does. Takes the place of
-    /// [`start`](Self::start).
+    /// Like [`start`](Self::start), but listens on `address` only once no other process does.
     pub fn start_when_free(address: SocketAddr, build: Build, health: Health) -> anyhow::Result<Self> {
         let listener = match listen(address) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => None,
@@ -93,13 +88,13 @@ impl Exporter {
         Ok(Self { address, listener, page: Page { recorded: handle, sections: Vec::new(), health } })
     }
 
-    /// Adds what is written anew each time that the page is asked for.
+    /// Adds a section that is written at each request of the page.
     pub fn add_section(&mut self, section: Section) {
         self.page.sections.push(section);
     }
 
-    /// Serves the page for as long as the future is polled, before [`run`](Self::run): a program that waits for something at its start
-    /// lives, and says what it lacks. One reader after the other. Serves nothing where another process listens.
+    /// Serves the page while the future is polled, before [`run`](Self::run), so that a program that waits at startup
+    /// shows that it is alive and what it lacks. Serves one reader at a time, and none while another process listens.
     pub async fn run_at_start(&self) {
         let listener = self.listener.as_ref().and_then(|listener| listener.try_clone().ok());
         let Some(listener) = listener.and_then(|listener| TcpListener::from_std(listener).ok()) else {
@@ -120,7 +115,7 @@ impl Exporter {
         }
     }
 
-    /// Serves the page for as long as the future is polled.
+    /// Serves the page while the future is polled.
     pub async fn run(self) {
         let listener = match self.listener {
             Some(listener) => listener,
@@ -248,7 +243,7 @@ fn describe_dependencies() {
     );
 }
 
-/// Notes whether a dependency gave a sign of life, and after how long.
+/// Records whether a dependency responded, and after how long.
 pub fn dependency(name: &'static str, answered: Option<Duration>) {
     metrics::gauge!("svc_dependency_up", "name" => name).set(if answered.is_some() { 1.0 } else { 0.0 });
     if let Some(took) = answered {
@@ -256,7 +251,7 @@ pub fn dependency(name: &'static str, answered: Option<Duration>) {
     }
 }
 
-/// Shows how many connections a pool has.
+/// Records the connections of a pool.
 #[expect(clippy::cast_precision_loss, reason = "there are fewer connections")]
 pub fn postgres_pool(pool: &'static str, open: usize, idle: usize, most: usize) {
     for (state, count) in [("used", open.saturating_sub(idle)), ("idle", idle)] {
@@ -265,14 +260,14 @@ pub fn postgres_pool(pool: &'static str, open: usize, idle: usize, most: usize) 
     metrics::gauge!("svc_postgres_connections_max", "pool" => pool).set(most as f64);
 }
 
-/// Shows how much of a folder's disk is free.
+/// Records the free space of a folder's disk.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 pub fn disk(folder: &'static str, free: u64, total: u64) {
     metrics::gauge!("svc_disk_free_bytes", "folder" => folder).set(free as f64);
     metrics::gauge!("svc_disk_total_bytes", "folder" => folder).set(total as f64);
 }
 
-/// Notes an operation of the store of packs, with the reason where it failed.
+/// Records an operation of the pack store, with the reason if it failed.
 pub fn store_operation(operation: &'static str, took: Duration, failure: Option<&'static str>) {
     metrics::histogram!("svc_store_seconds", "operation" => operation).record(took);
     if let Some(why) = failure {
@@ -280,7 +275,7 @@ pub fn store_operation(operation: &'static str, took: Duration, failure: Option<
     }
 }
 
-/// Counts a failure of Postgres. `what` is what it was asked for.
+/// Counts a failure of Postgres. `what` is the attempted operation.
 pub fn postgres_failed(what: &'static str) {
     metrics::counter!("svc_postgres_errors_total", "what" => what).increment(1);
 }

@@ -1,15 +1,14 @@
-//! Logging of what happens again and again, such as calls to a server that is away: one line when it begins, one a minute while it
-//! lasts, and one when it has ended, where that is noticed.
+//! Logs repeated failures, such as calls to an unavailable server: one line at the beginning, one a minute while they
+//! last, and one at the end, if that is noticed.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Interval between two lines about a failure that lasts.
 const SAY_EVERY: Duration = Duration::from_mins(1);
 
-/// A failure that may last. Starts as over. Kept in a `static`, or beside what may fail.
+/// A failure that may last. Starts as over. Kept in a `static`, or beside whatever may fail.
 #[derive(Debug, Default)]
 pub struct Outage(Mutex<Option<Current>>);
 
@@ -20,27 +19,27 @@ struct Current {
     left_out: u64,
 }
 
-/// What a line that is due can say.
+/// The contents of a due log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
-    /// The time since the failure began: zero when it has just begun.
+    /// The time since the failure began; zero at its beginning.
     pub lasted: Duration,
-    /// The failures since the last line.
+    /// The number of failures since the last line.
     pub left_out: u64,
 }
 
 impl Outage {
-    /// A failure that is over.
+    /// Creates a failure that is over.
     pub const fn new() -> Self {
         Self(Mutex::new(None))
     }
 
-    /// Notes a failure. Returns what to say when a line about it is due.
+    /// Records a failure. Returns the contents of the log line if one is due.
     pub fn fails(&self) -> Option<Line> {
         self.fails_at(Instant::now())
     }
 
-    /// Notes a success. Returns how long the failure lasted when it has just ended.
+    /// Records a success. Returns how long the failure lasted if it has just ended.
     pub fn ends(&self) -> Option<Duration> {
         self.ends_at(Instant::now())
     }

@@ -1,21 +1,19 @@
-//! What the process takes of the machine, under the names that every client of Prometheus gives it. Read from `/proc` when the page is
-//! asked for.
+//! The resource use of the process, under Prometheus's usual names. Read from `/proc` at each request of the page.
 
 use std::fs;
 
 use crate::text::{Kind, family};
 
-/// Ticks a second in which the kernel tells times to programs: `USER_HZ`, the same on every machine that Linux runs on today.
+/// Clock ticks per second in `/proc`: `USER_HZ`, the same on every current Linux machine.
 const TICKS: f64 = 100.0;
 
-/// What `/proc` says of this process.
+/// The resource use of this process, from `/proc`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Process {
-    /// Seconds of time on a core.
+    /// CPU time in seconds.
     pub cpu_seconds: f64,
-    /// Bytes of memory that are resident.
+    /// Resident memory in bytes.
     pub resident_bytes: u64,
-    /// Bytes of address space.
     virtual_bytes: u64,
     threads: u64,
     open_files: u64,
@@ -25,13 +23,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// Reads what this process takes. What cannot be read is zero.
+    /// Reads the resource use of this process. Values that cannot be read are zero.
     #[expect(clippy::cast_precision_loss, reason = "figures for people")]
     pub fn read() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (stat, status, limits, machine) =
             (read("/proc/self/stat"), read("/proc/self/status"), read("/proc/self/limits"), read("/proc/stat"));
-        // The fields come after the program's name in brackets, which may have any letters.
+        // The fields follow the program's name, which is in brackets and may contain any characters.
         let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().collect();
         let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or_default() as f64;
         let figure = |text: &str, name: &str| {
@@ -66,7 +64,7 @@ impl Process {
     }
 }
 
-/// The load of the machine over the last minute: processes that compute or wait for a disk. Zero where it cannot be read.
+/// Returns the machine's load average over the last minute (computing or waiting for a disk); zero if unreadable.
 pub fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or_default()

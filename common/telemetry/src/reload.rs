@@ -1,4 +1,4 @@
-//! Reading a configuration again whenever SIGHUP asks for it, and what became of it. Start with [`Hangups`].
+//! Reloads the configuration at each SIGHUP and reports the outcome. Start with [`Hangups`].
 
 use std::{
     io,
@@ -12,36 +12,35 @@ use tokio::{
 
 use crate::one_line;
 
-/// The metric, by the outcome.
 pub(crate) const RELOADS: &str = "svc_config_reloads_total";
 
-/// The keys that a configuration which was taken over has changed.
+/// The keys that a reload has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TakenOver {
-    /// Those whose values are in use now.
+    /// Keys whose new values are in use.
     pub changed: Vec<&'static str>,
-    /// Those that wait for the program's next start.
+    /// Keys whose new values take effect at the next start.
     pub waiting: Vec<&'static str>,
 }
 
-/// The SIGHUPs of this process, which would end it otherwise.
+/// The SIGHUPs of this process, which would otherwise end it.
 #[derive(Debug)]
 pub struct Hangups(Signal);
 
 impl Hangups {
-    /// Hears of SIGHUP from now on.
+    /// Starts listening for SIGHUP.
     pub fn listen() -> io::Result<Self> {
         signal(SignalKind::hangup()).map(Self)
     }
 
-    /// Calls `reload` at each signal, on a thread that may block, and says what became of it, for as long as it is polled. A panic in it
-    /// is said, and the next signal calls it again.
+    /// Calls `reload` at each signal, on a thread that may block, and logs the outcome, while the future is polled. A
+    /// panic is logged, and the next signal calls `reload` again.
     pub async fn run(mut self, reload: impl FnMut() -> anyhow::Result<TakenOver> + Send + 'static) {
         let reload = Arc::new(Mutex::new(reload));
         while self.0.recv().await.is_some() {
             let reload = reload.clone();
             let reading = spawn_blocking(move || {
-                // What a panic left is what the next call begins with: parts are replaced one at a time, each whole.
+                // After a panic, the next call continues with what it left: each part is replaced as a whole.
                 let mut reload = reload.lock().unwrap_or_else(PoisonError::into_inner);
                 (*reload)()
             });
@@ -54,7 +53,7 @@ impl Hangups {
     }
 }
 
-/// Notes a configuration that was taken over: which keys have other values now, and which wait for the program's next start.
+/// Reports an accepted configuration: the keys with new values, and those that take effect at the next start.
 fn taken_over(changed: &[&str], waiting: &[&str]) {
     metrics::counter!(RELOADS, "outcome" => "taken_over").increment(1);
     for key in waiting {
@@ -66,13 +65,12 @@ fn taken_over(changed: &[&str], waiting: &[&str]) {
     }
 }
 
-/// Notes a configuration that was refused, for the reason that would end the program at its start: it goes on as it was.
+/// Reports a rejected configuration, for a reason that would end the program at startup; the old one stays.
 fn refused(error: &anyhow::Error) {
     metrics::counter!(RELOADS, "outcome" => "refused").increment(1);
     tracing::error!("the configuration was read again and refused, so that nothing has changed: {}", one_line(error));
 }
 
-/// Notes that taking a configuration over panicked.
 fn panicked() {
     metrics::counter!(RELOADS, "outcome" => "refused").increment(1);
     tracing::error!(

@@ -1,18 +1,17 @@
-//! Metrics written by hand, in Prometheus's text format: those that come and go with what they tell of, where a gauge of the recorder
-//! would keep its last value for ever.
+//! Metrics in Prometheus's text format for subjects that come and go: a recorder's gauge would keep its last value.
 
 use std::fmt::Write as _;
 
-/// What a metric is to Prometheus.
+/// The type of a metric in Prometheus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It only rises.
+    /// A value that only rises.
     Counter,
-    /// It rises and falls.
+    /// A value that rises and falls.
     Gauge,
 }
 
-/// Adds a metric to `page`: its description, and a line for each of `samples`. Nothing where there are none.
+/// Adds a metric to `page`: its description, and a line for each of `samples`. Adds nothing if there are no samples.
 pub fn family<'a>(
     page: &mut String,
     name: &str,
@@ -28,7 +27,7 @@ pub fn family<'a>(
         Kind::Counter => "counter",
         Kind::Gauge => "gauge",
     };
-    // Writing to a String does not fail.
+    // Writing to a `String` does not fail.
     let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     for (labels, value) in samples {
         let labels: Vec<String> = labels.iter().map(|(label, of)| format!("{label}=\"{}\"", escaped(of))).collect();

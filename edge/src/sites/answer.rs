@@ -1,4 +1,4 @@
-//! What is sent of a file: conditions, forms, ranges.
+//! Builds the response for a file: conditional requests, encodings and ranges.
 
 use std::{collections::VecDeque, ops::Range, sync::Arc, time::SystemTime};
 
@@ -35,43 +35,35 @@ pub(crate) struct Asked<'r> {
     pub(crate) method: &'r Method,
     pub(crate) headers: &'r HeaderMap,
     pub(crate) host: &'r str,
-    /// With its leading slash, decoded as far as a file's name can say it: see [`super::path::RequestPath`].
+    /// The request path with its leading slash, decoded as far as a file name allows: see [`super::path::RequestPath`].
     pub(crate) path: &'r str,
-    /// As it was sent, without its query.
+    /// The path as the client sent it, without its query.
     pub(crate) sent: &'r str,
-    /// Whether a file can have this path.
     pub(crate) is_nameable: bool,
-    /// The visitor's country, where it is known.
     pub(crate) country: Option<[u8; 2]>,
-    /// The accounts whose credentials the request has, as far as they were asked for.
+    /// The accounts whose credentials the request carries, limited to guards checked so far.
     pub(crate) granted: &'r Granted,
-    /// The program that asks, when it says its name.
+    /// The known agent (crawler, AI program) that sent the request, if it names itself.
     pub(crate) agent: Option<&'static Agent>,
-    /// The guards of the live deployment, where the pack that is asked is another one's.
+    /// The guards of the live deployment, when the pack being served is not the live one.
     pub(crate) live_guards: Option<&'r Guards>,
-    /// The port in the site's addresses; none where it is the usual one.
+    /// The port in the site's URLs; `None` for the default port.
     pub(crate) public_port: Option<u16>,
-    /// The time of the request.
     pub(crate) now: SystemTime,
 }
 
-/// As what a file is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The file that was asked for.
     Found,
-    /// The file that a rule serves in the place of the one that was asked for.
     Rewritten,
-    /// The page that stands in for any address of a navigation.
+    /// The page that a single-page site serves for any navigation without a file.
     SinglePage,
-    /// The page that says that nothing was found.
     NotFound,
-    /// The page that says that something is gone for good.
     Gone,
 }
 
 impl Role {
-    /// The status of an error; none where the file is what is wanted.
+    /// Returns the error status, or `None` if the file is a regular answer.
     fn error(self) -> Option<StatusCode> {
         match self {
             Self::Found | Self::Rewritten | Self::SinglePage => None,
@@ -80,8 +72,8 @@ impl Role {
         }
     }
 
-    /// Whether the site's word on caching counts, which `headers` hold. It is for its files (200, 206, 304): what it says of the
-    /// addresses of assets must not keep a 404, or a page in the place of an asset, in browsers for a year.
+    /// Returns whether the site's own `Cache-Control` in `headers` applies: to its files (200, 206, 304). A long
+    /// lifetime for asset URLs must not keep a 404, or a page served in place of an asset, in browsers for a year.
     fn takes_cache_control(self, headers: &HeaderMap) -> bool {
         match self {
             Self::Found | Self::Rewritten => true,
@@ -94,35 +86,29 @@ impl Role {
     }
 }
 
-/// An answer whose status and headers are decided. It borrows nothing from the pack; the first block of its body may still have
-/// to be read.
+/// A response whose status and headers are decided. Borrows nothing from the pack; its first block may still be read.
 pub(crate) struct Decided {
     response: Response<SiteBody>,
-    /// The block of the body that is read before the answer begins, so that another answer can take its place when the read fails.
-    /// None when the body needs no read. In a box, as that is most of them, and each is moved several times.
+    /// The work to do before the response begins, so that a failed read can still become another response. `None` if
+    /// the body needs no read. Boxed because most responses have none, and each is moved several times.
     first: Option<Box<Begin>>,
 }
 
-/// What is done before an answer begins.
 enum Begin {
     Read(First),
     Decode(Decode),
 }
 
-/// A body that is decoded before it is sent.
 struct Decode {
     body: EncodedBody,
-    /// Whether the answer has a body.
     is_sent: bool,
 }
 
-/// The first block of a body that is not in memory, and what is sent once it is.
+/// The first block of a body that is not in memory, and the pieces to send once it is.
 struct First {
     data: Arc<PackData>,
     whole: StoredBody,
-    /// Where in the body the block begins.
     start: u64,
-    /// The pieces to send; none where the block is all of it.
     pieces: Option<VecDeque<Piece>>,
 }
 
@@ -133,12 +119,11 @@ impl From<Response<SiteBody>> for Decided {
 }
 
 impl Decided {
-    /// Marks the answer as one that the site's `robots.txt` disallows for the client that asked.
     pub(crate) fn disallow(&mut self) {
         self.response.body_mut().disallow();
     }
 
-    /// Returns the answer once the first block of its body was read.
+    /// Reads the first block of the body, if any, and returns the response.
     pub(crate) async fn begin(self) -> Result<Response<SiteBody>, PackError> {
         match self.first {
             None => Ok(self.response),
@@ -182,7 +167,6 @@ impl First {
     }
 }
 
-/// Decides on the answer with a file of `pack`.
 pub(crate) fn send(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Result<Decided, PackError> {
     pack.admit_to_file(file, asked)?;
     let mut decided = conditional(pack, file, asked, role)?;
@@ -196,14 +180,14 @@ pub(crate) fn send(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Re
 }
 
 fn conditional(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Result<Decided, PackError> {
-    // An error answers no conditions and has no parts.
+    // Errors ignore conditions and ranges.
     let range = asked.headers.get(RANGE).filter(|_| asked.method == Method::GET && role.error().is_none());
     let Some(form) = choose(file.forms(), asked.headers, range.is_some()) else {
         return Err(PackError::unavailable("a file without a form"));
     };
     let mut headers = pack.headers_of(file, form);
     if role != Role::Found {
-        // The address says nothing of the content: the next deployment may have another there.
+        // The URL does not identify the content: the next deployment may serve another file there.
         headers.insert(CACHE_CONTROL, REVALIDATE);
     }
     if !pack.headers.is_empty() {
@@ -235,8 +219,8 @@ fn conditional(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Result
             None => whole(pack, form, asked, status, headers),
         });
     }
-    // Where a rule or the request decides on the file, the next answer may be another one of the same date. And a date that is still
-    // to come is one of several within a second.
+    // Where a rule or the request selects the file, the next response may be another file with the same date. A date in
+    // the future cannot tell apart several contents within a second.
     let modified = pack.modified(file).filter(|at| role == Role::Found && file.is_alone && *at <= asked.now);
     if modified.is_none() {
         headers.remove(LAST_MODIFIED);
@@ -259,7 +243,7 @@ fn conditional(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Result
     }
 }
 
-/// The answer with a file that is stored in a coding, for a client that does not take it.
+/// Builds the response for a file stored in an encoding that the client refuses.
 fn decoded(
     pack: &Pack,
     form: &Form,
@@ -304,7 +288,7 @@ fn parts(
         headers.insert(CONTENT_RANGE, content_range(part, len));
         pieces.push_back(piece(&form.body, part));
     } else {
-        // Derived from the content by a hash, so that no content can hold its own boundary.
+        // Derived from the content by a hash, so that no content can contain its own boundary.
         let boundary = file.sha256.get(32..).unwrap_or("part");
         for part in parts {
             let preface = multipart_preface(boundary, &file.content_type, part, len);
@@ -319,7 +303,8 @@ fn parts(
     Ok(begun(pack, &form.body, first, pieces, StatusCode::PARTIAL_CONTENT, headers))
 }
 
-/// An answer of pieces of the body `whole`, begun once what is at its byte `first` is there, if the body is kept in memory.
+/// Builds a response from pieces of `whole`. If cacheable, its block at byte `first` is read before the response
+/// begins.
 fn begun(
     pack: &Pack,
     whole: &StoredBody,
@@ -348,8 +333,8 @@ fn streamed(data: Arc<PackData>, pieces: VecDeque<Piece>) -> SiteBody {
     SiteBody::streamed(Box::new(Pieces::new(data, pieces)))
 }
 
-/// The form to send. Parts are parts of the file as it is, which every client can put together; except for one that
-/// says it has the beginning of the compressed form.
+/// Chooses the form to send. Ranges are taken from the uncompressed file, which every client can reassemble, unless
+/// `If-Range` says that the client has the beginning of the compressed form.
 fn choose<'f>(forms: &'f [Form], headers: &HeaderMap, is_range: bool) -> Option<&'f Form> {
     let plain = forms.first()?;
     if forms.len() == 1 {
@@ -368,7 +353,7 @@ fn respond(status: StatusCode, headers: HeaderMap, body: SiteBody) -> Response<S
     response
 }
 
-/// 304 says nothing of the body that it does not have.
+/// A 304 must not describe the body that it does not have.
 fn not_modified(mut headers: HeaderMap) -> Response<SiteBody> {
     for name in [CONTENT_LENGTH, CONTENT_TYPE, CONTENT_ENCODING, ACCEPT_RANGES] {
         headers.remove(name);

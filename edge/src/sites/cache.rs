@@ -1,4 +1,4 @@
-//! What the edge keeps of packs: manifests and small bodies, each bounded by bytes, each loaded by one flight.
+//! Caches for packs: manifests and small bodies. Each is bounded in bytes, and concurrent misses share one load.
 
 use std::sync::Arc;
 
@@ -27,32 +27,29 @@ use quick_cache::{
     sync::{Cache, DefaultLifecycle},
 };
 
-/// Bytes that an entry takes beside its body, about.
+/// Approximate overhead of an entry, in bytes.
 const ENTRY_WEIGHT: u64 = 128;
 
-/// The memory of packs. Asked at every request, hence caches whose look-up writes nothing but one mark.
+/// The caches for packs. Every request looks them up, so a hit writes nothing but one mark.
 pub(crate) struct PackCache {
     manifests: Cache<DeploymentId, Arc<Pack>, ByBytes>,
-    /// Turns of reads, of the accounts whose sites they are.
+    /// Limits concurrent manifest reads, in total and per paying account.
     loads: Turns<PayingAccount>,
     bodies: Arc<Bodies>,
 }
 
-/// The memory of bodies, in blocks of [`BLOCK_BYTES`]. Each has memory of its own, so that an answer which holds one holds no
-/// more than that, also when the block is not remembered any longer.
+/// The cache of bodies, in blocks of [`BLOCK_BYTES`]. Each block has its own allocation, so a response that holds one
+/// keeps no more than that alive, even after eviction.
 pub(crate) struct Bodies {
     pub(crate) packs: Copies,
-    /// By deployment (its id as a number: nothing to allocate for a look-up) and offset in its data.
+    /// Keyed by deployment (its id as a number, so a lookup does not allocate) and offset in its data.
     pub(super) blocks: Cache<(u128, u64), Bytes, ByBytes>,
-    /// Turns of reads, of the accounts whose sites they are.
     loads: Turns<PayingAccount>,
-    /// Turns of bodies that are decoded.
     pub(super) decodings: Turns<PayingAccount>,
-    /// The account that a read is charged to until its bytes have become blocks.
+    /// The memory account that a read is charged to until its bytes are in the cache.
     pub(super) account: Account,
 }
 
-/// The weight of an entry: the bytes that it takes.
 #[derive(Clone)]
 struct ByBytes;
 
@@ -79,18 +76,18 @@ where
         Ok(options) => {
             Cache::with_options(options, ByBytes, DefaultHashBuilder::default(), DefaultLifecycle::default())
         }
-        // Never: both figures are given.
+        // Unreachable: both required options are set.
         Err(_) => Cache::with_weighter(entries, bytes, ByBytes),
     }
 }
 
-/// So many turns in all, and of one account.
+/// Creates turns with `total` slots, at most `share` of them for one account.
 fn turns(total: usize, share: usize) -> Turns<PayingAccount> {
     Turns::new(Bounds { total, share, waiting: LOADS_WAITING, waiting_share: LOADS_WAITING_OF_ACCOUNT })
 }
 
 impl PackCache {
-    /// Empty, with room as in `shares`. Reads of bodies are charged to `budget`.
+    /// Creates empty caches with the sizes in `shares`. Body reads are charged to `budget`.
     pub(crate) fn new(packs: Copies, shares: &Shares, budget: &Budget) -> Self {
         let manifest_shards = usize::try_from(shares.manifests / MANIFEST_SHARD_BYTES).unwrap_or(CACHE_SHARDS);
         Self {
@@ -106,23 +103,22 @@ impl PackCache {
         }
     }
 
-    /// The pack of a deployment, which is read at the expense of `owner`. Nobody holds one across a wait: what was evicted would be counted
-    /// nowhere for as long.
+    /// Returns the pack of a deployment; a read is charged to `owner`. Callers do not hold the pack across an await: an
+    /// evicted pack would be counted nowhere in the meantime.
     pub(crate) async fn pack(&self, id: &DeploymentId, owner: &PayingAccount) -> Result<Arc<Pack>, PackError> {
         if let Some(pack) = self.manifests.get(id) {
             return Ok(pack);
         }
-        // Whoever waits for another's read, and sees it fail, reads next: so the whole wait is bounded, not one read.
+        // A caller that waits for another's read and sees it fail reads next, so the timeout covers the whole wait.
         let load = async {
             let _turn = self.loads.take(owner, STORE_WAIT).await.map_err(PackError::unavailable)?;
-            // Given back when the pack is there, which the memory of manifests counts from then on.
+            // The grant is released once the pack is in the manifest cache, which counts it from then on.
             let (manifest, _grant) = self.bodies.packs.manifest(id, &self.bodies.account).await?;
             Ok(Arc::new(Pack::new((id.clone(), owner.clone()), manifest, self.bodies.clone())))
         };
         Box::pin(in_time(self.manifests.get_or_insert_async(id, load))).await
     }
 
-    /// Lets go of every manifest.
     #[cfg(test)]
     pub(super) fn forget_manifests(&self) {
         self.manifests.clear();
@@ -134,34 +130,31 @@ impl PackCache {
         self.bodies.blocks.clear();
     }
 
-    /// Bytes that bodies take, and bytes that manifests take.
     pub(crate) fn used(&self) -> [u64; 2] {
         [self.bodies.blocks.weight(), self.manifests.weight()]
     }
 }
 
 impl Bodies {
-    /// The block of the body `whole` in which `offset` of the pack's data is, and where it begins in the body.
+    /// Returns the block of the body `whole` that contains `offset` of the pack's data, and its start within the body.
     pub(crate) fn block_at(whole: Span, offset: u64) -> (Span, u64) {
         let at = offset.saturating_sub(whole.offset);
         let start = at - at % BLOCK_BYTES as u64;
         (Span { offset: whole.offset + start, len: (whole.len - start).min(BLOCK_BYTES as u64) }, start)
     }
 
-    /// A block, if it is in memory.
     pub(crate) fn remembered(&self, data: &PackData, block: Span) -> Option<Bytes> {
         let found = self.blocks.get(&(data.number, block.offset));
         metrics::body(found.is_some());
         found
     }
 
-    /// The block of the small body `whole` that begins at its byte `start`: from memory, else read together with those that
-    /// follow.
+    /// Returns the block at byte `start` of the small body `whole`, cached or read together with those that follow.
     pub(crate) async fn block(&self, data: &PackData, whole: &StoredBody, start: u64) -> Result<Bytes, PackError> {
         let key = (data.number, whole.span.offset + start);
         let load = async {
             let _turn = self.loads.take(&data.owner, STORE_WAIT).await.map_err(PackError::unavailable)?;
-            // A body without digests of blocks is read whole, to be checked.
+            // A body without block digests is read whole, so that it can be checked.
             let (from, len) = if whole.is_checked_by_block() {
                 (start, (whole.span.len - start).min(LOAD_BYTES))
             } else {
@@ -171,7 +164,7 @@ impl Bodies {
             let read = self.packs.read(&data.id, whole, from, len).await?;
             let mut first = Bytes::new();
             let mut offset = whole.span.offset + from;
-            // Copied: a part of what was read would hold all of it.
+            // Copied, because a slice would keep the whole read alive.
             for block in read.chunks(BLOCK_BYTES).map(Bytes::copy_from_slice) {
                 if offset == key.1 {
                     first = block;

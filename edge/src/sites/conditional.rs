@@ -7,36 +7,32 @@ use http::{
     header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE},
 };
 
-/// The identity of the form of a file that would be sent.
+/// The validators of the form of a file that would be sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Validators<'v> {
-    /// Its strong entity tag, quotes included.
     pub(crate) etag: &'v str,
-    /// The time since when the address has had this content. None where another content may have the same date there, as it may where a
-    /// rule or the request decides which file is sent: a client then goes by the entity tag alone.
+    /// The time since which the URL has had this content. `None` where other content may have the same date there, for
+    /// example where a rule or the request selects the file: clients then use the entity tag alone.
     pub(crate) modified: Option<SystemTime>,
     /// Whether the file has no other form: a date does not tell forms apart.
     pub(crate) is_only_form: bool,
 }
 
-/// The outcome of a request's conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Go on.
     Send,
-    /// 304: the visitor has it.
     NotModified,
-    /// 412: it is not what the visitor takes it for.
+    /// 412: the content is not what the visitor expects.
     Failed,
 }
 
-/// The instant so many seconds after 1970, as HTTP dates have it.
+/// Converts Unix seconds to a time, as HTTP dates have it.
 pub(crate) fn instant(unix_seconds: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(u64::try_from(unix_seconds).unwrap_or(0))
 }
 
 impl Validators<'_> {
-    /// Weighs the conditions, in the order that the RFC demands.
+    /// Evaluates the conditions in the order that the RFC requires.
     pub(crate) fn judge(self, headers: &HeaderMap) -> Verdict {
         if headers.contains_key(IF_MATCH) {
             if !self.listed(headers, &IF_MATCH, Comparison::Strong) {
@@ -48,14 +44,14 @@ impl Validators<'_> {
         let not_modified = if headers.contains_key(IF_NONE_MATCH) {
             self.listed(headers, &IF_NONE_MATCH, Comparison::Weak)
         } else {
-            // Exactly: after a rollback, a content that is older than the one that the visitor has is the new one.
+            // Compared for equality: after a rollback, older content than the visitor's is the current one.
             date(headers, &IF_MODIFIED_SINCE).is_some_and(|since| self.modified == Some(since))
         };
         if not_modified { Verdict::NotModified } else { Verdict::Send }
     }
 
-    /// Whether a range may be sent: `If-Range` is absent, or names exactly this form, and so does a date that the visitor holds by
-    /// `If-Unmodified-Since`. The whole file is right in any case.
+    /// Returns whether a range may be sent. `If-Range` must be absent or name exactly this form, and so must the date
+    /// of an `If-Unmodified-Since`. Otherwise the whole file is sent, which is always correct.
     pub(crate) fn allow_range(self, headers: &HeaderMap) -> bool {
         let is_date = |date: SystemTime| self.is_only_form && self.modified == Some(date);
         if !headers.contains_key(IF_MATCH) && date(headers, &IF_UNMODIFIED_SINCE).is_some_and(|since| !is_date(since)) {
@@ -89,7 +85,7 @@ fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
 }
 
-/// The entity tags of a list, each with whether it is weak; ends at the first thing that is none.
+/// Returns the entity tags of a list, each with whether it is weak. Stops at the first malformed tag.
 fn tags(line: &str) -> impl Iterator<Item = (bool, &str)> {
     let mut rest = line;
     std::iter::from_fn(move || {

@@ -1,5 +1,5 @@
-//! Reading packs so that nothing wrong is ever served: what is read is checked by its digests, read a second time when it is
-//! wrong, and taken from the replica when it is lost or damaged for good.
+//! Reads packs so that no wrong byte is ever served: every read is checked against its digests, repeated if it fails
+//! the check, and taken from the replica if the pack is lost or damaged.
 
 use std::sync::Arc;
 
@@ -14,24 +14,22 @@ use super::{
 };
 use crate::{limits::BLOCK_BYTES, memory::RecentDeployments, metrics};
 
-// What an edge reads is a block of digests, or several.
+// The edge reads whole digest blocks.
 const _: () = assert!(BLOCK_BYTES == DIGEST_BLOCK_BYTES);
 
-/// The store, its replica, and the knowledge whether a pack should be there.
+/// The store, its replica, and the lookup of whether a pack should exist.
 pub(crate) struct Copies {
     store: Arc<dyn Packs>,
     replica: Option<Arc<dyn Packs>>,
     kept: Arc<dyn RecentDeployments>,
     faults: Faults,
-    /// The account of manifests that are read for the log.
+    /// The memory account for manifests that are read to name a file in the log.
     account: Account,
 }
 
-/// Where in the store a read fails.
 #[derive(Clone, Copy)]
 enum Part {
     Manifest,
-    /// The data, at this offset.
     Data(u64),
 }
 
@@ -45,7 +43,7 @@ impl Part {
 }
 
 impl Copies {
-    /// Of a store and perhaps a replica of it. `kept` knows which deployments there are.
+    /// Creates a reader of `store` with an optional replica. `kept` knows which deployments exist.
     pub(crate) fn new(
         store: Arc<dyn Packs>,
         replica: Option<Arc<dyn Packs>>,
@@ -55,19 +53,18 @@ impl Copies {
         Self { store, replica, kept, faults: Faults::default(), account }
     }
 
-    /// Whether each read is a request over the network.
     pub(crate) fn is_remote(&self) -> bool {
         self.store.is_remote()
     }
 
-    /// The manifest of a pack, with the grant for the memory that it takes to read it.
+    /// Returns the manifest of a pack, with the grant for the memory needed to read it.
     pub(crate) async fn manifest(&self, id: &DeploymentId, account: &Account) -> Result<(Manifest, Grant), PackError> {
         let number = number(id);
         if let Some(error) = self.faults.recent(number, None) {
             return Err(error);
         }
         let error = match self.store.manifest(id, account).await {
-            // A read that failed on its way says nothing of the store.
+            // A damaged read may have failed on the way, which says nothing about the store.
             Err(PackError::Damaged(_)) => match self.store.manifest(id, account).await {
                 Ok(read) => return Ok(read),
                 Err(error) => error,
@@ -87,8 +84,8 @@ impl Copies {
         Err(self.settled(id, Part::Manifest, error).await)
     }
 
-    /// Reads the part of `whole` that begins at its byte `start`, which begins a block, and is `len` bytes long: whole blocks, or
-    /// less where the body ends. Where a pack has no digests of blocks, only a whole body can be checked.
+    /// Reads `len` bytes of `whole` from its byte `start`. `start` is the beginning of a block, and the length covers
+    /// whole blocks or ends with the body. Where a pack has no block digests, only a whole body can be checked.
     pub(crate) async fn read(
         &self,
         id: &DeploymentId,
@@ -120,7 +117,7 @@ impl Copies {
         Err(self.settled(id, Part::Data(span.offset), error).await)
     }
 
-    /// What a fault is to a visitor: a pack that is not there is lost only if its deployment still is.
+    /// Translates a fault for a visitor: a missing pack is [`PackError::Lost`] only if its deployment still exists.
     async fn settled(&self, id: &DeploymentId, part: Part, error: PackError) -> PackError {
         let error = match error {
             PackError::Missing if self.kept.is_kept(id).await => PackError::Lost,
@@ -133,11 +130,11 @@ impl Copies {
         error
     }
 
-    /// Counts a fault, and tells the log of it once in a while.
+    /// Counts a fault, and logs it at a limited rate.
     async fn report(&self, id: &DeploymentId, part: Part, error: &PackError, is_replaced: bool) {
         let is_missing = matches!(error, PackError::Missing | PackError::Lost);
         let is_logged = self.faults.is_to_be_logged(id);
-        // A replica keeps what was deleted. The database is asked no more often than the log is written.
+        // A replica keeps packs of deleted deployments. The database is queried no more often than the log is written.
         if is_logged && matches!(error, PackError::Missing) && !self.kept.is_kept(id).await {
             return;
         }
@@ -163,7 +160,6 @@ impl Copies {
         );
     }
 
-    /// A file that has bytes at `offset` of a pack's data.
     async fn path_at(&self, id: &DeploymentId, offset: u64) -> Option<String> {
         let read = match self.store.manifest(id, &self.account).await {
             Err(_) => self.replica.as_ref()?.manifest(id, &self.account).await,
@@ -176,7 +172,7 @@ impl Copies {
     }
 }
 
-/// The id as a number: 20 digits to the base 36 take 104 bits, so that different ids are different numbers.
+/// Returns the id as a number. 20 base-36 digits take 104 bits, so different ids are different numbers.
 pub(crate) fn number(id: &DeploymentId) -> u128 {
     u128::from_str_radix(id.body(), 36).unwrap_or_default()
 }
@@ -192,11 +188,11 @@ async fn read_checked(
     let is_right = if whole.is_checked_by_block() {
         whole.has_blocks(start, &bytes)
     } else if span == whole.span {
-        // It may have to be decoded, which takes its time.
+        // The body may have to be decoded, which takes time.
         let (whole, bytes) = (whole.clone(), bytes.clone());
         tokio::task::spawn_blocking(move || whole.is_body(&bytes)).await.map_err(PackError::unavailable)?
     } else {
-        // Of a pack without digests of blocks, a body that is not kept: `admin store check` reads it whole.
+        // A body that is not cached, in a pack without block digests: `admin store check` reads it whole.
         true
     };
     if is_right { Ok(bytes) } else { Err(PackError::Damaged("its bytes are not what was stored".into())) }

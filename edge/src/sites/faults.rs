@@ -1,5 +1,5 @@
-//! What was found lost or damaged in the store a moment ago, so that a site which cannot be served costs neither the store nor
-//! the database a look at each request, and the log has each once in a while.
+//! Remembers recent store faults, so that a broken site costs neither a store nor a database lookup at each request,
+//! and the log records each fault at a limited rate.
 
 use std::{
     collections::HashMap,
@@ -14,10 +14,9 @@ use tokio::time::Instant;
 use super::packs::PackError;
 use crate::limits::{FAULT_LIFE, FAULT_LOG_EVERY, FAULTS};
 
-/// The faults that were met a moment ago and when, by pack and place in its data; no place for the manifest.
+/// Recent faults and their times, by pack and offset in its data; `None` stands for the manifest.
 type RecentFaults = HashMap<(u128, Option<u64>), (PackError, Instant)>;
 
-/// Faults of this edge's store.
 #[derive(Default)]
 pub(crate) struct Faults {
     recent: Mutex<RecentFaults>,
@@ -25,7 +24,6 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// The fault that was met at this place a moment ago.
     pub(crate) fn recent(&self, pack: u128, at: Option<u64>) -> Option<PackError> {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let (error, since) = recent.get(&(pack, at))?;
@@ -40,7 +38,7 @@ impl Faults {
         }
     }
 
-    /// Whether the log is to have a fault of this pack now: once in [`FAULT_LOG_EVERY`].
+    /// Returns whether to log a fault of this pack now: at most once in [`FAULT_LOG_EVERY`].
     pub(crate) fn is_to_be_logged(&self, id: &DeploymentId) -> bool {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.get(id).is_some_and(|since| since.elapsed() < FAULT_LOG_EVERY)

@@ -1,8 +1,8 @@
-//! Paths of a site that are only for people with a name and a password, by `Basic-Auth` in its `_headers`.
+//! Password-protected paths of a site, set by `Basic-Auth` in its `_headers`.
 //!
-//! A path is guarded as it is asked for, and a file under each address that it has: whatever leads to the file, a rule, a fallback or
-//! an older deployment that lends it, asks for the same credentials. The guards of the live deployment hold at every address of the
-//! site, beside those of the deployment that is served there. Start with [`Sites::admitted`].
+//! A guard applies to the requested path and to every address of a file: a rule, a fallback or an older deployment that
+//! lends the file requires the same credentials. The guards of the live deployment apply at every address of the site,
+//! in addition to those of the deployment served there. Start with [`Sites::admitted`].
 
 use std::sync::Arc;
 
@@ -28,41 +28,38 @@ use crate::{
     limits::GUARDED_PACKS,
 };
 
-/// The guards of a pack.
 pub(crate) struct Guards {
     accounts: Arc<[Account]>,
     guards: Vec<Guard>,
 }
 
-/// The accounts whose credentials a request has, in packs whose guards it met.
+/// The accounts whose credentials a request carries, in packs whose guards it met.
 pub(crate) type Granted = Vec<Arc<str>>;
 
-/// Says of an answer to replace that only some accounts may have it.
+/// Response extension: only these accounts may have the response. [`Sites::admitted`] replaces it.
 #[derive(Clone)]
 pub(super) struct Closed(pub(super) Arc<[Account]>);
 
 impl Guards {
-    /// Of a manifest.
     pub(crate) fn new(access: Access) -> Self {
         Self { accounts: access.accounts.into(), guards: access.guards }
     }
 
-    /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.guards.is_empty()
     }
 
-    /// Fails when the path that was asked for is guarded, and the request has none of the credentials for it.
+    /// Fails if the requested path is guarded and the request lacks credentials for it.
     pub(crate) fn admit(&self, asked: Asked<'_>) -> Result<(), PackError> {
         if self.is_empty() {
             return Ok(());
         }
         self.admit_to(&RequestPath::new(asked.sent), asked)?;
-        // What its characters stand for, too: a path has one meaning, in whichever way it is written.
+        // Checks the decoded path too: a path means the same in every encoding.
         self.admit_to_path(asked.path, asked)
     }
 
-    /// Fails when a decoded path with its leading slash is guarded, and the request has none of the credentials for it.
+    /// Fails if a decoded path (with its leading slash) is guarded and the request lacks credentials for it.
     pub(crate) fn admit_to_path(&self, path: &str, asked: Asked<'_>) -> Result<(), PackError> {
         if self.is_empty() {
             return Ok(());
@@ -71,14 +68,14 @@ impl Guards {
         if path.is_ascii() {
             return Ok(());
         }
-        // A file is found in each normal form of Unicode, and `_headers` may have been written in another one.
+        // A file is found in every Unicode normal form, and `_headers` may use another one than the request.
         for form in [path.nfc().collect::<String>(), path.nfd().collect()] {
             self.admit_to(&RequestPath::new(&encode(&form)), asked)?;
         }
         Ok(())
     }
 
-    /// Fails when one of the addresses of `file` is guarded, and the request has none of the credentials for it.
+    /// Fails if any address of `file` is guarded and the request lacks credentials for it.
     pub(crate) fn admit_to_file(&self, file: &File, asked: Asked<'_>) -> Result<(), PackError> {
         if self.is_empty() {
             return Ok(());
@@ -95,7 +92,7 @@ impl Guards {
             hash.is_some_and(|hash| asked.granted.iter().any(|granted| **granted == *hash))
         };
         let mut met = self.guards.iter().filter(|guard| guard.pattern.matches_path(path));
-        // All of them: a narrower guard is not opened by a wider one, nor the other way round.
+        // Every matching guard must pass: neither a wider nor a narrower one opens the other.
         if met.all(|guard| guard.accounts.iter().any(is_granted)) {
             Ok(())
         } else {
@@ -105,20 +102,17 @@ impl Guards {
 }
 
 impl Pack {
-    /// Fails when the path that was asked for is guarded, by this pack or the live one, and the request has none of the credentials
-    /// for it.
+    /// Like [`Guards::admit`], for the guards of this pack and the live one.
     pub(crate) fn admit(&self, asked: Asked<'_>) -> Result<(), PackError> {
         self.guards_for(asked).try_for_each(|guards| guards.admit(asked))
     }
 
-    /// Fails when a decoded path with its leading slash is guarded, by this pack or the live one, and the request has none of the
-    /// credentials for it.
+    /// Like [`Guards::admit_to_path`], for the guards of this pack and the live one.
     pub(crate) fn admit_to_path(&self, path: &str, asked: Asked<'_>) -> Result<(), PackError> {
         self.guards_for(asked).try_for_each(|guards| guards.admit_to_path(path, asked))
     }
 
-    /// Fails when one of the addresses of `file` is guarded, by this pack or the live one, and the request has none of the credentials
-    /// for it.
+    /// Like [`Guards::admit_to_file`], for the guards of this pack and the live one.
     pub(crate) fn admit_to_file(&self, file: &File, asked: Asked<'_>) -> Result<(), PackError> {
         self.guards_for(asked).try_for_each(|guards| guards.admit_to_file(file, asked))
     }
@@ -129,22 +123,22 @@ impl Pack {
 }
 
 impl Sites {
-    /// The guards of the live deployment, where another one is served. Without the live one's pack nothing is served in its place:
-    /// nobody knows which of its paths are guarded.
+    /// Returns the guards of the live deployment when another deployment is served. Fails if the live pack cannot be
+    /// read: which paths are guarded is then unknown, so the other deployment is not served either.
     pub(super) async fn live_guards(&self, site: &Site) -> Result<Option<Arc<Guards>>, PackError> {
         let Some(live) = site.live.as_ref().filter(|live| site.deployment.as_ref() != Some(*live)) else {
             return Ok(None);
         };
         match self.packs.pack(live, &site.owner).await {
             Ok(pack) => Ok(Some(pack.guards.clone()).filter(|guards| !guards.is_empty())),
-            // What is known of the site is older than its packs.
+            // The cached site is older than its packs.
             Err(PackError::Missing) => Err(PackError::unavailable("the live deployment has no pack")),
             Err(error) => Err(error),
         }
     }
 
-    /// Answers a request that the gate let through. An answer that is only for some is sought again with the credentials of the
-    /// request; without the right ones, the visitor is asked for them.
+    /// Answers a request that passed the gate. If the response is restricted to some accounts, the request is served
+    /// again with the accounts that its credentials prove. Without valid credentials, the visitor receives a challenge.
     pub(super) async fn admitted(&self, head: &Parts, visit: &Visit, site: &Site) -> Response<SiteBody> {
         let mut granted = Granted::new();
         loop {
@@ -175,7 +169,7 @@ impl Sites {
                     granted.push(hash);
                     continue;
                 }
-                // Somebody, but nobody whom this is for.
+                // The credentials are valid, but not for this path.
                 Ok(_) => crate::gate::path_challenge(head),
                 Err(answer) => *answer,
             };
@@ -187,13 +181,13 @@ impl Sites {
     }
 }
 
-/// Forbids caches, the browser's included, to keep an answer that needed a password.
+/// Forbids every cache, including the browser's, to store a response that required a password.
 fn keep_private(response: &mut Response<SiteBody>) {
     forget_caching(response.headers_mut());
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
 }
 
-/// An answer that is only for some of `accounts`, in place of which [`Sites::admitted`] finds another.
+/// Returns a placeholder for a response restricted to `accounts`, which [`Sites::admitted`] replaces.
 pub(super) fn closed(accounts: Arc<[Account]>) -> Response<SiteBody> {
     let mut response = Response::new(SiteBody::from(Bytes::new()));
     *response.status_mut() = http::StatusCode::UNAUTHORIZED;

@@ -1,4 +1,4 @@
-//! What a site's `_headers` does to its answers.
+//! Applies a site's `_headers` to its responses.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -15,11 +15,11 @@ use packs::{
 use super::rules::Rules;
 use crate::limits::{FIELD_OVERHEAD_BYTES, SITE_FIELDS_BYTES};
 
-/// Headers of a file that a redirect does not have: those of its body, and for how long it is kept.
+/// Headers of files that redirects do not carry: those about the body and about caching.
 const OF_FILES: [HeaderName; 7] =
     [CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE, EXPIRES, PRAGMA];
 
-/// One block of `_headers`, ready to be applied.
+/// One block of `_headers`, ready to apply.
 pub(crate) struct HeaderChange {
     set: Vec<(HeaderName, Value)>,
     unset: Vec<HeaderName>,
@@ -27,13 +27,12 @@ pub(crate) struct HeaderChange {
 
 enum Value {
     Fixed(HeaderValue),
-    /// Holds `:names` of the pattern.
+    /// Contains `:names` of the pattern.
     Template(String),
 }
 
 impl HeaderChange {
-    /// Of a rule. What cannot be a header, or is not the site's to say, is left out; so is the coding of a file, which the file has
-    /// from its upload on.
+    /// Converts a rule. Omits invalid and reserved headers, and `Content-Encoding`, which is fixed at upload.
     pub(crate) fn new(rule: HeaderRule) -> Self {
         let is_said = |name: &HeaderName| refusal(name.as_str()).is_none() && name != CONTENT_ENCODING;
         let name = |text: &str| text.parse::<HeaderName>().ok().filter(is_said);
@@ -48,13 +47,13 @@ impl HeaderChange {
     }
 }
 
-/// Applies every rule that the request meets. A header set by several has all their values. What is larger than
-/// [`VALUE_BYTES`] once its placeholders are filled in, or has no room among [`SITE_FIELDS_BYTES`], is left out.
+/// Applies every rule that matches the request. A header set by several rules gets all their values. A value is left
+/// out if it exceeds [`VALUE_BYTES`] with its placeholders filled in, or does not fit in [`SITE_FIELDS_BYTES`].
 pub(crate) fn apply(rules: &Rules<HeaderChange>, host: &str, path: &str, headers: &mut HeaderMap) {
     apply_but(rules, host, path, headers, &[]);
 }
 
-/// Applies every rule to a redirect, which has no body of the site's, and is kept for as long as the service says.
+/// Applies every rule to a redirect, without the headers about the body and caching, which the platform decides.
 pub(crate) fn apply_to_redirect(rules: &Rules<HeaderChange>, host: &str, path: &str, headers: &mut HeaderMap) {
     apply_but(rules, host, path, headers, &OF_FILES);
 }
@@ -68,7 +67,7 @@ fn apply_but(rules: &Rules<HeaderChange>, host: &str, path: &str, headers: &mut 
             headers.remove(name);
         }
         for (name, value) in change.set.iter().filter(|(name, _)| !left_out.contains(name)) {
-            // Known before the placeholders are filled in, so that no more is written than is sent.
+            // Computed before placeholders are filled in, so that no more is written than is sent.
             let Some(most) = room.checked_sub(name.as_str().len() + FIELD_OVERHEAD_BYTES) else { continue };
             let value = match value {
                 Value::Fixed(value) if value.len() <= most => Some(value.clone()),
@@ -133,7 +132,6 @@ mod tests {
         }
     }
 
-    /// Bytes of what a site added, as [`SITE_FIELDS_BYTES`] counts them.
     fn bytes(headers: &HeaderMap) -> usize {
         headers.iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD_OVERHEAD_BYTES).sum()
     }

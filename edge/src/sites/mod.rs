@@ -1,7 +1,7 @@
-//! Sites: a request and what is known of its host go in, the answer comes out.
+//! Serves sites: turns a request and the site of its host into a response.
 //!
-//! No sockets and no routing here: `listen/` and `memory/` do that. Start with [`Sites::respond`]; then [`serve`] (from
-//! the path to the file), [`answer`] (what is sent of it), [`cache`] (what is kept of packs).
+//! Sockets and routing live in `listen/` and `memory/`. Start with [`Sites::respond`]; then [`serve`] (from the path to
+//! the file), [`answer`] (the response for a file) and [`cache`] (cached packs).
 
 mod answer;
 mod cache;
@@ -58,8 +58,8 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// With empty memories, as large as their `shares`. What is read is charged to `budget` while it is. What `packs` has lost
-    /// is read from `replica`, if there is one.
+    /// Creates the service with empty caches of the sizes in `shares`. Reads in progress are charged to `budget`. Packs
+    /// that `packs` has lost are read from `replica`, if there is one.
     pub fn new(
         packs: Arc<dyn Packs>,
         replica: Option<Arc<dyn Packs>>,
@@ -73,17 +73,15 @@ impl Sites {
         Self { packs: PackCache::new(copies, shares, budget), recent, gatekeeper, clock, incidents: Incidents::new() }
     }
 
-    /// Bytes of memory that bodies and manifests take.
     pub(crate) fn memory_used(&self) -> [u64; 2] {
         self.packs.used()
     }
 
-    /// What time it is.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Answers a request to `site`. The body is read only when it is the password form's.
+    /// Answers a request to `site`. Reads the request body only when it is a submitted password form.
     pub async fn respond<B>(&self, head: &Parts, body: B, visit: &Visit, site: &Site) -> Response<SiteBody>
     where
         B: Body<Data = Bytes> + Send,
@@ -112,8 +110,8 @@ impl Sites {
         if let Some(reason) = site.suspended {
             return pages::suspended(reason);
         }
-        // The gate stands before everything that the site holds, the lack of it included. A preflight carries no credentials: it
-        // hears of the methods, which are every site's, and nothing that this one says.
+        // The gate precedes everything about the site, including whether it exists. A preflight carries no credentials:
+        // it learns the methods, which are the same for every site, and nothing about this one.
         if site.gate != Gate::Public && head.method == Method::OPTIONS {
             return pages::options();
         }
@@ -128,8 +126,8 @@ impl Sites {
     }
 }
 
-/// Removes what a cache could go by, so that nothing but the gate's own word says how long an answer is kept. A site may
-/// say `Expires` and `Pragma` in its `_headers`; the others are refused there, and again here.
+/// Removes every header that a cache could use, so that only the gate's own `Cache-Control` applies. A site may set
+/// `Expires` and `Pragma` in its `_headers`; the others are refused at upload and removed here again.
 fn forget_caching(headers: &mut HeaderMap) {
     const BEGINNINGS: [&str; 3] = ["cdn-", "edge-", "surrogate-"];
     let says_so = |name: &str| {

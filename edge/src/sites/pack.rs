@@ -1,5 +1,4 @@
-//! A pack as it is kept in memory: its files by path, each with what is its own in the headers of its answers. What many files
-//! have in common is there once.
+//! A pack in memory: its files by path, with their response headers. Headers that many files share are stored once.
 
 use std::{
     collections::HashMap,
@@ -32,45 +31,40 @@ use super::{
 };
 use crate::http::{self as own, Served, pages::NOSNIFF};
 
-/// For a file that may be kept for ever: its name changes when its content does.
+/// For fingerprinted files: their name changes with their content.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
-/// Everything else may be kept, and is asked for again.
+/// For all other files: caches may keep them but must revalidate.
 pub(crate) const REVALIDATE: HeaderValue = HeaderValue::from_static("public, max-age=0, must-revalidate");
-/// Bytes that a file takes in memory beside its path, about, its place in the map of files included.
+/// Approximate memory of a file in bytes, its map entry included and its path excluded.
 const FILE_WEIGHT: usize = 512;
-/// Bytes that a form of a file takes once it was asked for, about.
+/// Approximate memory of a form of a file in bytes, allocated at its first request.
 const FORM_WEIGHT: usize = 400;
-/// Bytes of the headers that files of one kind have in common, about, in all their forms.
+/// Approximate memory in bytes of the headers that files of one kind share, in all their forms.
 const KIND_WEIGHT: usize = 6 * 1024;
-/// Bytes that a date of files takes, about.
 const DATE_WEIGHT: usize = 128;
-/// Bytes that a rule takes beside its pattern and its fields, about.
 const RULE_WEIGHT: usize = 256;
-/// Bytes that a part of a pattern, or a header field, takes beside its text, about. A pattern's text is there twice.
+/// Approximate overhead in bytes of a pattern segment or a header field. A pattern's text is stored twice.
 const RULE_PART_WEIGHT: usize = 128;
 
-/// Where the bytes of a deployment's files are: all that an answer under way holds of its pack.
+/// The location of a deployment's file bytes: all that a response in progress keeps of its pack.
 pub(crate) struct PackData {
     pub(crate) id: DeploymentId,
-    /// The id as a number.
     pub(crate) number: u128,
-    /// The account that owned the site when the manifest was read, at whose expense bodies are.
+    /// The account that owned the site when the manifest was read; body reads are charged to it.
     pub(crate) owner: PayingAccount,
-    /// Where the bodies are, in memory and in the store.
     pub(crate) bodies: Arc<Bodies>,
 }
 
-/// A deployment's files.
+/// A deployment's files and rules.
 pub(crate) struct Pack {
     pub(crate) data: Arc<PackData>,
     pub(crate) redirects: Rules<Redirect>,
-    /// Whether a redirect depends on more than the path.
+    /// Whether any redirect depends on more than the path.
     pub(crate) has_conditions: bool,
     pub(crate) guards: Arc<Guards>,
     pub(crate) headers: Rules<HeaderChange>,
     single_page: Option<SinglePage>,
     robots: Robots,
-    /// The dates of the files' contents; most files of a deployment share one.
     dates: Vec<Date>,
     files: HashMap<Arc<str>, File>,
     spellings: Spellings,
@@ -78,14 +72,13 @@ pub(crate) struct Pack {
     weight: u64,
 }
 
-/// The time since when files have had their contents.
+/// A modification date shared by files.
 struct Date {
     at: SystemTime,
-    /// As `Last-Modified` has it.
     value: HeaderValue,
 }
 
-/// What the files of a manifest that were met so far have in common.
+/// The kinds and dates collected while the files of a manifest are read.
 #[derive(Default)]
 struct Met {
     kinds: Vec<Kind>,
@@ -94,60 +87,51 @@ struct Met {
     date_of: HashMap<i64, usize>,
 }
 
-/// Which page stands in for every address of a single-page site.
+/// The page that a single-page site serves for addresses without a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SinglePage {
-    /// `200.html` at the root, whether the site has 404 pages or not.
+    /// `200.html` at the root, whether or not the site has 404 pages.
     Own,
     /// `index.html` at the root of a site without any `404.html`.
     Index,
 }
 
-/// What the files of one media type have in common that may be kept equally long: the headers of a whole 200 answer, without
-/// what is each file's own. One for each form, in the order of [`Kind::slot`].
+/// The headers shared by files of one media type, cache lifetime and uploaded encoding. One header map for each form,
+/// in the order of [`Kind::slot`]: a full 200 response without the headers specific to each file.
 struct Kind {
     content_type: HeaderValue,
     is_immutable: bool,
-    /// The coding in which the site uploaded the files.
+    /// The encoding in which the site uploaded the files.
     encoded: Option<Encoding>,
     headers: [OnceLock<HeaderMap>; 4],
 }
 
-/// One file of a pack.
 pub(crate) struct File {
-    /// Its media type.
     pub(crate) content_type: HeaderValue,
-    /// SHA-256 of the file as it is, in hexadecimal.
+    /// SHA-256 of the uploaded file, in hexadecimal.
     pub(crate) sha256: Box<str>,
-    /// Whether it is lent to tabs that were opened before the deployment after its own.
+    /// Whether the file is lent to tabs that were opened before the next deployment.
     pub(crate) is_lent: bool,
-    /// What it is to those who count visits.
+    /// The category of the file in visit statistics.
     pub(crate) served: Served,
-    /// Its path, without a leading slash.
     pub(crate) path: Arc<str>,
-    /// Whether its address would be no other file's without it.
+    /// Whether no other file would take over its address if it were removed.
     pub(crate) is_alone: bool,
-    /// Its place in the pack's kinds.
     kind: usize,
-    /// Its place in the pack's dates.
     date: usize,
-    /// What it is stored in: as it is, then the compressed ones.
     bodies: Box<[(Option<Encoding>, StoredBody)]>,
     forms: OnceLock<Box<[Form]>>,
 }
 
-/// One form in which a file can be sent.
 pub(crate) struct Form {
-    /// Its coding; none for the file as it is.
+    /// The encoding; `None` for the file as uploaded.
     pub(crate) encoding: Option<Encoding>,
-    /// Its place in the pack, and what it must hash to.
     pub(crate) body: StoredBody,
     length: HeaderValue,
     etag: HeaderValue,
 }
 
 impl Pack {
-    /// Of a manifest.
     pub(crate) fn new((id, owner): (DeploymentId, PayingAccount), mut manifest: Manifest, bodies: Arc<Bodies>) -> Self {
         let mut met = Met::default();
         manifest.headers = rules::headers::within_bounds(manifest.headers);
@@ -156,7 +140,7 @@ impl Pack {
         let weight = weight_of(&manifest, &redirects);
         let guards = Arc::new(Guards::new(std::mem::take(&mut manifest.access)));
         let created_at = manifest.created_at;
-        // What was decided by spelling alone is worth a revalidation.
+        // In older manifests, fingerprints were judged by name alone, so these files are revalidated.
         let is_decided = manifest.fingerprints >= Manifest::FINGERPRINTS;
         let mut files: HashMap<_, _> = manifest
             .files
@@ -188,44 +172,42 @@ impl Pack {
         }
     }
 
-    /// The file of this path (no leading slash), or else of one that is the same text in another normal form of Unicode.
+    /// Returns the file at this path (no leading slash), or one whose path is the same text in another Unicode form.
     pub(crate) fn file(&self, path: &str) -> Option<&File> {
         self.files.get(path).or_else(|| self.spellings.find(path, |spelling| self.files.get(spelling)))
     }
 
-    /// The time since when a file has had its content: the one that `Last-Modified` says.
+    /// Returns the time since which a file has had its content, as in `Last-Modified`.
     pub(crate) fn modified(&self, file: &File) -> Option<SystemTime> {
         self.dates.get(file.date).map(|date| date.at)
     }
 
-    /// The coding in which a file was uploaded and is stored.
     pub(crate) fn encoding(&self, file: &File) -> Option<Encoding> {
         self.kinds.get(file.kind)?.encoded
     }
 
-    /// The page that answers a navigation to any address without a file: the site's script knows what to show there.
+    /// Returns the page that answers a navigation to an address without a file; the site's script does the routing.
     pub(crate) fn single_page(&self) -> Option<&File> {
         self.file(self.single_page?.path())
     }
 
-    /// Whether a navigation to an address without a file is answered otherwise than anything else, although the site has 404 pages.
+    /// Returns whether the site has a `200.html`: navigations without a file get it instead of the site's 404 page.
     pub(crate) fn has_own_single_page(&self) -> bool {
         self.single_page == Some(SinglePage::Own)
     }
 
-    /// Whether the site's `robots.txt` asks `agent` not to take `uri`.
+    /// Returns whether the site's `robots.txt` disallows `uri` for `agent`.
     pub(crate) fn disallows(&self, agent: &Agent, uri: &Uri) -> bool {
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        // What stands in its `User-Agent`, too: the name is the one that people know.
+        // Also matches the agent's `User-Agent` token, besides its common name.
         self.robots.disallows(&[agent.name, agent.pattern.trim_matches(['^', '|', '/'])], path)
     }
 
-    /// Bytes it takes in memory, about.
     pub(crate) fn weight(&self) -> u64 {
         self.weight
     }
 
-    /// The headers of a whole 200 answer with a form of a file.
+    /// Returns the headers of a full 200 response with a form of a file.
     pub(crate) fn headers_of(&self, file: &File, form: &Form) -> HeaderMap {
         let kind = self.kinds.get(file.kind);
         let common = kind.and_then(|kind| kind.headers.get(Kind::slot(form.encoding)).map(|headers| (kind, headers)));
@@ -242,7 +224,6 @@ impl Pack {
 }
 
 impl Met {
-    /// The place of the kind of a file.
     fn kind(&mut self, content_type: String, is_immutable: bool, encoded: Option<Encoding>) -> usize {
         *self.kind_of.entry((content_type, is_immutable, encoded)).or_insert_with_key(|(text, ..)| {
             let content_type = HeaderValue::try_from(text);
@@ -252,7 +233,6 @@ impl Met {
         })
     }
 
-    /// The place of a date, in seconds since 1970.
     fn date(&mut self, unix_seconds: i64) -> usize {
         *self.date_of.entry(unix_seconds).or_insert_with(|| {
             let at = conditional::instant(unix_seconds);
@@ -283,7 +263,7 @@ impl SinglePage {
     }
 }
 
-/// Bytes that the pack of a manifest takes beside its kinds, about, once every form of every file was asked for.
+/// Returns the approximate bytes of a manifest's pack, without its kinds, once every form of every file was requested.
 fn weight_of(manifest: &Manifest, redirects: &[RedirectRule]) -> usize {
     let files = manifest.files.iter().map(|(path, file)| {
         let digests: usize = file.digests.iter().map(|hex| hex.len() / 2).sum();
@@ -309,7 +289,6 @@ fn weight_of(manifest: &Manifest, redirects: &[RedirectRule]) -> usize {
 }
 
 impl Kind {
-    /// The place of a form's headers.
     fn slot(encoding: Option<Encoding>) -> usize {
         match encoding {
             None => 0,
@@ -322,16 +301,16 @@ impl Kind {
     fn headers_with(&self, encoding: Option<Encoding>) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(12);
         headers.insert(CONTENT_TYPE, self.content_type.clone());
-        // Each file's own take these places.
+        // Placeholders, replaced by each file's own values.
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         headers.insert(ETAG, HeaderValue::from_static(""));
         headers.insert(LAST_MODIFIED, HeaderValue::from_static(""));
         headers.insert(CACHE_CONTROL, if self.is_immutable { IMMUTABLE } else { REVALIDATE });
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
-        // Set on every answer anyway; from here it takes no room that each would have to make.
+        // Every response gets this header; set here, it needs no reallocation there.
         headers.insert(SERVER, own::SERVER);
-        // Also where there is only one form: the next deployment of the same address may have more.
+        // Also where there is only one form: the next deployment may have more at the same address.
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
         if let Some(encoding) = encoding.or(self.encoded) {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding.token()));
@@ -341,7 +320,6 @@ impl Kind {
 }
 
 impl File {
-    /// Its forms: as it is, then the compressed ones.
     pub(crate) fn forms(&self) -> &[Form] {
         self.forms.get_or_init(|| {
             let bodies = self.bodies.iter();
@@ -349,14 +327,14 @@ impl File {
         })
     }
 
-    /// The entity tag of what the file holds once decoded, quotes included.
+    /// Returns the entity tag of the decoded content, quotes included.
     pub(crate) fn etag_decoded(&self) -> HeaderValue {
         let content = self.sha256.get(..32).unwrap_or(&self.sha256);
         HeaderValue::try_from(format!("\"{content}-decoded\"")).unwrap_or(HeaderValue::from_static("\"\""))
     }
 
-    /// Of an entry of a manifest that was made at `created_at`: ten thousand files share a dozen kinds and few dates. `is_decided`
-    /// tells whether fingerprints are more than spelling.
+    /// Converts a manifest entry, given the time `created_at` of its deployment. Ten thousand files share a dozen kinds
+    /// and few dates, hence `met`. `is_decided` tells whether fingerprints are more than a matter of spelling.
     fn new(entry: FileEntry, path: Arc<str>, is_decided: bool, created_at: i64, met: &mut Met) -> Self {
         let (is_immutable, encoded) = (entry.fingerprinted && is_decided, entry.encoded);
         let is_lent = entry.fingerprinted && is_loaded_by_pages(&entry.content_type);
@@ -378,7 +356,8 @@ impl File {
     }
 }
 
-/// Marks each file `x` beside which there is an `x.html`: when one of them goes, its address is the other's, whose date may be the same.
+/// Marks each file `x` with an `x.html` beside it, which takes over the address if `x` is deleted, perhaps with its
+/// date.
 fn mark_shared_addresses(files: &mut HashMap<Arc<str>, File>) {
     let stems = files.keys().filter_map(|path| files.get_key_value(path.strip_suffix(".html")?));
     let stems: Vec<Arc<str>> = stems.map(|(stem, _)| stem.clone()).collect();
@@ -389,8 +368,8 @@ fn mark_shared_addresses(files: &mut HashMap<Arc<str>, File>) {
     }
 }
 
-/// Whether a page loads files of this media type by itself: scripts, styles, fonts, images, programs. What a person opens or saves
-/// is the deployment's that is live.
+/// Returns whether pages load files of this media type by themselves: scripts, styles, fonts, images, programs. Files
+/// that a person opens or saves come from the live deployment only.
 fn is_loaded_by_pages(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     matches!(essence, "text/javascript" | "text/css" | "application/wasm" | "application/vnd.ms-fontobject")
@@ -398,7 +377,7 @@ fn is_loaded_by_pages(content_type: &str) -> bool {
         || essence.starts_with("font/")
 }
 
-/// What a file is to those who count visits, by its media type.
+/// Returns the category of a file in visit statistics, by its media type.
 fn served(entry: &FileEntry) -> Served {
     let essence = entry.content_type.split(';').next().unwrap_or_default().trim();
     match essence {
@@ -412,7 +391,7 @@ fn served(entry: &FileEntry) -> Served {
 impl Form {
     fn new(file: &File, encoding: Option<Encoding>, body: StoredBody) -> Self {
         let len = body.span.len;
-        // The length tells apart what two versions of a compressor made of the same content.
+        // The length tells apart the output of two compressor versions for the same content.
         let content = file.sha256.get(..32).unwrap_or(&file.sha256);
         let etag = match encoding {
             None => format!("\"{content}\""),
@@ -422,7 +401,6 @@ impl Form {
         Self { encoding, body, length: len.into(), etag }
     }
 
-    /// Its entity tag, quotes included.
     pub(crate) fn etag(&self) -> &str {
         self.etag.to_str().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The path of a request: decoded once, and encoded again for redirects.
+//! Request paths: decoded once, and encoded again for redirects.
 
 use std::borrow::Cow;
 
@@ -8,27 +8,22 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::limits::TARGET_BYTES;
 
-/// Why a request target has no path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BadPath {
-    /// It does not begin with a slash.
     Malformed,
-    /// Longer than any file's name can be.
+    /// The path is longer than any file name can be.
     TooLong,
 }
 
-/// The path of a request, with its leading slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestPath<'r> {
-    /// The path, decoded. A segment that no file's name can have stays as it was sent.
+    /// The decoded path. A segment that no file name can contain stays as sent.
     pub(crate) decoded: Cow<'r, str>,
-    /// The path as it was sent.
     pub(crate) sent: &'r str,
-    /// Whether a file can have this path. Where it can, no segment is `.` or `..`, and no character a control or a backslash.
+    /// Whether a file can have this path: no segment is then `.` or `..`, and no character is a control or a backslash.
     pub(crate) is_nameable: bool,
 }
 
-/// Decodes the path of a request.
 pub(crate) fn decode(uri: &Uri) -> Result<RequestPath<'_>, BadPath> {
     let sent = uri.path();
     if sent.len() + uri.query().map_or(0, str::len) > TARGET_BYTES {
@@ -37,7 +32,7 @@ pub(crate) fn decode(uri: &Uri) -> Result<RequestPath<'_>, BadPath> {
     if !sent.starts_with('/') {
         return Err(BadPath::Malformed);
     }
-    // Every request comes by here: ordinary paths are only looked at, never copied.
+    // Every request passes here: ordinary paths are scanned, not copied.
     let is_plain = sent.bytes().all(is_plain) && !(sent.contains("/.") && sent.split('/').any(is_dot_segment));
     if is_plain {
         return Ok(RequestPath { decoded: Cow::Borrowed(sent), sent, is_nameable: true });
@@ -46,13 +41,13 @@ pub(crate) fn decode(uri: &Uri) -> Result<RequestPath<'_>, BadPath> {
     Ok(RequestPath { decoded: Cow::Owned(decoded), sent, is_nameable })
 }
 
-/// The decoded path that `encoded` stands for, if a file can have it.
+/// Returns the decoded path, if a file can have it.
 pub(crate) fn decode_name(encoded: &str) -> Option<String> {
     let (decoded, is_nameable) = decode_segments(encoded);
     is_nameable.then_some(decoded)
 }
 
-/// A path whose segments are decoded where they are names, and whether all are.
+/// Decodes the segments that are valid names, and returns whether all of them are.
 fn decode_segments(encoded: &str) -> (String, bool) {
     let mut decoded = String::with_capacity(encoded.len());
     let mut are_names = true;
@@ -78,7 +73,7 @@ fn is_dot_segment(segment: &str) -> bool {
     matches!(segment, "." | "..")
 }
 
-/// The name that a segment stands for. None for bad percent signs, controls, dot segments, slashes in disguise and what is not UTF-8.
+/// Decodes a segment; `None` for bad percent escapes, controls, dot segments, encoded slashes and invalid UTF-8.
 fn decode_segment(segment: &str) -> Option<String> {
     let mut decoded = Vec::with_capacity(segment.len());
     let mut bytes = segment.bytes();
@@ -91,17 +86,16 @@ fn decode_segment(segment: &str) -> Option<String> {
         decoded.push(digit()? << 4 | digit()?);
     }
     let decoded = String::from_utf8(decoded).ok()?;
-    // An encoded slash would be a separator here and none for whoever checked the path before.
+    // An encoded slash would be a separator here, but not for a check that ran before decoding.
     let is_name = !is_dot_segment(&decoded) && !decoded.chars().any(|c| c.is_control() || matches!(c, '\\' | '/'));
     is_name.then_some(decoded)
 }
 
-/// A decoded path as it stands in a URL.
 pub(crate) fn encode(path: &str) -> Cow<'_, str> {
     utf8_percent_encode(path, ENCODED).into()
 }
 
-/// `location` with the request's query, unless it has one of its own; what no header can hold is encoded.
+/// Appends the request's query to `location`, unless it has its own. Percent-encodes what no header can hold.
 pub(crate) fn with_query(location: &str, query: Option<&str>) -> Option<HeaderValue> {
     const UNSENDABLE: &AsciiSet = &CONTROLS.add(b' ');
     let (before, fragment) = location.find('#').map_or((location, ""), |at| location.split_at(at));

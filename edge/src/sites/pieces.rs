@@ -1,4 +1,4 @@
-//! A body in pieces, those of a pack read while they are sent.
+//! A response body in pieces, read from the pack while it is sent.
 
 use std::{
     collections::VecDeque,
@@ -22,36 +22,33 @@ use crate::{
     limits::{BLOCK_BYTES, CACHED_BODY_BYTES, READ_AHEAD_BLOCKS, READ_AHEAD_PACE, SMALL_READ_BYTES},
 };
 
-/// A part of a body that is not sent from memory whole.
+/// A part of a body that is not sent from memory as a whole.
 pub(crate) enum Piece {
-    /// These bytes.
+    /// Bytes in memory.
     Bytes(Bytes),
-    /// The range `part` of the pack's data. It lies in `whole`, a form of a file.
+    /// The range `part` of the pack's data, which lies in `whole`, a form of a file.
     Span { part: Span, whole: StoredBody },
 }
 
-/// One read at a time, and the next only when the last was taken: the visitor's pace is the store's pace. Who takes what
-/// was read without delay has more read the next time, as far as there is spare memory for it.
+/// A body that is read piece by piece. The next read starts only when the previous one was consumed, so the visitor's
+/// pace limits the store reads. A client that consumes without delay gets larger reads, as far as spare memory allows.
 pub(crate) struct Pieces {
     data: Arc<PackData>,
     queue: VecDeque<Piece>,
     left: u64,
-    /// Bytes that were read and not taken yet.
     block: Bytes,
-    /// Whether `block` may be less than what its memory holds.
+    /// Whether `block` is only a part of its allocation.
     is_part: bool,
-    /// Where in the pack the rest of `block` is, and the form that it is of; none where it is not from the pack.
+    /// The offset in the pack of the rest of `block`, and its form; `None` for bytes that are not from the pack.
     place: Option<(u64, StoredBody)>,
     reading: Option<BoxFuture<'static, Result<Bytes, PackError>>>,
-    /// The account of what is read beyond the block that is asked for; none where nothing is.
+    /// The account for reads beyond the requested block; `None` disables reading ahead.
     account: Option<Account>,
-    /// Blocks of the next read from the store.
     step: u64,
-    /// When the last read from the store had ended.
     read_at: Option<Instant>,
 }
 
-/// Bytes that were read ahead, as long as anybody holds a part of them.
+/// Bytes that were read ahead. They hold their grant until the last reference is dropped.
 struct Ahead {
     bytes: Bytes,
     _grant: Grant,
@@ -64,7 +61,6 @@ impl AsRef<[u8]> for Ahead {
 }
 
 impl Piece {
-    /// Bytes it will be.
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -74,8 +70,7 @@ impl Piece {
 }
 
 impl Pieces {
-    /// A body of the pieces in `queue`, those of `data` read in steps of [`BLOCK_BYTES`], or more once it may read
-    /// ahead.
+    /// Creates a body from `queue`, read in steps of [`BLOCK_BYTES`], or larger ones once reading ahead is allowed.
     pub(crate) fn new(data: Arc<PackData>, queue: VecDeque<Piece>) -> Self {
         let left = queue.iter().map(Piece::len).sum();
         let (account, read_at) = Default::default();
@@ -83,9 +78,9 @@ impl Pieces {
         Self { data, queue, left, block, is_part, place, reading, account, step: 1, read_at }
     }
 
-    /// Reads the first block of the pack, so that a store that is away is found before the head of the answer is sent.
+    /// Reads the first block from the pack, so that an unavailable store is detected before the response head is sent.
     pub(crate) async fn begin(&mut self) -> Result<(), PackError> {
-        // What stands before the first part of several.
+        // The preface of the first part of a multipart response.
         let preface = match self.queue.pop_front() {
             Some(Piece::Bytes(bytes)) => Some(bytes),
             Some(span) => {
@@ -103,7 +98,7 @@ impl Pieces {
             }
         }
         if let Some(preface) = preface {
-            // There is one block at a time: this one is read again.
+            // Only one block is held at a time, so this one is read again.
             self.park();
             self.block = Bytes::new();
             self.queue.push_front(Piece::Bytes(preface));
@@ -111,7 +106,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// Begins to read the next piece, or has it in memory; false when there is none.
+    /// Starts reading the next piece, or takes it from memory. Returns `false` when there is none.
     fn advance(&mut self, most: usize) -> bool {
         match self.queue.pop_front() {
             None => return false,
@@ -129,8 +124,7 @@ impl Pieces {
         true
     }
 
-    /// The next read of a body that is not kept: whole blocks, because no others can be checked. Of these what was asked for is
-    /// handed on.
+    /// Starts the next read of an uncached body. Only whole blocks can be checked, so the excess is dropped.
     fn advance_in_store(&mut self, part: Span, whole: StoredBody, most: usize) {
         let (block, start) = Bodies::block_at(whole.span, part.offset);
         let skipped = part.offset - block.offset;
@@ -148,13 +142,13 @@ impl Pieces {
                 None => bytes,
             };
             let bytes = cut(&bytes, skipped, len).ok_or_else(|| PackError::unavailable("a read is too short"))?;
-            // One who takes hardly anything is not to hold a block.
+            // A slow reader of small parts must not hold a whole block.
             Ok(if len <= SMALL_READ_BYTES as u64 { own(bytes) } else { bytes })
         }));
     }
 
-    /// How much of `left` bytes, which end a block, is read next, how much of that is wanted at most, and the grant for it where
-    /// it is more than was asked for.
+    /// Returns the size of the next read, how much to pass on, and the grant if it exceeds a block. `left` ends a
+    /// block.
     fn next_step(&mut self, left: u64, most: usize) -> (u64, u64, Option<Grant>) {
         let took = self.read_at.take().map(|read_at| read_at.elapsed());
         self.step = match took {
@@ -177,7 +171,7 @@ impl Pieces {
         (left.min(block), block, None)
     }
 
-    /// The next block of a body that is kept in memory, or will be.
+    /// Takes the next block of a cacheable body from the cache, or starts to read it.
     fn advance_in_kept(&mut self, part: Span, whole: StoredBody) {
         let (block, start) = Bodies::block_at(whole.span, part.offset);
         let skipped = part.offset - block.offset;
@@ -204,9 +198,9 @@ impl Pieces {
     }
 }
 
-/// The `len` bytes after the first `skipped`, if there are as many.
+/// Returns `len` bytes after the first `skipped`, or `None` if there are fewer.
 fn cut(bytes: &Bytes, skipped: u64, len: u64) -> Option<Bytes> {
-    // Reads are shorter than 4 GiB, so that their offsets are a usize everywhere.
+    // Reads are shorter than 4 GiB, so their offsets fit a `usize` everywhere.
     let (from, to) = (usize::try_from(skipped).ok()?, usize::try_from(skipped + len).ok()?);
     (to <= bytes.len()).then(|| bytes.slice(from..to))
 }
@@ -224,7 +218,7 @@ impl Source for Pieces {
                     *offset += bytes.len() as u64;
                 }
                 if self.block.is_empty() {
-                    // Even empty it would hold on to its memory.
+                    // An empty slice would still keep its allocation alive.
                     self.block = Bytes::new();
                 }
                 return Poll::Ready(Some(Ok(bytes)));
@@ -238,7 +232,7 @@ impl Source for Pieces {
                         self.read_at = Some(Instant::now());
                     }
                     Err(error) => {
-                        // Nothing more comes: the answer is cut, so that the visitor does not take the part for the whole.
+                        // The response is aborted, so that the visitor does not mistake the part for the whole.
                         self.queue.clear();
                         return Poll::Ready(Some(Err(error.into())));
                     }

@@ -1,4 +1,4 @@
-//! What a visitor prefers, by `Accept-Language` (RFC 9110, section 12.5.4), and what it means for caches that an answer depends on it.
+//! Language preferences from `Accept-Language` (RFC 9110, section 12.5.4), and their effect on caching.
 
 use http::{
     HeaderMap, HeaderValue,
@@ -7,19 +7,19 @@ use http::{
 
 use crate::{http::quality, limits::LANGUAGES};
 
-/// For what depends on who asks: kept by nobody but them.
+/// For responses that depend on the visitor: only the visitor's own browser may keep them.
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, max-age=0, must-revalidate");
 
-/// The languages of a visitor, and how much they like the best one that a site offers.
+/// The languages of a visitor, and the weight of the best one that the site offers.
 #[derive(Debug, Default)]
 pub(crate) struct Languages {
-    /// Ranges in lower case, with their weights in thousandths.
+    /// Language ranges in lower case, with their weights in thousandths.
     ranges: Vec<(String, u16)>,
     best: u16,
 }
 
 impl Languages {
-    /// From the request. Without the header no language is preferred.
+    /// Parses the request's header. Without it, no language is preferred.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let lines = headers.get_all(ACCEPT_LANGUAGE).iter().filter_map(|line| line.to_str().ok());
         let items = lines.flat_map(|line| line.split(',')).map(str::trim).filter(|item| !item.is_empty());
@@ -30,12 +30,12 @@ impl Languages {
         Self { ranges: ranges.collect(), best: 0 }
     }
 
-    /// Takes in languages that the site offers, any one of them.
+    /// Adds one offer of the site: its languages are equivalent.
     pub(crate) fn offer(&mut self, languages: &[String]) {
         self.best = self.best.max(self.weight(languages));
     }
 
-    /// Whether the visitor takes one of these languages, and would not rather have one of another offer. With none, everybody does.
+    /// Returns whether the visitor accepts one of these languages and prefers no other offer. An empty list suits all.
     pub(crate) fn prefers(&self, languages: &[String]) -> bool {
         languages.is_empty() || (self.best > 0 && self.weight(languages) == self.best)
     }
@@ -44,8 +44,8 @@ impl Languages {
         languages.iter().map(|tag| self.weight_of(tag)).max().unwrap_or(0)
     }
 
-    /// The weight of the longest range that a tag is in; else of one that is in the tag: who reads `en-GB` reads `en`. `*` prefers
-    /// nothing.
+    /// Returns the weight of the longest range that covers `tag`, or of a narrower range: a visitor who lists `en-GB`
+    /// also reads `en`. `*` expresses no preference.
     fn weight_of(&self, tag: &str) -> u16 {
         let is_in = |tag: &str, range: &str| {
             tag.strip_prefix(range).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -56,22 +56,20 @@ impl Languages {
     }
 }
 
-/// What else than its address an answer depends on.
+/// The visitor's properties that a response depends on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Varying {
-    /// The visitor's languages.
     pub(crate) by_language: bool,
-    /// The visitor's country.
     pub(crate) by_country: bool,
 }
 
 impl Varying {
-    /// Says so to caches.
+    /// Sets `Vary` and `Cache-Control` accordingly.
     pub(crate) fn mark(self, headers: &mut HeaderMap) {
         if self.by_language {
             headers.append(VARY, HeaderValue::from_static("Accept-Language"));
         }
-        // A word of the site against keeping the answer is stronger.
+        // A `no-store` set by the site is stricter and stays.
         let is_kept = headers.get(CACHE_CONTROL).and_then(|value| value.to_str().ok());
         let is_kept = !is_kept.is_some_and(|value| value.contains("no-store"));
         if is_kept && (self.by_language || self.by_country) {

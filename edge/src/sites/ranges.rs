@@ -4,18 +4,16 @@ use std::ops::Range;
 
 use crate::limits::RANGES;
 
-/// The outcome of a `Range` header for a body of a certain length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// All of it: the header is malformed, in another unit, or asks for more than a reader would.
+    /// The whole body: the header is malformed, uses another unit, or requests more ranges than a real client would.
     Whole,
-    /// These parts, in the order asked for, each at least a byte.
+    /// These parts, in the requested order, each at least one byte long.
     Parts(Vec<Range<u64>>),
-    /// 416: it ends before every part that was asked for.
+    /// 416: every requested part lies beyond the end.
     Unsatisfiable,
 }
 
-/// Reads a `Range` header for a body of `len` bytes.
 pub(crate) fn wanted(header: &str, len: u64) -> Wanted {
     let Some((unit, list)) = header.split_once('=') else { return Wanted::Whole };
     if !unit.trim().eq_ignore_ascii_case("bytes") {
@@ -25,7 +23,7 @@ pub(crate) fn wanted(header: &str, len: u64) -> Wanted {
     let mut asked = 0;
     for item in list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
         asked += 1;
-        // Nobody who reads asks for so many parts; nothing after them is even looked at.
+        // No real client requests more; the rest is not parsed.
         if asked > RANGES {
             return Wanted::Whole;
         }
@@ -43,7 +41,7 @@ pub(crate) fn wanted(header: &str, len: u64) -> Wanted {
     }
 }
 
-/// One part; empty when the body ends before it, none when it is malformed.
+/// Parses one part. Returns an empty range if it lies beyond the end, `None` if it is malformed.
 fn part(item: &str, len: u64) -> Option<Range<u64>> {
     let (first, last) = item.split_once('-')?;
     if first.is_empty() {
@@ -57,7 +55,7 @@ fn part(item: &str, len: u64) -> Option<Range<u64>> {
     (first <= last).then(|| first.min(len)..last.saturating_add(1).min(len))
 }
 
-/// Digits only. A number too large for us is past every end.
+/// Parses digits only. A number that overflows lies beyond every end.
 fn number(digits: &str) -> Option<u64> {
     let valid = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     valid.then(|| digits.parse().unwrap_or(u64::MAX))

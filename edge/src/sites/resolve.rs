@@ -1,21 +1,18 @@
-//! Which file a path means, and which paths redirect to a cleaner one.
+//! Maps a path to a file, or to a cleaner path to redirect to.
 
 use super::{
     answer::Asked,
     pack::{File, Pack},
 };
 
-/// The outcome of looking up a path.
 pub(crate) enum Found<'p> {
-    /// This file.
     File(&'p File),
     /// A file has this cleaner path (decoded, with exactly one leading slash).
     Cleaner(String),
-    /// No file.
     Nothing,
 }
 
-/// Resolves the path of a request. No file has a name that cannot be one.
+/// Resolves the path of a request. A path that is not nameable has no file.
 pub(crate) fn resolve_asked<'p>(pack: &'p Pack, asked: Asked<'_>) -> Found<'p> {
     if asked.is_nameable { resolve(pack, asked.path) } else { Found::Nothing }
 }
@@ -30,7 +27,7 @@ pub(crate) fn resolve<'p>(pack: &'p Pack, path: &str) -> Found<'p> {
     }
 }
 
-/// The file that a path means without any redirect: for rewrites, whose visitors never see the path.
+/// Returns the file of a path without any redirect. Used for rewrites, whose visitors never see the path.
 pub(crate) fn target<'p>(pack: &'p Pack, path: &str) -> Option<&'p File> {
     let path = path.strip_prefix('/').unwrap_or(path);
     if path.is_empty() || path.ends_with('/') {
@@ -40,7 +37,7 @@ pub(crate) fn target<'p>(pack: &'p Pack, path: &str) -> Option<&'p File> {
     pack.file(path).or_else(page)
 }
 
-/// The nearest `404.html` up the tree.
+/// Returns the nearest `404.html` up the tree.
 pub(crate) fn not_found_page<'p>(pack: &'p Pack, path: &str) -> Option<&'p File> {
     let mut folder = path.strip_prefix('/').unwrap_or(path);
     loop {
@@ -55,11 +52,11 @@ pub(crate) fn not_found_page<'p>(pack: &'p Pack, path: &str) -> Option<&'p File>
 /// Resolves a path without its leading slash and without a trailing one.
 fn named<'p>(pack: &'p Pack, path: &str) -> Found<'p> {
     let Some(file) = pack.file(path) else { return page(pack, path) };
-    // A folder's own address, with its slash, always means its index.html, and keeps its relative links right.
+    // A folder's address, with its slash, always means its `index.html`; this keeps relative links right.
     if let Some(folder) = index_of(path, "index.html") {
         return Found::Cleaner(format!("/{folder}"));
     }
-    // `/x` means `x` first: where there is such a file, `x.html` has no other address than its own.
+    // `/x` means the file `x` first: if it exists, `x.html` has only its own address.
     if let Some(stem) = path.strip_suffix(".html").filter(|stem| !stem.is_empty() && !stem.ends_with('/'))
         && pack.file(stem).is_none()
     {
@@ -68,11 +65,11 @@ fn named<'p>(pack: &'p Pack, path: &str) -> Found<'p> {
     Found::File(file)
 }
 
-/// Resolves a path that is no file's own: `x.html` answers in place, a folder at its address with the slash.
+/// Resolves a path that is not a file's own name: `x.html` is served in place, a folder redirects to its slash.
 fn page<'p>(pack: &'p Pack, path: &str) -> Found<'p> {
     let has_index = || pack.file(&format!("{path}/index.html")).is_some();
     let Some(page) = pack.file(&format!("{path}.html")) else {
-        // In place, its relative links would lead to the folder above, and the rules for what is below it would be passed by.
+        // In place, its relative links would resolve against the parent, and rules for paths below it would not apply.
         return if has_index() { Found::Cleaner(format!("/{path}/")) } else { Found::Nothing };
     };
     match index_of(path, "index") {
@@ -88,7 +85,7 @@ fn folder<'p>(pack: &'p Pack, folder: &str) -> Found<'p> {
         return Found::File(index);
     }
     let name = folder.trim_end_matches('/');
-    // Only one slash too many, and only where `/x` means `x.html`.
+    // Only one extra slash, and only where `/x` means `x.html`.
     let is_page = !name.is_empty()
         && name.len() + 1 == folder.len()
         && pack.file(name).is_none()
@@ -100,7 +97,7 @@ fn folder<'p>(pack: &'p Pack, folder: &str) -> Found<'p> {
     }
 }
 
-/// Resolves a path once each run of slashes in it is one. The address it leads to begins with a single slash, so it never names another host.
+/// Resolves a path with runs of slashes merged. The result begins with a single slash, so it never names another host.
 fn merged<'p>(pack: &'p Pack, path: &str) -> Found<'p> {
     let mut merged = String::with_capacity(path.len());
     for c in path.chars() {
@@ -114,7 +111,7 @@ fn merged<'p>(pack: &'p Pack, path: &str) -> Found<'p> {
     }
 }
 
-/// The folder, with its slash, whose file `name` is at `path`; empty at the root.
+/// Returns the folder, with its slash, whose file `name` is at `path`; empty at the root.
 fn index_of<'t>(path: &'t str, name: &str) -> Option<&'t str> {
     path.strip_suffix(name).filter(|folder| folder.is_empty() || folder.ends_with('/'))
 }

@@ -1,4 +1,4 @@
-//! Which addresses without a file are routes of a single-page site: its script knows what to show there.
+//! Decides which addresses without a file are routes of a single-page site, whose script handles them.
 
 use http::{HeaderMap, HeaderName};
 
@@ -7,10 +7,10 @@ use crate::http::{accepts_anything, accepts_html};
 
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
-/// What a browser fetches to show it as a document (`Sec-Fetch-Dest`).
+/// `Sec-Fetch-Dest` values of requests that show a document.
 const DOCUMENTS: [&str; 5] = ["document", "embed", "frame", "iframe", "object"];
-/// Extensions of the files that sites are made of, sorted. Not any word after a point: `/user/john.doe`, `/v1.2` and
-/// `/sites/example.com` are routes.
+/// Extensions of files that sites are made of, sorted. Other words after a dot are no extensions: `/user/john.doe`,
+/// `/v1.2` and `/sites/example.com` are routes.
 const EXTENSIONS: [&str; 126] = [
     "7z",
     "aac",
@@ -140,28 +140,25 @@ const EXTENSIONS: [&str; 126] = [
     "zst",
 ];
 
-/// Whether the single page answers a request for which there is no file.
-///
-/// It does for navigations, and for programs that take anything (previews of links, checkers, `curl`). It does not where a page loads
-/// a part or fetches data, unless its script asks for a page by name, and never for a name with a file's extension: a script's place is
-/// not answered with a page.
+/// Returns whether the single page answers a request without a file. It answers navigations, and programs that accept
+/// anything (link previews, checkers, `curl`). It answers no subresource or data request, unless the script asks for
+/// `text/html`, and never a name with a file extension: a script request must not receive a page.
 pub(crate) fn is_route(asked: Asked<'_>) -> bool {
     if is_part_of_page(asked.headers) || names_file(asked) {
         return false;
     }
-    // Names that begin with a point, such as `/.well-known/x`, are for programs, which go by the 404.
+    // Dot names such as `/.well-known/x` are for programs, which rely on the 404.
     accepts_html(asked.headers) || (accepts_anything(asked.headers) && !asked.path.contains("/."))
 }
 
-/// Whether a person is likely to see the answer, so that a missing file is told by a page.
+/// Returns whether a person is likely to see the response, so that a page should report a missing file.
 pub(crate) fn wants_page(asked: Asked<'_>) -> bool {
     let is_page = [".html", ".htm"].iter().any(|extension| asked.path.ends_with(extension));
     accepts_html(asked.headers) && (is_page || !names_file(asked))
 }
 
-/// Whether a browser says that it fetches this for a page that it shows. A service worker that passes a navigation on keeps its mode,
-/// and one that keeps pages for later, as a prefetch does, asks for them by `Accept: text/html`. A `fetch()` for anything is one for
-/// data: it is to hear of a 404.
+/// Returns whether a browser fetches a subresource. A service worker that passes on a navigation keeps its mode; one
+/// that prefetches pages sends `Accept: text/html`. A `fetch()` that accepts anything is for data and receives a 404.
 fn is_part_of_page(headers: &HeaderMap) -> bool {
     let is_document = |dest: &[u8]| DOCUMENTS.iter().any(|document| document.as_bytes() == dest);
     let is_navigation = || headers.get(SEC_FETCH_MODE).is_some_and(|mode| mode == "navigate");
@@ -170,7 +167,7 @@ fn is_part_of_page(headers: &HeaderMap) -> bool {
             && (is_navigation() || accepts_html(headers)))
 }
 
-/// Whether the last segment of a path has the extension of a file. What an encoded slash is part of is a value of the site's script.
+/// Returns whether the last segment has a file extension. One with an encoded slash is a value of the site's script.
 fn names_file(asked: Asked<'_>) -> bool {
     let name = asked.path.rsplit('/').next().unwrap_or_default();
     let has_encoded_slash = || {

@@ -1,5 +1,6 @@
-//! Which of a site's `_redirects` or `_headers` a request meets, and where its redirects lead. What a pattern matches is decided in
-//! [`packs::rules::pattern`]; here is the finding, which is quick where sites have thousands of rules.
+//! Finds the rules of a site's `_redirects` or `_headers` that match a request, and follows its redirects.
+//!
+//! [`packs::rules::pattern`] defines what a pattern matches; this module makes the lookup fast for thousands of rules.
 
 use std::collections::HashMap;
 
@@ -22,10 +23,10 @@ use crate::{
     limits::{CIRCLE_STEPS, QUERY_PARAMETERS},
 };
 
-/// The status of a rule that answers with another file instead of redirecting.
+/// The status of a rule that serves another file instead of redirecting.
 const REWRITE: u16 = 200;
 
-/// Rules in the order of their file. Those without wildcards are found by hash.
+/// Rules in file order. Those without wildcards are found by hash.
 pub(crate) struct Rules<T> {
     in_order: Vec<(Pattern, T)>,
     exact: HashMap<String, Vec<usize>>,
@@ -33,7 +34,6 @@ pub(crate) struct Rules<T> {
 }
 
 impl<T> Rules<T> {
-    /// Of patterns and what holds for them.
     pub(crate) fn new(in_order: Vec<(Pattern, T)>) -> Self {
         let mut exact: HashMap<String, Vec<usize>> = HashMap::new();
         let mut wild = Vec::new();
@@ -46,12 +46,11 @@ impl<T> Rules<T> {
         Self { in_order, exact, wild }
     }
 
-    /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.in_order.is_empty()
     }
 
-    /// The rules that a request for `path` meets, first in the file first, each with its place there and what its wildcards stand for.
+    /// Returns the rules that match `path`, in file order, each with its index and its captures.
     pub(crate) fn met<'m>(
         &'m self,
         host: &'m str,
@@ -71,20 +70,19 @@ impl<T> Rules<T> {
     }
 }
 
-/// A redirect, or an answer with another file, without the paths that it is for.
+/// A redirect or rewrite, without its pattern.
 pub(crate) struct Redirect {
     to: String,
     status: u16,
-    /// Whether a file at the path that was asked for goes before it.
+    /// Whether a file at the requested path takes precedence.
     stands_back: bool,
     conditions: Conditions,
 }
 
 impl Redirect {
-    /// Of a rule.
     pub(crate) fn new(rule: RedirectRule) -> (Pattern, Self) {
         let answers = !rule.redirects();
-        // `/app/* /app/index.html 200` is how single-page sites are written: it must not hide the site's own files.
+        // Single-page sites use `/app/* /app/index.html 200`, which must not hide the site's own files.
         let stands_back = answers && rule.pattern.is_dynamic() && !rule.is_forced;
         (rule.pattern, Self { to: rule.to, status: rule.status, stands_back, conditions: rule.conditions })
     }
@@ -94,27 +92,20 @@ impl Redirect {
     }
 }
 
-/// The outcome of `_redirects`.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made, and kept nowhere")]
 pub(crate) enum Followed {
-    /// No rule applies.
     Nothing,
-    /// A redirect.
     Redirect(Response<SiteBody>),
-    /// A rule applies, but where it leads is longer than an address may be, because of what the visitor asked for.
+    /// A rule applies, but the visitor's request makes its target longer than a URL may be.
     TooLong,
-    /// Serve this path's file instead.
     Rewrite {
-        /// Decoded.
         to: String,
-        /// With this status.
         status: StatusCode,
-        /// Because there is no file at the path that was asked for.
+        /// Whether the rule applies because the requested path has no file.
         is_fallback: bool,
     },
 }
 
-/// Follows the first of the pack's redirects that a request meets.
 pub(crate) fn follow(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Followed {
     let path = RequestPath::new(asked.sent);
     let query = if pack.has_conditions { query_of(uri) } else { Query::default() };
@@ -137,11 +128,11 @@ pub(crate) fn follow(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Followed {
             let status = StatusCode::from_u16(rule.status).unwrap_or(StatusCode::OK);
             return Followed::Rewrite { to: file, status, is_fallback: rule.stands_back };
         }
-        // A rule that leads where the visitor is would send them round for ever.
+        // A rule whose target is the requested path would loop forever.
         if to == path.canonical() || leads_back(pack, at, asked, &to) {
             continue;
         }
-        // At the host that an absolute target names, and only there.
+        // An absolute target can lead in a circle only at the host that it names.
         if rule.conditions.query.is_empty()
             && let Some(own) = own_path(&to, asked)
             && leads_in_circle(pack, asked, own, path.canonical())
@@ -162,7 +153,7 @@ pub(crate) fn follow(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Followed {
     Followed::Nothing
 }
 
-/// What the answer to a request depends on beside its path, whichever it is.
+/// Returns what the response depends on besides its path, whichever rule applies.
 pub(crate) fn varying(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Varying {
     let mut varying = Varying::default();
     if !pack.has_conditions {
@@ -178,7 +169,7 @@ pub(crate) fn varying(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Varying {
     varying
 }
 
-/// A redirect to `location` that keeps the request's `query`, with the site's headers.
+/// Builds a redirect to `location` that keeps the request's `query`, with the site's headers.
 pub(crate) fn redirect(
     pack: &Pack,
     asked: Asked<'_>,
@@ -194,19 +185,18 @@ pub(crate) fn redirect(
     Some(response)
 }
 
-/// The query of a request, as far as it is looked at.
 fn query_of(uri: &Uri) -> Query<'_> {
     Query::new(uri.query().unwrap_or_default(), QUERY_PARAMETERS)
 }
 
-/// Whether a request meets all conditions but that on languages, which are weighed against each other.
+/// Returns whether a request meets all conditions except languages, which are compared across rules.
 fn is_met(conditions: &Conditions, asked: Asked<'_>, query: &Query<'_>, captures: &mut Captures) -> bool {
     let countries = &conditions.countries;
     let is_there = |country: [u8; 2]| countries.iter().any(|wanted| wanted.as_bytes() == country);
     (countries.is_empty() || asked.country.is_some_and(is_there)) && conditions.meets_query(query, captures)
 }
 
-/// The visitor's languages, and which of those that the site has for this request they like best.
+/// Returns the visitor's languages, with every matching rule's languages offered to them.
 fn preferred(pack: &Pack, asked: Asked<'_>, path: &RequestPath<'_>, query: &Query<'_>) -> Languages {
     if !pack.has_conditions {
         return Languages::default();
@@ -220,8 +210,8 @@ fn preferred(pack: &Pack, asked: Asked<'_>, path: &RequestPath<'_>, query: &Quer
     languages
 }
 
-/// Whether the address that the redirect at place `at` leads to redirects to the one that was asked for, because that is its file's
-/// clean address. A circle that every path of a rule is in was refused at upload; this one only some are in.
+/// Returns whether the redirect at index `at` leads to an address that redirects back, as the requested path is its
+/// clean form. Rules that always lead in a circle are refused at upload; this finds those that do so for some.
 fn leads_back(pack: &Pack, at: usize, asked: Asked<'_>, to: &str) -> bool {
     let to = to.split(['?', '#']).next().unwrap_or_default();
     if !to.starts_with('/') {
@@ -229,12 +219,12 @@ fn leads_back(pack: &Pack, at: usize, asked: Asked<'_>, to: &str) -> bool {
     }
     let Some(file) = decode_name(to) else { return false };
     let is_back = matches!(resolve(pack, &file), Found::Cleaner(clean) if clean == asked.path);
-    // Unless another rule takes the visitor elsewhere from there.
+    // Unless another rule redirects elsewhere from there.
     is_back
         && pack.redirects.met(asked.host, &RequestPath::new(to)).all(|(other, rule, _)| other == at || rule.stands_back)
 }
 
-/// The path of an absolute target that names the very host that is visited.
+/// Returns the path of an absolute target that names the visited host.
 fn own_path<'t>(to: &'t str, asked: Asked<'_>) -> Option<&'t str> {
     let (scheme, rest) = to.split_once("://")?;
     let is_secure = scheme.eq_ignore_ascii_case("https");
@@ -247,13 +237,13 @@ fn own_path<'t>(to: &'t str, asked: Asked<'_>) -> Option<&'t str> {
         Some((host, port)) => (host, port.parse::<u16>().ok()?),
         None => (authority, if is_secure { 443 } else { 80 }),
     };
-    // What comes without encryption is sent on to where the site is.
+    // Plain HTTP is redirected to the site.
     let is_port = port == asked.public_port.unwrap_or(443) || (!is_secure && port == 80);
     (is_port && host.eq_ignore_ascii_case(asked.host)).then_some(path)
 }
 
-/// Whether the site's own redirects lead from `path` to `from`, or on and on. Circles without absolute targets were refused at upload,
-/// where nobody knew the site's names.
+/// Returns whether the site's own redirects lead from `path` to `from`, or never end. Circles without absolute targets
+/// are refused at upload, where the site's hostnames are unknown.
 fn leads_in_circle(pack: &Pack, asked: Asked<'_>, path: &str, from: &str) -> bool {
     let mut path = RequestPath::new(path).canonical().to_owned();
     for _ in 0..CIRCLE_STEPS {
@@ -266,7 +256,7 @@ fn leads_in_circle(pack: &Pack, asked: Asked<'_>, path: &str, from: &str) -> boo
             if rule.stands_back {
                 continue;
             }
-            // Somebody else, or another query, may come to an end.
+            // Another visitor or another query may leave the circle.
             if !rule.redirects() || !rule.conditions.is_empty() {
                 return false;
             }

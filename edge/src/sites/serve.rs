@@ -1,4 +1,4 @@
-//! From a path to the answer: redirects, files, assets of tabs that are still open, 404 pages, single-page sites.
+//! From a path to the response: redirects, files, assets for tabs that are still open, 404 pages, single-page sites.
 
 use domain::{
     DeploymentId,
@@ -19,11 +19,10 @@ use super::{
 };
 use crate::http::{SiteBody, pages};
 
-/// Shortest name that can carry a hash: eight characters, a point, an extension.
+/// The shortest name that can carry a hash: eight characters, a dot, an extension.
 const FINGERPRINTED_NAME: usize = 10;
 
 impl Sites {
-    /// Answers a request that the gate let through.
     pub(crate) async fn serve(&self, method: &Method, uri: &Uri, asked: Asked<'_>, site: &Site) -> Response<SiteBody> {
         let is_options = method == Method::OPTIONS;
         if !is_options && method != Method::GET && method != Method::HEAD {
@@ -50,13 +49,13 @@ impl Sites {
         };
         match answer.await {
             Ok(response) => response,
-            // The deployment was deleted between its look-up and now.
+            // The deployment was deleted after the site was looked up.
             Err(PackError::Missing) => pages::not_found(),
             Err(error @ PackError::Unavailable(_)) => {
                 let log = |id: &str| tracing::warn!(request = id, %error, %deployment, "a site could not be read");
                 pages::unread(self.incidents.id(deployment.as_str(), log))
             }
-            // Which file it is was logged where it was read.
+            // The file was logged where it was read.
             Err(error @ (PackError::Lost | PackError::Damaged(_))) => {
                 let log =
                     |id: &str| tracing::warn!(request = id, %error, %deployment, "a site has lost or damaged files");
@@ -66,8 +65,8 @@ impl Sites {
         }
     }
 
-    /// The answer to OPTIONS: the methods, and what the site's `_headers` say of other origins at this path. Whether there is a file
-    /// makes no difference: a preflight asks what a request would be allowed.
+    /// Answers OPTIONS with the methods and what the site's `_headers` say about other origins at this path. Whether a
+    /// file exists makes no difference: a preflight asks what a request would be allowed.
     async fn options(
         &self,
         deployment: &DeploymentId,
@@ -76,7 +75,7 @@ impl Sites {
     ) -> Result<Response<SiteBody>, PackError> {
         let pack = self.packs.pack(deployment, &site.owner).await?;
         let mut said = HeaderMap::new();
-        // A preflight has no credentials: of a guarded path it learns the methods alone.
+        // A preflight has no credentials: for a guarded path it learns only the methods.
         if !pack.headers.is_empty() && pack.admit(asked).is_ok() {
             header_rules::apply(&pack.headers, asked.host, asked.sent, &mut said);
         }
@@ -111,7 +110,6 @@ impl Sites {
         Ok(response)
     }
 
-    /// The answer to a path that an earlier deployment may have.
     async fn lent_or_missing(
         &self,
         live: &DeploymentId,
@@ -135,9 +133,9 @@ impl Sites {
         decided.begin().await
     }
 
-    /// The answer with a fingerprinted file of the newest of the project's recent deployments that has it. A tab that was opened
-    /// before the last deployment still asks for the assets of its own. A deployment whose pack is lost or damaged lends nothing,
-    /// and does not keep the live one from answering.
+    /// Returns a fingerprinted file from the newest recent deployment of the project that has it. A tab that was opened
+    /// before the last deployment still requests the assets of its own. A deployment whose pack is lost or damaged
+    /// lends nothing and does not prevent the live one from answering.
     async fn lent(
         &self,
         live: &DeploymentId,
@@ -146,7 +144,7 @@ impl Sites {
         is_disallowed: bool,
     ) -> Result<Option<Response<SiteBody>>, PackError> {
         let path = asked.path.strip_prefix('/').unwrap_or(asked.path);
-        // The lender may write the path otherwise than it was asked for.
+        // The lending deployment may spell the path differently than the request.
         let live_guards = self.packs.pack(live, &site.owner).await?.guards.clone();
         let asked = Asked { live_guards: Some(&live_guards), ..asked };
         for id in self.recent.recent(&site.project).await.iter().filter(|id| *id != live) {
@@ -175,19 +173,15 @@ impl Sites {
     }
 }
 
-/// The outcome of a look at the live deployment.
+/// The outcome of a lookup in the live deployment.
 enum Look {
-    /// This answer.
     Decided(Decided),
-    /// It has no such file; another deployment may.
     Elsewhere(Missing),
 }
 
-/// A path without a file.
 struct Missing {
-    /// The path whose file a rule wants to be served where no deployment has one (decoded), and with which status.
+    /// The file (decoded path) and status that a rule serves if no deployment has the path.
     rewritten: Option<(String, StatusCode)>,
-    /// Whether the site's `robots.txt` disallows the answer for the client that asked.
     is_disallowed: bool,
 }
 
@@ -196,7 +190,6 @@ impl Look {
         Self::Elsewhere(Missing { rewritten, is_disallowed: false })
     }
 
-    /// Marks the outcome as disallowed by the site's `robots.txt`.
     fn disallow(&mut self) {
         match self {
             Self::Decided(decided) => decided.disallow(),
@@ -205,14 +198,14 @@ impl Look {
     }
 }
 
-/// Looks up a path in the live deployment. What is missing there may be lent by another where `may_be_lent`.
+/// Looks up a path in the live deployment. With `may_be_lent`, a missing file may come from an earlier deployment.
 fn look_up(pack: &Pack, uri: &Uri, asked: Asked<'_>, may_be_lent: bool) -> Result<Look, PackError> {
     pack.admit(asked)?;
     if !pack.redirects.is_empty() {
         match follow(pack, uri, asked) {
             Followed::Nothing => {}
             Followed::Redirect(response) => return Ok(Look::Decided(response.into())),
-            // Not the next rule: the site says that this path is not for it.
+            // Not the next rule: the site assigns this path to this rule.
             Followed::TooLong => return Ok(Look::Decided(pages::too_long().into())),
             Followed::Rewrite { to, status, is_fallback } if is_fallback && may_be_lent => {
                 return Ok(Look::elsewhere(Some((to, status))));
@@ -232,7 +225,7 @@ fn look_up(pack: &Pack, uri: &Uri, asked: Asked<'_>, may_be_lent: bool) -> Resul
     }
 }
 
-/// The file that a rule serves in the place of the one that was asked for.
+/// Serves the file that a rule substitutes for the requested one.
 fn rewritten(pack: &Pack, to: &str, status: StatusCode, asked: Asked<'_>) -> Result<Decided, PackError> {
     let role = match status {
         StatusCode::NOT_FOUND => Role::NotFound,
@@ -247,7 +240,7 @@ fn rewritten(pack: &Pack, to: &str, status: StatusCode, asked: Asked<'_>) -> Res
     }
 }
 
-/// No file: the single page, the site's own 404 page, or ours.
+/// Answers a path without a file: the single page, the site's own 404 page, or the platform's.
 fn missing_in(pack: &Pack, asked: Asked<'_>) -> Result<Decided, PackError> {
     if let Some(page) = pack.single_page().filter(|_| is_route(asked)) {
         return send(pack, page, asked, Role::SinglePage);
@@ -259,7 +252,7 @@ fn missing_in(pack: &Pack, asked: Asked<'_>) -> Result<Decided, PackError> {
     }
 }
 
-/// Whether an earlier deployment may have what the live one does not: it is worth asking the manifests, which know.
+/// Returns whether an earlier deployment may have a missing file, so that its manifest is worth reading.
 fn may_be_lent(asked: Asked<'_>, site: &Site) -> bool {
     site.kind == SiteKind::Live
         && site.gate == Gate::Public
@@ -268,7 +261,7 @@ fn may_be_lent(asked: Asked<'_>, site: &Site) -> bool {
         && !is_opened(asked.headers)
 }
 
-/// Whether a browser says that it opens what it asks for, rather than that a page loads it.
+/// Returns whether a browser says that it opens the address as a document, rather than loads it from a page.
 fn is_opened(headers: &HeaderMap) -> bool {
     let destination = headers.get("sec-fetch-dest").and_then(|value| value.to_str().ok());
     destination.is_some_and(|destination| {
@@ -276,7 +269,7 @@ fn is_opened(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Whether a path's name has room for a hash.
+/// Returns whether the name is long enough to contain a hash.
 fn could_be_fingerprinted(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     name.len() >= FINGERPRINTED_NAME && name.contains('.')

@@ -1,23 +1,22 @@
-//! Names that are the same text in another normal form of Unicode. macOS writes `é` in two characters, where a link has one.
+//! File names that are the same text in another Unicode form. macOS writes `é` as two characters, where a link has one.
 
 use std::collections::HashMap;
 
 use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 
-/// Bytes that another spelling takes in memory beside its text, about.
+/// Approximate overhead of another spelling in memory, in bytes.
 const SPELLING_WEIGHT: usize = 64;
 
-/// The paths of a pack that are not in normal form C, by the path that is.
+/// Maps paths in normal form C to those of a pack that are not.
 pub(crate) struct Spellings(HashMap<Box<str>, Box<str>>);
 
 impl Spellings {
-    /// Of all paths of a pack.
     pub(crate) fn of<'p>(paths: impl Iterator<Item = &'p str>) -> Self {
         let decomposed = paths.filter(|path| !path.is_ascii() && !is_nfc(path));
         Self(decomposed.map(|path| (composed(path).into_boxed_str(), path.into())).collect())
     }
 
-    /// Finds what the pack has at another spelling of `path`, with `find` for exactly one. Without effort where the path is ASCII.
+    /// Finds the pack's entry at another spelling of `path` with `find`. Costs nothing for ASCII paths.
     pub(crate) fn find<'f, T>(&self, path: &str, find: impl Fn(&str) -> Option<&'f T>) -> Option<&'f T> {
         if path.is_ascii() {
             return None;
@@ -26,7 +25,6 @@ impl Spellings {
         find(&composed).or_else(|| find(self.0.get(&*composed)?))
     }
 
-    /// Bytes that they take in memory, about.
     pub(crate) fn weight(&self) -> usize {
         self.0.iter().map(|(composed, path)| composed.len() + path.len() + SPELLING_WEIGHT).sum()
     }

@@ -1,29 +1,25 @@
-//! How damage in a segment shows: each record is followed by a line that seals it, and the head of a segment says whose it is.
+//! Detects damage in a segment: a seal line follows each record, and the head of a segment names its owner.
 //!
-//! Both are lines that earlier versions pass over. They wrote none, so that a record without a seal counts when it can be read.
+//! Earlier versions skip both kinds of line and wrote neither, so a record without a seal counts if it parses.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// The bytes of a hash that a seal has: enough to notice damage, of which nobody makes more on purpose.
+/// The hash bytes in a seal: enough to detect accidental damage; nobody gains from forging it.
 const SEAL_BYTES: usize = 4;
 
-/// The line of a segment's head that says whose it is, whatever the file is called: a copy has the same.
+/// The line in a segment's head that names its owner and number. A copy has the same, whatever its file name.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Origin<S> {
-    /// The name of the process that wrote it.
     pub(super) owner: S,
-    /// The number of the segment.
     pub(super) segment: u64,
 }
 
-/// The line after a record.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Seal {
     seal: String,
-    /// The number of things that are lost with the record.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     n: u64,
 }
@@ -38,7 +34,7 @@ fn is_one(n: &u64) -> bool {
 }
 
 impl Seal {
-    /// Seals a record's line, without its end, of this owner.
+    /// Seals a record's line (without its line end) for `owner`.
     pub(super) fn of(owner: &str, record: &[u8], n: u64) -> Self {
         Self { seal: hash(owner, record), n }
     }
@@ -50,30 +46,28 @@ fn hash(owner: &str, record: &[u8]) -> String {
     format!("{number:08x}")
 }
 
-/// The damaged part of a journal's segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Damage {
-    /// Where it begins.
+    /// The offset of the first damaged line.
     pub(super) offset: u64,
-    /// The bytes that cannot be read, together.
+    /// The total number of unreadable bytes.
     pub(super) bytes: u64,
-    /// The number of things that are lost, as far as it is known; one for each line otherwise.
+    /// The number of things lost: as the seals say, or one for each line without a seal.
     pub(super) lost: u64,
 }
 
-/// The lines of a segment beside its head, which make records.
+/// Reassembles records from the lines of a segment after its head.
 #[derive(Default)]
 pub(super) struct Frames {
-    /// The line that is the next seal's record.
     pending: Option<(u64, Vec<u8>)>,
     damage: Option<Damage>,
 }
 
 impl Frames {
-    /// Takes the next line, without its end, and where it begins. Returns a record that is whole.
+    /// Takes the next line (without its line end) and its offset. Returns a record once it is complete.
     pub(super) fn push<R: serde::de::DeserializeOwned>(&mut self, owner: &str, offset: u64, line: &[u8]) -> Option<R> {
         if let Ok(Seal { seal, n }) = serde_json::from_slice(line) {
-            // Without a record before it, that one's line is counted already.
+            // Without a record before it, that record's line is already counted.
             let (start, record) = self.pending.take()?;
             let whole = (seal == hash(owner, &record)).then(|| serde_json::from_slice(&record).ok()).flatten();
             if whole.is_none() {
@@ -85,16 +79,16 @@ impl Frames {
         before.and_then(|(start, record)| self.unsealed(start, &record))
     }
 
-    /// Ends the segment. Returns a record that is whole without its seal, and what was damaged.
+    /// Ends the segment. Returns the last record if it is intact without its seal, and the damage found.
     pub(super) fn finish<R: serde::de::DeserializeOwned>(mut self) -> (Option<R>, Option<Damage>) {
         let last = self.pending.take().and_then(|(start, record)| self.unsealed(start, &record));
         (last, self.damage)
     }
 
-    /// A record whose seal is damaged, or that an earlier version wrote.
+    /// Parses a record whose seal is damaged, or that an earlier version wrote.
     fn unsealed<R: serde::de::DeserializeOwned>(&mut self, start: u64, record: &[u8]) -> Option<R> {
         let whole = serde_json::from_slice(record).ok();
-        // The seal of a record that counts is no loss.
+        // A damaged seal whose record counts is no loss.
         if whole.is_none() && !record.starts_with(b"{\"seal\"") {
             self.note(start, record, 1);
         }

@@ -1,4 +1,4 @@
-//! Segments whose records are all released. They are kept for a while: the system that took the records may lose them.
+//! Released segments that are kept for a while, because the system that took the records may lose them.
 
 use std::{
     fs::{self, File},
@@ -9,61 +9,57 @@ use std::{
 
 use super::{Abandoned, Options, Record, SegmentId, Spool, segment, take_over::lock_all};
 
-/// The subfolder of kept segments.
 const FOLDER: &str = "settled";
-/// In the place of the history's name while it is not known: every history is another one.
+/// Stands for the history's name while it is unknown. It differs from every history.
 const UNKNOWN: &str = "unknown";
 
-/// The path of a kept segment: that of a segment, with the history's name before the suffix.
 pub(super) fn path<R: Record>(options: &Options, SegmentId(number): SegmentId, history: Option<&str>) -> PathBuf {
     let history = history.unwrap_or(UNKNOWN);
     options.folder.join(FOLDER).join(format!("{}-{number:08}.{history}{}", options.owner, R::SUFFIX))
 }
 
-/// The owner and the history in a kept segment's path.
 pub(super) fn parse_path<R: Record>(path: &Path) -> Option<(&str, &str)> {
     let (segment, history) = path.file_name()?.to_str()?.strip_suffix(R::SUFFIX)?.rsplit_once('.')?;
     Some((segment.rsplit_once('-')?.0, history))
 }
 
 impl<R: Record> Spool<R> {
-    /// Names the history of the system that takes the records, such as a database's timeline: what is released from now on is
-    /// in it. Another one may lack what was taken before. A name has no dots or slashes.
+    /// Sets the history that released records go into from now on, such as a database's timeline. Another history of
+    /// that system may lack what it took before. The name must not contain dots or slashes.
     pub fn set_history(&self, history: &str) {
         *self.history() = Some(history.to_owned());
     }
 
-    /// Returns the segments on disk that this process has written, those that are kept left out. Blocks.
+    /// Returns the unreleased segments on disk that this process wrote. Blocks.
     pub fn own_segments(&self) -> Vec<PathBuf> {
         let state = self.state();
         state.full.values().chain(&state.current).map(|segment| segment.path().to_owned()).collect()
     }
 
-    /// Folds the records of one of the [own segments](Self::own_segments). Returns `None` when it is not there any more: it is a
-    /// kept one by now. Blocks.
+    /// Folds the records of one of the [own segments](Self::own_segments); `None` if it was released since. Blocks.
     pub fn read_own<T: Default>(&self, path: &Path, fold: impl Fn(&mut T, R)) -> io::Result<Option<T>> {
         match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            // Whoever wrote it knows what it lacks, and counts that.
+            // The process that wrote the segment knows what it lacks, and counts that itself.
             file => Ok(self.read_segments([(path, &file?)], fold, |_, _| {})?.map(|(contents, _)| contents)),
         }
     }
 
-    /// Folds the records of a segment that this process has written and not released. Blocks.
+    /// Folds the records of an unreleased segment that this process wrote. Blocks.
     pub fn read_unreleased<T: Default>(&self, id: SegmentId, fold: impl Fn(&mut T, R)) -> io::Result<T> {
         let path = segment::path::<R>(&self.options.folder, &self.options.owner, id);
         Ok(self.read_own(&path, fold)?.unwrap_or_default())
     }
 
-    /// Returns the kept segments, of whichever process, whose records went into another history than the spool's. Blocks.
+    /// Returns the kept segments, of any process, whose records went into another history than the current one. Blocks.
     pub fn lost_segments(&self) -> io::Result<Vec<PathBuf>> {
         let Some(present) = self.history().clone() else { return Ok(Vec::new()) };
         let is_lost = |path: &PathBuf| parse_path::<R>(path).is_some_and(|(_, history)| history != present);
         Ok(self.kept()?.into_iter().filter(is_lost).collect())
     }
 
-    /// Takes over one of the [lost segments](Self::lost_segments), and folds its records into a value. Returns `None` when it is
-    /// of another scope, or another process has taken it over. Blocks.
+    /// Takes over one of the [lost segments](Self::lost_segments) and folds its records. Returns `None` if it has
+    /// another scope or another process has taken it over. Blocks.
     pub fn take_over_lost<T: Default>(
         &self,
         path: PathBuf,
@@ -75,11 +71,11 @@ impl<R: Record> Spool<R> {
         Ok(read.map(|(contents, is_complete)| Abandoned { contents, owner, is_complete, segments }))
     }
 
-    /// Deletes kept segments that are too old, and the oldest beyond [`Options::kept_bytes`]. Blocks.
+    /// Deletes kept segments older than [`Options::kept_for`], and the oldest beyond [`Options::kept_bytes`]. Blocks.
     pub fn prune_kept(&self) -> io::Result<()> {
         let mut kept: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
         for path in self.kept()? {
-            // Another process may have deleted it just now.
+            // Another process may have deleted it in the meantime.
             if let Ok(metadata) = fs::metadata(&path) {
                 kept.push((metadata.modified()?, metadata.len(), path));
             }
@@ -88,7 +84,7 @@ impl<R: Record> Spool<R> {
         let mut bytes: u64 = 0;
         for (since, len, path) in kept.into_iter().rev() {
             bytes = bytes.saturating_add(len);
-            // One from the future is of a clock that went back since.
+            // A segment dated in the future was written before the clock was set back; it is not old.
             let is_old = since.elapsed().is_ok_and(|age| age > self.options.kept_for);
             if is_old || bytes > self.options.kept_bytes {
                 let _ = fs::remove_file(path);
@@ -97,7 +93,6 @@ impl<R: Record> Spool<R> {
         Ok(())
     }
 
-    /// The kept segments of this kind of record.
     fn kept(&self) -> io::Result<Vec<PathBuf>> {
         match segment::check_owner(&self.options.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

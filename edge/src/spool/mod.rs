@@ -1,8 +1,8 @@
-//! A durable spool: records that must outlive this process until another system has taken them.
+//! A durable spool: records that outlive this process until another system has taken them.
 //!
-//! What lives here: segments on disk, their locks, the take-over of segments that a dead process left, and segments that are
-//! kept for a while after their records were taken. What does not: what a record means, and when it may be forgotten; that is
-//! its owner's (for usage, `gateway::meter`). Start with [`Spool`].
+//! This module has the segments on disk, their locks, the take-over of a dead process's segments, and the segments that
+//! are kept for a while after their records were taken. The owner decides what a record means and when it may be
+//! forgotten (for usage, `gateway::meter`). Start with [`Spool`].
 
 mod frame;
 mod kept;
@@ -39,26 +39,25 @@ pub use self::{
 };
 use crate::limits;
 
-/// A kind of record that a [`Spool`] keeps. Each kind has a file suffix of its own, so several kinds can share a folder.
-///
-/// A record is one line of JSON and must not be an object of the fields of a line that is none: `journal`, `boot`, `owner` and `segment`,
-/// `seal`.
+/// A kind of record that a [`Spool`] stores. Each kind has its own file suffix, so several kinds can share a folder. A
+/// record is one line of JSON. It must not be an object with only the fields of another kind of line: `journal`,
+/// `boot`, `owner` and `segment`, or `seal`.
 pub trait Record: DeserializeOwned {
     /// The borrowed form, which is written. It must serialize to what the owned form deserializes from.
     type Ref<'a>: Serialize;
 
     /// The suffix of segment files, such as `.usage`.
     const SUFFIX: &'static str;
-    /// The name of the record's kind in logs.
+    /// The name of this kind in logs.
     const KIND: &'static str;
     /// The name of the counter of records that could not be written.
     const ERRORS: &'static str;
-    /// The name of the counter of writes that took long.
+    /// The name of the counter of slow writes.
     const SLOW: &'static str;
-    /// The name of the gauge of dead processes whose segments are of another scope.
+    /// The name of the gauge of dead processes whose segments have another scope.
     const FOREIGN: &'static str;
 
-    /// The number of things that are lost with a record.
+    /// Returns how many things are lost if the record is lost.
     fn count(_: &Self::Ref<'_>) -> u64 {
         1
     }
@@ -70,75 +69,73 @@ pub trait Record: DeserializeOwned {
 /// The folder of a [`Spool`], and its bounds.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The folder of the segments. It is created with the first record, and may be shared by several processes.
+    /// The folder of the segments. The first record creates it; several processes may share it.
     pub folder: PathBuf,
-    /// The name of the writing process. It must be unique among all processes that share the folder, past ones included.
+    /// The name of the writing process. It must be unique among all processes, past and present, that use the folder.
     pub owner: String,
-    /// A scope ([`Spool::set_scope`]) that stands for the spool's own in segments of earlier versions.
+    /// A scope ([`Spool::set_scope`]) that segments of earlier versions use for the spool's own.
     pub former_scope: String,
     /// The size in bytes after which a segment is full and the next one begins.
     pub segment_bytes: u64,
-    /// The size in bytes after which a segment is full as soon as all of its records are released. Less than
-    /// [`Self::segment_bytes`] spares whoever takes over a dead owner's last segment what was released before.
+    /// The size in bytes after which a segment is full once all of its records are released. A value below
+    /// [`Self::segment_bytes`] spares a process that takes over the last segment most of what was already released.
     pub released_bytes: u64,
-    /// The size in bytes of all segments together beyond which [`Spool::append`] fails.
+    /// The total size in bytes of all segments beyond which [`Spool::append`] fails.
     pub max_bytes: u64,
-    /// Time for which a segment is kept after its last record was released.
+    /// How long a segment is kept after its last record was released.
     pub kept_for: Duration,
-    /// The size in bytes of the kept segments in the folder, beyond which the oldest ones are deleted. None is kept when 0.
+    /// The total size in bytes of kept segments in the folder, beyond which the oldest are deleted. 0 keeps none.
     pub kept_bytes: u64,
 }
 
-/// The number of a segment. Numbers grow with time and are unique in a spool.
+/// The number of a segment. Numbers increase and are unique within a spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SegmentId(u64);
 
-/// An append-only journal of records on disk, in segments that are put aside once all of their records are released.
+/// An append-only journal of records on disk, in segments that are retired once all of their records are released.
 ///
 /// # Format
-/// A segment is a file `<owner>-<number><suffix>` of lines, each one JSON value. The first line is the header
-/// `{"journal": "<scope>"}`, then `{"boot": "<id>"}` names the run of the machine, and `{"owner": "<owner>", "segment": <number>}` says whose
-/// it is, so that a copy under another name is known. Every other line is a record, or `{"seal": "<hash>"}` for the record before it. What is
-/// damaged costs the records that it is in, is logged and counted.
+/// A segment is a file `<owner>-<number><suffix>` with one JSON value per line. The first line is the header
+/// `{"journal": "<scope>"}`; `{"boot": "<id>"}` names the boot of the machine, and `{"owner": "<owner>", "segment":
+/// <number>}` identifies the segment, so that a copy under another name is detected. Every other line is a record, or
+/// `{"seal": "<hash>"}` for the record before it. Damage costs only the records that it affects, and is logged and
+/// counted.
 ///
 /// # Ownership
-/// The owner holds a lock on each of its segments. The kernel drops the locks when the process ends, however it ends;
-/// then the spool of another process can take the segments over, see [`take_over`](Self::take_over).
+/// The owner holds a lock on each of its segments. The kernel drops the locks when the process ends, however it ends.
+/// The spool of another process can then take the segments over: see [`take_over`](Self::take_over).
 ///
 /// # Durability
-/// When [`append`](Self::append) has returned, the record is in the kernel's page cache and survives the death of the
-/// process. It survives the loss of power after the next [`sync`](Self::sync). The owner chooses when to pay for that.
+/// When [`append`](Self::append) returns, the record is in the kernel's page cache and survives the death of the
+/// process. After the next [`sync`](Self::sync) it survives a power loss. The owner chooses when to pay for that.
 ///
 /// # Slow disks
-/// A record is written where [`append`](Self::append) is called. Where that takes long (a throttled disk, one that hangs), the
-/// thread's other tasks move to another thread, up to [`limits::SLOW_WRITERS`] times at once; what is to be written beyond
-/// that is given up. No other method waits for a write, except those that say so.
+/// [`append`](Self::append) writes on the calling thread. If the disk is slow (throttled or hanging), the thread's
+/// other tasks move to another thread, for up to [`limits::SLOW_WRITERS`] concurrent writers; further writes are given
+/// up. No other method waits for a write, except those documented to block.
 ///
 /// # Keeping
-/// A record is released when another system has taken it. That system may lose what it has taken, when a copy takes its place
-/// that lacks the last moments. So segments are kept for a while in the subfolder `settled`, each under the name of the
-/// [history](Self::set_history) that its records went into; [`lost_segments`](Self::lost_segments) are those of former
-/// histories.
+/// A record is released once another system has taken it. That system may still lose it, for example when a replica
+/// that lacks the last moments is promoted. Segments are therefore kept for a while in the subfolder `settled`, each
+/// under the name of the [history](Self::set_history) that its records went into.
+/// [`lost_segments`](Self::lost_segments) returns those of former histories.
 ///
 /// # Access
-/// The folder is made for the user of the process alone. One that another user owns, or may write to, is not used: what a
-/// segment says is believed.
+/// The folder is created for the user of the process alone. A folder that another user owns or may write to is refused,
+/// because the contents of segments are trusted.
 pub struct Spool<R> {
     options: Options,
     scope: OnceLock<String>,
     passed_over: Mutex<PassedOver>,
-    /// Segments whose damage is logged and counted.
+    /// Segments whose damage is already logged and counted.
     damaged: Mutex<BTreeSet<PathBuf>>,
     state: Mutex<State>,
-    /// Bytes of all segments. They change with `state`, and are read without it.
+    /// The total size of all segments. Changed together with `state`, and read without its lock.
     bytes: AtomicU64,
-    /// Whether there is a segment that is written to.
     has_begun: AtomicBool,
-    /// Whether the last record could not be written.
     is_failing: AtomicBool,
-    /// Records that are released, and not yet in `state`.
+    /// Released records that are not yet applied to `state`.
     released: Mutex<Vec<SegmentId>>,
-    /// The history that released records went into, once it is known.
     history: Mutex<Option<String>>,
     pace: Pace,
     record: PhantomData<fn() -> R>,
@@ -146,16 +143,13 @@ pub struct Spool<R> {
 
 #[derive(Default)]
 struct State {
-    /// The segment that is written to.
     current: Option<Segment>,
-    /// Full segments with records that are not released. They stay open, because closing a file drops its lock.
+    /// Full segments with unreleased records. They stay open, because closing a file drops its lock.
     full: BTreeMap<SegmentId, Segment>,
     next: u64,
-    /// The last write failed, perhaps in the middle of a line.
     is_cut_off: bool,
 }
 
-/// The first line of a segment.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header<S> {
@@ -163,20 +157,20 @@ struct Header<S> {
     scope: S,
 }
 
-/// The line of a segment after its header, where the system tells its runs apart.
+/// The line after the header that names the boot of the machine, on systems that have boot ids.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Boot<B> {
     boot: B,
 }
 
-/// The id of the machine's present run: after a restart, what was not synced is lost.
+/// Returns the id of the machine's current boot: unsynced data does not survive a reboot.
 fn boot_id() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
 }
 
 impl<R: Record> Spool<R> {
-    /// An empty spool. It touches no file before it is [begun](Self::begin), or the first [`append`](Self::append).
+    /// Creates an empty spool. It touches no file before [`begin`](Self::begin) or the first [`append`](Self::append).
     pub fn new(options: Options) -> Self {
         Self {
             options,
@@ -194,39 +188,36 @@ impl<R: Record> Spool<R> {
         }
     }
 
-    /// Says whose the records are, such as a database's: a spool takes over only records of the same scope. Until that is
-    /// known it writes none and takes none over. Only the first call counts.
+    /// Sets the scope of the records, such as the name of a database. A spool takes over only records of the same
+    /// scope. Until the scope is set, it writes nothing and takes nothing over. Only the first call counts.
     pub fn set_scope(&self, scope: String) {
         let _ = self.scope.set(scope);
     }
 
-    /// Says how to find out whether this process has run all the time. A write during which it was stopped says nothing of the
-    /// disk: it is neither counted nor logged as slow. Only the first call counts.
+    /// Sets a function that returns whether this process ran without interruption. A write during which the process was
+    /// stopped says nothing about the disk: it is neither counted nor logged as slow. Only the first call counts.
     pub fn set_awake(&self, is_awake: impl Fn() -> bool + Send + Sync + 'static) {
         self.pace.set_awake(is_awake);
     }
 
-    /// Whether [`set_scope`](Self::set_scope) was called.
+    /// Returns whether [`set_scope`](Self::set_scope) was called.
     pub fn has_scope(&self) -> bool {
         self.scope.get().is_some()
     }
 
-    /// The name of the writing process.
+    /// Returns the name of the writing process.
     pub fn owner(&self) -> &str {
         &self.options.owner
     }
 
-    /// Whether less than half of [`Options::max_bytes`] is in use.
-    ///
-    /// An owner that asks before it begins something keeps the other half for the records with which it ends what it
-    /// has begun.
+    /// Returns whether less than half of [`Options::max_bytes`] is in use. An owner that checks this before it starts
+    /// something reserves the other half for the records that finish what it has started.
     pub fn has_room(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) < self.options.max_bytes / 2
     }
 
-    /// Writes a record, and returns the segment that holds it, to be given to [`release`](Self::release).
-    ///
-    /// Returns `None` when the record could not be written; that is counted, and logged once per series of failures.
+    /// Writes a record and returns its segment, to pass to [`release`](Self::release) later. Returns `None` if the
+    /// record could not be written; each failure is counted, and each series of failures is logged once.
     pub fn append(&self, record: &R::Ref<'_>) -> Option<SegmentId> {
         match self.serialize_and_write(record) {
             Ok(id) => {
@@ -257,9 +248,9 @@ impl<R: Record> Spool<R> {
         self.change(|state| self.write(state, &line)).ok_or_else(|| io::Error::other("the disk is too slow"))?
     }
 
-    /// Writes a record's lines, which are given with an end of a line before them.
+    /// Writes a record's lines, given with a line end in front of them.
     fn write(&self, state: &mut State, line: &[u8]) -> io::Result<SegmentId> {
-        // After a failure, end the line that may have been cut off, so that it cannot spoil this one.
+        // After a failed write, the leading line end terminates a line that may be cut off.
         let line = if state.is_cut_off { line } else { line.get(1..).unwrap_or_default() };
         let len = line.len() as u64;
         if self.bytes.load(Ordering::Relaxed).saturating_add(len) > self.options.max_bytes {
@@ -276,7 +267,7 @@ impl<R: Record> Spool<R> {
         Ok(segment.id)
     }
 
-    /// Changes the state by `work`, which may write. Returns `None` when too many wait for the disk.
+    /// Runs `work`, which may write, on the state. Returns `None` if too many callers wait for the disk.
     fn change<T>(&self, work: impl FnOnce(&mut State) -> T) -> Option<T> {
         if !self.pace.is_slow()
             && let Some(mut state) = self.try_state()
@@ -295,8 +286,8 @@ impl<R: Record> Spool<R> {
         segment.bytes >= segment_bytes || (segment.unreleased == 0 && segment.bytes >= released_bytes)
     }
 
-    /// Begins the first segment, if that is not done: from then on the death of this process is noticed by others. Where it
-    /// fails, [`append`](Self::append) says so.
+    /// Creates the first segment if there is none, so that others notice if this process dies. The next
+    /// [`append`](Self::append) reports a failure.
     pub fn begin(&self) {
         if self.has_begun.load(Ordering::Relaxed) {
             return;
@@ -329,10 +320,10 @@ impl<R: Record> Spool<R> {
         Ok(())
     }
 
-    /// Gives up one record in each of these segments. A full segment is put aside when its last record is released.
+    /// Releases one record in each of these segments. A full segment is retired when its last record is released.
     pub fn release(&self, segments: impl IntoIterator<Item = SegmentId>) {
         self.released.lock().unwrap_or_else(PoisonError::into_inner).extend(segments);
-        // Whoever holds the state may hold it for long. Then the next one sees to it.
+        // Another thread may hold the state for long; the next call then applies the releases.
         let Some(mut state) = self.try_state() else { return };
         let retired = self.take_released(&mut state);
         drop(state);
@@ -342,7 +333,7 @@ impl<R: Record> Spool<R> {
         }
     }
 
-    /// Takes out the full segments without unreleased records.
+    /// Applies pending releases and removes the full segments without unreleased records.
     fn take_released(&self, state: &mut State) -> Vec<Segment> {
         let released = std::mem::take(&mut *self.released.lock().unwrap_or_else(PoisonError::into_inner));
         for id in released {
@@ -354,7 +345,7 @@ impl<R: Record> Spool<R> {
         state.full.extract_if(.., |_, segment| segment.unreleased == 0).map(|(_, segment)| segment).collect()
     }
 
-    /// Brings every segment from the kernel's page cache to the disk. Blocks.
+    /// Flushes every segment from the page cache to the disk. Blocks.
     pub fn sync(&self) {
         let files: Vec<(SegmentId, io::Result<File>)> = {
             let mut state = self.state();
@@ -377,8 +368,7 @@ impl<R: Record> Spool<R> {
         }
     }
 
-    /// Puts the current segment aside if no record of the spool is unreleased. Called at a clean end, it leaves nothing to take
-    /// over. Blocks.
+    /// Retires the current segment if no record is unreleased, so that nothing is left to take over. Blocks.
     pub fn close(&self) {
         let mut state = self.state();
         self.take_released(&mut state).into_iter().for_each(|segment| self.retire(segment));
@@ -403,7 +393,7 @@ impl<R: Record> Spool<R> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, unless somebody holds it for longer than a fast write takes.
+    /// Locks the state, or returns `None` if it stays locked for longer than a fast write takes.
     fn try_state(&self) -> Option<MutexGuard<'_, State>> {
         for _ in 0..limits::WRITE_SPINS {
             match self.state.try_lock() {

@@ -1,4 +1,4 @@
-//! The name of the database that a folder of spools belongs to, in a file beside the segments.
+//! The name of the database that a spool folder belongs to, in a file beside the segments.
 
 use std::{
     fs::{self, File},
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::segment::{check_owner, create_folder};
 
-/// Returns the name of the database that `folder` belongs to; `None` while it has none. Blocks.
+/// Returns the name of the database that `folder` belongs to, or `None` if it has no name yet. Blocks.
 pub fn database_name(folder: &Path) -> io::Result<Option<String>> {
     let json = match fs::read(folder.join(NAME_OBJECT)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -22,17 +22,16 @@ pub fn database_name(folder: &Path) -> io::Result<Option<String>> {
     Ok(name.map(|name| name.database))
 }
 
-/// Gives `folder` the name of its database, in the place of a former one. The folder is created if there is none. Blocks.
+/// Sets the database that `folder` belongs to, replacing a former one. Creates the folder if needed. Blocks.
 pub fn set_database_name(folder: &Path, name: &DatabaseName) -> io::Result<()> {
     create_folder(folder)?;
     check_owner(folder)?;
     replace(folder, NAME_OBJECT, &name.to_json())
 }
 
-/// The file of what was taken over, beside the name.
+/// The file that records take-overs, beside the name.
 pub const TAKE_OVERS: &str = "take-overs.json";
 
-/// A take-over of a spool, which is followed once.
 #[derive(Debug, Serialize, Deserialize)]
 struct TakeOver {
     former: String,
@@ -46,7 +45,7 @@ pub fn taken_over_at(folder: &Path, former: &str, database: &str) -> io::Result<
     Ok(take_overs(folder)?.into_iter().find(is_it).map(|taken| taken.taken_at))
 }
 
-/// Notes that the database takes `folder` over from the database `former`. Blocks.
+/// Records that the database takes `folder` over from the database `former`. Blocks.
 pub fn note_take_over(folder: &Path, former: &str, database: &str, now: Timestamp) -> io::Result<()> {
     let mut all = take_overs(folder)?;
     all.push(TakeOver { former: former.to_owned(), database: database.to_owned(), taken_at: now });
@@ -60,7 +59,7 @@ fn take_overs(folder: &Path) -> io::Result<Vec<TakeOver>> {
     }
 }
 
-/// Writes a file whole, in the place of a former one.
+/// Replaces a file atomically.
 fn replace(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let new = folder.join(format!(".{name}.{}", std::process::id()));
     let written = File::create(&new).and_then(|mut file| {

@@ -1,4 +1,4 @@
-//! The pace of the disk: when a write may block for long, it must not keep a thread of the runtime from other tasks.
+//! Tracks the speed of the disk, so that a slow write does not keep the other tasks of a runtime thread waiting.
 
 use std::{
     sync::{
@@ -12,48 +12,46 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::limits;
 
-/// The pace of a spool's disk, by its writes. While it is fast, two atomics are looked at, and no lock is taken.
+/// The speed of a spool's disk, measured by its writes. While it is fast, a check reads two atomics and takes no lock.
 pub(super) struct Pace {
-    /// The instant that the others are counted from.
+    /// The origin of the microsecond values below.
     start: Instant,
-    /// The microsecond in which the write in progress began; 0 while there is none.
+    /// The microsecond in which the write in progress began; 0 if there is none.
     pub(super) began: AtomicU64,
     /// The microsecond until which writes are expected to be slow; 0 while they are fast.
     slow_until: AtomicU64,
-    /// The number of those who wait for the disk.
     waiting: AtomicUsize,
-    /// Whether it is logged that the disk is slow.
     is_logged: AtomicBool,
     kind: &'static str,
     counter: &'static str,
     is_awake: OnceLock<IsAwake>,
 }
 
-/// Whether this process has run all the time, as far as it knows.
+/// Returns whether this process ran without interruption, as far as it knows.
 type IsAwake = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// The place of one who waits for the disk.
+/// A slot among the callers that wait for the disk, freed on drop.
 pub(super) struct Place<'a>(&'a AtomicUsize);
 
 impl Pace {
-    /// The pace of a disk that has not been written to, for records of `kind`. Slow writes are counted by `counter`.
+    /// Creates the pace of a disk without writes so far, for records of `kind`. `counter` counts slow writes.
     pub(super) fn new(kind: &'static str, counter: &'static str) -> Self {
         let (began, slow_until) = (AtomicU64::new(0), AtomicU64::new(0));
         let (waiting, is_logged) = (AtomicUsize::new(0), AtomicBool::new(false));
         Self { start: Instant::now(), began, slow_until, waiting, is_logged, kind, counter, is_awake: OnceLock::new() }
     }
 
-    /// Has no write counted as slow while `is_awake` does not hold.
+    /// Excludes writes from the slow count while `is_awake` returns `false`.
     pub(super) fn set_awake(&self, is_awake: impl Fn() -> bool + Send + Sync + 'static) {
         let _ = self.is_awake.set(Box::new(is_awake));
     }
 
-    /// Whether it is the disk that made a write slow, and not that this process was stopped in the middle of it.
+    /// Returns whether the disk made a write slow, rather than a pause of this process.
     fn is_disk(&self) -> bool {
         self.is_awake.get().is_none_or(|is_awake| is_awake())
     }
 
-    /// Whether a write takes long, or did a moment ago.
+    /// Returns whether a write takes long now, or did recently.
     pub(super) fn is_slow(&self) -> bool {
         let (began, until) = (self.began.load(Ordering::Relaxed), self.slow_until.load(Ordering::Relaxed));
         if began == 0 && until == 0 {
@@ -67,7 +65,6 @@ impl Pace {
         is_stuck || now < until
     }
 
-    /// Runs a write, and notes how long it took.
     pub(super) fn time<T>(&self, write: impl FnOnce() -> T) -> T {
         let began = self.micros();
         self.began.store(began, Ordering::Relaxed);
@@ -89,7 +86,7 @@ impl Pace {
         written
     }
 
-    /// A place among those who wait for the disk, if fewer than [`limits::SLOW_WRITERS`] do.
+    /// Reserves a slot to wait for the disk, if fewer than [`limits::SLOW_WRITERS`] are in use.
     pub(super) fn wait(&self) -> Option<Place<'_>> {
         let next = |waiting| (waiting < limits::SLOW_WRITERS).then_some(waiting + 1);
         self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
@@ -102,7 +99,7 @@ impl Pace {
         }
     }
 
-    /// The microseconds since the start, from 1 on.
+    /// Returns the microseconds since the start, counted from 1.
     fn micros(&self) -> u64 {
         micros(self.start.elapsed()) + 1
     }
@@ -114,7 +111,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Runs what may block. On a thread of a runtime with several, its other tasks move to another one first.
+/// Runs work that may block. On a multi-threaded runtime, the thread's other tasks move to another thread first.
 pub(super) fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -143,7 +140,7 @@ mod tests {
         let is_logged = || pace.is_logged.load(Ordering::Relaxed);
         let write = || {
             sleep(2 * limits::SLOW_WRITE);
-            // Another one looks at the same time.
+            // Another caller checks at the same time.
             assert!(pace.is_slow());
         };
         pace.time(write);

@@ -11,23 +11,20 @@ use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 
 use super::{Record, SegmentId};
 
-/// A segment that this process writes, or has written. Its lock is held as long as the value lives.
+/// A segment that this process writes or has written. Holds the file's lock until it is dropped.
 pub(super) struct Segment {
     pub(super) id: SegmentId,
     path: PathBuf,
     pub(super) file: File,
-    /// The size of the file, as far as it was written by complete writes.
+    /// The size of the file, counting complete writes only.
     pub(super) bytes: u64,
-    /// The number of records that are not released.
     pub(super) unreleased: usize,
-    /// Whether there is a record in it, released or not.
     has_records: bool,
-    /// Whether something was written since the last [`unsynced_handle`](Self::unsynced_handle).
     pub(super) is_unsynced: bool,
 }
 
 impl Segment {
-    /// Creates the file, and its folder, locks it, and writes the lines that are no record. Where that fails, there is no file.
+    /// Creates the folder and the file, locks it, and writes the head lines. If that fails, no file is left.
     pub(super) fn create(path: PathBuf, id: SegmentId, head: &[u8]) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             create_folder(folder)?;
@@ -35,14 +32,14 @@ impl Segment {
         }
         let mut file = File::options().append(true).create_new(true).mode(0o600).open(&path)?;
         let begun = file.try_lock().map_err(io::Error::from).and_then(|()| {
-            // Whoever looks for the segments of the dead may have locked it first, found nothing in it, and deleted it.
+            // A search for dead owners' segments may have locked this one first, found it empty and deleted it.
             if !is_at(&file, &path)? {
                 return Err(io::Error::new(io::ErrorKind::NotFound, "the segment was taken over before it was locked"));
             }
             file.write_all(head)
         });
         if let Err(error) = begun {
-            // On a full disk files can be made, and not written: one would be left at each try.
+            // On a full disk, files can be created but not written: each attempt would leave one behind.
             let _ = fs::remove_file(&path);
             return Err(error);
         }
@@ -50,7 +47,6 @@ impl Segment {
         Ok(Self { id, path, file, bytes, unreleased: 0, has_records: false, is_unsynced: true })
     }
 
-    /// Writes a record, which is unreleased then.
     pub(super) fn write(&mut self, line: &[u8]) -> io::Result<()> {
         self.is_unsynced = true;
         self.file.write_all(line)?;
@@ -60,26 +56,22 @@ impl Segment {
         Ok(())
     }
 
-    /// A second handle of the file, to sync it without holding up those who write; `None` if nothing was written since the
-    /// last one.
+    /// Returns a second handle for syncing without blocking writers; `None` if nothing was written since the last one.
     pub(super) fn unsynced_handle(&mut self) -> Option<io::Result<File>> {
         std::mem::take(&mut self.is_unsynced).then(|| self.file.try_clone())
     }
 
-    /// Has the file synced another time, because the last one failed.
     pub(super) fn mark_unsynced(&mut self) {
         self.is_unsynced = true;
     }
 
-    /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Puts a segment whose records are all released aside, as `target`; or deletes it, when there is nothing to keep or that
-    /// fails.
+    /// Moves a fully released segment to `target`, or deletes it if it has no records or the move fails.
     pub(super) fn retire(self, target: &Path) {
-        // How long it has been kept is counted from now, and not from its last record.
+        // The retention period starts now, not with the last record.
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let keep = || -> io::Result<()> {
             create_folder(target.parent().unwrap_or(target))?;
@@ -91,13 +83,12 @@ impl Segment {
         }
     }
 
-    /// Deletes a segment whose records are all released.
     pub(super) fn delete(self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Whether the path leads to the file. Until its lock was got, whoever had it may have deleted the file or put it aside.
+/// Returns whether the path still leads to the file: its previous lock holder may have deleted or moved it.
 pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let found = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -107,12 +98,12 @@ pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok((own.dev(), own.ino()) == (found.dev(), found.ino()))
 }
 
-/// For this user alone: whoever puts a segment there says what others have used.
+/// Creates the folder with access for this user alone, because the contents of segments are trusted.
 pub(super) fn create_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Fails if another user than ours and root owns the folder, or may write to it.
+/// Fails if a user other than this one and root owns the folder, or if others may write to it.
 pub(super) fn check_owner(folder: &Path) -> io::Result<()> {
     let metadata = fs::metadata(folder)?;
     let us = rustix::process::geteuid().as_raw();
@@ -126,12 +117,11 @@ pub(super) fn check_owner(folder: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
 }
 
-/// The path of a segment.
 pub(super) fn path<R: Record>(folder: &Path, owner: &str, SegmentId(number): SegmentId) -> PathBuf {
     folder.join(format!("{owner}-{number:08}{}", R::SUFFIX))
 }
 
-/// The owner and the number in a segment's path, or `None` if the file is no segment of this kind of record.
+/// Parses the owner and the number from a segment's path; `None` if it is no segment of this kind of record.
 pub(super) fn parse_path<R: Record>(path: &Path) -> Option<(String, SegmentId)> {
     let (owner, number) = path.file_name()?.to_str()?.strip_suffix(R::SUFFIX)?.rsplit_once('-')?;
     Some((owner.to_owned(), SegmentId(number.parse().ok()?)))

@@ -1,4 +1,4 @@
-//! The take-over of segments whose owner is dead.
+//! Takes over segments whose owner is dead.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -15,33 +15,32 @@ use super::{
 };
 use crate::limits;
 
-/// What a dead process left in the folder. Its segments stay locked, and on disk, until [`delete`](Self::delete).
+/// The segments that a dead process left in the folder. They stay locked, and on disk, until [`delete`](Self::delete).
 pub struct Abandoned<T> {
     /// The records, folded in the order in which they were written.
     pub contents: T,
     /// The name of the dead process.
     pub owner: String,
-    /// Whether no record can be missing whose [`append`](Spool::append) has returned it: the machine has run on since the
-    /// first of the segments was begun.
+    /// Whether every record that [`append`](Spool::append) returned is present: no reboot since the first segment.
     pub is_complete: bool,
     pub(super) segments: Vec<LockedSegment>,
 }
 
 impl<T> Abandoned<T> {
-    /// Takes the contents out.
+    /// Splits off the contents.
     pub fn split(self) -> (T, Abandoned<()>) {
         let Self { contents, owner, is_complete, segments } = self;
         (contents, Abandoned { contents: (), owner, is_complete, segments })
     }
 
-    /// Deletes the segments. To be called once everything in them stands in the spool of this process.
+    /// Deletes the segments. Call it once everything in them is in this process's spool.
     pub fn delete(self) {
         for segment in self.segments {
             let _ = fs::remove_file(&segment.path);
         }
     }
 
-    /// Deletes the first segment that is left. To be called once everything in it has been taken.
+    /// Deletes the first remaining segment. Call it once everything in it was taken.
     pub fn delete_first(&mut self) {
         if !self.segments.is_empty() {
             let _ = fs::remove_file(self.segments.remove(0).path);
@@ -49,38 +48,34 @@ impl<T> Abandoned<T> {
     }
 }
 
-/// The segments of each owner.
 type OwnersSegments = Vec<(String, Vec<PathBuf>)>;
 
-/// A segment of another owner whose lock this process holds.
 pub(super) struct LockedSegment {
     pub(super) path: PathBuf,
     pub(super) file: File,
 }
 
-/// The dead owners whose segments were passed over at the last look, so that each is logged once.
+/// The dead owners whose segments the last search skipped, so that each is logged once.
 #[derive(Default)]
 pub(super) struct PassedOver {
-    /// The number of those whose segments are of another scope.
     pub(super) foreign: usize,
-    /// Those of whose segments one cannot be read.
     unreadable: BTreeSet<String>,
-    /// Copies of segments that are there as well.
+    /// Copies of segments that also exist under their own name.
     copies: BTreeSet<PathBuf>,
 }
 
 impl<R: Record> Spool<R> {
-    /// Takes over the segments of one dead owner, if there is one, and folds their records into a value. Blocks.
+    /// Takes over the segments of one dead owner, if there is one, and folds their records. Blocks.
     ///
-    /// The segments of an owner are taken over together or not at all: an owner that holds the lock of any of them
-    /// lives. Those of another scope are left alone. One that cannot be read keeps its owner's from being taken over, which is
-    /// logged; it is an error only where no other owner is found.
+    /// The segments of an owner are taken over together or not at all: an owner that holds the lock of any of them is
+    /// alive. Segments of another scope are left alone. An unreadable segment prevents the take-over of its owner and
+    /// is logged; it is an error only if no other owner is found.
     pub fn take_over<T: Default>(&self, fold: impl Fn(&mut T, R)) -> io::Result<Option<Abandoned<T>>> {
         self.take_over_by(|segments| self.read(segments.iter().map(|of| (&*of.path, &of.file)), &fold))
     }
 
-    /// Takes over the segments of one dead owner, as [`take_over`](Self::take_over) does, to be read one at a time: all of them
-    /// may be more than fits into memory. Whether they are complete is not looked at. Blocks.
+    /// Takes over the segments of one dead owner without reading their records, which may exceed memory. Works like
+    /// [`take_over`](Self::take_over), but does not check whether the segments are complete. Blocks.
     pub fn take_over_unread(&self) -> io::Result<Option<Abandoned<()>>> {
         self.take_over_by(|segments| {
             for LockedSegment { path, file } in segments {
@@ -94,7 +89,7 @@ impl<R: Record> Spool<R> {
         })
     }
 
-    /// Folds the records of the first segment that is left of a dead owner's, or returns `None` when none is. Blocks.
+    /// Folds the records of a dead owner's first remaining segment. Returns `None` if there is none. Blocks.
     pub fn read_first<A, T: Default>(
         &self,
         abandoned: &Abandoned<A>,
@@ -103,8 +98,7 @@ impl<R: Record> Spool<R> {
         self.read_one(abandoned, 0, fold)
     }
 
-    /// Folds the records of one of a dead owner's segments that are left, which are counted from 0, or returns `None` when there are
-    /// no more. Blocks.
+    /// Folds the records of a dead owner's remaining segment `number`, from 0. Returns `None` if there is none. Blocks.
     pub fn read_one<A, T: Default>(
         &self,
         abandoned: &Abandoned<A>,
@@ -141,7 +135,7 @@ impl<R: Record> Spool<R> {
                 }
                 Ok(Some((None, _))) => passed.foreign += 1,
                 Ok(None) => {}
-                // Those behind it are not to wait for somebody to see to this one.
+                // The owners after this one must not wait until somebody repairs it.
                 Err(error) => {
                     if self.passed_over().unreadable.insert(owner.clone()) {
                         tracing::warn!(kind = R::KIND, owner, %error, "what a dead process left in the spool cannot be read");
@@ -164,8 +158,8 @@ impl<R: Record> Spool<R> {
         self.passed_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The segments of each other owner, in the order in which they were written, and copies of segments. Whose one is its content says,
-    /// and its name where the content does not.
+    /// Returns the segments of each other owner, in the order in which they were written, and the copies of segments.
+    /// The content of a segment names its owner; if it does not, the file name does.
     fn segments_of_others(&self) -> io::Result<(OwnersSegments, BTreeSet<PathBuf>)> {
         match segment::check_owner(&self.options.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
@@ -197,7 +191,7 @@ impl<R: Record> Spool<R> {
         Ok((owners.collect(), copies))
     }
 
-    /// What [`Self::read_segments`] returns. Damage is logged and counted.
+    /// Reads segments as [`Self::read_segments`] does, and logs and counts their damage.
     pub(super) fn read<'a, T: Default>(
         &self,
         segments: impl IntoIterator<Item = (&'a Path, &'a File)>,
@@ -206,7 +200,7 @@ impl<R: Record> Spool<R> {
         self.read_segments(segments, fold, |path, damage| self.report(path, damage))
     }
 
-    /// Logs and counts the damage of a segment, once, however often it is read.
+    /// Logs and counts the damage of a segment once, however often the segment is read.
     fn report(&self, path: &Path, damage: Damage) {
         let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
         if damaged.len() >= limits::DAMAGED_SEGMENTS {
@@ -222,8 +216,8 @@ impl<R: Record> Spool<R> {
         tracing::warn!(kind = R::KIND, %file, offset, bytes, lost, "a file in the spool is damaged; the rest of it is taken");
     }
 
-    /// The folded records, and whether they are complete; or `None` if a header has another scope. A segment of which nothing was
-    /// written had no record: its owner was killed in that moment, if the machine has run on since, as the others say.
+    /// Returns the folded records and whether they are complete, or `None` if a header has another scope. An empty
+    /// segment had no record: its owner was killed while creating it, if the machine has not rebooted since.
     pub(super) fn read_segments<'a, T: Default>(
         &self,
         segments: impl IntoIterator<Item = (&'a Path, &'a File)>,
@@ -280,7 +274,7 @@ impl<R: Record> Spool<R> {
     }
 }
 
-/// The owner and the number that a segment's content says. Earlier versions said neither.
+/// Reads the owner and the number from a segment's content. Segments of earlier versions have neither.
 fn origin(path: &Path) -> Option<(String, SegmentId)> {
     let mut reader = BufReader::new(File::open(path).ok()?.take(limits::SEGMENT_HEAD));
     let mut line = Vec::new();
@@ -293,7 +287,7 @@ fn origin(path: &Path) -> Option<(String, SegmentId)> {
     None
 }
 
-/// The segments with their locks, or `None` if their owner lives or another process is taking them over.
+/// Locks the segments. Returns `None` if their owner is alive or another process is taking them over.
 pub(super) fn lock_all(paths: Vec<PathBuf>) -> io::Result<Option<Vec<LockedSegment>>> {
     let lock = |path: &Path| match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -308,7 +302,6 @@ pub(super) fn lock_all(paths: Vec<PathBuf>) -> io::Result<Option<Vec<LockedSegme
     Ok(Some(segments))
 }
 
-/// The error with the path that it is about.
 fn naming(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

@@ -15,7 +15,6 @@ mod unreadable;
 
 const KEPT_FOR: Duration = Duration::from_mins(15);
 
-/// A record of any length.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 struct Word(String);
 
@@ -34,7 +33,6 @@ impl Record for Word {
 }
 
 thread_local! {
-    /// What damage has cost the tests of this thread.
     static LOST: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -69,7 +67,6 @@ fn files(folder: &Path) -> usize {
     fs::read_dir(folder).map_or(0, |entries| entries.filter(|entry| entry.as_ref().unwrap().path().is_file()).count())
 }
 
-/// Puts a segment of one record aside.
 fn keep(spool: &Spool<Word>, word: &str) {
     let segment = spool.append(&word).unwrap();
     spool.release([segment]);
@@ -107,7 +104,7 @@ fn the_segments_of_a_dead_owner_are_taken_over_in_order() {
     assert_eq!(files(folder.path()), 0);
 }
 
-/// A spool that looks for segments of dead owners may come upon a new one of a living owner, which is created and not locked yet.
+/// A spool that searches for segments of dead owners may find a living owner's new segment before it is locked.
 #[test]
 fn what_an_owner_was_told_is_kept_is_found_once_though_others_look_while_it_begins() {
     let folder = tempfile::tempdir().unwrap();
@@ -155,7 +152,7 @@ fn a_segment_of_which_nothing_was_written_says_nothing() {
     assert_eq!((abandoned.owner.as_str(), abandoned.is_complete), ("a", true));
     assert_eq!(abandoned.contents, ["word"]);
     abandoned.delete();
-    // It may be that a machine has lost what was in it.
+    // The machine may have rebooted and lost its contents.
     let abandoned = take_over(&other).unwrap();
     assert_eq!((abandoned.owner.as_str(), abandoned.is_complete), ("c", false));
 }
@@ -198,7 +195,7 @@ fn the_folder_is_for_its_user_alone() {
     assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
     let file = fs::metadata(folder.join("a-00000000.words")).unwrap();
     assert_eq!(file.mode() & 0o777, 0o600);
-    // Somebody may have written what is there.
+    // Another user may have written the contents.
     for mode in [0o777, 0o770, 0o702] {
         fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
         let other = spool(&folder, "b");
@@ -315,7 +312,7 @@ fn segments_of_the_dead_are_read_one_at_a_time() {
     }
     abandoned.delete_first();
     assert_eq!(first(&abandoned), Some(vec!["y".to_owned()]));
-    // Whoever stops in between leaves the rest to the next one.
+    // A process that stops halfway leaves the rest to the next one.
     drop(abandoned);
     let mut abandoned = other.take_over_unread().unwrap().unwrap();
     assert_eq!(first(&abandoned), Some(vec!["y".to_owned()]));
@@ -355,7 +352,6 @@ fn a_folder_that_cannot_be_written_stops_nobody() {
 }
 
 impl<R: Record> Spool<R> {
-    /// Whether every record is on the disk.
     pub(crate) fn is_synced(&self) -> bool {
         let state = self.state();
         state.full.values().chain(&state.current).all(|segment| !segment.is_unsynced)

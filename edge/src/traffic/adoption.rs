@@ -1,4 +1,4 @@
-//! The journals of dead edges: sent in their names, under their numbers, so that Postgres leaves out what it has had.
+//! Sends the journals of dead edges in their names and under their batch numbers, so that Postgres skips what it has.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,6 @@ use super::{batch::Batch, collector::Collector};
 use crate::{limits, metrics, spool::Abandoned};
 
 impl Collector {
-    /// Sends what dead edges left in the folder.
     pub(super) async fn adopt(&self) {
         let mut beat = interval(limits::TRAFFIC_ADOPT_EVERY);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -31,7 +30,7 @@ impl Collector {
             match taken_over {
                 Ok(Ok(Some(abandoned))) => {
                     if self.send_abandoned(abandoned).await {
-                        // There may be another one.
+                        // There may be another dead edge.
                         beat.reset_immediately();
                     }
                 }
@@ -43,7 +42,7 @@ impl Collector {
         }
     }
 
-    /// Names the database whose traffic the journal keeps, if that is not done: what is of one database is not sent to another.
+    /// Sets the database that the journal belongs to: the traffic of one is never sent to another.
     async fn name_journal(&self) -> Result<(), sqlx::Error> {
         let journal = &self.outbox.journal;
         if !journal.has_scope() {
@@ -53,7 +52,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Reads what a dead edge has sent ahead of its batches, for as long as it takes.
+    /// Reads which traffic a dead edge sent ahead of its batches; retries until it succeeds.
     async fn sent_ahead(&self, edge: &str) -> HashMap<ProjectId, i64> {
         loop {
             match timeout(limits::TRAFFIC_WAIT, traffic::sent_ahead(&self.db, edge)).await {
@@ -68,8 +67,8 @@ impl Collector {
         }
     }
 
-    /// Waits until a dead edge's last statement is over: what it had sent ahead is known only then. Edges that share a folder share
-    /// their role in Postgres, which shows them each other's statements.
+    /// Waits until a dead edge's last statement has ended, because only then is it known what the edge sent ahead.
+    /// Edges that share a folder share a Postgres role and so see each other's statements.
     async fn last_statement_ended(&self, taken_over: Instant) {
         sleep(limits::TRAFFIC_ARRIVES_WITHIN).await;
         while taken_over.elapsed() < limits::TRAFFIC_ENDED_WITHIN {
@@ -83,8 +82,7 @@ impl Collector {
         }
     }
 
-    /// Sends a dead edge's batches, a segment at a time. Whoever is stopped in between leaves the rest to the next one. Returns
-    /// whether nothing is left.
+    /// Sends a dead edge's batches by segment. If interrupted, another edge resumes. Returns whether nothing is left.
     async fn send_abandoned(&self, mut abandoned: Abandoned<()>) -> bool {
         tracing::warn!(edge = abandoned.owner, "sending the traffic of an edge that died");
         self.last_statement_ended(Instant::now()).await;
@@ -110,7 +108,7 @@ impl Collector {
                 }
                 Ok(None) => return true,
                 Err(error) => {
-                    // Its lock goes with it: it is tried again.
+                    // Dropping it releases its lock, so that it is tried again.
                     tracing::warn!(%error, "the journal of a dead edge cannot be read (edge.spool)");
                     return false;
                 }

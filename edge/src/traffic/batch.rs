@@ -1,4 +1,4 @@
-//! Batches: traffic as it goes to Postgres.
+//! Batches: traffic in the form that is sent to Postgres.
 
 use std::collections::{BTreeMap, VecDeque, btree_map::Entry as Place};
 
@@ -10,55 +10,47 @@ use domain::{
 use super::{Counts, hour_keys::HourKeys};
 use crate::limits;
 
-/// Bytes that a project's part of a batch takes in memory beside its keys, about.
+/// Approximate memory in bytes of a project's part of a batch, without its keys.
 const ENTRY_WEIGHT_OF_PART: usize = 256;
-/// Bytes that a key takes in memory beside its text, about.
 const ENTRY_WEIGHT: usize = 48;
 
-/// A part of what an edge has collected: at most as much as Postgres takes at once.
+/// A part of an edge's collected traffic, at most as large as Postgres accepts in one statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Batch {
-    /// Its number among the batches of its edge. It is kept until Postgres has confirmed it, which may have had it before.
+    /// The number among the batches of its edge, which stays until Postgres confirms it. Postgres may already have it.
     pub(super) number: i64,
-    /// Traffic by project, all of one hour.
     pub(super) traffic: Vec<HourTraffic>,
 }
 
-/// What was counted until a collection.
 #[derive(Debug)]
 pub(super) struct Collection {
-    /// Traffic by project.
     pub(super) traffic: Vec<HourTraffic>,
-    /// Answers that are not counted at all: there was no room for their project.
+    /// Responses that are not counted at all, because there was no room for their project.
     pub(super) dropped: u64,
-    /// Answers whose path or hostname is `(other)`.
     pub(super) others: u64,
 }
 
 impl Batch {
-    /// The number of answers.
     pub(super) fn answers(&self) -> u64 {
         self.traffic.iter().map(|part| part.sums.requests).sum()
     }
 
-    /// The beginning of its hour.
     pub(super) fn hour(&self) -> Option<Timestamp> {
         self.traffic.first().map(|part| part.hour)
     }
 
-    /// Whether it is too old to be sent: Postgres might not know any more that it has had it.
+    /// Returns whether it is too old to send: Postgres may have forgotten that it already has it.
     pub(super) fn is_too_old(&self, now: Timestamp) -> bool {
         self.hour().is_none_or(|hour| hour < now - limits::TRAFFIC_SENT_WITHIN)
     }
 
-    /// Takes out the traffic of a site that was sent ahead with all batches up to `last`.
+    /// Removes the traffic of a site that was sent ahead with all batches up to `last`.
     pub(super) fn take_out(&mut self, project: &ProjectId, last: i64) {
         if self.number <= last {
             self.traffic.retain(|part| part.project != *project);
         }
     }
 
-    /// The bytes that it takes in memory, about.
     pub(super) fn weight(&self) -> usize {
         self.traffic.iter().map(weight).sum()
     }
@@ -70,7 +62,7 @@ fn weight(part: &HourTraffic) -> usize {
 }
 
 impl Collection {
-    /// What all threads have counted, within `hour`: as many keys of it as `keys` has room for.
+    /// Merges the counts of all threads within `hour`. `keys` bounds the number of distinct keys.
     pub(super) fn of(counts: impl IntoIterator<Item = Counts>, hour: Timestamp, keys: &mut HourKeys) -> Self {
         keys.begin(hour);
         let (mut dropped, mut parts) = (0, Vec::new());
@@ -93,7 +85,7 @@ impl Collection {
     }
 }
 
-/// Makes one part of each project, and in it one entry of each key: several threads count the same.
+/// Merges the parts of each project, and the entries of each key: several threads count the same ones.
 pub(super) fn merge(parts: Vec<HourTraffic>) -> Vec<HourTraffic> {
     let mut projects: BTreeMap<ProjectId, (HourTraffic, bool)> = BTreeMap::new();
     for part in parts {
@@ -128,7 +120,6 @@ pub(super) fn merge(parts: Vec<HourTraffic>) -> Vec<HourTraffic> {
     projects.into_values().map(finish).collect()
 }
 
-/// Divides what was collected into what one batch takes each.
 pub(super) fn divide(traffic: Vec<HourTraffic>) -> impl Iterator<Item = Vec<HourTraffic>> {
     let mut rest = VecDeque::from(traffic);
     std::iter::from_fn(move || {
@@ -143,7 +134,7 @@ pub(super) fn divide(traffic: Vec<HourTraffic>) -> impl Iterator<Item = Vec<Hour
     })
 }
 
-/// Takes the keys beyond `most` out of a part. The sums stay with the first ones.
+/// Splits off the keys beyond `most`. The sums stay with the first ones.
 fn cut(part: &mut HourTraffic, most: usize) -> Option<HourTraffic> {
     let entries = part.entries.split_off(most.min(part.entries.len()));
     let most = most - part.entries.len();

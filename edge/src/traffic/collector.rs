@@ -1,13 +1,16 @@
-//! The way of traffic to Postgres: collected every other second, journaled, added up, sent in batches that are added once each.
+//! Brings traffic to Postgres: collected every other second, journaled, added up, and sent in batches that Postgres
+//! adds exactly once.
 //!
-//! What the journal has is safe, so it is sent only every `stats.send_seconds`: a site that is visited all the time then is one row
-//! instead of fifteen. A stop, an hour's end and a queue that is half full send all of it immediately. The first traffic after a quiet time
-//! does not wait. Whoever opens statistics has what is held of that site sent ([`requests`](super::requests)), and the rest stays.
+//! Journaled traffic is safe, so it is sent only every `stats.send_seconds`: a busy site is then one row instead of
+//! fifteen. A shutdown, the end of an hour and a half-full queue trigger sending immediately, and the first traffic
+//! after a quiet period does not wait. When somebody opens a site's statistics, that site's pending traffic is sent
+//! ([`requests`](super::requests)) and the rest stays.
 //!
-//! A batch has its edge's id and a number. Postgres keeps the last number of an edge and leaves out what is not above it. So a
-//! batch is sent until Postgres has confirmed it, and again by whoever takes over the journal of a dead edge ([`adoption`]), in
-//! the dead edge's name. What is sent of one site ahead of its batches has a name of its own, of the edge and the site, and the number
-//! of the last of these batches. The site is then taken out of them, also by whoever reads them in the journal.
+//! A batch has its edge's id and a number. Postgres stores the last number of each edge and ignores batches that are
+//! not above it. A batch is therefore sent until Postgres confirms it, and sent again, in the dead edge's name, by the
+//! edge that takes over a dead edge's journal ([`adoption`]). Traffic of one site that is sent ahead of its batches is
+//! sent under a separate name, of the edge and the site, with the number of the last of these batches. The site is then
+//! removed from those batches, also when they are read from the journal.
 //!
 //! [`adoption`]: super::adoption
 
@@ -44,14 +47,13 @@ pub struct Collector {
     clock: Clock,
     pub(super) outbox: Arc<Outbox>,
     has_more: Notify,
-    /// Longest time for which batches are added up.
     hold: Duration,
     requests: Requests,
 }
 
 impl Collector {
-    /// Brings what `traffic` counts to `db`, in the name of `edge`, every `hold` and when it is asked for over `redis`. The journal is
-    /// in `folder`, which edges may share.
+    /// Creates the task that sends the counts of `traffic` to `db` in the name of `edge`. It sends every `hold`, and
+    /// when requested over `redis`. The journal is in `folder`, which edges may share.
     pub fn new(
         traffic: &'static Traffic,
         db: PgPool,
@@ -67,14 +69,14 @@ impl Collector {
         Self { traffic, db, edge, clock, outbox, has_more: Notify::new(), hold, requests }
     }
 
-    /// Has the journal know by `is_awake` whether this process has run all the time; see
+    /// Tells the journal by `is_awake` whether this process ran without interruption; see
     /// [`Spool::set_awake`](crate::spool::Spool::set_awake).
     pub fn set_awake(&self, is_awake: impl Fn() -> bool + Send + Sync + 'static) {
         self.outbox.journal.set_awake(is_awake);
     }
 
-    /// Runs until `stop` is cancelled, then writes what was counted until then. Whoever runs it may cut it off if that takes too
-    /// long: another edge finds the rest in the journal.
+    /// Runs until `stop` is cancelled, then sends what was counted until then. The caller may abort it if that takes
+    /// too long: another edge finds the rest in the journal.
     pub async fn run(self, stop: CancellationToken) {
         let collected = CancellationToken::new();
         let collect = async {
@@ -87,7 +89,6 @@ impl Collector {
         let _ = spawn_blocking(move || outbox.journal.close()).await;
     }
 
-    /// Has the countries of addresses read again when their file changes.
     async fn follow_countries(&self) {
         let traffic = self.traffic;
         loop {
@@ -96,13 +97,13 @@ impl Collector {
         }
     }
 
-    /// Collects what was counted, within the hour in which it was.
+    /// Collects the counts, each within its hour.
     async fn collect(&self, stop: &CancellationToken) {
         let mut is_last = false;
         while !is_last {
             let now = self.clock.now();
             let hour = hour_of(now);
-            // At the end of an hour, so that no answer counts for the next one.
+            // Collects at the end of an hour, so that no response counts for the next one.
             let pause = limits::COLLECT_EVERY.min((hour + HOUR).since(now) + Duration::from_millis(1));
             let pausing = async {
                 tokio::select! {
@@ -111,7 +112,7 @@ impl Collector {
                 }
             };
             is_last = stop.run_until_cancelled(pausing).await.is_none();
-            // Before the counts are taken: they then have everything that was counted when these were made.
+            // Before the counts are taken, so that they include everything counted before these requests.
             self.requests.begin();
             let counts: Vec<Counts> =
                 if is_last { self.traffic.take_last().collect() } else { self.traffic.take().collect() };
@@ -121,7 +122,7 @@ impl Collector {
                 metrics::traffic_collected(dropped, others);
                 metrics::traffic_lost("journal", outbox.put(traffic));
             });
-            // It ends unless it panics; what it had is lost then, and no more.
+            // The task fails only if it panics; then only its own counts are lost.
             let _ = put.await;
             self.requests.collected();
             metrics::traffic_waits(self.outbox.len());
@@ -129,7 +130,7 @@ impl Collector {
         }
     }
 
-    /// Sends what was collected, in the order of the batches' numbers, until all is `collected` and sent.
+    /// Sends what was collected, in the order of the batch numbers, until everything is `collected` and sent.
     async fn send(&self, collected: &CancellationToken) {
         let mut last_sent: Option<Instant> = None;
         loop {
@@ -160,7 +161,7 @@ impl Collector {
         }
     }
 
-    /// Sends what is asked for ahead of the batches that it is in. Returns false when all batches are to be sent instead.
+    /// Sends the requested traffic ahead of its batches. Returns `false` if all batches have to be sent instead.
     async fn send_ahead(&self, requested: &[TrafficRequest]) -> bool {
         if requested.is_empty() {
             return true;
@@ -195,14 +196,13 @@ impl Collector {
         metrics::traffic_lost("journal", lost.unwrap_or_default());
     }
 
-    /// Sends a batch of `edge` until it is done with.
+    /// Sends a batch of `edge` until it is stored or given up.
     pub(super) async fn deliver(&self, edge: &str, batch: &Batch) {
         while !self.record(edge, batch).await {
             sleep(limits::TRAFFIC_RETRY).await;
         }
     }
 
-    /// Sends a batch once. Returns whether it is done with.
     async fn record(&self, edge: &str, batch: &Batch) -> bool {
         // All of it was sent ahead.
         if batch.traffic.is_empty() {

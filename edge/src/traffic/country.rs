@@ -1,4 +1,4 @@
-//! From an address to a country, by a `MaxMind` database (`.mmdb`).
+//! Maps an address to a country, with a `MaxMind` database (`.mmdb`).
 
 use std::{net::IpAddr, path::Path};
 
@@ -7,19 +7,17 @@ use serde::Deserialize;
 
 use super::country_file::CountryFile;
 
-/// A country as two letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Country([u8; 2]);
 
-/// Why `stats.geoip_file` cannot be used.
+/// The reason `stats.geoip_file` cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("not a MaxMind database that can be read")]
 pub struct CountriesError(#[from] maxminddb::MaxMindDbError);
 
-/// Countries by address.
 pub(super) struct Countries(Option<CountryFile>);
 
-/// A record, as `MaxMind` and DB-IP write it, or flat as others do.
+/// A record in the nested form of `MaxMind` and DB-IP, or in the flat form of others.
 #[derive(Deserialize)]
 struct Record<'r> {
     #[serde(borrow)]
@@ -43,24 +41,22 @@ impl Country {
         letters.iter().all(u8::is_ascii_alphabetic).then(|| Self(letters.map(|letter| letter.to_ascii_uppercase())))
     }
 
-    /// The letters; none where the country is not known.
+    /// Returns the letters, or `None` if the country is unknown.
     pub(crate) fn known(self) -> Option<[u8; 2]> {
         (self != Self::UNKNOWN).then_some(self.0)
     }
 
-    /// The letters.
     pub(super) fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or(UNKNOWN_COUNTRY)
     }
 }
 
 impl Countries {
-    /// Those of `file`; none without one.
+    /// Opens the countries of `file`. Without a file, every country is unknown.
     pub(super) fn open(file: Option<&Path>) -> Result<Self, CountriesError> {
         Ok(Self(file.map(CountryFile::open).transpose()?))
     }
 
-    /// The country of `address`.
     pub(super) fn of(&self, address: IpAddr) -> Country {
         let country = || {
             let reader = self.0.as_ref()?.reader();
@@ -70,7 +66,6 @@ impl Countries {
         country().unwrap_or(Country::UNKNOWN)
     }
 
-    /// Reads the file again if it is another one. Blocks.
     pub(super) fn refresh(&self) {
         if let Some(file) = &self.0 {
             file.refresh();

@@ -1,4 +1,4 @@
-//! A database of countries in a file that is read again when it changes: operators fetch a newer one now and then.
+//! A country database whose file is read again when it changes: operators replace it now and then.
 
 use std::{
     fs, io,
@@ -11,15 +11,14 @@ use std::{
 use arc_swap::ArcSwap;
 use maxminddb::{MaxMindDbError, Reader};
 
-/// The database, and the file that it was read from.
 pub(super) struct CountryFile {
     path: PathBuf,
     reader: ArcSwap<Reader<Vec<u8>>>,
-    /// The file that was last looked at, whether it could be read or not.
+    /// The file version that was last checked, whether it could be read or not.
     seen: Mutex<Option<Version>>,
 }
 
-/// What changes when a file is replaced or written.
+/// The attributes that change when a file is replaced or written.
 #[derive(Clone, PartialEq, Eq)]
 struct Version {
     inode: u64,
@@ -35,19 +34,17 @@ impl Version {
 }
 
 impl CountryFile {
-    /// Reads the file. Blocks.
     pub(super) fn open(path: &Path) -> Result<Self, MaxMindDbError> {
         let seen = Version::of(path).ok();
         let reader = ArcSwap::from_pointee(Reader::open_readfile(path)?);
         Ok(Self { path: path.to_owned(), reader, seen: Mutex::new(seen) })
     }
 
-    /// The database.
     pub(super) fn reader(&self) -> arc_swap::Guard<Arc<Reader<Vec<u8>>>> {
         self.reader.load()
     }
 
-    /// Reads the file again if it is another one. While it is away or no database, the last one stays. Blocks.
+    /// Reads the file again if it has changed. While it is missing or invalid, the last database stays. Blocks.
     pub(super) fn refresh(&self) {
         let Ok(version) = Version::of(&self.path) else { return };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +56,7 @@ impl CountryFile {
                 self.reader.store(Arc::new(reader));
                 tracing::info!(file = %self.path.display(), "countries are of another file now (stats.geoip_file)");
             }
-            // Perhaps it is still being written: it changes again then.
+            // It may still be being written, in which case it changes again.
             Err(error) => tracing::warn!(%error, "the countries cannot be read again (stats.geoip_file)"),
         }
         *seen = Some(version);

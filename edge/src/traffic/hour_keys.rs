@@ -1,5 +1,5 @@
-//! The keys that were sent to Postgres within an hour, so that no more go there than it takes: of a project, and of all projects of the
-//! person who pays for them. What goes beyond is counted together. To forget a key costs no count.
+//! The keys sent to Postgres within an hour, so that no project, and no payer over all of their projects, sends more
+//! than the limit. Keys beyond it are counted together. Forgetting a key loses no count.
 
 use ahash::{HashMap, HashSet, RandomState};
 use domain::{Account, ProjectId, Timestamp};
@@ -7,14 +7,14 @@ use domain::{Account, ProjectId, Timestamp};
 use super::tally::{Lists, Tally};
 use crate::limits;
 
-/// Keys of a project in one hour, by list.
+/// The limit of keys for a project in one hour, by list.
 const OF_PROJECT: Lists<usize> = Lists {
     paths: limits::COUNTED_PATHS,
     stand_ins: limits::COUNTED_STAND_INS,
     errors: limits::COUNTED_ERRORS,
     views: limits::COUNTED_VIEWS,
 };
-/// Keys of all projects of a payer in one hour, by list.
+/// The limit of keys for all projects of a payer in one hour, by list.
 const OF_PAYER: Lists<usize> = Lists {
     paths: limits::PAYER_PATHS,
     stand_ins: limits::PAYER_STAND_INS,
@@ -22,17 +22,15 @@ const OF_PAYER: Lists<usize> = Lists {
     views: limits::PAYER_VIEWS,
 };
 
-/// The keys of the present hour.
 pub(super) struct HourKeys {
     hour: Option<Timestamp>,
     payers: HashMap<Account, PayerKeys>,
-    /// The keys that are remembered, and the room of their projects in keys.
+    /// The number of remembered keys, plus the cost of their projects in keys.
     len: usize,
-    /// Its keys are random, so nobody makes paths up whose hashes are equal.
+    /// Randomly keyed, so that nobody can construct paths with equal hashes.
     hasher: RandomState,
 }
 
-/// The keys of a payer's projects.
 #[derive(Default)]
 struct PayerKeys {
     hashes: HashSet<u64>,
@@ -41,12 +39,11 @@ struct PayerKeys {
 }
 
 impl HourKeys {
-    /// Knows no key.
     pub(super) fn new() -> Self {
         Self { hour: None, payers: HashMap::default(), len: 0, hasher: RandomState::new() }
     }
 
-    /// Begins anew when it is another hour.
+    /// Resets the keys when a new hour begins.
     pub(super) fn begin(&mut self, hour: Timestamp) {
         if self.hour != Some(hour) {
             (self.hour, self.len) = (Some(hour), 0);
@@ -54,9 +51,9 @@ impl HourKeys {
         }
     }
 
-    /// Leaves those keys of a project that `payer` has room for.
+    /// Retains the keys of a project that `payer` has room for.
     pub(super) fn bound(&mut self, payer: &Account, project: &ProjectId, tally: &mut Tally) {
-        // A project is remembered with what it is bounded by, and takes the room of several: there may be very many of them, too.
+        // A project is remembered with its limits and costs several keys, because there may be many projects, too.
         if !self.payers.get(payer).is_some_and(|known| known.sent_of.contains_key(project)) {
             if self.len >= limits::HOUR_KEYS {
                 return;
@@ -100,7 +97,7 @@ mod tests {
             keys.bound(&payer, &ProjectId::new(now), &mut Tally::default());
         }
         assert_eq!(keys.payers[&payer].sent_of.len(), most);
-        // Whoever pays: one that is new finds no room, either.
+        // A new payer finds no room either.
         let other = Account::User(UserId::new(now));
         keys.bound(&other, &ProjectId::new(now), &mut Tally::default());
         assert!(!keys.payers.contains_key(&other));

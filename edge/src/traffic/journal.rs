@@ -1,4 +1,4 @@
-//! The journal: batches on disk, so that they outlive the process and need no memory while Postgres is away.
+//! The journal: batches on disk, so that they outlive the process and need no memory while Postgres is unavailable.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,8 @@ use crate::{
     spool::{self, Spool},
 };
 
-/// The spool of an edge's batches.
 pub(super) type Journal = Spool<Batch>;
 
-/// The journal of the edge `edge`, in `folder`.
 pub(super) fn open(folder: PathBuf, edge: &str) -> Journal {
     Spool::new(spool::Options {
         folder,
@@ -49,16 +47,14 @@ impl spool::Record for Batch {
     }
 }
 
-/// A batch as it is written.
 #[derive(Serialize, Deserialize)]
 struct Line<P, K> {
     batch: i64,
-    /// In milliseconds since 1970.
     hour: i64,
     parts: Vec<Part<P, K>>,
 }
 
-/// The project; its sums; its entries as kind, key, requests and bytes; the stored form of its visitors.
+/// A project; its sums; its entries as kind, key, requests and bytes; its visitors in their stored form.
 type Part<P, K> = (P, [u64; 11], Vec<(EntryKind, K, u64, u64)>, Vec<i32>);
 
 impl Serialize for Batch {

@@ -1,10 +1,10 @@
-//! Traffic: every answer of a site is counted once, in memory, and what was counted goes to Postgres.
+//! Traffic: every response of a site is counted once, in memory, and the counts are sent to Postgres.
 //!
-//! [`agents`] judges who asks by the request, [`people`] by what a visitor does. [`receipt`] follows an answer until its body has
-//! ended, [`tally`] holds the sums of a project, [`hour_keys`] bounds what they are made of, [`outbox`] the
-//! [batches](batch) that wait for Postgres, in memory and in the [`journal`], [`collector`] brings them there. A client's address leads
-//! to a country ([`country`]) and, hashed, to a number of visitors, and no further. A request for plain HTTP that is led to HTTPS is no
-//! visit of a site yet: it is counted when it comes back. Start with [`Traffic::follow`].
+//! [`agents`] classifies clients by their requests, [`people`] by what they do. [`receipt`] follows a response until
+//! its body has ended, [`tally`] holds the sums of a project, [`hour_keys`] bounds their keys, [`outbox`] holds the
+//! [batches](batch) pending for Postgres, in memory and in the [`journal`], and [`collector`] sends them. A client's
+//! address is kept only as a country ([`country`]) and, hashed, in a count of visitors. A plain HTTP request that is
+//! redirected to HTTPS is not a visit yet: it is counted when it returns. Start with [`Traffic::follow`].
 
 mod adoption;
 pub mod agents;
@@ -53,13 +53,12 @@ use self::{
 use crate::{limits, metrics};
 
 thread_local! {
-    /// The number of this thread among those that count.
     static THREAD: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 /// The traffic of this edge since the last collection.
 pub struct Traffic {
-    /// Several, so that threads hardly ever wait for each other.
+    /// Several shards, so that threads rarely contend.
     shards: Box<[Shard]>,
     threads: AtomicUsize,
     countries: Countries,
@@ -71,19 +70,18 @@ pub struct Traffic {
     clock: Clock,
 }
 
-/// Traffic that one thread has counted. On cache lines of its own.
+/// The traffic counted by one thread, on its own cache lines.
 #[repr(align(128))]
 struct Shard(Mutex<Counts>);
 
-/// Tallies by project.
 struct Counts {
     projects: Vec<(ProjectId, Tally)>,
-    /// The place of each project among them.
+    /// The index of each project among them.
     places: HashMap<ProjectId, usize>,
-    /// The place of the last one: a page is asked for with its parts.
+    /// The index of the last one used: the parts of a page follow it.
     last: usize,
     room: Room,
-    /// Answers of projects for which there was no room.
+    /// Responses of projects for which there was no room.
     dropped: u64,
 }
 
@@ -111,13 +109,13 @@ impl Counts {
     }
 
     fn add_settled(&mut self, kind: ClientKind, settled: &Waiting) {
-        // Without room, its project's answers were dropped, too.
+        // Without room, its project's responses were dropped, too.
         if let Some((tally, room)) = self.tally(&settled.site) {
             tally.add_settled(kind, settled, room);
         }
     }
 
-    /// The tally of a project, and the room that is left; none when there is no room for one more.
+    /// Returns the tally of a project and the remaining room, or `None` if there is no room for another project.
     fn tally(&mut self, site: &Site) -> Option<(&mut Tally, &mut Room)> {
         let project = &site.project;
         if self.projects.get(self.last).is_none_or(|(last, _)| last != project) {
@@ -135,8 +133,8 @@ impl Counts {
 }
 
 impl Traffic {
-    /// Nothing counted yet, by `threads`, with the countries of `geoip_file` and these `agents`. It is there for as long as the
-    /// program: answers that were to share it by reference counts would all write to one, from every core.
+    /// Creates empty counts for `threads`, with the countries of `geoip_file` and these `agents`. The value is leaked,
+    /// because reference counts would make every response on every core write to one counter.
     pub fn new(
         threads: usize,
         geoip_file: Option<&Path>,
@@ -157,12 +155,12 @@ impl Traffic {
         })))
     }
 
-    /// Keeps what is known of agents, and the salt of visitors, as they are in `db`, until `stop`.
+    /// Keeps the known agents and the salt of visitors up to date with `db` until `stop`.
     pub async fn keep_current(&'static self, db: PgPool, stop: CancellationToken) {
         tokio::join!(self.agents.follow(db.clone(), stop.clone()), self.salts.follow(db, &self.clock, stop));
     }
 
-    /// Adds to what `answer` is counted as.
+    /// Adds `count` to everything that `answer` is counted as.
     fn add(&self, answer: &mut Answer, count: Count) {
         let (mut key, mut outcome) = (None, Outcome { kind: None, register: None, settled: None });
         let kind = match answer.who {
@@ -196,7 +194,6 @@ impl Traffic {
         lock(self.shard()).add(answer, count, asked.as_ref(), &outcome);
     }
 
-    /// The part that this thread counts in.
     fn shard(&self) -> &Mutex<Counts> {
         let thread = THREAD.with(|thread| {
             thread.get().unwrap_or_else(|| {
@@ -208,7 +205,7 @@ impl Traffic {
         &self.shards[thread % self.shards.len()].0
     }
 
-    /// Takes out what was counted. Who is still waited for is not among it, except at the end of a day.
+    /// Takes out the counts. Visitors that are not classified yet are excluded, except at the end of a day.
     fn take(&self) -> impl Iterator<Item = Counts> {
         let is_new_day = lock(&self.sent).begin(self.clock.now().as_datetime().date());
         self.settle(is_new_day);
@@ -223,21 +220,21 @@ impl Traffic {
         })
     }
 
-    /// Gathers the counts of all threads, which are of `hour`, with as many keys of it as there is room for.
+    /// Merges the counts of all threads, which belong to `hour`, within the limit of keys.
     fn collection(&self, counts: impl IntoIterator<Item = Counts>, hour: Timestamp) -> Collection {
         Collection::of(counts, hour, &mut lock(&self.hour_keys))
     }
 
-    /// Takes out what was counted, at the end of the program: nobody is waited for any longer.
+    /// Takes out all counts at shutdown, including those of unclassified visitors.
     fn take_last(&self) -> impl Iterator<Item = Counts> {
         self.settle(true);
         self.take()
     }
 
-    /// Counts those who waited for long enough, or all with `is_end`.
+    /// Counts the visitors that waited long enough, or all of them if `is_end`.
     fn settle(&self, is_end: bool) {
         let settled = self.people.settle(self.clock.now(), is_end);
-        // Few at a time: who serves visitors waits for this lock.
+        // In small chunks, because requests being served contend for this lock.
         for some in settled.chunks(limits::SETTLED_AT_ONCE) {
             let mut counts = lock(self.shard());
             for (kind, settled) in some {
@@ -247,7 +244,7 @@ impl Traffic {
     }
 }
 
-/// A path as it is counted: cut where it is too long.
+/// Returns a path as it is counted: truncated if it is too long.
 fn cut(path: &str) -> Cow<'_, str> {
     if path.len() <= limits::COUNTED_PATH_BYTES {
         return path.into();

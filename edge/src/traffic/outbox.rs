@@ -1,6 +1,6 @@
-//! Batches that wait for Postgres: all of them in the journal, as many as there is room for in memory too.
+//! Batches pending for Postgres: all of them in the journal, and in memory as far as there is room.
 //!
-//! Their order is that of their numbers, because Postgres takes a batch for one that it has had when a later one came before.
+//! They keep the order of their numbers, because Postgres ignores a batch after a later one.
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -17,70 +17,62 @@ use super::{
 };
 use crate::{limits, spool::SegmentId};
 
-/// The batches of this edge that wait.
+/// The pending batches of this edge.
 pub(super) struct Outbox {
     pub(super) journal: Journal,
     bounds: Bounds,
-    /// The number of the last batch. Held while batches enter, so that the journal has them in order as well.
+    /// The number of the last batch. Locked while batches enter, so that the journal has them in order as well.
     number: Mutex<i64>,
     queue: Mutex<Queue>,
 }
 
-/// Bytes of waiting batches in memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Beyond which those that the journal has are on disk alone.
+    /// The limit beyond which journaled batches are on disk only.
     pub(super) journaled: usize,
-    /// Beyond which those that the journal does not take are dropped.
+    /// The limit beyond which batches that the journal does not accept are dropped.
     pub(super) unjournaled: usize,
 }
 
 #[derive(Default)]
 struct Queue {
     items: VecDeque<Item>,
-    /// Bytes in memory.
     bytes: usize,
-    /// Batches that have entered and are not done with.
     waiting: usize,
 }
 
-/// The next to be sent.
 pub(super) enum Item {
     Batch(Waiting),
     Run(Run),
 }
 
-/// A batch in memory.
 pub(super) struct Waiting {
     pub(super) batch: Batch,
-    /// The segment of the journal that has it too.
     segment: Option<SegmentId>,
 }
 
-/// Batches that follow each other, added up into one. It carries the number of the last of them: Postgres then takes each for one
-/// that it has had, whoever sends it again.
+/// Consecutive batches, added up. It has the number of the last one, so that Postgres ignores each if it is sent again.
 pub(super) struct Sum {
     pub(super) batch: Batch,
     /// The segment of each batch, to be [settled](Outbox::settle).
     pub(super) segments: Vec<Option<SegmentId>>,
 }
 
-/// The distinct projects and keys of the batches that a [`Sum`] has so far. Two that collide only make the sum larger than its bound
-/// by one.
+/// The distinct projects and keys in a [`Sum`] so far. A hash collision only makes the sum exceed its bound by one.
 struct Distinct {
     projects: HashSet<u64>,
     keys: HashSet<u64>,
     hasher: RandomState,
 }
 
-/// The traffic of one site that is sent ahead of the batches that it is in.
+/// The traffic of one site, sent ahead of the batches that contain it.
 pub(super) struct SiteTraffic {
     pub(super) project: ProjectId,
     /// Its traffic, under the number of the last of these batches.
     pub(super) batch: Batch,
 }
 
-/// Batches that follow each other in one segment of the journal and are not in memory.
+/// Consecutive batches in one segment of the journal that are not in memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
     segment: SegmentId,
@@ -91,13 +83,11 @@ pub(super) struct Run {
 }
 
 impl Outbox {
-    /// An empty one.
     pub(super) fn new(journal: Journal, bounds: Bounds) -> Self {
         Self { journal, bounds, number: Mutex::default(), queue: Mutex::default() }
     }
 
-    /// Takes what was collected: to the journal, and to memory as far as there is room. Returns the number of answers that found
-    /// room in neither. Blocks.
+    /// Adds traffic to the journal, and to memory if there is room. Returns how many responses are in neither. Blocks.
     pub(super) fn put(&self, traffic: Vec<HourTraffic>) -> u64 {
         let mut number = self.number.lock().unwrap_or_else(PoisonError::into_inner);
         let is_behind = self.len() > 0;
@@ -105,18 +95,18 @@ impl Outbox {
         for traffic in divide(traffic) {
             *number += 1;
             let batch = Batch { number: *number, traffic };
-            // At the start its scope may not be known yet.
+            // At startup, its scope may not be known yet.
             let segment = if self.journal.has_scope() { self.journal.append(&&batch) } else { None };
             lost += self.queue().push(Waiting { batch, segment }, self.bounds);
         }
-        // What waits for longer is to survive the machine too.
+        // Traffic that waits for longer has to survive a crash of the machine, too.
         if is_behind {
             self.journal.sync();
         }
         lost
     }
 
-    /// The next to be sent. It is given back to [`settle`](Self::settle) or [`give_up`](Self::give_up).
+    /// Returns the next item to send. Pass it to [`settle`](Self::settle) or [`give_up`](Self::give_up) afterwards.
     pub(super) fn next(&self) -> Option<Item> {
         let mut queue = self.queue();
         let next = queue.items.pop_front()?;
@@ -126,8 +116,8 @@ impl Outbox {
         Some(next)
     }
 
-    /// Adds to `first` the batches behind it, as many as are in memory, of the same hour, and within the bounds of one statement. A batch
-    /// all of which was sent ahead is of any hour.
+    /// Adds to `first` the batches after it that are in memory, of the same hour, and within the bounds of one
+    /// statement. A batch that was sent ahead entirely matches any hour.
     pub(super) fn add_up(&self, first: Waiting) -> Sum {
         let mut distinct = Distinct::of(&first.batch);
         let (mut hour, mut number) = (first.batch.hour(), first.batch.number);
@@ -149,8 +139,8 @@ impl Outbox {
         Sum { batch: Batch { number, traffic }, segments }
     }
 
-    /// The traffic of `projects`, each added up, out of all batches that wait. `None` when some are not in memory, or hold more of a
-    /// site than one statement takes: all batches are to be sent then.
+    /// Returns the pending traffic of `projects`, added up for each. Returns `None` if all batches have to be sent
+    /// instead: some are not in memory, or contain more of a site than one statement may have.
     pub(super) fn ahead(&self, projects: &HashSet<ProjectId>) -> Option<Vec<SiteTraffic>> {
         let queue = self.queue();
         let mut found: BTreeMap<&ProjectId, (i64, Vec<HourTraffic>)> = BTreeMap::new();
@@ -166,7 +156,7 @@ impl Outbox {
         }
         drop(queue);
         let add_up = |(project, (number, parts)): (&ProjectId, (i64, Vec<HourTraffic>))| {
-            // Each hour by itself.
+            // Each hour separately.
             let hours = parts.chunk_by(|one, next| one.hour == next.hour);
             let traffic: Vec<HourTraffic> = hours.flat_map(|hour| merge(hour.to_vec())).collect();
             let keys: usize = traffic.iter().map(|part| part.entries.len() + part.visitors.len()).sum();
@@ -176,7 +166,6 @@ impl Outbox {
         found.into_iter().map(add_up).collect()
     }
 
-    /// Takes the traffic of a site that was sent ahead out of the batches that it was in.
     pub(super) fn take_out(&self, project: &ProjectId, last: i64) {
         let mut queue = self.queue();
         let mut bytes = 0;
@@ -189,8 +178,7 @@ impl Outbox {
         queue.bytes = bytes;
     }
 
-    /// Brings batches back to memory, as the next ones. Returns the number of answers of those that the journal had and that
-    /// cannot be read any more. Blocks.
+    /// Loads batches back as the next ones. Returns how many responses can no longer be read. Blocks.
     pub(super) fn read_back(&self, run: Run) -> io::Result<u64> {
         let numbers = run.first..=run.last;
         let mut batches: Vec<Batch> =
@@ -213,7 +201,7 @@ impl Outbox {
         Ok(run.answers.saturating_sub(answers))
     }
 
-    /// Gives batches up that cannot be read back. Returns the number of their answers. Blocks.
+    /// Gives up batches that cannot be read back. Returns the number of their responses. Blocks.
     pub(super) fn give_up(&self, run: Run) -> u64 {
         let mut queue = self.queue();
         queue.waiting = queue.waiting.saturating_sub(run.batches);
@@ -222,7 +210,6 @@ impl Outbox {
         run.answers
     }
 
-    /// A batch is done with. Blocks.
     pub(super) fn settle(&self, segment: Option<SegmentId>) {
         let mut queue = self.queue();
         queue.waiting = queue.waiting.saturating_sub(1);
@@ -230,12 +217,11 @@ impl Outbox {
         self.journal.release(segment);
     }
 
-    /// The number of batches that wait, the one that is being sent included.
+    /// Returns the number of pending batches, including the one being sent.
     pub(super) fn len(&self) -> usize {
         self.queue().waiting
     }
 
-    /// Bytes of the batches that wait in memory, about.
     pub(super) fn bytes(&self) -> usize {
         self.queue().bytes
     }
@@ -246,7 +232,7 @@ impl Outbox {
 }
 
 impl Queue {
-    /// Lets a batch wait, with all before it. Returns the number of its answers when there is no room for it.
+    /// Queues a batch. Returns the number of its responses if there is no room for it.
     fn push(&mut self, Waiting { batch, segment }: Waiting, bounds: Bounds) -> u64 {
         let bytes = self.bytes + batch.weight();
         match segment {
@@ -280,7 +266,7 @@ impl Distinct {
         distinct
     }
 
-    /// Adds what a batch names. Returns whether all of it together is within the bounds of a statement.
+    /// Adds the projects and keys of a batch. Returns whether the total is within the bounds of a statement.
     fn has_room_for(&mut self, batch: &Batch) -> bool {
         for part in &batch.traffic {
             let project = self.hasher.hash_one(&part.project);

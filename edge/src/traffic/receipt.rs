@@ -1,4 +1,4 @@
-//! An answer on its way: counted once, when its body was handed over, or when more than a moment passes until then.
+//! Counts a response once: when its body was handed over, or with its first bytes if that takes longer.
 
 use std::{
     borrow::Cow,
@@ -28,59 +28,52 @@ use crate::{
 
 /// The counted part of a request.
 pub(crate) struct Requested {
-    /// The site that it reached.
     pub(crate) site: Arc<Site>,
-    /// The hostname that it counts for.
     pub(crate) host: Arc<str>,
-    /// Its client's country.
     pub(crate) country: Country,
-    /// Its path, and what follows.
     pub(crate) path: Option<PathAndQuery>,
-    /// Who sent it, and what for.
     pub(crate) client: Client,
 }
 
-/// The counted part of an answer.
+/// The counted part of a response.
 pub(crate) struct Answer {
     pub(super) site: Arc<Site>,
     pub(super) host: Arc<str>,
     pub(super) status: StatusCode,
     pub(super) cache: CacheUse,
     pub(super) country: Country,
-    /// Who asked; a visitor that may be a person until that is known.
+    /// The sender; a visitor that may be a person until it is classified.
     pub(super) who: Who,
-    /// What it is to a visitor that may be a person.
     pub(super) purpose: Purpose,
-    /// What was answered.
     pub(super) served: Served,
-    /// Whether the path names the file that was answered. Others are whatever visitors make up: one page, or a rule, answers them all.
+    /// Whether the path names the served file. Visitors make up other paths, and one page or rule answers them all.
     pub(super) is_own_file: bool,
-    /// Whether the site's `robots.txt` disallows it to who asked.
+    /// Whether the site's `robots.txt` disallows it for this client.
     pub(super) is_disallowed: bool,
-    /// Of pages and errors: the host that led here, or a path of the same site that led to an error. Empty without.
+    /// For pages and errors: the referring host, or for errors a path of the same site. Empty if there is none.
     referrer: Box<str>,
     path: RequestPath,
-    /// Whether the gate answered: it does so before anybody looks whether the path is there.
+    /// Whether the gate answered, before checking whether the path exists.
     is_gate: bool,
 }
 
 enum RequestPath {
-    /// Without a copy. It may hold the head that it came in.
+    /// Shared without a copy. It may keep the request head that it came in alive.
     Shared(Option<PathAndQuery>),
-    /// Of an answer that may be on its way for long.
+    /// Copied, for a response whose body may take long.
     Own(Box<str>),
 }
 
-/// The body of an answer that is counted.
+/// The body of a response that is counted.
 pub struct Counted {
     body: SiteBody,
     receipt: Receipt,
 }
 
-/// An answer that is counted together with its body, at the latest when it is dropped.
+/// Counts a response together with its body, at the latest when dropped.
 pub(crate) struct Receipt {
     traffic: &'static Traffic,
-    /// In a box, which costs less than moving it with every move of the body.
+    /// Boxed, because moving it with every move of the body costs more.
     answer: Box<Answer>,
     /// Bytes that were handed over and are not counted yet.
     bytes: u64,
@@ -141,8 +134,8 @@ impl Answer {
         }
     }
 
-    /// What its path counts as: one that the site has, one of an error, or none. Of what is answered whatever the path is (the
-    /// gate, most refusals), the paths are whatever visitors make up.
+    /// Returns the list that its path counts in: paths of the site, errors, or none. Paths that are answered regardless
+    /// of the path (by the gate, in most refusals) are made up by visitors.
     pub(super) fn path_kind(&self) -> Option<EntryKind> {
         match self.status {
             _ if self.is_gate => None,
@@ -152,7 +145,6 @@ impl Answer {
         }
     }
 
-    /// Its path, without the query, cut where it is too long.
     pub(super) fn path(&self) -> Cow<'_, str> {
         cut(match &self.path {
             RequestPath::Shared(path) => path.as_ref().map_or("/", PathAndQuery::path),
@@ -160,17 +152,16 @@ impl Answer {
         })
     }
 
-    /// Its key as an error.
     pub(super) fn error_key(&self) -> String {
         ErrorKey { status: self.status.as_u16(), path: &self.path(), referrer: &self.referrer }.encode()
     }
 
-    /// Whether it is a page, of whatever a client asked for with GET.
+    /// Returns whether it is a page requested with GET, by any client.
     pub(super) fn is_page(&self) -> bool {
         matches!((self.served, self.purpose), (Served::Page { .. }, Purpose::Page { .. }))
     }
 
-    /// Its key as a view, and whether a browser now loads parts of its page; none of what is no page.
+    /// Returns its key in the list of views, and whether a browser would now load parts; `None` if it is not a page.
     pub(super) fn page(&self) -> Option<(String, bool)> {
         let (Served::Page { loads_parts }, Purpose::Page { has_copy }) = (self.served, self.purpose) else {
             return None;
@@ -181,13 +172,12 @@ impl Answer {
     }
 }
 
-/// Whether an answer with this status is counted as an error of its path.
+/// Returns whether a response with this status counts as an error of its path.
 fn is_error(status: StatusCode) -> bool {
     status == StatusCode::NOT_FOUND || status.is_server_error()
 }
 
 impl Receipt {
-    /// The body of the answer, counted while it is handed over.
     pub(crate) fn with(self, body: SiteBody) -> Counted {
         Counted { body, receipt: self }
     }
@@ -215,12 +205,11 @@ impl Drop for Receipt {
 }
 
 impl Counted {
-    /// Bytes that are still to come.
     pub(crate) fn left(&self) -> u64 {
         self.body.left()
     }
 
-    /// The next bytes, at least one and at most `most`. Whoever takes them sends them.
+    /// Returns the next bytes, at least one and at most `most`. They count as sent.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
         let next = ready!(self.body.poll_next(cx, most));
         if let Some(Ok(bytes)) = &next {
@@ -229,17 +218,15 @@ impl Counted {
         Poll::Ready(next)
     }
 
-    /// Whether it is sent at a pace.
     pub(crate) fn is_paced(&self) -> bool {
         self.body.is_paced()
     }
 
-    /// The body itself, for what is done to it beside taking its bytes.
     pub(crate) fn body_mut(&mut self) -> &mut SiteBody {
         &mut self.body
     }
 
-    /// The body of another answer that is sent instead, as long as nothing was.
+    /// Replaces the response and its body, as long as nothing was sent.
     pub(crate) fn replaced(mut self, status: StatusCode, body: SiteBody) -> Self {
         self.receipt.answer.status = status;
         self.receipt.answer.cache = CacheUse::None;
@@ -251,13 +238,12 @@ impl Counted {
 }
 
 impl Traffic {
-    /// The country of a client at `address`.
     pub(crate) fn country(&self, address: IpAddr) -> Country {
         self.countries.of(address)
     }
 
-    /// Counts the answer to a request: now when it has no body, else by the receipt, together with its body. `is_own` says of a
-    /// host whether it is one of the same site.
+    /// Counts the response to a request: immediately if it has no body, otherwise through the returned receipt.
+    /// `is_own` returns whether a host belongs to the same site.
     pub(crate) fn follow(
         &'static self,
         requested: Requested,

@@ -1,7 +1,7 @@
-//! Requests for the traffic that this edge still holds: somebody opens statistics, and admin asks for it over Redis.
+//! Requests over Redis for pending traffic of this edge, sent by admin when somebody opens statistics.
 //!
-//! A request is answered once Postgres has everything that was counted when it came. It passes three places: it waits for the next
-//! collection, is part of one, and then waits until what was collected is sent.
+//! A request is answered once Postgres has everything counted before it arrived. It waits for the next collection,
+//! belongs to one, and then waits until the collected traffic is sent.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,7 @@ use crate::limits;
 /// The requests that are not answered yet.
 pub(super) struct Requests {
     redis: Redis,
-    /// The id of this edge, which is its answer.
+    /// The id of this edge, sent as the reply.
     edge: String,
     stages: Mutex<Stages>,
     arrived: Notify,
@@ -28,16 +28,16 @@ pub(super) struct Requests {
 
 #[derive(Default)]
 struct Stages {
-    /// Came after the last collection began.
+    /// Arrived after the last collection began.
     waiting: Vec<TrafficRequest>,
-    /// Came before the collection that is under way.
+    /// Arrived before the collection in progress.
     collecting: Vec<TrafficRequest>,
-    /// What they asked for is in the outbox.
+    /// Their traffic is in the outbox.
     collected: Vec<TrafficRequest>,
 }
 
 impl Requests {
-    /// Creates the list of the requests that come over `redis` to `edge`; none yet.
+    /// Creates an empty list of the requests that arrive over `redis` for `edge`.
     pub(super) fn new(redis: Redis, edge: String) -> Self {
         Self { redis, edge, stages: Mutex::default(), arrived: Notify::new() }
     }
@@ -45,7 +45,7 @@ impl Requests {
     /// Listens for requests, for as long as it is polled.
     pub(super) async fn listen(&self) {
         loop {
-            // That Redis is away is logged where changes are followed. Nothing is lost: traffic is sent in time anyway.
+            // The subscriber of changes logs Redis failures. Traffic is also sent on schedule, so it is not lost.
             let _ = self.listen_once().await;
             sleep(limits::TRAFFIC_REQUEST_RETRY).await;
         }
@@ -63,25 +63,22 @@ impl Requests {
             if self.stages().push(request) {
                 self.arrived.notify_one();
             }
-            // Others queue at Redis meanwhile, and are then part of one collection.
+            // Further requests queue in Redis in the meantime and then share one collection.
             sleep(limits::TRAFFIC_REQUEST_PAUSE).await;
         }
         Ok(())
     }
 
-    /// Completes once a request has come since the last call.
     pub(super) async fn arrived(&self) {
         self.arrived.notified().await;
     }
 
-    /// Notes that a collection begins.
     pub(super) fn begin(&self) {
         let mut stages = self.stages();
         let Stages { waiting, collecting, .. } = &mut *stages;
         collecting.append(waiting);
     }
 
-    /// Notes that the collection has ended.
     pub(super) fn collected(&self) {
         let mut stages = self.stages();
         let Stages { collecting, collected, .. } = &mut *stages;
@@ -93,7 +90,6 @@ impl Requests {
         std::mem::take(&mut self.stages().collected)
     }
 
-    /// Tells admin that Postgres has what was asked for.
     pub(super) async fn answer(&self, requests: Vec<TrafficRequest>) {
         for request in requests {
             if let Err(error) = self.redis.publish(&request.reply_channel(), &self.edge).await {
@@ -108,7 +104,7 @@ impl Requests {
 }
 
 impl Stages {
-    /// Lets a request wait; returns false when too many do.
+    /// Queues a request. Returns `false` if too many are queued.
     fn push(&mut self, request: TrafficRequest) -> bool {
         let has_room = self.waiting.len() + self.collecting.len() + self.collected.len() < limits::TRAFFIC_REQUESTS;
         if has_room {

@@ -1,4 +1,4 @@
-//! The sums of one project, and what they are made of: bounded, with the rest in one place.
+//! The sums of one project and their breakdown by keys, which is bounded; the rest is counted as `(other)`.
 
 use ahash::HashMap;
 use domain::{
@@ -12,53 +12,46 @@ use super::{
 };
 use crate::{http::CacheUse, limits};
 
-/// Bytes that a key takes beside its text, about.
 const ENTRY_WEIGHT: usize = 96;
-/// Bytes that a project takes beside its keys, about.
 const ENTRY_WEIGHT_OF_PROJECT: usize = 1_024;
 
-/// Bytes that may still be taken.
+/// The memory that may still be used, in bytes.
 pub(super) struct Room {
-    /// By projects and keys.
     all: usize,
-    /// By keys.
     keys: usize,
-    /// By the keys of one payer's projects.
     payer_keys: usize,
-    /// What each payer's projects have taken, and its place among them: a person with all their organizations.
+    /// The use of each payer, with its index: a person counts together with all their organizations.
     payers: Vec<Taken>,
     places: HashMap<Account, usize>,
 }
 
-/// What the projects of a payer have taken.
 struct Taken {
     payer: Account,
     key_bytes: usize,
     projects: usize,
 }
 
-/// Who pays for a project's keys, by its place in [`Room`].
+/// The index of a project's payer in [`Room`].
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place(usize);
 
-/// Traffic of one project.
+/// The traffic of one project.
 #[derive(Default)]
 pub(super) struct Tally {
     sums: Sums,
     hostnames: Keys,
     paths: Keys,
-    /// Paths that name no file: a page or a rule answers them all.
+    /// Paths that name no file: one page or rule answers them all.
     stand_ins: Keys,
     errors: Keys,
     views: Keys,
     countries: Vec<(Country, Count)>,
     clients: Vec<ClientCount>,
     visitors: Vec<Register>,
-    /// Who pays for its keys.
     payer: Place,
 }
 
-/// A list whose keys visitors make up.
+/// A list whose keys visitors can make up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum List {
     Paths,
@@ -67,7 +60,6 @@ pub(super) enum List {
     Views,
 }
 
-/// One of each list.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Lists<T> {
     pub(super) paths: T,
@@ -96,43 +88,35 @@ impl<T> Lists<T> {
     }
 }
 
-/// Answers to clients of one kind.
 struct ClientCount {
     kind: ClientKind,
     count: Count,
-    /// Pages among them.
     pages: Count,
-    /// Those that the site's `robots.txt` disallows.
     disallowed: Count,
 }
 
-/// An answer as what it is counted beside its sums.
+/// The breakdown of a response by its client.
 pub(super) struct Asked<'a> {
-    /// The kind of its client.
     pub(super) kind: ClientKind,
-    /// The key of the view, when it is a page.
     pub(super) page: Option<&'a str>,
-    /// Whether the site's `robots.txt` disallows it.
     pub(super) is_disallowed: bool,
 }
 
-/// Counts by key.
 #[derive(Default)]
 struct Keys {
     counts: HashMap<Box<str>, Count>,
-    /// Of the keys that found no room.
     other: Count,
 }
 
 impl Room {
-    /// So many bytes of keys, and the sums of as many projects as are counted.
+    /// Creates room for `keys` bytes of keys, and for the sums of [`limits::COUNTED_PROJECTS`] projects.
     pub(super) fn of(keys: usize) -> Self {
         let all = keys + limits::COUNTED_PROJECTS * ENTRY_WEIGHT_OF_PROJECT;
         let (payers, places) = Default::default();
         Self { all, keys, payer_keys: keys / 100 * limits::PAYER_KEYS_PERCENT, payers, places }
     }
 
-    /// Takes what a project of `owner` needs before its first key; none where there is no room.
+    /// Reserves the memory that a project of `owner` needs before its first key, or returns `None` if there is no room.
     pub(super) fn take_for_project(&mut self, owner: &PayingAccount) -> Option<Tally> {
         let payer = owner.person().cloned().map_or_else(|| owner.account().clone(), Account::User);
         let place = *self.places.entry(payer).or_insert_with_key(|payer| {
@@ -145,12 +129,11 @@ impl Room {
         Some(Tally { payer: Place(place), ..Tally::default() })
     }
 
-    /// Returns the account that pays for the keys of `tally`, whose place is in this room.
+    /// Returns the account that pays for the keys of `tally`, which must belong to this room.
     pub(super) fn payer_of(&self, tally: &Tally) -> Option<&Account> {
         self.payers.get(tally.payer.0).map(|taken| &taken.payer)
     }
 
-    /// Takes so many bytes of those for keys.
     fn take(&mut self, bytes: usize) -> bool {
         let is_there = self.keys >= bytes && self.all >= bytes;
         if is_there {
@@ -174,7 +157,7 @@ impl Room {
 }
 
 impl Keys {
-    /// Adds to a key, or to the others where there is no room for one more.
+    /// Adds to a key, or to the others if there is no room for another key.
     fn add(&mut self, key: &str, count: Count, most: usize, payer: Place, room: &mut Room) {
         if let Some(known) = self.counts.get_mut(key) {
             known.add(count);
@@ -185,10 +168,10 @@ impl Keys {
         }
     }
 
-    /// Leaves the keys that are admitted; the others are counted together.
+    /// Retains the admitted keys; the others are counted together.
     fn retain(&mut self, mut admits: impl FnMut(&str) -> bool) {
         let Self { counts, other } = self;
-        // Those with one answer come last: the likeliest to be made up.
+        // Keys with a single response come last: they are the likeliest to be made up.
         for is_single in [false, true] {
             counts.retain(|key, count| {
                 let stays = (count.requests <= 1) != is_single || admits(key);
@@ -207,7 +190,7 @@ impl Keys {
 }
 
 impl Tally {
-    /// Counts an answer, or more bytes of one when `count` has no request.
+    /// Counts a response, or more bytes of one if `count` has no request.
     pub(super) fn add(&mut self, answer: &Answer, count: Count, room: &mut Room) {
         let Count { requests, bytes } = count;
         self.sums.requests += requests;
@@ -233,7 +216,6 @@ impl Tally {
         self.add_country(answer.country, count);
     }
 
-    /// Counts who asked.
     pub(super) fn add_client(&mut self, asked: &Asked<'_>, count: Count, room: &mut Room) {
         let client = self.client(asked.kind);
         client.count.add(count);
@@ -250,7 +232,7 @@ impl Tally {
         }
     }
 
-    /// Counts what had waited until it was known who asked.
+    /// Counts the pending actions of a visitor once it is classified.
     pub(super) fn add_settled(&mut self, kind: ClientKind, settled: &Waiting, room: &mut Room) {
         let client = self.client(kind);
         client.count.add(settled.count);
@@ -269,11 +251,10 @@ impl Tally {
         }
     }
 
-    /// Counts a visitor.
     pub(super) fn add_visitor(&mut self, register: Register, room: &mut Room) {
         if self.visitors.len() >= limits::COUNTED_REGISTERS {
             self.visitors.sort_unstable();
-            // Of one index the highest rank, which is the last.
+            // Reversed, so that the highest rank of each index is kept.
             self.visitors.reverse();
             self.visitors.dedup_by_key(|register| register.index());
         }
@@ -287,7 +268,7 @@ impl Tally {
         self.views.add(key, count, limits::COUNTED_VIEWS, self.payer, room);
     }
 
-    /// The counts of a kind of clients: few, because the table of agents is short.
+    /// Returns the counts of a kind of clients. There are few, because the table of agents is short.
     fn client(&mut self, kind: ClientKind) -> &mut ClientCount {
         let known = self.clients.iter().position(|known| known.kind.is_same(kind));
         let place = known.unwrap_or_else(|| {
@@ -298,7 +279,7 @@ impl Tally {
         &mut self.clients[place]
     }
 
-    /// Two letters are few enough to need no bound.
+    /// Two letters give few enough keys to need no bound.
     fn add_country(&mut self, country: Country, count: Count) {
         if let Some((_, known)) = self.countries.iter_mut().find(|(known, _)| *known == country) {
             known.add(count);
@@ -307,7 +288,7 @@ impl Tally {
         }
     }
 
-    /// Leaves the keys that are admitted, of the lists whose keys visitors make up; the others are counted together.
+    /// Retains the admitted keys of the lists whose keys visitors can make up; the others are counted together.
     pub(super) fn retain_keys(&mut self, mut admits: impl FnMut(List, &str) -> bool) {
         self.paths.retain(|key| admits(List::Paths, key));
         self.stand_ins.retain(|key| admits(List::StandIns, key));
@@ -315,12 +296,10 @@ impl Tally {
         self.views.retain(|key| admits(List::Views, key));
     }
 
-    /// The visitors.
     pub(super) fn visitors_mut(&mut self) -> &mut Vec<Register> {
         &mut self.visitors
     }
 
-    /// Makes rows of it.
     pub(super) fn into_traffic(self, hour: domain::Timestamp, project: domain::ProjectId) -> HourTraffic {
         let Self { sums, hostnames, mut paths, mut stand_ins, errors, views, countries, clients, visitors, payer: _ } =
             self;
@@ -358,7 +337,6 @@ impl ClientCount {
         Entry { kind: EntryKind::Agent, key, count: self.count }
     }
 
-    /// Adds a count to the entry of its agent, for whatever reason it is believed to be that agent.
     fn add_by_name(&self, kind: EntryKind, count: Count, entries: &mut Vec<Entry>) {
         if count == Count::default() {
             return;

@@ -1,4 +1,4 @@
-//! What is counted stays within its bounds, and its sums stay exact.
+//! Counts stay within their bounds, and their sums stay exact.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -19,7 +19,7 @@ fn site(number: usize) -> Arc<Site> {
     site_of(format!("usr_{number:0>20}").parse::<UserId>().unwrap().into(), number)
 }
 
-/// A site of an organization of its own, of a person who has created many.
+/// A site of its own organization, created by a person who has created many.
 fn greedy(number: usize) -> Arc<Site> {
     let org = OrgId::from_body(&format!("{number:0>20}")).unwrap();
     site_of(PayingAccount::new(org.into(), "usr_00000000000000greedy".parse().ok()), number)
@@ -56,19 +56,16 @@ fn requested(traffic: &Traffic, site: &Arc<Site>, uri: &str) -> Requested {
     Requested { site: site.clone(), host, country, path, client }
 }
 
-/// Counts an answer on its way to a visitor.
 fn follow(traffic: &'static Traffic, requested: Requested, answer: Response<SiteBody>) -> Option<Counted> {
     let receipt = traffic.follow(requested, &answer, |_, host| host == "engine.example")?;
     Some(receipt.with(answer.into_body()))
 }
 
-/// An answer with a file that the path names.
 fn answer(status: u16, mut body: SiteBody) -> Response<SiteBody> {
     body.mark_own_file();
     Response::builder().status(status).body(body).unwrap()
 }
 
-/// Counts an answer without a body.
 fn visit(traffic: &'static Traffic, site: &Arc<Site>, uri: &str, status: u16) {
     assert!(follow(traffic, requested(traffic, site, uri), answer(status, SiteBody::empty())).is_none());
 }
@@ -77,7 +74,7 @@ fn now() -> Timestamp {
     hour_of(Timestamp::from_unix_millis(1_800_000_000_000))
 }
 
-/// Everything that was counted, as it goes to Postgres, in batches.
+/// Returns everything counted, in the batches that go to Postgres.
 fn batches(traffic: &Traffic) -> Vec<Vec<HourTraffic>> {
     batches_of_hour(traffic, now())
 }
@@ -86,7 +83,6 @@ fn batches_of_hour(traffic: &Traffic, hour: Timestamp) -> Vec<Vec<HourTraffic>> 
     divide(traffic.collection(traffic.take(), hour).traffic).collect()
 }
 
-/// The counts of a kind, by key, in all batches.
 fn of_kind(batches: &[Vec<HourTraffic>], kind: EntryKind) -> Vec<(String, Count)> {
     let entries = batches.iter().flatten().flat_map(|part| &part.entries).filter(|entry| entry.kind == kind);
     let mut found: Vec<_> = entries.map(|entry| (entry.key.to_string(), entry.count)).collect();
@@ -146,7 +142,7 @@ async fn a_body_counts_with_the_bytes_that_were_taken_of_it() {
     assert_eq!(counted(sums()), (1, 1_000, 1));
     drop(whole);
     assert_eq!(counted(sums()), (0, 0, 0), "and not again");
-    // In pieces: at once with the first of them, the others with the end, or with so many bytes.
+    // In pieces: the first is counted immediately, the others with the end or after a number of bytes.
     let mut pieces = follow(1_000_000);
     take(&mut pieces, 10).await;
     assert_eq!(counted(sums()), (1, 10, 1));
@@ -160,7 +156,7 @@ async fn a_body_counts_with_the_bytes_that_were_taken_of_it() {
     // Not at all.
     drop(follow(1_000));
     assert_eq!(counted(sums()), (1, 0, 1));
-    // Another answer in its place.
+    // Another response in its place.
     drop(follow(1_000).replaced(StatusCode::SERVICE_UNAVAILABLE, SiteBody::empty()));
     let replaced = sums();
     assert_eq!((counted(replaced), replaced.statuses), ((1, 0, 0), [0, 0, 0, 1, 0]));
@@ -301,7 +297,6 @@ fn one_thread_of_many_has_room_for_every_project() {
     assert_eq!(batches(traffic).iter().flatten().map(|part| part.sums.requests).sum::<u64>(), PROJECTS as u64);
 }
 
-/// Resident memory of this process, in MB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

@@ -1,4 +1,4 @@
-//! Whether visitors are shown the certificates that are stored: a handshake at each address that domains lead to.
+//! Checks that edges present the stored certificates, by a handshake with each address that domains point to.
 
 use std::{
     collections::BTreeSet,
@@ -22,16 +22,14 @@ use tokio_rustls::TlsConnector;
 
 use super::{Finding, wrong};
 
-/// Longest time for an address to be found, and for a handshake.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Most addresses that are connected to.
 const ADDRESSES: usize = 16;
-/// Most certificates whose names are asked for at each: those that end first, or were renewed because they would.
+/// The limit of certificates checked at each address: those that expire first, or were renewed for that reason.
 const CERTIFICATES: i64 = 16;
-/// In the place of a wildcard.
+/// Replaces the `*` of a wildcard.
 const LABEL: &str = "svc-doctor";
 
-/// A name, and the certificate that is to be shown for it.
+/// A name, and the certificate that should be presented for it.
 struct Wanted {
     name: String,
     id: CertificateId,
@@ -78,7 +76,7 @@ pub(super) async fn check(config: &Config, db: &PgPool) -> Finding {
     )
 }
 
-/// The names of stored certificates, each with the one that edges are to show.
+/// Returns the names of stored certificates, each with the certificate that edges should present.
 async fn wanted(db: &PgPool, now: Timestamp) -> Result<Vec<Wanted>, sqlx::Error> {
     let valid = Listed {
         id: CertificateId::new(now),
@@ -105,7 +103,6 @@ async fn wanted(db: &PgPool, now: Timestamp) -> Result<Vec<Wanted>, sqlx::Error>
     Ok(wanted)
 }
 
-/// The addresses that domains are to lead to.
 async fn addresses(config: &Config) -> BTreeSet<IpAddr> {
     let target = config.site.addresses().dns_target().to_owned();
     if is_within(&target, "localhost") {
@@ -116,7 +113,7 @@ async fn addresses(config: &Config) -> BTreeSet<IpAddr> {
     config.site.apex_addresses.iter().copied().chain(found).take(ADDRESSES).collect()
 }
 
-/// The certificate that is shown for `name` at an address, whoever vouches for it.
+/// Returns the certificate that an address presents for `name`, trusted or not.
 async fn shown(address: IpAddr, port: u16, name: &str) -> anyhow::Result<CertificateDer<'static>> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
@@ -130,7 +127,7 @@ async fn shown(address: IpAddr, port: u16, name: &str) -> anyhow::Result<Certifi
     Ok(shown.ok_or_else(|| anyhow::anyhow!("the handshake shows none"))?.clone().into_owned())
 }
 
-/// Takes whatever certificate the other end proves to have the key of: it is compared with the stored one afterwards.
+/// Accepts any certificate whose key the peer proves to have: it is compared to the stored one afterwards.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

@@ -1,8 +1,9 @@
-//! A few grants of a client beyond its share, for what it has just begun; and one beside the whole, where others hold everything.
+//! Grants of a client beyond its share for new work, and one outside the total for when others hold everything.
 //!
-//! A client whose share is used up by what it does not take would get nothing any more, however readily it takes what it asks for now. So it
-//! has some grants of the whole beside its share: the newest of them push out the oldest, except for those whose bytes were seen to be taken.
-//! A connection that floods its client pushes out its own: several people may be one client.
+//! A client whose share is filled with unconsumed bytes would get nothing more, however fast it consumes new responses.
+//! So it gets some grants beyond its share: the newest push out the oldest, except those whose bytes are being
+//! consumed. A connection that floods its client pushes out its own grants first, because several people may share one
+//! client.
 
 use std::{
     collections::VecDeque,
@@ -17,20 +18,18 @@ use tokio::sync::Notify;
 
 use super::{Account, Exhausted, Grant, Level};
 
-/// The grants of one client beyond its share, the oldest first.
+/// The grants of one client beyond its share, oldest first.
 #[derive(Default)]
 pub(super) struct Ring(Mutex<VecDeque<Arc<Place>>>);
 
-/// The place of a grant in its ring.
 struct Place {
-    /// The connection that holds the grant.
     connection: Weak<Level>,
     is_kept: AtomicBool,
     is_pushed_out: AtomicBool,
     pushed_out: Notify,
 }
 
-/// Bytes beyond the share of a client, given back when this is dropped.
+/// Bytes beyond the share of a client, released on drop.
 #[must_use = "what is dropped is given back"]
 pub struct Beyond {
     level: Arc<Level>,
@@ -38,7 +37,7 @@ pub struct Beyond {
     _grant: Grant,
 }
 
-/// The grant of a client beside the whole, given back when this is dropped.
+/// A client's grant outside the total, released on drop.
 #[must_use = "what is dropped is given back"]
 pub struct First {
     client: Arc<Level>,
@@ -55,12 +54,12 @@ impl Place {
     }
 }
 
-/// The place to push out for another grant of `connection`: the oldest that is not kept, of the connection that has most of them.
+/// Returns the grant to push out for another one of `connection`: the oldest unkept one of the largest connection.
 fn next_out(places: &VecDeque<Arc<Place>>, connection: &Weak<Level>) -> Option<usize> {
     let not_kept = || places.iter().enumerate().filter(|(_, place)| !place.is_kept());
     let of_connection = |place: &Place| {
         let count = not_kept().filter(|(_, other)| other.is_of(&place.connection)).count();
-        // The new one is about to be one more.
+        // Counts the new grant as well.
         count + usize::from(place.is_of(connection))
     };
     let (at, _) = not_kept().min_by_key(|(at, place)| (std::cmp::Reverse(of_connection(place)), *at))?;
@@ -75,12 +74,13 @@ impl Ring {
 }
 
 impl Account {
-    /// Draws `bytes` of the whole that do not count for the client, if half of it is left then. The client has up to `most` such grants at a
-    /// time: of as many, the oldest is pushed out that is not [kept](Beyond::keep), of the connection that has most of them.
+    /// Draws `bytes` of the total that do not count toward the client's share, if half of the total is left afterwards.
+    /// A client has up to `most` such grants. At that limit, the oldest grant that is not [kept](Beyond::keep), of the
+    /// connection with the most grants, is pushed out.
     pub fn take_beyond(&self, bytes: u64, most: usize) -> Result<Beyond, Exhausted> {
         let level = self.0.client_level().ok_or(Exhausted)?;
         let (all, _) = level.shrinks.as_ref().ok_or(Exhausted)?;
-        // Of many clients that take nothing each has these grants: what is left is for those within their shares.
+        // Many idle clients may each have these grants; the other half is for clients within their shares.
         let grant = Self(all.clone()).try_take_spare(bytes)?;
         let connection = Arc::downgrade(&self.0);
         let (is_kept, is_pushed_out, pushed_out) = Default::default();
@@ -100,8 +100,8 @@ impl Account {
 }
 
 impl Account {
-    /// Draws `bytes` beside the whole, so that whoever comes now need not wait until others have given up what they do not take. A client has
-    /// one such grant, and all clients together have a quarter of the whole for them.
+    /// Draws `bytes` outside the total, so that a new client need not wait until others release unconsumed bytes. A
+    /// client has one such grant; those of all clients share a quarter of the total.
     pub fn take_first(&self, bytes: u64) -> Result<First, Exhausted> {
         let client = self.0.client_level().ok_or(Exhausted)?;
         let shared = client.client.as_ref().and_then(|(shared, _)| shared.upgrade()).ok_or(Exhausted)?;
@@ -130,12 +130,12 @@ impl fmt::Debug for First {
 }
 
 impl Beyond {
-    /// Keeps the grant from being pushed out: what it is for is being taken.
+    /// Protects the grant from being pushed out, because its bytes are being consumed.
     pub fn keep(&self) {
         self.place.is_kept.store(true, Ordering::Relaxed);
     }
 
-    /// Done when a newer grant needs the place. Only one waits for it.
+    /// Completes when a newer grant needs the place. Only one caller may wait.
     pub async fn pushed_out(&self) {
         while !self.place.is_pushed_out.load(Ordering::Relaxed) {
             self.place.pushed_out.notified().await;

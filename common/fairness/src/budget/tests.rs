@@ -2,9 +2,9 @@ use std::net::IpAddr;
 
 use super::*;
 
-/// So much for a client that it has its all whatever others hold: its share is what is tested further below.
+/// Large enough that a client always gets its full share; shrinking shares are tested below.
 const LIMITS: Limits = Limits { total: 100, client: 60, connection: 40 };
-/// As an edge has them.
+/// The limits of an edge.
 const SHARES: Limits = Limits { total: 102_400, client: 25_600, connection: 20_000 };
 const PATIENCE: Patience = Patience { own: Duration::from_secs(100), others: Duration::from_secs(10) };
 
@@ -164,7 +164,7 @@ async fn one_who_gives_up_leaves_nothing_and_keeps_nobody_waiting() {
         |account: Account| tokio::spawn(async move { account.take(40, PATIENCE).await.map(|grant| grant.bytes()) });
     let (gone, stays) = (waiter(account.clone()), waiter(account.clone()));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // It is woken, and gone before it runs.
+    // It is woken, but dropped before it runs.
     drop(held);
     gone.abort();
     assert_eq!(stays.await.unwrap(), Ok(40));
@@ -172,7 +172,7 @@ async fn one_who_gives_up_leaves_nothing_and_keeps_nobody_waiting() {
     assert_eq!((account.used(), account.0.waiting.load(Ordering::SeqCst)), (0, 0));
 }
 
-/// What each of `greedy` clients gets who take as much as they can, a hundred at a time.
+/// Returns what each of `greedy` clients gets if all take as much as they can, a hundred at a time.
 fn drawn(budget: &Budget, greedy: u32) -> Vec<Vec<Grant>> {
     let accounts: Vec<_> = (0..greedy)
         .map(|number| budget.account(Some(IpAddr::from((0xc000_0200 + number).to_be_bytes()).into())))
@@ -265,7 +265,7 @@ async fn what_is_beyond_a_share_is_pushed_out_by_what_is_newer_unless_it_is_take
     assert_eq!((first.used(), first.of_client().used(), budget.used()), (0, 0, 3));
     let newest = second.take_beyond(1, 3).unwrap();
     stalled.pushed_out().await;
-    // Somebody else has a ring of their own.
+    // Another client has its own ring.
     let others = of(&budget, "192.0.2.2").take_beyond(1, 1).unwrap();
     drop(stalled);
     newer.keep();
@@ -287,7 +287,7 @@ async fn a_connection_that_floods_its_client_pushes_out_its_own() {
         flooding.push(flood.take_beyond(1, 3).unwrap());
         flooding.remove(0).pushed_out().await;
     }
-    // Where none has more than another, the oldest goes.
+    // Among equals, the oldest is pushed out.
     let again = neighbour.take_beyond(1, 3).unwrap();
     modest.pushed_out().await;
     drop((flooding, again));

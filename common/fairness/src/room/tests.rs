@@ -12,7 +12,6 @@ fn room() -> Room<&'static str> {
     Room::new(RoomBounds { total: 10, share: 6, waiting: 4, waiting_share: 2 })
 }
 
-/// Whether what is begun waits.
 fn waits(taking: &mut Pin<Box<impl Future>>) -> bool {
     matches!(taking.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending)
 }
@@ -24,7 +23,7 @@ async fn a_place_is_waited_for_and_given_back() {
     let other = room.take(&"b", 4, PATIENCE).await.unwrap();
     let mut third = Box::pin(room.take(&"c", 5, PATIENCE));
     assert!(waits(&mut third));
-    // It does not fit, and what would is behind it: or it would wait for ever.
+    // It does not fit, and a smaller one behind it must wait: otherwise it would never fit.
     drop(other);
     let mut small = Box::pin(room.take(&"d", 2, PATIENCE));
     assert!(waits(&mut small));
@@ -45,7 +44,7 @@ async fn a_key_has_its_share_or_one_thing_and_holds_up_nobody() {
     let other = room.take(&"b", 3, PATIENCE).await.unwrap();
     drop((first, other));
     drop(second.await.unwrap());
-    // Alone it may be larger than a share, and than everything.
+    // Alone, it may exceed a share and even the total.
     for size in [9, 10, 1_000] {
         let alone = room.take(&"a", size, PATIENCE).await.unwrap();
         assert_eq!(alone.size(), size.min(10));

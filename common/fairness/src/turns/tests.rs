@@ -68,7 +68,7 @@ async fn a_turn_given_to_one_who_has_just_gone_goes_to_the_next() {
     assert!(poll(gone.as_mut()).is_pending());
     assert!(poll(next.as_mut()).is_pending());
     drop(held);
-    // The turn is b's by now, which has not been polled again.
+    // The turn now belongs to b, which has not been polled again.
     drop(gone);
     let Poll::Ready(Ok(turn)) = poll(next.as_mut()) else { panic!("c has no turn") };
     assert_eq!(turn.key(), &"c");
@@ -91,7 +91,7 @@ async fn the_queue_is_bounded_in_all_and_for_each_key() {
     assert_eq!(turns.take(&"later", PATIENCE).await.unwrap_err(), Refused::Full, "now each waits once");
     assert!(poll(waiting[0].as_mut()).is_pending() && poll(late.as_mut()).is_pending());
     drop(late);
-    // A key that came and went again and again leaves nothing behind.
+    // A key that repeatedly waits and gives up leaves nothing behind.
     drop(waiting);
     for _ in 0..10 {
         assert!(poll(Box::pin(turns.take(&"fickle", PATIENCE)).as_mut()).is_pending());
@@ -150,7 +150,7 @@ async fn shares_shrink_as_the_whole_fills() {
     let names: Vec<&'static str> = (0..100).map(|name: usize| &*name.to_string().leak()).collect();
     for (greedy, left) in [(1, TOTAL - 64), (8, TOTAL / 2), (17, 300), (100, 60)] {
         let mut held = Vec::new();
-        // In turns, as they come.
+        // In turns, as they arrive.
         while let added @ 1.. =
             names[..greedy].iter().filter_map(|name| turns.try_take(name).ok()).map(|turn| held.push(turn)).count()
         {

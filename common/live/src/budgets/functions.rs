@@ -1,16 +1,17 @@
-//! What the scripts share, in Lua.
+//! Lua code shared by the scripts.
 
-/// What the scripts know of keys, of spares and of dates, as functions that each begins with.
+/// Functions for keys, spares and dates, prepended to each script.
 ///
-/// A field of `spent` under the token's id is a month, what the key has cost in it as Postgres last gave it, the version of
-/// that, and the sum of what the key has in `open`. A key has one from its first admission under a limit of its own. In
-/// another month it says nothing, and the key begins with nothing like its account; what is older than a month goes when one begins.
+/// A field of `spent` under the token's id has a month, the key's cost in it as Postgres last gave it, the version of
+/// that figure, and the key's sum in `open`. A key has the field from its first admission under its own limit on. In
+/// another month the field does not apply and the key begins at zero, like its account; fields older than a month are
+/// removed when a month begins.
 ///
-/// `seen` holds the account's month as the last of these scripts left it. An edge of a version that knows no keys leaves
-/// another: then the fields are of no use, and are read again. Whoever writes `mh` or `mv` calls `see`.
+/// `seen` has the account's month as the last of these scripts left it. An edge of a version without key limits leaves
+/// another value: the fields are then outdated and are read again. A script that writes `mh` or `mv` must call `see`.
 ///
-/// `spares` is the number of spares in `open`, the tokens that they hold of the day and the cost of the month, and when the last
-/// was made; it is not there when there are none.
+/// `spares` has the number of spares in `open`, their tokens of the day and cost of the month, and the time at which
+/// the last was made. It is absent if there are none.
 pub(super) const FUNCTIONS: &str = r#"
 local function read_key(text)
   local month, cost, version, held = string.match(text or '', '^(%d+) (%d+) (%d+) (%-?%d+)$')

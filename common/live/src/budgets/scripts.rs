@@ -1,4 +1,4 @@
-//! The scripts. Each is one step for Redis: nobody sees half of it.
+//! The scripts. Each is atomic in Redis.
 
 use std::sync::LazyLock;
 
@@ -6,35 +6,38 @@ use redis::Script;
 
 use super::{SPARE_LIFE, entries::SPARE, functions::FUNCTIONS, whole};
 
-/// KEYS spent, open, minute. ARGV id, text without figures and time, tokens, cost; a minute's, a day's and a month's limit;
-/// the account's own limit of a month and the key's, each empty if there is none; the token; how many spares are wanted, each
-/// of them as id and text without figures and time; after `Unknown`,
-/// Postgres's day, its version, tokens of the day, cost of the month, the key's cost of the month if it has a limit, and the
-/// ids of the last minute's completions.
+/// Admits a completion.
 ///
-/// An id begins with the time of its admission. So the minute is rebuilt from the ids that Postgres has and those that are
-/// open; each counts once, though it be in both. Where Redis remembers more of them, it is believed.
+/// KEYS: spent, open, minute. ARGV: id, text without figures and time, tokens, cost; the limits of a minute, a day and
+/// a month; the account's own limit of a month and the key's, each empty if there is none; the token; the number of
+/// requested spares, each as id and text without figures and time; after `Unknown`, Postgres's day, its version, tokens
+/// of the day, cost of the month, the key's cost of the month if it has a limit, and the ids of the last minute's
+/// completions.
 ///
-/// The minute slides: it holds the time of each admission, so that no minute, wherever it begins, has more of them than
+/// An id begins with the time of its admission. The minute is therefore rebuilt from the ids in Postgres and in `open`,
+/// counting each once. If Redis has more of them, those count.
+///
+/// The minute is a sliding window: it has the time of each admission, so that no minute, wherever it begins, exceeds
 /// the limit.
 ///
-/// Redis's own clock is the only one asked for minute, day and month, because the edges' differ: an edge whose clock is a day
-/// ahead would begin a day that for the others is yet to come, and end theirs. Where Redis's clock itself goes back to a day
-/// before, what it has is of no use, and is read again.
+/// Only Redis's clock decides minute, day and month, because the clocks of edges differ: an edge a day ahead would
+/// begin the next day for all edges and end their present one. If Redis's own clock goes back to an earlier day, its
+/// figures are unusable and are read again.
 ///
-/// It runs while a client waits, and Redis logs each of its writes: one step for both sums, and the end of `spent`, which
-/// whoever comes later can have read again, is put off once a day.
+/// The script runs while a client waits, and Redis logs each of its writes. So one step updates both sums, and the
+/// expiry of `spent`, which can be read again later, is extended only once a day.
 ///
-/// A day or month that is newer than the one in `spent` begins with nothing, since whatever is used in it is admitted
-/// here first. Reservations count against the day they were made on.
+/// A day or month newer than the one in `spent` begins at zero, because all of its usage is admitted here first.
+/// Reservations count for the day on which they were made.
 ///
-/// Spares are reservations like the one that they are made with, as large each, for requests that have not come yet. They
-/// are made only while the half of every limit is left. In the minute each stands with the end of its life, the latest
-/// moment at which it may be used. Who is refused for what they hold may be admitted when they are used or back, and until then
-/// no more are made (`no_spares_until`); after a second beyond the life of the last one nobody waits for them, since their edge
-/// has died or sleeps. In what an admission says that the account has used there are none: nobody has asked for them.
+/// Spares are reservations of the same size for requests that have not arrived yet. They are made only while half of
+/// every limit is left. In the minute, each has the end of its life as its time, the latest moment at which it may be
+/// used. A request refused because of spares may be admitted once they are used or given back, and until then no more
+/// are made (`no_spares_until`); a second after the end of the last one's life nobody waits for them any longer,
+/// because their edge has died or is suspended. An admission does not report spares as used by the account: no request
+/// has used them.
 ///
-/// Where `open` alone is lost, nothing is held any more.
+/// If only `open` is lost, nothing is reserved any more.
 pub(super) fn admission(memory: &str) -> Script {
     script(&format!("local memory = '{memory}'\n{ADMIT}"))
 }
@@ -243,8 +246,8 @@ local frees_in = oldest and math.min(tonumber(oldest) + 60000 - now, 60000) or 6
 return {4, used_requests, frees_in, 60000, used_tokens, now, made}
 "#;
 
-/// KEYS spent, open. ARGV: whether completions that are not open are opened (1 or 0); for each completion: id, text, tokens, cost,
-/// day, month.
+/// KEYS: spent, open. ARGV: whether completions that are not open are opened (1 or 0); for each completion: id, text,
+/// tokens, cost, day, month.
 pub(super) static REVALUE: LazyLock<Script> = LazyLock::new(|| script(REVALUE_OPEN));
 
 const REVALUE_OPEN: &str = r"
@@ -285,8 +288,8 @@ if s[1] and are_fewer then write_spares(KEYS[1], spares) end
 hold(KEYS[1], tonumber(s[2]), of_keys)
 ";
 
-/// KEYS open. ARGV ids. Puts a name in the place of the edge's, which says that the completion is being settled without it.
-/// Returns the entries that are there.
+/// KEYS: open. ARGV: ids. Replaces the edge's name by one that says that the completion is being settled without its
+/// edge. Returns the entries that exist.
 pub(super) static CLAIM: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         r"
@@ -305,14 +308,16 @@ return claimed
     )
 });
 
-/// KEYS spent, open, and minute when spares are given back, which then leave the minute too. ARGV version, day, tokens of
-/// the day, month, cost of the month (all empty when nothing was used), how many keys' costs of the month follow, each of them as
-/// token and cost, ids. Returns, for each id, whether it was closed (1), was not there (0), or was left (2): because it is
-/// claimed, or because a request has come for the spare. Only what was used closes a claimed one: otherwise whoever claimed it
-/// may be about to record what it did not use.
+/// Closes completions.
 ///
-/// While `spent` is not there, somebody may be on the way to it with sums that were read before these rows were written:
-/// `floor` keeps sums so old out.
+/// KEYS: spent, open, and minute when spares are given back, which then leave the minute too. ARGV: version, day,
+/// tokens of the day, month, cost of the month (all empty if nothing was used), the number of keys' costs of the month
+/// that follow, each as token and cost, ids. Returns for each id whether it was closed (1), was missing (0), or was
+/// left (2), because it is claimed or a request has used the spare. Only actual usage closes a claimed one: otherwise
+/// its claimant may be about to record it.
+///
+/// While `spent` is missing, another process may be about to write sums that were read before these rows were written:
+/// `floor` rejects such old sums.
 pub(super) static CLOSE: LazyLock<Script> = LazyLock::new(|| script(CLOSE_OPEN));
 
 const CLOSE_OPEN: &str = r"

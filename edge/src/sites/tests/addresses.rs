@@ -6,7 +6,6 @@ use http::Request;
 use super::*;
 
 const GUARD: &str = "/s/*\n Basic-Auth: ann:her-password\n";
-/// The guard of other people on the same paths.
 const OTHERS: &str = "/s/*\n Basic-Auth: bob:his-password\n";
 
 fn site() -> Folder {
@@ -26,7 +25,7 @@ fn ask(target: &str, pair: &str) -> Builder {
     Request::get(target).header("authorization", format!("Basic {}", STANDARD.encode(pair)))
 }
 
-/// The own address of a deployment with the headers `own`, while another one with the headers `live` is live.
+/// Serves the deployment address of a deployment with the headers `own` while one with the headers `live` is live.
 fn own_address(own: &'static str, live: &'static str) -> World {
     let mut world = World::new(site().headers(own));
     world.site.live = Some(world.publish(Folder::of(&["index.html"]).headers(live)));
@@ -36,7 +35,7 @@ fn own_address(own: &'static str, live: &'static str) -> World {
 
 #[tokio::test]
 async fn a_guard_holds_at_every_address_of_the_site() {
-    // A deployment before the guard, one after it (or the live one after a rollback), and one with its own.
+    // A deployment from before the guard, one from after it (or the live one after a rollback), one with its own.
     for (own, live) in [("", GUARD), (GUARD, ""), (GUARD, GUARD)] {
         let world = own_address(own, live);
         for target in [

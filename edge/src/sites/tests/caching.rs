@@ -1,4 +1,4 @@
-//! How long answers may be kept, what is lent, and files that are stored encoded.
+//! Cache lifetimes, lent files, and files stored encoded.
 
 use http::Request;
 
@@ -154,7 +154,7 @@ async fn an_encoded_file_is_decoded_for_those_who_do_not_take_its_coding() {
         let other = world.send(ask(Request::get("/logo.svgz")).header("if-none-match", stored.header("etag"))).await;
         assert_eq!(other.status, 200, "{accept}");
     }
-    // What is not what it claims to be is not sent as something else.
+    // A file that is not in its claimed encoding is not sent decoded.
     let broken = world.send(Request::get("/g.wasm.br").header("accept-encoding", "gzip")).await;
     assert_eq!((broken.brief(), broken.header("vary")), ((406, "our page"), "Accept-Encoding"));
 }

@@ -1,4 +1,4 @@
-//! What is served of packs that were lost or damaged: the right bytes, or none.
+//! Serving lost or damaged packs: the right bytes, or none.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -11,7 +11,7 @@ fn text(len: usize) -> String {
     (0..len).map(|at| char::from(b'a' + u8::try_from((at / 7 + at % 11) % 26).unwrap())).collect()
 }
 
-/// A small file with a variant, one of some blocks, and one that is not kept in memory.
+/// A small file with a variant, one of several blocks, and one too large for the cache.
 fn folder() -> Folder {
     let large = usize::try_from(CACHED_BODY_BYTES).unwrap() + 3 * BLOCK_BYTES + 5;
     Folder::default()
@@ -27,24 +27,21 @@ impl World {
         self.site.deployment.clone().unwrap()
     }
 
-    /// Changes a byte of the live pack's data in the store.
     fn flip(&self, offset: u64) {
         let mut packs = self.shelf.packs.lock().unwrap();
         packs.get_mut(&self.live()).unwrap().1[usize::try_from(offset).unwrap()] ^= 1;
     }
 
-    /// The place of a file's form in the live pack.
     fn span(&self, path: &str, form: usize) -> Span {
         let packs = self.shelf.packs.lock().unwrap();
         packs[&self.live()].0.files[path].bodies().nth(form).unwrap().1.span
     }
 
-    /// Gives the replica what the store has.
     fn replicate(&self) {
         *self.replica.packs.lock().unwrap() = self.shelf.packs.lock().unwrap().clone();
     }
 
-    /// Status and body; none when the answer was cut.
+    /// Returns status and body; `None` if the response was cut.
     async fn bytes(&self, request: Builder) -> (u16, Option<String>) {
         let (head, sent) = request.body(Full::new(Bytes::new())).unwrap().into_parts();
         let (parts, body) = self.sites.respond(&head, sent, &self.visit, &self.site).await.into_parts();

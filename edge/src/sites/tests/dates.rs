@@ -1,5 +1,4 @@
-//! `Last-Modified`, and what clients ask by it. A date is a weaker word than an entity tag: it is said only where it tells two
-//! contents of an address apart.
+//! `Last-Modified` and date conditions. A date is sent only where it tells two contents of an address apart.
 
 use http::Request;
 
@@ -18,7 +17,7 @@ async fn only_an_address_whose_content_is_its_own_has_a_date() {
         ("/x.css", "", true),
         ("/docs/", "", true),
         ("/", "en", true),
-        // The same address, and the date may be the same.
+        // The same address, possibly with the same date.
         ("/", "de", false),
         ("/b", "", false),
         ("/q?id=1", "", false),

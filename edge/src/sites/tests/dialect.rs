@@ -1,8 +1,9 @@
-//! Rule files as people write them, read by us and by wrangler, whose dialect they are in.
+//! Compares real rule files as read by us and by wrangler, whose dialect they use.
 //!
-//! `dialect/corpus.jsonl` has a file in each line, with requests. Wrangler's own parsers and its own handler (`dialect/judge.mjs`) say
-//! which lines count and how each request is answered. `dialect/differences.txt` names every difference, with its reason; one that is
-//! not there fails the test, and so does one that is there and no longer is.
+//! Each line of `dialect/corpus.jsonl` has a file and requests. Wrangler's own parsers and handler
+//! (`dialect/judge.mjs`) decide which lines count and how each request is answered. `dialect/differences.txt` lists
+//! every difference with its reason; an unlisted difference fails the test, and so does a listed one that no longer
+//! exists.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +28,7 @@ use super::{
 };
 
 const HOST: &str = "my.svc.localhost";
-/// Lines that are named of a file; of more it is said that they are others.
+/// How many lines of a file a difference names before it summarizes the rest.
 const NAMED_LINES: usize = 4;
 
 /// A line of the corpus.
@@ -45,7 +46,6 @@ struct Case {
     requests: Vec<String>,
 }
 
-/// What the judge is asked.
 #[derive(Serialize)]
 struct Question {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,15 +55,12 @@ struct Question {
     requests: Vec<String>,
 }
 
-/// What wrangler makes of a file.
 #[derive(Deserialize)]
 struct Verdict {
-    /// The lines of `_redirects` that count.
     redirects: BTreeSet<usize>,
     answers: Vec<Outcome>,
 }
 
-/// The answer to a request.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 struct Outcome {
     #[serde(default)]
@@ -89,7 +86,7 @@ impl Case {
     }
 }
 
-/// The folder in which `.ci/tools` installs, and Node in it.
+/// Returns the folder that `.ci/tools` installs into, and the Node in it.
 fn tools() -> (PathBuf, PathBuf) {
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools");
     let tools = std::env::var_os("SVC_TEST_TOOLS").map_or_else(default, PathBuf::from);
@@ -124,7 +121,7 @@ fn judged(cases: &[Case]) -> Vec<Verdict> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The lines of `_redirects` that count for us: those that mean something and have no warning.
+/// Returns the lines of `_redirects` that count for us: those that have a meaning and no warning.
 fn counted(file: &[u8], warnings: &[String]) -> BTreeSet<usize> {
     if warnings.iter().any(|warning| warning.starts_with("_redirects: the file is not UTF-8")) {
         return BTreeSet::new();
@@ -173,7 +170,7 @@ fn outcome(pack: &Pack, target: &str, names: &BTreeSet<String>) -> Outcome {
             outcome.rewrite = Some(format!("{status}{to}{index}"));
         }
     }
-    // What wrangler's answers have unasked.
+    // Headers that wrangler adds by default.
     let mut headers = HeaderMap::new();
     for (name, value) in [
         ("access-control-allow-origin", "*"),
@@ -195,7 +192,6 @@ fn outcome(pack: &Pack, target: &str, names: &BTreeSet<String>) -> Outcome {
     outcome
 }
 
-/// The differences of a file, each with its subject.
 async fn differences(world: &World, case: &Case, verdict: &Verdict) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let redirects_file = case.redirects().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which file a path is, and what is sent when it is none.
+//! Which file a path maps to, and the response when there is none.
 
 use domain::{
     Timestamp,
@@ -103,7 +103,7 @@ async fn redirects_to_the_clean_form_arrive() {
             let first = world.get(&format!("/{path}")).await;
             if first.status == 308 {
                 let second = world.get(first.header("location")).await;
-                // A folder's address has a slash that its name has not.
+                // A folder's address has a slash that its name lacks.
                 let file = if paths.contains(&path) { path.to_owned() } else { format!("{path}/index.html") };
                 assert_eq!(second.brief(), (200, &*format!("<{file}>")), "/{path} in {paths:?}");
             } else if paths.contains(&path) {
@@ -274,7 +274,7 @@ async fn options_says_what_is_allowed_and_nothing_else() {
     }
     let all = world.send(Request::options("*")).await;
     assert_eq!((all.status.as_u16(), all.header("access-control-allow-origin")), (204, ""));
-    // A preflight carries no credentials, and learns nothing of what is behind the gate.
+    // A preflight carries no credentials and learns nothing about what is behind the gate.
     for gate in [Gate::Password("nobody knows".into()), Gate::Org(domain::OrgId::new(now()))] {
         world.site.gate = gate;
         let answer = world.send(Request::options("/api/x")).await;

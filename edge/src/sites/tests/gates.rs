@@ -91,7 +91,7 @@ async fn scripts_send_the_password_with_each_request() {
     let wrong = world.send(basic("/x", "open").header("accept", "text/html")).await;
     assert_eq!(wrong.status, 401);
     assert!(wrong.header("www-authenticate").starts_with("Basic "));
-    // Right ones are remembered, and are no guesses.
+    // Right passwords are remembered and do not count as guesses.
     for _ in 0..2 * GUESSES_PER_MINUTE {
         assert_eq!(world.send(basic("/x", "open sesame")).await.status, 200);
     }

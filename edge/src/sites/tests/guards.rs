@@ -1,4 +1,4 @@
-//! `Basic-Auth` in `_headers`: whichever way leads to a file behind it.
+//! `Basic-Auth` in `_headers`: every way to a guarded file.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use domain::site::Gate;
@@ -173,12 +173,12 @@ async fn right_credentials_do_not_count_as_guesses() {
     let world = World::new(folder());
     let pairs = ["ann:open-sesame", "bob:p:a:ss"];
     for n in 0..12 {
-        // Each site's password costs a hash once an address.
+        // Each site's password costs one hash per address.
         let target = "/secret/x";
         let answer = world.send(Request::get(target).header("authorization", credentials(pairs[n % 2]))).await;
         assert_eq!(answer.status, 200, "{n}");
     }
-    // The right password of a name that nobody has is a guess.
+    // The right password of an unknown name counts as a guess.
     let mut statuses = Vec::new();
     for n in 0..11 {
         let pair = format!("nobody-{n}:open-sesame");

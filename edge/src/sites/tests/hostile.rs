@@ -1,4 +1,4 @@
-//! Whatever is asked, the answer is a file of the site, a part of one, or a page of ours.
+//! For any request, the response is a file of the site, a part of one, or a page of ours.
 
 use http::Request;
 use proptest::prelude::*;

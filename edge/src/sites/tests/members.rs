@@ -21,7 +21,7 @@ fn pair(answer: &Answer) -> String {
     answer.header("set-cookie").split(';').next().unwrap().to_owned()
 }
 
-/// A ticket as the console issues it for the browser whose cookie is `visitor`.
+/// Issues a ticket as the console does for the browser whose cookie is `visitor`.
 fn issue(world: &World, user: &UserId, visitor: &str) -> (OpaqueSecret, Ticket) {
     let secret = OpaqueSecret::generate();
     let visitor = OpaqueSecret::parse(visitor.split_once('=').unwrap().1).unwrap();
@@ -46,7 +46,7 @@ fn enter(secret: &OpaqueSecret, back: &str, cookies: &str) -> Builder {
     Request::get(format!("/.svc/enter?{query}")).header("cookie", cookies)
 }
 
-/// The badge of a member who came the whole way.
+/// The badge of a member who completed the sign-in.
 async fn badge(world: &World, user: &UserId) -> String {
     let visitor = pair(&world.navigate("/x").await);
     let (secret, _) = issue(world, user, &visitor);
@@ -109,11 +109,11 @@ async fn a_ticket_lets_its_member_in_once() {
         assert_eq!(inside.brief(), expected, "{target}");
         assert_eq!(inside.header("cache-control"), "private, no-store", "{target}");
     }
-    // Again, by the same browser without its badge: refused, and not sent round and round.
+    // A replay by the same browser without its badge: refused, without a redirect loop.
     let replayed = world.send(enter(&secret, "/x?a=1", &visitor)).await;
     assert_eq!((replayed.brief(), replayed.header("set-cookie")), ((403, "our page"), ""));
     assert!(replayed.body.contains(" href=\"/x?a=1\">"), "{}", replayed.body);
-    // With its badge, as after the browser's "back": on to the page.
+    // With its badge, as after the browser's "back" button: redirected to the page.
     let back = world.send(enter(&secret, "/x?a=1", &format!("{visitor}; {badge}"))).await;
     assert_eq!(back.brief(), (303, "/x?a=1"));
 }

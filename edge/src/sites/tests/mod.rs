@@ -48,14 +48,13 @@ use crate::{
 };
 
 const NOW: i64 = 1_800_000_000_000;
-/// `NOW` as `Last-Modified` has it.
 const PUBLISHED: &str = "Fri, 15 Jan 2027 08:00:00 GMT";
 
 fn now() -> Timestamp {
     Timestamp::from_unix_millis(NOW)
 }
 
-/// Packs in memory, which can be told to fail.
+/// In-memory packs whose reads can be made to fail.
 #[derive(Default)]
 struct Shelf {
     packs: Mutex<HashMap<DeploymentId, (Manifest, Vec<u8>)>>,
@@ -65,9 +64,8 @@ struct Shelf {
     hangs: AtomicBool,
     reads: AtomicUsize,
     largest_read: AtomicUsize,
-    /// Whether deployments whose packs are not here are still there.
+    /// Whether deployments whose packs are missing here still exist.
     keeps: AtomicBool,
-    /// Looks whether they are.
     looks: AtomicUsize,
 }
 
@@ -92,7 +90,7 @@ impl Packs for Shelf {
         if self.hangs.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
-        // Others run in between, as they do while a real store is read.
+        // Yields to other tasks, as reading a real store does.
         tokio::task::yield_now().await;
         if self.away.load(Ordering::SeqCst) {
             return Err(PackError::unavailable("told to fail"));
@@ -120,14 +118,14 @@ impl RecentDeployments for Shelf {
     }
 }
 
-/// A pack in the making. The compressed forms are made-up bytes: the edge never looks inside.
+/// A pack being built. The compressed forms are made-up bytes: the edge never looks inside.
 #[derive(Default)]
 struct Folder {
     files: BTreeMap<String, FileEntry>,
     data: Vec<u8>,
     redirects: &'static str,
     headers: &'static str,
-    /// Whether it was published when names alone were judged.
+    /// Whether it was published when fingerprints were judged by name alone.
     is_old: bool,
 }
 
@@ -256,7 +254,6 @@ impl Members for Club {
     }
 }
 
-/// One site, and everything it needs.
 struct World {
     shelf: Arc<Shelf>,
     replica: Arc<Shelf>,
@@ -268,7 +265,6 @@ struct World {
     time: Arc<Mutex<Timestamp>>,
 }
 
-/// An answer, read to its end.
 struct Answer {
     status: StatusCode,
     headers: HeaderMap,
@@ -282,7 +278,6 @@ impl World {
         world
     }
 
-    /// Nothing deployed.
     fn empty() -> Self {
         let (shelf, replica) = (Arc::new(Shelf::default()), Arc::new(Shelf::default()));
         let time = Arc::new(Mutex::new(now()));
@@ -356,7 +351,6 @@ async fn read(body: SiteBody) -> Result<String, BodyError> {
     Ok(String::from_utf8(body.collect().await?.to_bytes().to_vec()).unwrap())
 }
 
-/// The answers to programs and to pages about a file that is not there.
 const NO_SUCH_FILE: &str = "There is no such file on this site.\n";
 
 impl Answer {
@@ -364,13 +358,11 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// Status, and the location or the body.
     fn brief(&self) -> (u16, &str) {
         let text = if self.status.is_redirection() { self.header("location") } else { &self.body };
         (self.status.as_u16(), if self.is_ours() { "our page" } else { text })
     }
 
-    /// Whether it is a page of ours rather than the site's.
     fn is_ours(&self) -> bool {
         self.headers.contains_key("content-security-policy")
     }

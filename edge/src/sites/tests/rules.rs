@@ -1,4 +1,4 @@
-//! `_redirects` and `_headers` at work.
+//! `_redirects` and `_headers` applied to requests.
 
 use domain::site::Gate;
 use http::Request;
@@ -86,7 +86,7 @@ async fn headers_are_set_on_whatever_is_a_file() {
     let redirect = world.get("/r").await;
     assert_eq!((redirect.header("x-frame-options"), redirect.header("vary-by")), ("DENY", "x"));
 
-    // What a site says of caching does not open its gate.
+    // The site's caching headers do not override its gate.
     world.site.gate = Gate::Org(domain::OrgId::new(now()));
     assert_eq!(world.get("/a.js").await.header("cache-control"), "private, no-store");
 }
@@ -244,7 +244,6 @@ async fn an_absolute_target_at_the_sites_own_address_does_not_send_visitors_roun
         ("/c", (301, "https://site.svc.test:8443/c.html")),
         ("/h", (301, "https://www.svc.test/h")),
         ("/on/1", (301, "https://www.svc.test/on/1")),
-        // Another port is another site.
         ("/other", (302, "https://site.svc.test/other")),
         ("/moved", (302, "https://site.svc.test:8443/new")),
     ] {

@@ -1,4 +1,4 @@
-//! What is kept, what is read, and what happens when the store does not answer.
+//! What is cached, what is read, and what happens when the store does not respond.
 
 use std::{
     pin::pin,
@@ -84,10 +84,10 @@ async fn who_takes_a_large_file_without_delay_has_more_of_it_read_at_a_time_with
         assert!(account.used() <= most);
     }
     assert!(taken == content.as_bytes());
-    // The manifest, and of 81 blocks and a half: 1, 2, 4, and then 7 each.
+    // The manifest, and 81 and a half blocks read as 1, 2, 4, and then 7 each.
     assert_eq!((reads() - before, budget.used()), (1 + 3 + 11, 0));
 
-    // One who waits between two blocks has them read one by one, and who stands still holds nothing.
+    // A client that pauses between two blocks gets single blocks, and an idle client holds nothing.
     let before = reads();
     let mut body = begin(&account).await;
     for _ in 0..10 {
@@ -169,7 +169,6 @@ async fn bodies_of_many_blocks_arrive_whole_and_part_by_part_also_when_nobody_ta
     }
 }
 
-/// The manifest that is in memory, let go of there.
 async fn evicted(world: &World) -> Weak<Pack> {
     let pack = world.sites.packs.pack(world.site.deployment.as_ref().unwrap(), &world.site.owner).await.unwrap();
     world.sites.packs.forget_manifests();

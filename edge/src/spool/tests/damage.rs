@@ -1,8 +1,8 @@
-//! Damage in a segment costs the records that are damaged, and copies of a segment are known for what they are.
+//! Damage in a segment costs only the damaged records, and copies of a segment are recognized.
 
 use super::*;
 
-/// Ten words on disk, of an owner that is dead.
+/// Writes ten words to disk for an owner that is dead.
 fn ten(folder: &Path) -> (PathBuf, Vec<String>) {
     let dead = spool(folder, "a");
     let words: Vec<String> = (0..10).map(|number| format!("word {number}")).collect();
@@ -12,7 +12,7 @@ fn ten(folder: &Path) -> (PathBuf, Vec<String>) {
     (folder.join("a-00000000.words"), words)
 }
 
-/// Damages a segment of ten records with `damage`. Returns the records still read, whether none is known to be missing, and the bytes lost.
+/// Damages ten records. Returns those still read, whether none is known to be missing, and the number lost.
 fn found(damage: impl FnOnce(&mut Vec<u8>)) -> (Vec<String>, bool, u64) {
     let folder = tempfile::tempdir().unwrap();
     let (path, _) = ten(folder.path());
@@ -36,7 +36,7 @@ fn damage_costs_only_the_records_that_are_damaged() {
         left.map(|(_, word)| word.clone()).collect::<Vec<_>>()
     };
     assert_eq!(found(|_| {}), (all.clone(), true, 0));
-    // Still JSON, and another word.
+    // Still JSON, but another word.
     let flip = |bytes: &mut Vec<u8>, of: &str, to: u8| {
         let at = position(bytes, of);
         bytes[at] = to;
@@ -50,15 +50,15 @@ fn damage_costs_only_the_records_that_are_damaged() {
         (without(&[3, 7]), false, 3),
         "what was a line is two"
     );
-    // The end of a record's line, and of a seal's.
+    // The line end of a record, and of a seal.
     assert_eq!(found(|bytes| flip(bytes, "\n{\"seal", b'x')).0, without(&[0]));
     assert_eq!(found(|bytes| flip(bytes, "\n\"word 4", b'x')).0, without(&[4]));
-    // A seal alone costs nothing.
+    // A damaged seal alone costs nothing.
     let (words, is_complete, lost) = found(|bytes| flip(bytes, "{\"seal", b'x'));
     assert_eq!((words, is_complete, lost), (all.clone(), false, 1));
     // The head.
     assert_eq!(found(|bytes| flip(bytes, "{\"owner", b'x')).0, all);
-    // A torn tail, in the middle of a record and of a seal.
+    // A torn tail, within a record and within a seal.
     assert_eq!(found(|bytes| bytes.truncate(position(bytes, "ord 9"))), (without(&[9]), false, 1));
     assert_eq!(found(|bytes| bytes.truncate(bytes.len() - 4)), (all, true, 0));
 }
@@ -73,12 +73,12 @@ fn a_copy_is_known_by_its_content() {
     let abandoned = take_over(&heir).unwrap();
     assert_eq!((abandoned.owner.as_str(), &abandoned.contents), ("a", &words), "once");
     abandoned.delete();
-    // Alone it is the owner's, whoever knows what of that was taken before.
+    // A copy without its original is taken over as the owner's; the reader knows what was taken before.
     let abandoned = heir.take_over_unread().unwrap().unwrap();
     assert_eq!(abandoned.owner, "a");
     abandoned.delete();
     assert_eq!(files(folder.path()), 0);
-    // That of a living owner is left alone, also our own.
+    // Copies of living owners' segments are left alone, including our own.
     let living = spool(folder.path(), "c");
     living.append(&"word").unwrap();
     fs::copy(folder.path().join("c-00000000.words"), folder.path().join("d-00000003.words")).unwrap();

@@ -1,4 +1,4 @@
-//! A disk that does not answer.
+//! A disk that does not respond.
 
 use std::{
     io::Read as _,
@@ -15,7 +15,7 @@ use tokio::{
 
 use super::*;
 
-/// Longest wait for what does not wait for the disk.
+/// The longest time that work independent of the disk may take.
 const PROMPTLY: Duration = Duration::from_secs(10);
 
 /// A spool whose disk hangs: its segment is a socket that nobody reads from yet.
@@ -47,13 +47,12 @@ impl HangingSpool {
         Self { spool, disk, runtime, _folder: folder }
     }
 
-    /// Begins to write a record, as a task of the runtime.
     fn append(&self) -> JoinHandle<Option<SegmentId>> {
         let spool = self.spool.clone();
         self.runtime.spawn(async move { spool.append(&"held up") })
     }
 
-    /// Waits for what a site would do: a task, and a read of the store.
+    /// Waits for the work of serving a site: a task, and a read of the store.
     fn serve_site(&self) {
         let (served, is_served) = mpsc::channel();
         self.runtime.spawn(async move {
@@ -66,7 +65,6 @@ impl HangingSpool {
         is_served.recv_timeout(PROMPTLY).expect("sites wait for the disk");
     }
 
-    /// The disk answers from now on.
     fn release(&self) {
         let mut disk = self.disk.try_clone().unwrap();
         thread::spawn(move || disk.read_to_end(&mut Vec::new()));
@@ -82,7 +80,7 @@ fn sites_are_served_while_the_disk_hangs() {
     }
     let others: Vec<_> = (0..limits::SLOW_WRITERS).map(|_| hanging.append()).collect();
     hanging.serve_site();
-    // What admission asks, and what background tasks do, does not wait either.
+    // The checks of admission and the work of background tasks do not wait either.
     let spool = hanging.spool.clone();
     let asked = thread::spawn(move || {
         spool.begin();

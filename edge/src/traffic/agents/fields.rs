@@ -1,20 +1,17 @@
-//! The fields of a request that tell browsers from programs that only claim to be one.
+//! The request fields that distinguish browsers from programs that pretend to be one.
 //!
-//! Browsers say more than their name: what a request is for (`Sec-Fetch-*`, over TLS only), their versions
-//! (`Sec-CH-UA`), and the languages of who sits before them. What is asked here is asked only of versions that are
-//! known to send it, and only of texts that are theirs to the last word: a real browser, however old, is never
-//! contradicted by its own fields. Start with [`Fields::contradict`].
+//! Besides their name, browsers send the purpose of a request (`Sec-Fetch-*`, only over TLS), their versions
+//! (`Sec-CH-UA`) and their user's languages. A field is expected only from versions known to send it, and only when the
+//! `User-Agent` matches a known browser completely, so that a real browser of any age is never contradicted by its own
+//! fields. Start with [`Fields::contradict`].
 
 use http::{HeaderMap, HeaderValue, Method};
 
 use super::text::Browser;
 
-/// The fields of a request that are looked at, found in one pass.
 #[derive(Default)]
 pub(crate) struct Fields<'r> {
-    /// The name that the client gives itself.
     pub(in super::super) user_agent: Option<&'r HeaderValue>,
-    /// The page that led here.
     pub(in super::super) referer: Option<&'r HeaderValue>,
     pub(super) is_signed: bool,
     accept: Option<&'r HeaderValue>,
@@ -28,7 +25,6 @@ pub(crate) struct Fields<'r> {
 }
 
 impl<'r> Fields<'r> {
-    /// Finds the fields in `headers`.
     pub(in super::super) fn of(headers: &'r HeaderMap) -> Self {
         let mut fields = Self::default();
         for (name, value) in headers {
@@ -57,7 +53,7 @@ impl<'r> Fields<'r> {
         fields
     }
 
-    /// Whether they contradict that `browser` has sent them, with `method`, over TLS or not.
+    /// Returns whether the fields contradict that `browser` sent the request with `method`, over TLS or not.
     pub(super) fn contradict(&self, browser: Browser, method: &Method, tls: bool) -> bool {
         self.purpose_contradicts(browser, method)
             || self.brands_contradict(browser)
@@ -65,10 +61,10 @@ impl<'r> Fields<'r> {
             || self.lack_language(browser, method)
     }
 
-    /// What the request is for contradicts itself.
+    /// Returns whether the stated purpose of the request contradicts itself.
     fn purpose_contradicts(&self, browser: Browser, method: &Method) -> bool {
         let Some(mode) = self.mode.map(HeaderValue::as_bytes) else {
-            // All of them or none; one alone was written by hand.
+            // Browsers send all of these fields or none; a single one was added by hand.
             return browser != Browser::Other && (self.site.is_some() || self.dest.is_some() || self.user.is_some());
         };
         let dest = self.dest.map(HeaderValue::as_bytes);
@@ -89,45 +85,44 @@ impl<'r> Fields<'r> {
             )
         );
         match mode {
-            // A service worker that hands a navigation on leaves the destination empty.
+            // A service worker that passes on a navigation leaves the destination empty.
             b"navigate" => is_part || !matches!(*method, Method::GET | Method::POST),
             b"no-cors" | b"cors" => dest == Some(b"document") || self.user.is_some(),
             _ => false,
         }
     }
 
-    /// `Sec-CH-UA` names another browser or version than `User-Agent`.
     fn brands_contradict(&self, browser: Browser) -> bool {
         let Some(brands) = self.brands.map(HeaderValue::as_bytes) else { return false };
         if memchr::memmem::find(brands, b"HeadlessChrome").is_some() {
             return true;
         }
         match browser {
-            // The first versions that sent it said other things there, too.
+            // The first versions that sent the field also put other values there.
             Browser::Chromium(version @ 90..) => {
                 version_of(brands, b"\"Chromium\";v=\"").is_some_and(|said| said != version)
             }
             Browser::Chromium(_) | Browser::Other => false,
-            // Neither has ever sent it.
+            // Neither browser has ever sent it.
             Browser::Firefox(_) | Browser::Safari(_) => true,
         }
     }
 
-    /// A browser that says what every request is for has not said it.
+    /// Returns whether the request lacks the purpose that this browser states in every request.
     fn lack_purpose(&self, browser: Browser) -> bool {
-        // What goes on with a download is sent by the system in the browser's name.
+        // The operating system continues downloads in the browser's name.
         if self.mode.is_some() || self.has_range {
             return false;
         }
         match browser {
             Browser::Chromium(80..) | Browser::Firefox(90..) => true,
-            // Icons are fetched by another part of it.
+            // Another component of Safari fetches icons.
             Browser::Safari(17..) => self.accepts_pages(),
             _ => false,
         }
     }
 
-    /// A browser asks for a page in no language.
+    /// Returns whether a browser requests a page without naming a language.
     fn lack_language(&self, browser: Browser, method: &Method) -> bool {
         let is_page = *method == Method::GET
             && self.mode.map_or_else(|| self.accepts_pages(), |mode| mode.as_bytes() == b"navigate");
@@ -139,7 +134,6 @@ impl<'r> Fields<'r> {
     }
 }
 
-/// The number that follows `brand`.
 fn version_of(brands: &[u8], brand: &[u8]) -> Option<u16> {
     let at = memchr::memmem::find(brands, brand)? + brand.len();
     let digits = brands[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();

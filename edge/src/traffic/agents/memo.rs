@@ -1,4 +1,4 @@
-//! A thread remembers what the last `User-Agent`s said, under keyed hashes of them and without their texts.
+//! A per-thread cache of recently read `User-Agent`s, by keyed hash, without their texts.
 
 use std::cell::RefCell;
 
@@ -12,16 +12,13 @@ thread_local! {
     static REMEMBERED: RefCell<Remembered> = RefCell::default();
 }
 
-/// What a `User-Agent` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said {
-    /// A name.
     Agent(&'static Agent),
-    /// The name of a browser.
     Browser(Browser),
 }
 
-/// What a thread has read. A hash has one place, where the last one stays.
+/// The cache of a thread. Each hash maps to one slot, which holds the latest entry.
 struct Remembered {
     hasher: RandomState,
     places: Box<[Option<(u64, Said)>]>,
@@ -29,7 +26,7 @@ struct Remembered {
 
 impl Default for Remembered {
     fn default() -> Self {
-        // Keyed: nobody can choose texts that share a place.
+        // Keyed, so that nobody can choose texts that share a slot.
         Self { hasher: RandomState::new(), places: vec![None; limits::REMEMBERED_AGENTS].into() }
     }
 }
@@ -49,7 +46,6 @@ impl Remembered {
     }
 }
 
-/// Returns what `user_agent` says.
 pub(super) fn read(user_agent: &[u8]) -> Said {
     let text = &user_agent[..user_agent.len().min(limits::USER_AGENT_BYTES)];
     REMEMBERED.with_borrow_mut(|remembered| remembered.read(text))

@@ -1,9 +1,9 @@
-//! Who asks: what stands in a request says whether a program names itself, only claims to be a browser, or may be one.
+//! Classifies clients by their requests: programs that name themselves, false browsers, and possible browsers.
 //!
-//! [`text`] reads a `User-Agent`, once for each distinct one ([`memo`]); [`fields`] looks for what contradicts it. What
-//! a client that may be a browser does afterwards is judged elsewhere. A name is confirmed by an address that its
-//! operator publishes ([`networks`]), or by a signature ([`signatures`]); both are read from Postgres, where admin
-//! keeps them. Start with [`Agents::judge`].
+//! [`text`] reads a `User-Agent`, once for each distinct one ([`memo`]); [`fields`] looks for contradictions to it. The
+//! later behavior of a possible browser is judged in [`people`](super::people). A name is confirmed by an address that
+//! its operator publishes ([`networks`]) or by a signature ([`signatures`]); both are read from Postgres, where admin
+//! maintains them. Start with [`Agents::judge`].
 
 mod fields;
 mod memo;
@@ -33,7 +33,7 @@ use self::{
 };
 use crate::{limits, metrics::postgres_failed};
 
-/// What is known of agents: their names, their networks, their keys. There is one for the program.
+/// The known agents with their networks and keys. There is one per program.
 pub struct Agents {
     clock: Clock,
     networks: ArcSwap<Networks>,
@@ -41,40 +41,34 @@ pub struct Agents {
     verifications: Verifications,
 }
 
-/// The part of a request that says who asks.
 pub(crate) struct Claim<'r> {
-    /// The method.
     pub(crate) method: &'r Method,
-    /// The target.
     pub(crate) uri: &'r Uri,
     /// The host, in lower case and without a port.
     pub(crate) host: &'r str,
-    /// The header fields.
     pub(crate) headers: &'r HeaderMap,
-    /// The client's address, as far as it is believed.
+    /// The client's address, as far as proxies are trusted.
     pub(crate) address: IpAddr,
     /// Whether the client sees HTTPS.
     pub(crate) tls: bool,
 }
 
-/// What a request's fields say of its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Judgement {
     /// A program that names itself.
     Agent {
-        /// Its row in the table of agents.
         agent: &'static Agent,
-        /// The reason to believe the name.
+        /// The reason to trust the name.
         evidence: Evidence,
     },
-    /// A program that claims to be a browser, which its fields contradict, or that does not say what it is.
+    /// A program that does not identify itself, or that claims to be a browser while its fields contradict it.
     Automation,
-    /// A client that may be a browser: nothing contradicts.
+    /// A client that may be a browser: nothing contradicts it.
     Browser,
 }
 
 impl Agents {
-    /// The agents and networks that are built in, and no keys yet, by the time of `clock`.
+    /// Creates the built-in agents and networks, without keys, with the time of `clock`.
     pub fn new(clock: Clock) -> Self {
         Self {
             clock,
@@ -84,7 +78,7 @@ impl Agents {
         }
     }
 
-    /// Keeps networks and keys as they are in `db`, until `stop`. While they cannot be read the last ones stay.
+    /// Keeps networks and keys up to date with `db` until `stop`. If they cannot be read, the last ones stay.
     pub async fn follow(&'static self, db: PgPool, stop: CancellationToken) {
         while !stop.is_cancelled() {
             let read = stop.run_until_cancelled(timeout(limits::AGENTS_WAIT, self.read(&db))).await;
@@ -97,7 +91,6 @@ impl Agents {
         }
     }
 
-    /// Reads networks and keys once.
     async fn read(&self, db: &PgPool) -> Result<(), sqlx::Error> {
         let networks = db::stats::agents::networks(db, limits::AGENT_SOURCES).await?;
         let keys = db::stats::agents::keys(db, self.clock.now(), limits::AGENT_KEYS).await?;
@@ -106,13 +99,13 @@ impl Agents {
         Ok(())
     }
 
-    /// Judges who sent `request`, with these of its fields.
+    /// Classifies the client that sent `request`, with these of its fields.
     pub(crate) fn judge(&self, request: &Claim<'_>, fields: &Fields<'_>) -> Judgement {
         let said = fields.user_agent.map(|text| memo::read(text.as_bytes()));
         if fields.is_signed
             && let Some(signer) = self.keys.load().signer(request, self.clock.now(), &self.verifications)
         {
-            // The key is the operator's: which of its programs it is, the name says.
+            // The key belongs to the operator; the name tells which of its programs it is.
             let agent = match said {
                 Some(Said::Agent(named)) if named.operator == signer.operator => named,
                 _ => signer,

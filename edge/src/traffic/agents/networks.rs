@@ -1,15 +1,14 @@
-//! The networks of agents: those of the snapshot, and those that admin has read since.
+//! The networks of agents: the built-in snapshot, and newer ones that admin has fetched.
 
 use std::{collections::HashMap, net::IpAddr};
 
 use domain::traffic::agents::networks::{AddressRanges, snapshot};
 use ipnet::IpNet;
 
-/// Networks by the name of their source.
 pub(super) struct Networks(HashMap<Box<str>, AddressRanges>);
 
 impl Networks {
-    /// The snapshot, with what was read of some sources in the place of theirs.
+    /// Merges the snapshot with `read`, which replaces the networks of its sources.
     pub(super) fn of(read: &[db::stats::agents::AgentNetworks]) -> Self {
         let mut sources: HashMap<Box<str>, AddressRanges> =
             snapshot().into_iter().map(|(source, networks)| (source.into(), AddressRanges::of(&networks))).collect();
@@ -22,7 +21,6 @@ impl Networks {
         Self(sources)
     }
 
-    /// Whether `address` lies in a network of `source`.
     pub(super) fn hold(&self, source: &str, address: IpAddr) -> bool {
         self.0.get(source).is_some_and(|networks| networks.contains(address))
     }

@@ -1,8 +1,8 @@
-//! Web Bot Auth: requests that an agent signs with a key of its operator (RFC 9421, the profile `web-bot-auth`).
+//! Web Bot Auth: requests that an agent signs with its operator's key (RFC 9421, profile `web-bot-auth`).
 //!
-//! `Signature-Input` names the covered parts of a request and the key; `Signature` signs them. Verified are Ed25519
-//! signatures that cover the host and `Signature-Agent`, by keys that admin has read of the agents' directories.
-//! Whatever cannot be verified is no signature, and the request is judged by the rest of its fields. Start with
+//! `Signature-Input` names the covered parts of a request and the key; `Signature` signs them. Only Ed25519 signatures
+//! that cover the host and `Signature-Agent` are verified, with keys that admin has fetched from the agents'
+//! directories. A signature that cannot be verified is ignored, and the rest of the fields decide. Start with
 //! [`Keys::signer`].
 
 use std::{
@@ -29,7 +29,6 @@ use crate::limits;
 
 const INPUT: &str = "signature-input";
 const SIGNATURE: &str = "signature";
-/// The profile's name within the parameters.
 const TAG: &str = "web-bot-auth";
 static ED25519: LazyLock<Option<&'static dyn SignatureVerificationAlgorithm>> = LazyLock::new(|| {
     let algorithms = rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms;
@@ -37,19 +36,17 @@ static ED25519: LazyLock<Option<&'static dyn SignatureVerificationAlgorithm>> = 
     found.first().copied()
 });
 
-/// The keys of agents, by their thumbprints.
 #[derive(Default)]
 pub(super) struct Keys(HashMap<Box<str>, (&'static Agent, Box<[u8]>)>);
 
-/// The verifications of one second.
 #[derive(Default)]
 pub(super) struct Verifications(AtomicU64);
 
 impl Verifications {
-    /// Takes one of those that there are in the second of `now`.
+    /// Takes one of the verifications allowed in the second of `now`.
     pub(super) fn take(&self, now: Timestamp) -> bool {
         let second = now.unix_millis() / 1_000;
-        // The second in the upper half, the number of verifications in the lower.
+        // The upper half holds the second, the lower half the number of verifications.
         let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |state| {
             let count = if state >> 32 == second { state & u64::from(u32::MAX) } else { 0 };
             (count < limits::SIGNATURES_PER_SECOND).then_some(second << 32 | (count + 1))
@@ -60,9 +57,8 @@ impl Verifications {
 
 /// The signed parts of a request, as `Signature-Input` names them.
 struct Input<'r> {
-    /// The names of the parts, with their parameters.
     parts: Vec<&'r str>,
-    /// The list of parts and the parameters, as they are signed themselves.
+    /// The list of parts and the parameters, which are signed themselves.
     parameters: &'r str,
     key_id: &'r str,
     created: i64,
@@ -70,13 +66,12 @@ struct Input<'r> {
 }
 
 impl Keys {
-    /// The keys of agents that are in the table.
     pub(super) fn of(keys: Vec<AgentKey>) -> Self {
         let of_agent = |key: AgentKey| Some((key.key_id.into(), (agents::find(&key.agent)?, key.public_key.into())));
         Self(keys.into_iter().filter_map(of_agent).collect())
     }
 
-    /// Returns the agent whose key signed `request`, if a signature of it holds at `now`.
+    /// Returns the agent whose key signed `request`, if one of its signatures is valid at `now`.
     pub(super) fn signer(
         &self,
         request: &Claim<'_>,
@@ -105,14 +100,14 @@ impl Keys {
     }
 }
 
-/// The value of a field that stands once.
+/// Returns the value of a field that occurs exactly once.
 fn only<'r>(headers: &'r HeaderMap, name: &str) -> Option<&'r str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     (values.next().is_none() && value.len() <= limits::SIGNATURE_FIELD_BYTES).then_some(value)
 }
 
-/// The members of a dictionary (RFC 9651): a comma within quotes or parentheses divides nothing.
+/// Splits a dictionary (RFC 9651) into its members. A comma within quotes or parentheses does not separate.
 fn members(dictionary: &str) -> impl Iterator<Item = (&str, &str)> {
     let (mut quoted, mut depth) = (false, 0_u32);
     let parts = dictionary.split(move |letter| {
@@ -127,12 +122,11 @@ fn members(dictionary: &str) -> impl Iterator<Item = (&str, &str)> {
     parts.filter_map(|part| part.trim_matches([' ', '\t']).split_once('='))
 }
 
-/// The value of the member `key`.
 fn member<'r>(dictionary: &'r str, key: &str) -> Option<&'r str> {
     members(dictionary).find(|(known, _)| *known == key).map(|(_, value)| value)
 }
 
-/// The first input of the profile, and its label.
+/// Returns the first input with the profile's tag, and its label.
 fn input(dictionary: &str) -> Option<(&str, Input<'_>)> {
     members(dictionary).find_map(|(label, parameters)| {
         let (list, rest) = parameters.strip_prefix('(')?.split_once(')')?;
@@ -155,16 +149,15 @@ fn input(dictionary: &str) -> Option<(&str, Input<'_>)> {
     })
 }
 
-/// The name of a covered part, without its parameters.
 fn name_of(part: &str) -> Option<&str> {
     part.strip_prefix('"')?.split_once('"').map(|(name, _)| name)
 }
 
-/// The text that is signed (RFC 9421, section 2.5).
+/// Builds the signature base (RFC 9421, section 2.5).
 fn base(request: &Claim<'_>, input: &Input<'_>) -> Option<String> {
     let mut base = String::with_capacity(limits::SIGNATURE_FIELD_BYTES);
     for (place, part) in input.parts.iter().enumerate() {
-        // A part that stands twice makes the whole invalid.
+        // A duplicate part makes the signature invalid.
         if input.parts[..place].contains(part) {
             return None;
         }
@@ -179,7 +172,7 @@ fn base(request: &Claim<'_>, input: &Input<'_>) -> Option<String> {
             _ if name.starts_with('@') => return None,
             _ => field(request.headers, name, parameter)?,
         };
-        // Of other parts parameters change the meaning.
+        // Parameters would change the meaning of other parts.
         if !parameter.is_empty() && name != "signature-agent" {
             return None;
         }
@@ -189,7 +182,7 @@ fn base(request: &Claim<'_>, input: &Input<'_>) -> Option<String> {
     Some(base)
 }
 
-/// The host with its port, unless that is the usual one.
+/// Returns the host with its port, unless it is the default one.
 fn authority(request: &Claim<'_>) -> String {
     let named = request.uri.authority().map(http::uri::Authority::as_str);
     let sent = || request.headers.get(header::HOST)?.to_str().ok();
@@ -198,7 +191,7 @@ fn authority(request: &Claim<'_>) -> String {
     written.strip_suffix(usual).map(str::to_owned).unwrap_or(written)
 }
 
-/// The value of a field, its lines made one; of a dictionary the member that `parameter` names.
+/// Returns the value of a field with its lines joined, or the dictionary member that `parameter` names.
 fn field(headers: &HeaderMap, name: &str, parameter: &str) -> Option<String> {
     let lines: Option<Vec<&str>> = headers
         .get_all(name)

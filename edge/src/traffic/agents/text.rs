@@ -1,8 +1,7 @@
-//! What a `User-Agent` says: the name of a program, or that of a browser.
+//! Reads a `User-Agent` as the name of a program or of a browser.
 //!
-//! All names and words of the table of agents are looked for in one pass. Of several that are found, the first of the
-//! table counts. A text with none of them is a browser's if it is written as browsers write theirs: it names a system
-//! that people use. Start with [`read`].
+//! One pass searches for all names and words of the table of agents; the first in the table wins. Without a match, the
+//! text is a browser's if it names an operating system that people use. Start with [`read`].
 
 use std::sync::LazyLock;
 
@@ -11,7 +10,7 @@ use domain::traffic::agents::{AGENTS, Agent, INNOCENT_WORDS, UNLISTED_PROGRAM};
 
 use super::memo::Said;
 
-/// Systems that people use, and browsers that name none.
+/// Operating systems that people use, and browsers that name none.
 const SYSTEMS: [&str; 73] = [
     "windows",
     "win32",
@@ -87,36 +86,31 @@ const SYSTEMS: [&str; 73] = [
     "mozacfetch",
     "icedragon/",
 ];
-/// The app of a browser that has lost the beginning of its text.
+/// An app of a browser whose text has lost its beginning.
 const BROKEN: &str = "duckduckgo/5";
 
-/// The meaning of a pattern.
 #[derive(Clone, Copy)]
 enum Meaning {
-    /// Gives away an agent, if it stands so.
+    /// Identifies an agent, if the match has the required position and boundaries.
     Agent { agent: &'static Agent, at_start: bool, letter_before: bool, letter_after: bool },
-    /// No word of programs that stands within it means anything.
+    /// Hides any agent word within the match.
     Innocent,
-    /// A system, or a browser.
+    /// An operating system or a browser.
     System,
 }
 
-/// The patterns of all meanings, and an automaton that finds them.
 struct Patterns {
     automaton: AhoCorasick,
     meanings: Vec<Meaning>,
 }
 
-/// Browsers whose fields are known: of other programs with the same engine less is.
+/// Browsers whose request fields are known. Less is known of other programs with the same engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Browser {
     /// Chrome, Edge or Opera, by the version of Chromium.
     Chromium(u16),
-    /// Firefox.
     Firefox(u16),
-    /// Safari.
     Safari(u16),
-    /// Anything else.
     Other,
 }
 
@@ -137,7 +131,6 @@ static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
     automaton.ok().map(|automaton| Patterns { automaton, meanings })
 });
 
-/// Reads a `User-Agent`.
 pub(super) fn read(text: &[u8]) -> Said {
     let Some(patterns) = &*PATTERNS else { return Said::Browser(Browser::Other) };
     let is_word = |place: Option<usize>| place.and_then(|place| text.get(place)).is_some_and(u8::is_ascii_alphanumeric);
@@ -176,7 +169,7 @@ fn starts_with(text: &[u8], start: &[u8]) -> bool {
     text.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start))
 }
 
-/// The browser whose text this is, to the last word: whoever adds a word may send other fields, too.
+/// Identifies the browser only if the whole text matches: a program that adds a word may also send other fields.
 fn browser(text: &[u8]) -> Browser {
     let known = || {
         let text = str::from_utf8(text).ok()?.strip_prefix("Mozilla/5.0 (")?;
@@ -208,7 +201,7 @@ fn browser(text: &[u8]) -> Browser {
     known().unwrap_or(Browser::Other)
 }
 
-/// The first number of a version in which nothing stands but numbers.
+/// Returns the first number of a version that consists of numbers only.
 fn major(version: &str) -> Option<u16> {
     let is_version = version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     is_version.then(|| version.split('.').next()?.parse().ok()).flatten()

@@ -1,4 +1,4 @@
-//! What waits keeps its order and stays within its bounds, in memory and on disk.
+//! Pending batches keep their order and stay within their bounds, in memory and on disk.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ fn journal(folder: &Path, owner: &str, max_bytes: u64) -> Journal {
     journal
 }
 
-/// An outbox with room for about four of the batches of [`traffic`].
+/// Creates an outbox with room for about four of the batches of [`traffic`].
 fn outbox(folder: &Path, max_bytes: u64) -> Outbox {
     let bytes = 4 * Batch { number: 1, traffic: traffic(1, 1) }.weight();
     Outbox::new(journal(folder, "a", max_bytes), Bounds { journaled: bytes, unjournaled: bytes })
@@ -50,7 +50,7 @@ fn project(number: usize) -> ProjectId {
     ProjectId::from_body(&format!("{number:0>20}")).unwrap()
 }
 
-/// So many requests of one project, with a key of each kind.
+/// Returns `requests` requests of one project, with a key of each kind.
 fn traffic(number: usize, requests: u64) -> Vec<HourTraffic> {
     let count = Count { requests, bytes: 10 * requests };
     vec![HourTraffic {
@@ -70,7 +70,7 @@ fn traffic(number: usize, requests: u64) -> Vec<HourTraffic> {
     }]
 }
 
-/// Sends everything that waits: the batches, and the answers that were lost on the way.
+/// Sends everything pending. Returns the batches, and the number of responses lost on the way.
 fn send_all(outbox: &Outbox) -> (Vec<Batch>, u64) {
     let (mut sent, mut lost) = (Vec::new(), 0);
     while let Some(next) = outbox.next() {
@@ -111,7 +111,7 @@ fn what_finds_no_room_in_memory_comes_back_from_the_disk_in_order() {
     };
     assert_eq!(in_memory(&outbox), 4);
 
-    // Some are sent, others come meanwhile.
+    // Some are sent while others arrive.
     let mut sent = Vec::new();
     while sent.len() < 10 {
         match outbox.next().unwrap() {
@@ -143,7 +143,7 @@ fn a_site_is_taken_out_of_the_batches_that_it_was_sent_ahead_of() {
     let [SiteTraffic { project: site, batch }] = &found[..] else { panic!("{} sites", found.len()) };
     assert_eq!((site, batch.number, batch.answers()), (&project(1), 2, 2));
     assert_eq!(batch.traffic.len(), 1, "added up");
-    // What comes meanwhile stays.
+    // Traffic that arrives in the meantime stays.
     assert_eq!(put([1, 2]), 0);
     outbox.take_out(site, batch.number);
     let bytes = outbox.queue().bytes;
@@ -159,7 +159,7 @@ fn what_a_dead_edge_left_is_what_it_did_not_settle() {
     let folder = tempfile::tempdir().unwrap();
     let dead = outbox(folder.path(), 1_000_000);
     (1..=30).for_each(|number| assert_eq!(dead.put(traffic(number, 1)), 0));
-    // The first segment is done with, the second one begun.
+    // The first segment is settled, the second one begun.
     let mut settled = 0;
     while settled < 16 {
         match dead.next().unwrap() {
@@ -199,7 +199,7 @@ fn a_full_journal_drops_the_latest_and_says_so() {
     let (sent, unreadable) = send_all(&outbox);
     assert_eq!((answers(&sent), unreadable), (3 * kept, 0));
     assert!(sent.iter().map(|batch| batch.number).is_sorted());
-    // The room is there again.
+    // There is room again.
     assert_eq!(outbox.put(traffic(1, 1)), 0);
     let (sent, _) = send_all(&outbox);
     assert_eq!(sent, [Batch { number: 51, traffic: traffic(1, 1) }]);
@@ -227,7 +227,7 @@ fn what_cannot_be_read_back_is_known() {
     assert!(lost > 0);
     assert_eq!(answers(&sent) + lost, 80);
     assert_eq!(outbox.len(), 0);
-    // A segment that is gone for good.
+    // A segment that is permanently lost.
     (1..=40).for_each(|number| assert_eq!(outbox.put(traffic(number, 2)), 0));
     let (mut sent, mut lost) = (0, 0);
     while let Some(next) = outbox.next() {
@@ -250,7 +250,7 @@ fn a_batch_is_sent_within_the_time_for_which_postgres_knows_its_edge() {
     let hour = batch.hour().unwrap();
     assert!(!batch.is_too_old(hour + limits::TRAFFIC_SENT_WITHIN));
     assert!(batch.is_too_old(hour + limits::TRAFFIC_SENT_WITHIN + std::time::Duration::from_secs(1)));
-    // The job of admin that forgets edges leaves a day between.
+    // The job of admin that forgets edges leaves a day in between.
     let forgotten_after = std::time::Duration::from_hours(7 * 24);
     assert!(limits::TRAFFIC_SENT_WITHIN + std::time::Duration::from_hours(24) <= forgotten_after);
 }
@@ -301,7 +301,7 @@ fn batches_are_added_up_within_the_bounds_of_a_statement() {
         Item::Batch(first) => outbox.add_up(first),
         Item::Run(_) => panic!("everything is in memory"),
     };
-    // The same projects again and again are one part each.
+    // Repeated traffic of the same projects becomes one part each.
     for _ in 0..10 {
         (1..=3).for_each(|number| assert_eq!(outbox.put(traffic(number, 2)), 0));
     }
@@ -315,14 +315,14 @@ fn batches_are_added_up_within_the_bounds_of_a_statement() {
     }
     assert_eq!((outbox.len(), outbox.bytes()), (0, 0));
 
-    // Another hour is another statement.
+    // Another hour requires another statement.
     assert_eq!(outbox.put(traffic(1, 1)), 0);
     let mut later = traffic(1, 1);
     later[0].hour = later[0].hour + domain::traffic::HOUR;
     assert_eq!(outbox.put(later), 0);
     assert_eq!((first(&outbox).batch.number, first(&outbox).batch.number), (31, 32));
 
-    // Those all of which was sent ahead do not keep the others apart.
+    // Batches that were sent ahead entirely do not separate the others.
     for number in [1, 2, 1, 2, 1] {
         assert_eq!(outbox.put(traffic(number, 1)), 0);
     }
@@ -330,7 +330,7 @@ fn batches_are_added_up_within_the_bounds_of_a_statement() {
     let Sum { batch, segments } = first(&outbox);
     assert_eq!((batch.number, batch.answers(), segments.len()), (37, 2, 5));
 
-    // So is what would make a statement too large; whole batches stay together.
+    // A batch that would make a statement too large is left for the next one, as a whole.
     let many = limits::TRAFFIC_SENT_PROJECTS + 10;
     (1..=many).for_each(|number| assert_eq!(outbox.put(traffic(number, 1)), 0));
     let mut sums = Vec::new();

@@ -1,4 +1,4 @@
-//! What stands in a request about who sent it and what for, read before it is answered, because the answer takes the request.
+//! Reads from a request who sent it and for what, before it is answered, because answering consumes the request.
 
 use domain::{
     ProjectId,
@@ -23,41 +23,35 @@ const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
 
-/// Who sent a request, and what for.
 pub(crate) struct Client {
     pub(in super::super) who: Who,
     pub(in super::super) purpose: Purpose,
-    /// The page that led to it, as the client says.
+    /// The page that led to it, as the client states.
     pub(in super::super) referer: Option<HeaderValue>,
 }
 
-/// The sender of a request.
 #[derive(Clone, Copy)]
 pub(in super::super) enum Who {
-    /// A client of this kind.
     Known(ClientKind),
-    /// A visitor that may be a person.
     Browser(Visitor),
 }
 
-/// What a request asks for, as far as its fields say so.
+/// The purpose of a request, as far as its fields state one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Purpose {
-    /// A page to show, or anything that a program takes.
+    /// A page to show, or anything that a program requests.
     Page {
         /// Whether the client has an earlier copy, and so may have those of the page's parts.
         has_copy: bool,
     },
-    /// A part of a page of the same site.
     Part,
-    /// A part of a page, if what is answered can be one and the page that led to it is of the same site.
+    /// A part of a page, if the response can be one and the page that led to it belongs to the same site.
     MaybePart,
-    /// Neither.
     Other,
 }
 
 impl Purpose {
-    /// Of a browser's request.
+    /// Determines the purpose of a browser's request.
     fn of(method: &Method, headers: &HeaderMap) -> Self {
         if method != Method::GET || headers.contains_key(SEC_PURPOSE) {
             return Self::Other;
@@ -65,14 +59,14 @@ impl Purpose {
         let field = |name| headers.get(name).map(HeaderValue::as_bytes);
         match field(SEC_FETCH_DEST) {
             Some(b"document") => Self::page(headers),
-            // As a service worker hands it on.
+            // A navigation passed on by a service worker.
             Some(b"empty") if field(SEC_FETCH_MODE) == Some(b"navigate") => Self::page(headers),
             Some(b"style" | b"script" | b"image" | b"font") => {
                 let is_own = matches!(field(SEC_FETCH_SITE), Some(b"same-origin" | b"same-site"));
                 if is_own { Self::Part } else { Self::Other }
             }
             Some(_) => Self::Other,
-            // Browsers say it over HTTPS only, and old ones never.
+            // Browsers send it over HTTPS only, and old ones never.
             None if accepts_html(headers) => Self::page(headers),
             None => Self::MaybePart,
         }
@@ -85,7 +79,6 @@ impl Purpose {
 }
 
 impl Client {
-    /// The agent that says its name.
     pub(crate) fn agent(&self) -> Option<&'static Agent> {
         match self.who {
             Who::Known(kind) => kind.agent,
@@ -95,7 +88,6 @@ impl Client {
 }
 
 impl Traffic {
-    /// Judges who sent a request to a site of `project`.
     pub(crate) fn client(&self, request: &Claim<'_>, project: &ProjectId) -> Client {
         let fields = Fields::of(request.headers);
         let known = |class, agent, evidence| {

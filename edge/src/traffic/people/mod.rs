@@ -1,9 +1,9 @@
-//! People and what pretends to be them: a client that may be a browser is judged by what it does.
+//! Tells people from programs that pretend to be browsers, by their behavior.
 //!
-//! A page with parts of its own waits until its visitor loads one of them, as a browser does; then the visitor is a person for
-//! the rest of the day. Whoever loads none in time is a program. [`client`] reads what stands in a request, [`referrer`] where it
-//! came from, [`salts`] keeps the key under which visitors are hashed, [`sent`] what Postgres knows of them already. All of it is
-//! in memory only, and nothing of it leads back to a client. Start with [`People::judge`].
+//! A page with parts waits until its visitor loads one of them, as a browser does; the visitor then counts as a person
+//! for the rest of the day. A visitor that loads none in time counts as a program. [`client`] reads a request,
+//! [`referrer`] its origin, [`salts`] holds the key under which visitors are hashed, and [`sent`] what Postgres already
+//! knows of them. Everything is in memory only and cannot be traced back to a client. Start with [`People::judge`].
 
 pub(super) mod client;
 pub(super) mod referrer;
@@ -32,17 +32,13 @@ use domain::{
 pub(super) use self::salts::Salts;
 use crate::limits;
 
-/// Bytes that a visitor who waits takes beside the keys of its pages, about.
+/// Approximate memory in bytes of a waiting visitor, without the keys of its pages.
 const ENTRY_WEIGHT: usize = 256;
 
-/// A client, as far as it is told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClientKind {
-    /// Its class.
     pub(super) class: VisitorClass,
-    /// Its row in the table of agents, when it names itself.
     pub(super) agent: Option<&'static Agent>,
-    /// The reason for the class.
     pub(super) evidence: Evidence,
 }
 
@@ -54,76 +50,67 @@ pub(crate) struct Visitor {
     is_shared: bool,
 }
 
-/// What a visitor that may be a browser did.
+/// An action of a visitor that may be a browser.
 pub(super) enum Deed<'d> {
-    /// It took a page.
     Page {
-        /// The key of the view.
         key: &'d str,
         /// Whether a browser would now load parts of the page.
         loads_parts: bool,
     },
-    /// It took a part of a page of the same site.
     Part,
-    /// Anything else.
     Other,
 }
 
-/// What is known of a visitor after a deed.
+/// The state of a visitor after an action.
 pub(super) struct Outcome {
-    /// What it is; none while it waits.
+    /// Its classification; `None` while it is pending.
     pub(super) kind: Option<ClientKind>,
-    /// The visitor, when this was its first page of the day.
+    /// The visitor's register, if this was its first page of the day.
     pub(super) register: Option<Register>,
-    /// What had waited, and is of the same kind.
+    /// The actions that were pending and are now settled with the same classification.
     pub(super) settled: Option<Waiting>,
 }
 
-/// What a visitor did until it is known what it is.
+/// The actions of a visitor that is not classified yet.
 pub(super) struct Waiting {
-    /// The site.
     pub(super) site: Arc<Site>,
-    /// All answers.
     pub(super) count: Count,
-    /// Pages among them, by the keys of their views.
     pub(super) pages: Vec<(Box<str>, Count)>,
-    /// The visitor, unless it was counted before.
+    /// The visitor's register, unless it was counted before.
     pub(super) register: Option<Register>,
     since: Timestamp,
 }
 
-/// Visitors of this edge who may be people.
+/// The visitors of this edge who may be people.
 pub(super) struct People {
     stripes: Box<[Stripe]>,
 }
 
-/// A part of the visitors, on cache lines of its own.
+/// A part of the visitors, on its own cache lines.
 #[repr(align(128))]
 #[derive(Default)]
 struct Stripe(Mutex<Visitors>);
 
 #[derive(Default)]
 struct Visitors {
-    /// Those met lately, and those before them: of whom nobody heard for long is forgotten.
+    /// Recent visitors, and those of the generation before: visitors not seen for long are forgotten.
     known: ByVisitor<Known>,
     known_before: ByVisitor<Known>,
     waiting: ByVisitor<Waiting>,
-    /// Those who wait, and some who waited, the first to be judged first.
+    /// Waiting visitors, and some that no longer wait, oldest first.
     order: VecDeque<(Timestamp, u64)>,
-    /// Bytes of those who wait.
     weight: usize,
 }
 
 type ByVisitor<V> = HashMap<u64, V, BuildHasherDefault<AsItIs>>;
 
-/// The key is a keyed hash already.
+/// Passes the key through: it is already a keyed hash.
 #[derive(Default)]
 struct AsItIs(u64);
 
 #[derive(Clone, Copy, Default)]
 struct Known {
     verdict: Option<Verdict>,
-    /// Whether it is among the day's visitors.
     is_counted: bool,
 }
 
@@ -150,22 +137,19 @@ impl Hasher for AsItIs {
 }
 
 impl ClientKind {
-    /// A person by what it did.
     const PERSON: Self = Self { class: VisitorClass::Person, agent: None, evidence: Evidence::Behaviour };
-    /// A client that looks like a person's, and of which no more is known.
+    /// A client that looks like a person's browser, without further evidence.
     pub(super) const LIKELY_PERSON: Self = Self { evidence: Evidence::Fields, ..Self::PERSON };
-    /// A program by what it did.
     pub(super) const AUTOMATION: Self = Self { class: VisitorClass::Automation, ..Self::PERSON };
 
-    /// Whether it is a person.
     pub(super) fn is_person(self) -> bool {
         self.class == VisitorClass::Person
     }
 
-    /// Whether both are of the same agent and class, for the same reason.
+    /// Returns whether both are the same agent and class, for the same reason.
     pub(super) fn is_same(self, other: Self) -> bool {
         let is_same_agent = match (self.agent, other.agent) {
-            // Several rows of the table may be one agent.
+            // Several rows of the table may describe one agent.
             (Some(agent), Some(other)) => ptr::eq(agent, other) || agent.name == other.name,
             (None, None) => true,
             _ => false,
@@ -184,7 +168,7 @@ impl Verdict {
 }
 
 impl Visitor {
-    /// A visitor with this keyed hash, whose salt all edges share or not.
+    /// Creates a visitor from a keyed hash; `is_shared` tells whether all edges share its salt.
     pub(super) fn new(hash: u64, is_shared: bool) -> Self {
         Self { hash, is_shared }
     }
@@ -228,7 +212,7 @@ impl Visitors {
         self.known.insert(visitor.hash, known);
     }
 
-    /// The visitor's register, unless it was counted before. It is from now on.
+    /// Returns the visitor's register if it is not counted yet, and marks it as counted.
     fn count(&mut self, visitor: Visitor, known: Known) -> Option<Register> {
         if known.is_counted {
             return None;
@@ -268,7 +252,6 @@ impl Visitors {
         }
     }
 
-    /// A page of a visitor that may be anything.
     fn take_page(
         &mut self,
         visitor: Visitor,
@@ -282,7 +265,7 @@ impl Visitors {
             && (loads_parts || count.requests == 0)
         {
             if waiting.pages.len() >= limits::WAITING_PAGES && count.requests > 0 {
-                // No browser shows so many pages without a part of any.
+                // A browser does not show this many pages without loading a part of any.
                 self.remember(visitor, Known { verdict: Some(Verdict::Automation), ..known });
                 let settled = self.settle(visitor.hash);
                 return Outcome { kind: Some(ClientKind::AUTOMATION), register: None, settled };
@@ -309,7 +292,7 @@ impl Visitors {
         WAITS
     }
 
-    /// Takes out those whose time is up at `now`, or everybody.
+    /// Takes out the visitors whose time is up at `now`, or all of them if `is_end`.
     fn overdue(&mut self, now: Timestamp, is_end: bool, found: &mut Vec<(ClientKind, Waiting)>) {
         while let Some(&(since, hash)) = self.order.front() {
             let is_overdue = now.since(since) >= limits::PARTS_WITHIN;
@@ -333,27 +316,23 @@ impl Visitors {
     }
 }
 
-/// Where and when something was done.
 pub(super) struct At<'a> {
-    /// The site.
     pub(super) site: &'a Arc<Site>,
-    /// Reads the time, which most deeds need not know.
+    /// Reads the clock; most actions do not need it.
     pub(super) now: &'a dyn Fn() -> Timestamp,
 }
 
 impl People {
-    /// Nobody yet.
     pub(super) fn new() -> Self {
         Self { stripes: (0..limits::VISITOR_STRIPES).map(|_| Stripe::default()).collect() }
     }
 
-    /// Judges a visitor by what it does now, and did before. What it does counts as `count`; of more bytes of an earlier deed, it
-    /// has no request.
+    /// Classifies a visitor by this action and earlier ones. `count` has no request if it adds bytes to an earlier one.
     pub(super) fn judge(&self, visitor: Visitor, deed: &Deed<'_>, count: Count, at: &At<'_>) -> Outcome {
         self.stripe(visitor.hash).judge(visitor, deed, count, at)
     }
 
-    /// Takes out what waited for too long, and with `is_end` all that waits. Who loaded no part in time is a program.
+    /// Takes out the visitors whose time is up, or all if `is_end`. A visitor that loaded no part in time is a program.
     pub(super) fn settle(&self, now: Timestamp, is_end: bool) -> Vec<(ClientKind, Waiting)> {
         let mut found = Vec::new();
         for stripe in &self.stripes {
@@ -363,7 +342,7 @@ impl People {
     }
 
     fn stripe(&self, hash: u64) -> MutexGuard<'_, Visitors> {
-        // Not the bits by which the maps choose their places.
+        // Uses other bits than the maps do for their buckets.
         lock(&self.stripes[(hash >> 32) as usize % self.stripes.len()])
     }
 }

@@ -1,4 +1,4 @@
-//! Where a visit came from: the host of the page that led here, and never more of another site than that.
+//! The origin of a visit: the host of the page that led here, and nothing else of other sites.
 
 use std::borrow::Cow;
 
@@ -7,17 +7,15 @@ use http::HeaderValue;
 
 use crate::{limits, traffic::cut};
 
-/// The page that led to a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(in super::super) struct Referrer<'r> {
-    /// Its host, in lower case and without a port.
+    /// The host, in lower case and without a port.
     pub(in super::super) host: Cow<'r, str>,
-    /// Its path, without the query.
     path: &'r str,
 }
 
 impl<'r> Referrer<'r> {
-    /// Reads a `Referer`; none of what is no address of a web page.
+    /// Parses a `Referer`. Returns `None` if it is not the address of a web page.
     pub(in super::super) fn parse(value: &'r HeaderValue) -> Option<Self> {
         let text = value.to_str().ok()?;
         let (scheme, rest) = text.split_once("://")?;
@@ -26,19 +24,18 @@ impl<'r> Referrer<'r> {
         }
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let path = path.split(['?', '#']).next().filter(|path| !path.is_empty()).unwrap_or("/");
-        // What stands before an `@` is a user's, and may look like a host and a port.
+        // Text before an `@` is user information, which may look like a host and a port.
         let authority = Some(authority).filter(|authority| !authority.contains('@'))?;
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
         Some(Self { host: host_of(host)?, path })
     }
 
-    /// Its path, as it is counted.
     pub(in super::super) fn counted_path(&self) -> Cow<'r, str> {
         cut(self.path)
     }
 }
 
-/// A hostname in lower case. None of what cannot be one, and so could hold anything.
+/// Returns a hostname in lower case, or `None` for invalid ones, which could contain anything.
 fn host_of(text: &str) -> Option<Cow<'_, str>> {
     let text = text.trim_end_matches('.');
     let is_host = text.contains(|byte: char| byte.is_ascii_alphanumeric())
@@ -49,14 +46,14 @@ fn host_of(text: &str) -> Option<Cow<'_, str>> {
     })
 }
 
-/// The AI assistant or search that a query names as its source: many of them keep their address to themselves.
+/// Returns the AI assistant or search that a query names as its source: many of them send no `Referer`.
 pub(in super::super) fn assistant(query: &str) -> Option<Cow<'_, str>> {
     let source = query.split('&').find_map(|pair| pair.strip_prefix("utm_source="))?;
     let source = host_of(source)?;
     if agents::operator_of_referrer(&source).is_some() {
         return Some(source);
     }
-    // Some write the name without its domain.
+    // Some give the name without its domain.
     let with_domain = ["com", "ai"].into_iter().map(|domain| format!("{source}.{domain}"));
     let mut known = with_domain.filter(|host| agents::operator_of_referrer(host).is_some());
     known.next().map(Cow::from)

@@ -1,4 +1,4 @@
-//! The key under which visitors are hashed: random, of one UTC day, the same on all edges, and gone when the day is over.
+//! The key under which visitors are hashed: random, the same on all edges, and valid for one UTC day only.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -15,24 +15,23 @@ use tokio_util::sync::CancellationToken;
 use super::Visitor;
 use crate::{limits, metrics};
 
-/// The salt of today.
 pub(in super::super) struct Salts(ArcSwap<Salt>);
 
 struct Salt {
     hasher: SipHasher13,
-    /// The day for which all edges have it; none of one that this edge made up for itself.
+    /// The day for which all edges share it; `None` for a salt that this edge generated.
     shared_on: Option<Date>,
     made_on: Option<Date>,
 }
 
 impl Salt {
-    /// A salt of this edge alone: enough to know a visitor again, not to count visitors.
+    /// Generates a salt of this edge alone: sufficient to recognize a visitor, not to count visitors.
     fn own(day: Option<Date>) -> Self {
         Self { shared_on: None, ..Self::shared(day, &random()) }
     }
 
     fn shared(day: Option<Date>, salt: &[u8; limits::SALT_BYTES]) -> Self {
-        // The hash takes half of it as its key. The other half goes in front of all that is hashed.
+        // Half of the salt is the key of the hash. The other half is prefixed to everything hashed.
         let (key, rest) = salt.split_at(limits::SALT_BYTES / 2);
         let mut hasher = SipHasher13::new_with_key(key.try_into().unwrap_or(&[0; limits::SALT_BYTES / 2]));
         std::hash::Hasher::write(&mut hasher, rest);
@@ -41,18 +40,17 @@ impl Salt {
 }
 
 impl Salts {
-    /// A salt of this edge alone, until [`Self::follow`] has found the one that all share.
+    /// Creates a salt of this edge alone, until [`Self::follow`] has read the shared one.
     pub(in super::super) fn new() -> Self {
         Self(ArcSwap::from_pointee(Salt::own(None)))
     }
 
-    /// The visitor of a site of `project` at `address` with this `User-Agent`, for today.
     pub(in super::super) fn visitor(&self, project: &ProjectId, address: IpAddr, user_agent: &[u8]) -> Visitor {
         use std::hash::Hasher as _;
 
         let salt = self.0.load();
         let mut hasher = salt.hasher;
-        // Ids of projects are of one length, and so are addresses in this form.
+        // Project ids have a fixed length, and so have addresses in this form.
         hasher.write(project.as_str().as_bytes());
         let address = match address {
             IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -63,17 +61,15 @@ impl Salts {
         Visitor::new(hasher.finish(), salt.shared_on.is_some())
     }
 
-    /// Whether visitors can be counted now.
     pub(in super::super) fn is_shared(&self) -> bool {
         self.0.load().shared_on.is_some()
     }
 
-    /// Takes the salt of `day` that all edges share.
     pub(in super::super) fn share(&self, day: Date, salt: &[u8; limits::SALT_BYTES]) {
         self.0.store(Salt::shared(Some(day), salt).into());
     }
 
-    /// Whether the shared salt is that of `day`. A salt of another day is replaced by one of this edge alone.
+    /// Returns whether the shared salt is that of `day`. Replaces a salt of another day by one of this edge alone.
     fn is_of(&self, day: Date) -> bool {
         let current = self.0.load();
         if current.made_on.is_some_and(|made| made != day) {
@@ -83,10 +79,10 @@ impl Salts {
         current.shared_on.is_some()
     }
 
-    /// Keeps the salt that of today, by `db`, until `stop`. While it cannot be read, visitors are not counted.
+    /// Keeps the salt up to date with `db` until `stop`. While it cannot be read, visitors are not counted.
     pub(in super::super) async fn follow(&self, db: PgPool, clock: &Clock, stop: CancellationToken) {
         let mut tomorrow = None;
-        // Not all edges at the same moment.
+        // Randomized, so that edges do not all read at the same moment.
         let ahead = rand::rng().random_range(limits::SALT_AHEAD / 2..limits::SALT_AHEAD);
         while !stop.is_cancelled() {
             let now = clock.now();

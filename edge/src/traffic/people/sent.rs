@@ -1,4 +1,4 @@
-//! What Postgres knows of the day's visitors already, so that only what changes is sent. To forget it costs bytes and no count.
+//! The day's visitors that Postgres already knows, so that only changes are sent. Forgetting them loses no count.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use time::Date;
 
 use crate::limits;
 
-/// Registers that were sent, of projects with many visitors.
+/// The registers that were sent, for projects with many visitors.
 #[derive(Default)]
 pub(in super::super) struct Sent {
     day: Option<Date>,
@@ -25,7 +25,7 @@ struct Registers {
 }
 
 impl Sent {
-    /// Begins anew when it is another day. Returns whether it is.
+    /// Resets the registers when a new day begins. Returns whether it did.
     pub(in super::super) fn begin(&mut self, day: Date) -> bool {
         let is_new = self.day.is_some_and(|known| known != day);
         if is_new {
@@ -35,7 +35,7 @@ impl Sent {
         is_new
     }
 
-    /// Leaves those registers that change what was sent.
+    /// Retains the registers that change what was sent.
     pub(in super::super) fn retain_new(&mut self, project: &ProjectId, registers: &mut Vec<Register>) {
         if registers.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Requests as browsers send them are those of browsers; a field that no browser sends so gives a program away.
+//! Requests as real browsers send them are classified as browsers; a field that no browser sends gives a program away.
 
 use super::*;
 
@@ -15,7 +15,6 @@ const BRANDS: &str = "\"Chromium\";v=\"142\", \"Google Chrome\";v=\"142\", \"Not
 const PAGES: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 const ENGLISH: (&str, &str) = ("accept-language", "en-GB,en;q=0.9");
 
-/// A navigation as a browser of these days sends it.
 fn navigation(user_agent: &'static str) -> Vec<(&'static str, &'static str)> {
     let mut fields = vec![
         ("user-agent", user_agent),
@@ -34,7 +33,7 @@ fn navigation(user_agent: &'static str) -> Vec<(&'static str, &'static str)> {
     fields
 }
 
-/// The fields with another value of one of them, or without it.
+/// Replaces the value of a field, or removes it.
 fn with(
     mut fields: Vec<(&'static str, &'static str)>,
     name: &str,
@@ -64,7 +63,7 @@ fn browsers_of_these_days_are_browsers() {
         ] {
             assert_eq!(judged(&part(mode, dest)), Judgement::Browser, "{user_agent} {mode} {dest}");
         }
-        // A form, and a navigation that a service worker hands on.
+        // A form submission, and a navigation that a service worker passes on.
         assert_eq!(judged_of(&Method::POST, true, &navigation(user_agent)), Judgement::Browser);
         assert_eq!(judged(&with(navigation(user_agent), "sec-fetch-dest", Some("empty"))), Judgement::Browser);
     }

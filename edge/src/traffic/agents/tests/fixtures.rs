@@ -1,4 +1,4 @@
-//! The table and the words against collections of user agents that others keep.
+//! Tests the table and the words against public collections of user agents.
 
 use std::{
     collections::BTreeSet,
@@ -41,7 +41,7 @@ fn is_program(text: &str) -> bool {
     matches!(text::read(text.as_bytes()), Said::Agent(_))
 }
 
-/// Asserts that of all these user agents together `least` in a thousand are what they are said to be.
+/// Asserts that at least `least` in a thousand of all these user agents are classified correctly.
 #[expect(clippy::print_stdout, reason = "the figures are the result")]
 fn assert_share(collections: [(&str, BTreeSet<String>); 2], are_programs: bool, least: usize) {
     let (mut all, mut right) = (0, 0);
@@ -58,10 +58,9 @@ fn assert_share(collections: [(&str, BTreeSet<String>); 2], are_programs: bool, 
     assert!(right * 1_000 >= all * least, "{right} of {all} are right");
 }
 
-/// Collections by name.
 type Collections = [(&'static str, BTreeSet<String>); 2];
 
-/// The collections of crawlers and of browsers, without the few texts that stand on both sides.
+/// Returns the collections of crawlers and of browsers, without the few texts that are in both.
 fn collections() -> (Collections, Collections) {
     let mut crawlers = [("isbot", lines(CRAWLERS)), ("crawler-user-agents", crawler_user_agents())];
     let mut browsers = [("isbot", lines(BROWSERS)), ("user-agents", user_agents())];

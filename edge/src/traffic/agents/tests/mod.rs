@@ -1,4 +1,4 @@
-//! Who asks is told from real user agents, and from requests as real programs send them.
+//! Classification of real user agents, and of requests as real programs send them.
 
 mod fields;
 mod fixtures;
@@ -12,7 +12,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
 use super::*;
 
-/// Judges a request with these fields for a page, over TLS.
 fn judged(fields: &[(&str, &str)]) -> Judgement {
     judged_of(&Method::GET, true, fields)
 }

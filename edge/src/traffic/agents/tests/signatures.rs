@@ -1,4 +1,4 @@
-//! Requests that an agent has signed, and those that only look so.
+//! Signed requests of agents, and those that only look signed.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use db::stats::agents::AgentKey;
@@ -10,7 +10,6 @@ use crate::limits;
 const KEY_ID: &str = "poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U";
 const CHATGPT: &str = "\"https://chatgpt.com\"";
 
-/// An agent's key, and the directory that has it.
 struct Signer {
     pair: KeyPair,
     agents: Agents,
@@ -30,7 +29,7 @@ impl Signer {
         Self { pair, agents }
     }
 
-    /// The fields of a signature over these lines, with these parameters.
+    /// Returns the fields of a signature over these lines, with these parameters.
     fn sign(&self, lines: &str, parameters: &str) -> [(&'static str, String); 2] {
         let base = format!("{lines}\"@signature-params\": {parameters}");
         let signature = BASE64_STANDARD.encode(self.pair.sign(base.as_bytes()).unwrap());
@@ -50,7 +49,7 @@ impl Signer {
     }
 }
 
-/// The parameters of a signature that holds, but for `key_id`, its times and its tag.
+/// Returns the parameters of a signature that is valid except for the given `key_id`, times and tag.
 fn parameters(parts: &str, key_id: &str, created: i64, expires: i64, tag: &str) -> String {
     format!(
         "({parts});created={created};expires={expires};keyid=\"{key_id}\";alg=\"ed25519\";nonce=\"a,b\";tag=\"{tag}\""
@@ -78,7 +77,7 @@ fn signer_of(judgement: Judgement) -> Option<&'static str> {
 fn a_signature_is_worth_more_than_a_name() {
     let signer = Signer::new();
     assert_eq!(signer_of(signer.judge(signer.sign(LINES, &good(PARTS)), &FIELDS)), Some("ChatGPT Agent"));
-    // The operator's other programs may sign with the same key.
+    // Other programs of the operator may sign with the same key.
     let as_bot = [FIELDS[0], FIELDS[1], ("user-agent", "GPTBot/1.2")];
     assert_eq!(signer_of(signer.judge(signer.sign(LINES, &good(PARTS)), &as_bot)), Some("GPTBot"));
     let as_another = [FIELDS[0], FIELDS[1], ("user-agent", "curl/8.10.1")];
@@ -91,7 +90,7 @@ fn more_parts_may_be_covered() {
     let parts = format!("\"@method\" {PARTS} \"@path\" \"@query\" \"user-agent\"");
     let lines = format!("\"@method\": GET\n{LINES}\"@path\": /page\n\"@query\": ?a=b\n\"user-agent\": {CHROME}\n");
     assert_eq!(signer_of(signer.judge(signer.sign(&lines, &good(&parts)), &FIELDS)), Some("ChatGPT Agent"));
-    // The later drafts make a dictionary of the agent's field.
+    // Later drafts make the agent's field a dictionary.
     let parts = "\"@authority\" \"signature-agent\";key=\"sig1\"";
     let lines = "\"@authority\": engine.example\n\"signature-agent\";key=\"sig1\": \"https://chatgpt.com\"\n";
     let fields = [FIELDS[0], ("signature-agent", "sig1=\"https://chatgpt.com\""), FIELDS[2]];

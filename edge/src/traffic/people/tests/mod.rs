@@ -1,4 +1,4 @@
-//! Visitors are told apart by what they do, and every answer is counted as somebody's once.
+//! Visitors are classified by what they do, and every response is counted exactly once.
 
 use std::{
     collections::BTreeMap,
@@ -28,14 +28,13 @@ const PAGE: Purpose = Purpose::Page { has_copy: false };
 const WITH_PARTS: Served = Served::Page { loads_parts: true };
 const WITHOUT_PARTS: Served = Served::Page { loads_parts: false };
 
-/// Traffic whose time is the test's.
+/// Traffic with a clock that the test controls.
 struct Scene {
     traffic: &'static Traffic,
     millis: &'static AtomicU64,
     site: Arc<Site>,
 }
 
-/// A request and its answer.
 #[derive(Clone)]
 struct Visit {
     who: Who,
@@ -55,7 +54,7 @@ impl Visit {
 }
 
 impl Scene {
-    /// At noon, with the salt that all edges share.
+    /// Starts at noon, with the salt that all edges share.
     fn new() -> Self {
         let millis: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(1_800_014_400_000)));
         let now = || Timestamp::from_unix_millis(i64::try_from(millis.load(Ordering::Relaxed)).unwrap());
@@ -83,7 +82,6 @@ impl Scene {
         self.millis.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
     }
 
-    /// The visitor with this number.
     fn visitor(&self, number: u32) -> Who {
         let address = IpAddr::V4(Ipv4Addr::from_bits(number));
         Who::Browser(self.traffic.salts.visitor(&self.site.project, address, b"Mozilla/5.0"))
@@ -132,7 +130,6 @@ impl Scene {
     }
 }
 
-/// What was collected of the site.
 struct Counted(Option<HourTraffic>);
 
 impl Counted {
@@ -141,7 +138,6 @@ impl Counted {
         entries.map(|entry| (&*entry.key, entry.count.requests)).collect()
     }
 
-    /// Requests by class and evidence.
     fn classes(&self) -> Vec<(&str, u64)> {
         self.of(EntryKind::Agent).into_iter().collect()
     }
@@ -179,7 +175,7 @@ fn who_loads_a_part_of_a_page_is_a_person_for_the_rest_of_the_day() {
     scene.page(1, "/");
     let later = scene.collect();
     assert_eq!((later.classes(), later.pageviews(), later.visitors()), (vec![(PERSON, 1)], 1, 0));
-    // On the next day it is somebody else.
+    // On the next day it is a new visitor.
     scene.pass(Duration::from_hours(12));
     scene.collect();
     scene.traffic.salts.share(scene.traffic.clock.now().as_datetime().date(), &[8; limits::SALT_BYTES]);
@@ -220,7 +216,7 @@ fn pages_of_which_nothing_need_be_loaded_are_judged_by_the_request() {
     scene.visit(&Visit::of(one, "/plain", PAGE, WITHOUT_PARTS));
     let counted = scene.collect();
     assert_eq!((counted.classes(), counted.pageviews(), counted.visitors()), (vec![(LIKELY, 3)], 3, 2));
-    // No views: another status, another method or purpose, no page.
+    // Not views: another status, another method or purpose, no page.
     scene.visit(&Visit { status: 206, ..Visit::of(one, "/", PAGE, WITHOUT_PARTS) });
     scene.visit(&Visit { status: 404, ..Visit::of(one, "/", PAGE, WITHOUT_PARTS) });
     scene.visit(&Visit::of(one, "/", Purpose::Other, WITHOUT_PARTS));
