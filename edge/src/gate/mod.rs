@@ -1,7 +1,7 @@
-//! The gate before a site that is not public: it decides who passes, and what the others are answered.
+//! The gate before a site that is not public: admits visitors, and responds to everybody else.
 //!
-//! It fails closed: whatever cannot be verified does not pass. Start with [`Gatekeeper::admit`]; [`cookie`] is
-//! what a visitor keeps, [`guesses`] bounds what a stranger may try, [`org`] is the gate of an organization.
+//! It fails closed: whatever cannot be verified is refused. Start with [`Gatekeeper::admit`]. [`cookie`] is what an
+//! admitted visitor keeps, [`guesses`] limits password guesses, and [`org`] is the gate of an organization.
 
 mod cookie;
 mod credentials;
@@ -57,36 +57,37 @@ const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Decides who passes.
+/// Decides which visitors a site admits.
 pub struct Gatekeeper {
     cookies: Cookies,
     verified: Verified,
     guesses: Guesses,
     site_guesses: SiteGuesses,
     hashing: Turns<Client>,
-    /// Turns of whoever owns the sites, of the same number: many clients who guess at one account's sites leave one to the others'.
+    /// Turns by the sites' owner, so that many clients guessing at one account's sites leave a turn for others' sites.
     hashing_of_sites: Turns<PayingAccount>,
-    /// Where the memory is charged that hashes take.
+    /// Charged for the memory that hashes take.
     account: Account,
     org: OrgGate,
     clock: Clock,
 }
 
-/// The outcome of a guess at a password.
 enum Guess {
     Right,
     Wrong,
     /// This client has guessed wrong too often; seconds to wait.
     TooMany(u64),
-    /// Everybody together has guessed wrong too often, or this client within an hour; seconds to wait.
+    /// All clients together have guessed wrong too often, or this client within an hour; seconds to wait.
     TooManyByAll(u64),
-    /// Too many guesses are being checked at once, or too many clients guess.
+    /// Too many guesses are being verified, or too many clients are guessing.
     Busy,
 }
 
 impl Gatekeeper {
-    /// With nobody verified yet. Members sign in at `console_url`. Up to `hashes` passwords are hashed at a time, one a core when that
-    /// is 0; the memory that they take is charged to `account`. Guesses at a site are counted in `redis`, over all edges.
+    /// Creates a gatekeeper without verified visitors.
+    ///
+    /// Members sign in at `console_url`. Up to `hashes` passwords are hashed concurrently; 0 means one per core, and at
+    /// least two. The memory for it is charged to `account`. Guesses at a site are counted in `redis`, over all edges.
     pub fn new(
         key: &EdgeKey,
         members: Arc<dyn Members>,
@@ -100,7 +101,7 @@ impl Gatekeeper {
         let key = key.gate_cookies();
         let hashing_of_sites = Bounds {
             total: hashes,
-            // All but one: a site that many visit at once is not slower for it than it has to be.
+            // All but one, so that many concurrent visits of one site are not slowed down more than necessary.
             share: hashes.saturating_sub(1).max(1),
             waiting: HASHES_WAITING,
             waiting_share: HASHES_WAITING_PER_ACCOUNT,
@@ -112,7 +113,7 @@ impl Gatekeeper {
             site_guesses: SiteGuesses::new(&key, redis),
             hashing: Turns::new(Bounds {
                 total: hashes,
-                // No more than may be wrong: those who are right do not wait for one another's outcome.
+                // At most the number of allowed wrong guesses, so that right ones do not wait for each other's outcome.
                 share: (hashes / 2).clamp(1, GUESSES_PER_MINUTE as usize),
                 waiting: HASHES_WAITING,
                 waiting_share: HASHES_WAITING_PER_CLIENT,
@@ -124,7 +125,6 @@ impl Gatekeeper {
         }
     }
 
-    /// Lets a visitor pass who may; fails with the answer for everybody else.
     pub(crate) async fn admit<B>(
         &self,
         head: &Parts,
@@ -139,7 +139,7 @@ impl Gatekeeper {
         if site.gate == Gate::Public {
             return past_gate(head);
         }
-        // Passwords and cookies do not travel in the clear.
+        // Passwords and cookies must not be sent in the clear.
         if !visit.tls {
             return Err(Box::new(to_https(head, visit)));
         }
@@ -192,7 +192,7 @@ impl Gatekeeper {
         }
     }
 
-    /// Judges `Authorization: Basic`, which scripts send. A visitor who sends none is shown the form, or asked for it.
+    /// Verifies `Authorization: Basic`, which scripts send. Without it, the visitor receives the form, or a challenge.
     async fn judge_credentials(
         &self,
         head: &Parts,
@@ -221,10 +221,9 @@ impl Gatekeeper {
         }
     }
 
-    /// Weighs a password against its `hash`. It is wrong in any case where `may_be_right` does not hold. Only wrong ones count; what the
-    /// others cost is bounded by the turns of hashes.
+    /// Verifies a password, which is wrong unless `may_be_right`. Turns limit the cost, and only wrong guesses count.
     async fn guess(&self, visit: &Visit, site: &Site, hash: &Arc<str>, password: String, may_be_right: bool) -> Guess {
-        // Those who have none left are not to wait for a turn, nor others for them.
+        // Checked first: a client without guesses must neither wait for a turn nor delay others.
         if let Some(seconds) = self.guesses.wait(&site.project, visit.client) {
             return Guess::TooMany(seconds);
         }
@@ -245,7 +244,7 @@ impl Gatekeeper {
             return Guess::Busy;
         };
         let (hash, by_all) = (hash.clone(), by_all.made());
-        // Turns and memory go along: they end with the hash, even when the visitor leaves before.
+        // The turns and the grant last until the hash is computed, even if the visitor disconnects.
         let verify = move || {
             let right = passwords::verify(&hash, &password);
             drop((turn, of_site, grant));
@@ -263,7 +262,7 @@ impl Gatekeeper {
     }
 }
 
-/// Whether a person waits for a page. Browsers say so; of the others, who accepts pages may be one.
+/// Returns whether a person navigates to a page. Browsers say so; any other client that accepts HTML may be a person.
 fn navigates(head: &Parts) -> bool {
     if head.method != Method::GET && head.method != Method::HEAD {
         return false;
@@ -274,14 +273,12 @@ fn navigates(head: &Parts) -> bool {
     }
 }
 
-/// Whether a browser sends a request, as it says of each what for. Told of `Basic`, it would show a dialogue of its own, which the form
-/// is there instead of, also in the midst of a page that was opened before.
+/// Returns whether a browser sent the request, by its fetch metadata. The form replaces its own `Basic` dialogue.
 fn is_of_browser(head: &Parts) -> bool {
     [SEC_FETCH_DEST, SEC_FETCH_MODE, SEC_FETCH_SITE].iter().any(|name| head.headers.contains_key(name))
 }
 
-/// Lets everybody pass a public site. A visitor who was on the way through a gate that was taken away meanwhile goes on to
-/// where they wanted.
+/// Admits everybody to a public site. Redirects visitors who were passing a gate that was removed meanwhile.
 fn past_gate(head: &Parts) -> Result<(), Box<Response<SiteBody>>> {
     match head.uri.path() {
         ENTER_PATH => Err(Box::new(see_other(&org::return_of(head)))),
@@ -303,7 +300,7 @@ fn to_https(head: &Parts, visit: &Visit) -> Response<SiteBody> {
     }
 }
 
-/// 401 for those whose `Authorization` is wrong: the form for a person, of whom the browser may remember a password that was changed.
+/// Returns the 401 for a wrong `Authorization`: the form for a person, whose browser may have cached an old password.
 fn refused(head: &Parts) -> Response<SiteBody> {
     if is_of_browser(head) && navigates(head) {
         let return_to = head.uri.path_and_query().map_or("/", |target| target.as_str());
@@ -313,7 +310,7 @@ fn refused(head: &Parts) -> Response<SiteBody> {
     if is_of_browser(head) { page } else { challenging(page) }
 }
 
-/// Tells programs of `Basic`. Not browsers: they would show their own dialogue instead of the form.
+/// Adds a `Basic` challenge, for programs only: browsers would show their own dialogue instead of the form.
 fn challenging(page: Response<SiteBody>) -> Response<SiteBody> {
     pages::with(page, WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"site\", charset=\"UTF-8\""))
 }
